@@ -1,0 +1,39 @@
+#include "base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static void blank_control_characters(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            *text = '?';
+}
+
+bool err_set(struct err *err, enum err_code code, const char *where, const char *fmt, ...)
+{
+    if (err->code != ERR_NONE)
+        return false;
+    err->code = code;
+    snprintf(err->where, sizeof err->where, "%s", where);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(err->msg, sizeof err->msg, fmt, args);
+    va_end(args);
+    blank_control_characters(err->where);
+    blank_control_characters(err->msg);
+    return false;
+}
+
+void err_prefix(struct err *err, const char *outer)
+{
+    size_t inner_length = strlen(err->where);
+    size_t room = sizeof err->where - 1 - inner_length;
+    size_t outer_length = strlen(outer);
+    if (outer_length > room)
+        outer_length = room;
+    memmove(err->where + outer_length, err->where, inner_length + 1);
+    memcpy(err->where, outer, outer_length);
+    blank_control_characters(err->where);
+}

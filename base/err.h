@@ -1,0 +1,36 @@
+/* base/err.h - one way to fail.
+ *
+ * Functions that can fail take `struct err *err` last and return false or
+ * NULL after filling it. The innermost failure wins: err_set() on an error
+ * that is already set keeps the first message, so callers may add context
+ * with err_prefix() but cannot hide the cause. `err` is never NULL. */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <stdbool.h>
+
+enum err_code {
+    ERR_NONE = 0,
+    ERR_USAGE,       /* command line: unknown flag, missing argument */
+    ERR_INPUT,       /* a file or value the user gave is wrong */
+    ERR_INFEASIBLE,  /* well-formed, but no plan satisfies it */
+    ERR_UNAVAILABLE, /* backend, library or device is not present */
+    ERR_SYSTEM,      /* errno, CUDA, NCCL or MPI failed */
+};
+
+struct err {
+    enum err_code code;
+    char where[256]; /* "h200.json:12: links[0].bandwidth", or "" */
+    char msg[512];   /* one sentence, lower case, no full stop */
+};
+
+/* Always returns false, so that `return err_set(...)` reads as one step. Control characters become
+ * '?': the text may quote a file, and it is shown on a terminal. */
+bool err_set(struct err *err, enum err_code code, const char *where, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Prepends `outer` ("groups[0].", "h200.json: ") to `where`; keeps code and msg. When the two are
+ * too long together, the end of `outer` is lost and not the key. */
+void err_prefix(struct err *err, const char *outer);
+
+#endif

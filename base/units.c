@@ -1,0 +1,311 @@
+#include "base/units.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a unit is used for besides being read. */
+enum { READ = 0, WRITE = 1, SHOW = 2, BOTH = WRITE | SHOW };
+
+/* value = number x 10^exponent x factor. Keeping the power of ten apart lets "2.1 us" be read as
+ * the decimal 2.1e-6, rounded once: multiplying 2.1 by 1e-6 rounds three times. */
+struct unit {
+    const char *name;
+    int exponent;
+    double factor;
+    int use;
+};
+
+/* The base unit comes first; when two units read equally well the earlier is written. Bits per
+ * second and Gtok are only read, so that one file doesn't say one thing in two ways; minutes aren't
+ * shown, so that a column of step times stays in seconds. */
+// clang-format off
+static const struct {
+    const char *example;
+    const char *names;
+    struct unit units[12];
+} quantities[] = {
+    [QUANTITY_BYTES] = { "80 GiB", "B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB", {
+        { "B",   0,  1,     BOTH },
+        { "kB",  3,  1,     WRITE },
+        { "MB",  6,  1,     WRITE },
+        { "GB",  9,  1,     WRITE },
+        { "TB",  12, 1,     WRITE },
+        { "PB",  15, 1,     WRITE },
+        { "KiB", 0,  0x1p10, BOTH },
+        { "MiB", 0,  0x1p20, BOTH },
+        { "GiB", 0,  0x1p30, BOTH },
+        { "TiB", 0,  0x1p40, BOTH },
+        { "PiB", 0,  0x1p50, BOTH },
+    } },
+    [QUANTITY_SECONDS] = { "2 us", "ns, us, ms, s, min, h, d", {
+        { "s",   0,  1,     BOTH },
+        { "ms",  -3, 1,     BOTH },
+        { "us",  -6, 1,     BOTH },
+        { "ns",  -9, 1,     BOTH },
+        { "min", 0,  60,    WRITE },
+        { "h",   0,  3600,  BOTH },
+        { "d",   0,  86400, BOTH },
+    } },
+    [QUANTITY_BYTES_PER_S] = { "450 GB/s", "B/s, kB/s, MB/s, GB/s, TB/s, MiB/s, GiB/s, Mb/s, Gb/s, Tb/s", {
+        { "B/s",   0,  1,      BOTH },
+        { "kB/s",  3,  1,      BOTH },
+        { "MB/s",  6,  1,      BOTH },
+        { "GB/s",  9,  1,      BOTH },
+        { "TB/s",  12, 1,      BOTH },
+        { "MiB/s", 0,  0x1p20, WRITE },
+        { "GiB/s", 0,  0x1p30, WRITE },
+        { "Mb/s",  6,  0.125,  READ },
+        { "Gb/s",  9,  0.125,  READ },
+        { "Tb/s",  12, 0.125,  READ },
+    } },
+    [QUANTITY_FLOPS_PER_S] = { "989.4 TFLOP/s", "FLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s", {
+        { "FLOP/s",  0,  1, BOTH },
+        { "MFLOP/s", 6,  1, BOTH },
+        { "GFLOP/s", 9,  1, BOTH },
+        { "TFLOP/s", 12, 1, BOTH },
+        { "PFLOP/s", 15, 1, BOTH },
+        { "EFLOP/s", 18, 1, BOTH },
+    } },
+    [QUANTITY_HERTZ] = { "1.98 GHz", "Hz, kHz, MHz, GHz", {
+        { "Hz",  0, 1, BOTH },
+        { "kHz", 3, 1, BOTH },
+        { "MHz", 6, 1, BOTH },
+        { "GHz", 9, 1, BOTH },
+    } },
+    [QUANTITY_WATTS] = { "700 W", "W, kW, MW", {
+        { "W",  0, 1, BOTH },
+        { "kW", 3, 1, BOTH },
+        { "MW", 6, 1, BOTH },
+    } },
+    [QUANTITY_DOLLARS_PER_HOUR] = { "2.5 $/h", "$/h", {
+        { "$/h", 0, 1, BOTH },
+    } },
+    [QUANTITY_TOKENS] = { "300 Btok", "tok, ktok, Mtok, Btok, Gtok, Ttok", {
+        { "tok",  0,  1, BOTH },
+        { "ktok", 3,  1, BOTH },
+        { "Mtok", 6,  1, BOTH },
+        { "Btok", 9,  1, BOTH },
+        { "Ttok", 12, 1, BOTH },
+        { "Gtok", 9,  1, READ },
+    } },
+};
+
+static const struct unit count_units[] = {
+    { "",  0,  1, SHOW },
+    { "k", 3,  1, SHOW },
+    { "M", 6,  1, SHOW },
+    { "B", 9,  1, SHOW },
+    { "T", 12, 1, SHOW },
+    { NULL, 0, 0, READ },
+};
+// clang-format on
+
+const char *units_names(enum quantity quantity)
+{
+    return quantities[quantity].names;
+}
+
+const char *units_example(enum quantity quantity)
+{
+    return quantities[quantity].example;
+}
+
+static const struct unit *find(enum quantity quantity, const char *name)
+{
+    for (const struct unit *unit = quantities[quantity].units; unit->name; unit++)
+        if (strcmp(unit->name, name) == 0)
+            return unit;
+    return NULL;
+}
+
+/* A number in text: `mantissa_length` characters, then times 10^exponent. */
+struct decimal {
+    int mantissa_length;
+    int exponent;
+    const char *end;
+};
+
+enum { LONGEST_MANTISSA = 64, LARGEST_EXPONENT = 9999 };
+
+/* "e5" or "E-3" at `text`; 0 and no progress for anything else, as in "5 EB". */
+static int scan_exponent(const char *text, const char **end)
+{
+    *end = text;
+    if (*text != 'e' && *text != 'E')
+        return 0;
+    const char *digits = text + 1 + (text[1] == '-' || text[1] == '+');
+    if (*digits < '0' || *digits > '9')
+        return 0;
+    char *after;
+    long exponent = strtol(text + 1, &after, 10);
+    *end = after;
+    if (exponent > LARGEST_EXPONENT)
+        return LARGEST_EXPONENT;
+    return exponent < -LARGEST_EXPONENT ? -LARGEST_EXPONENT : (int)exponent;
+}
+
+/* Narrower than strtod: no hexadecimal, no "inf", no "nan". */
+static bool scan_decimal(const char *text, struct decimal *out)
+{
+    static const char digits[] = "0123456789";
+    const char *at = text + (*text == '-');
+    size_t whole = strspn(at, digits);
+    at += whole;
+    size_t fraction = *at == '.' ? strspn(at + 1, digits) : 0;
+    at += *at == '.' ? 1 + fraction : 0;
+    if (whole + fraction == 0 || at - text > LONGEST_MANTISSA)
+        return false;
+    out->mantissa_length = (int)(at - text);
+    out->exponent = scan_exponent(at, &out->end);
+    return true;
+}
+
+static double value_of(const char *mantissa, const struct decimal *number, const struct unit *unit)
+{
+    char text[LONGEST_MANTISSA + 16];
+    snprintf(text, sizeof text, "%.*se%d", number->mantissa_length, mantissa,
+             number->exponent + unit->exponent);
+    return strtod(text, NULL) * unit->factor;
+}
+
+bool units_parse(const char *text, enum quantity quantity, double *out, struct err *err)
+{
+    const char *start = text + strspn(text, " ");
+    struct decimal number;
+    if (!scan_decimal(start, &number))
+        return err_set(err, ERR_INPUT, "",
+                       "expected a quantity with its unit, like \"%s\"; found \"%.60s\"",
+                       units_example(quantity), text);
+    const char *name = number.end + strspn(number.end, " ");
+    if (!*name)
+        return err_set(
+            err, ERR_INPUT, "",
+            "expected a quantity with its unit, like \"%s\"; found the bare number %.60s",
+            units_example(quantity), start);
+    const struct unit *unit = find(quantity, name);
+    if (!unit)
+        return err_set(err, ERR_INPUT, "", "expected one of the units %s; found \"%.60s\"",
+                       units_names(quantity), name);
+    double value = value_of(start, &number, unit);
+    if (!isfinite(value))
+        return err_set(err, ERR_INPUT, "", "expected a finite quantity; found \"%.60s\"", text);
+    *out = value;
+    return true;
+}
+
+/* The fewest digits that read back as `value`: "d.ddd" in mantissa, and the power of ten. */
+static int shortest(double value, char *mantissa, size_t size)
+{
+    for (int precision = 0; precision <= 16; precision++) {
+        snprintf(mantissa, size, "%.*e", precision, value);
+        if (strtod(mantissa, NULL) == value)
+            break;
+    }
+    char *e = strchr(mantissa, 'e');
+    *e = '\0';
+    return (int)strtol(e + 1, NULL, 10);
+}
+
+/* Moves the point as text, which no rounding can spoil: "3.35" and 2 give "335". */
+static void place_point(const char *mantissa, int exponent, char *number, size_t size)
+{
+    const char *sign = *mantissa == '-' ? "-" : "";
+    const char *first = mantissa + strlen(sign);
+    const char *rest = first[1] == '.' ? first + 2 : "";
+    int num_rest = (int)strlen(rest);
+    if (exponent < 0 || exponent > 3)
+        snprintf(number, size, "%se%d", mantissa, exponent);
+    else if (num_rest <= exponent)
+        snprintf(number, size, "%s%c%s%.*s", sign, *first, rest, exponent - num_rest, "000");
+    else
+        snprintf(number, size, "%s%c%.*s.%s", sign, *first, exponent, rest, rest + exponent);
+}
+
+static bool reads_back(const char *text, enum quantity quantity, double value)
+{
+    struct err err = { 0 };
+    double again;
+    return units_parse(text, quantity, &again, &err) && memcmp(&again, &value, sizeof value) == 0;
+}
+
+/* Short numbers read best, and those from 1 to 1023 before all others. */
+static size_t awkwardness(const char *number)
+{
+    double magnitude = fabs(strtod(number, NULL));
+    bool is_plain = magnitude >= 1 && magnitude < 1024;
+    return strlen(number) + (is_plain ? 0 : 100);
+}
+
+void units_write(double value, enum quantity quantity, char *text, size_t size)
+{
+    assert(isfinite(value));
+    size_t least = SIZE_MAX;
+    for (const struct unit *unit = quantities[quantity].units; unit->name; unit++) {
+        char mantissa[32], number[48], candidate[64];
+        if (!(unit->use & WRITE))
+            continue;
+        int exponent = shortest(value / unit->factor, mantissa, sizeof mantissa);
+        place_point(mantissa, exponent - unit->exponent, number, sizeof number);
+        snprintf(candidate, sizeof candidate, "%s %s", number, unit->name);
+        if (awkwardness(number) >= least || !reads_back(candidate, quantity, value))
+            continue;
+        least = awkwardness(number);
+        snprintf(text, size, "%s", candidate);
+    }
+    assert(least < SIZE_MAX); /* the base unit always reads back */
+}
+
+static double scale_of(const struct unit *unit)
+{
+    return pow(10, unit->exponent) * unit->factor;
+}
+
+/* The largest unit that leaves at least one; the smallest when none does. 0.9995 rounds to 1.00. */
+static const struct unit *unit_to_show(const struct unit *units, double value)
+{
+    const struct unit *best = NULL;
+    bool best_fits = false;
+    for (const struct unit *unit = units; unit->name; unit++) {
+        if (!(unit->use & SHOW))
+            continue;
+        bool fits = fabs(value) / scale_of(unit) >= 0.9995;
+        bool is_larger = best && scale_of(unit) > scale_of(best);
+        if (!best || (fits && !best_fits) || (fits == best_fits && is_larger == fits)) {
+            best = unit;
+            best_fits = fits;
+        }
+    }
+    return best;
+}
+
+static void show(const struct unit *units, double value, char *text, size_t size)
+{
+    const struct unit *unit = value == 0 ? units : unit_to_show(units, value);
+    double number = value / scale_of(unit);
+    double magnitude = fabs(number);
+    const char *gap = *unit->name ? " " : "";
+    if (unit == units && magnitude < 1000 && number == floor(number))
+        snprintf(text, size, "%.0f%s%s", number, gap, unit->name);
+    else if (magnitude < 0.9995)
+        snprintf(text, size, "%.3g%s%s", number, gap, unit->name);
+    else
+        snprintf(text, size, "%.*f%s%s",
+                 magnitude < 9.995   ? 2
+                 : magnitude < 99.95 ? 1
+                                     : 0,
+                 number, gap, unit->name);
+}
+
+void units_show(double value, enum quantity quantity, char *text, size_t size)
+{
+    show(quantities[quantity].units, value, text, size);
+}
+
+void units_show_count(double value, char *text, size_t size)
+{
+    show(count_units, value, text, size);
+}
