@@ -1,0 +1,72 @@
+#include "sim/schedule/generators.h"
+
+#include <string.h>
+
+const struct generator generators[] = {
+    {
+        .name = "naive",
+        .summary = "One microbatch at a time through all stages and back; all others wait.",
+        .source = "the baseline of Huang et al. 2019, fig. 2b",
+        .accepts = accepts_one_chunk,
+        .emit = naive_emit,
+        .in_flight = naive_in_flight,
+    },
+    {
+        .name = "gpipe",
+        .summary = "All forwards, then all backwards; holds every microbatch.",
+        .source = "Huang et al. 2019, GPipe, fig. 2c",
+        .accepts = accepts_one_chunk,
+        .emit = gpipe_emit,
+        .in_flight = gpipe_in_flight,
+    },
+    {
+        .name = "1f1b",
+        .summary = "After a warm-up, one forward and one backward in turn; holds at most pp.",
+        .source = "Narayanan et al. 2021, section 2.2.1 (PipeDream-Flush)",
+        .accepts = accepts_one_chunk,
+        .emit = one_f_one_b_emit,
+        .in_flight = one_f_one_b_in_flight,
+    },
+    {
+        .name = "interleaved",
+        .summary = "1F1B over several chunks on each stage: a vpp times smaller bubble.",
+        .source = "Narayanan et al. 2021, section 2.2.2; order of Megatron-LM schedules.py",
+        .accepts = interleaved_accepts,
+        .emit = interleaved_emit,
+        .in_flight = interleaved_in_flight,
+    },
+};
+const int num_generators = sizeof generators / sizeof generators[0];
+
+const struct generator *generator_find(const char *name)
+{
+    for (int i = 0; i < num_generators; i++)
+        if (strcmp(generators[i].name, name) == 0)
+            return &generators[i];
+    return NULL;
+}
+
+static void emit(struct instrs *out, enum opcode op, int chunk, int microbatch)
+{
+    out->at[out->count++] = (struct instr){
+        .op = op, .chunk = chunk, .microbatch = microbatch, .peer = -1, .after = NO_INSTR
+    };
+}
+
+void emit_forward(struct instrs *out, int chunk, int microbatch)
+{
+    emit(out, INSTR_FORWARD, chunk, microbatch);
+}
+
+void emit_backward(struct instrs *out, int chunk, int microbatch)
+{
+    emit(out, INSTR_BACKWARD, chunk, microbatch);
+}
+
+bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err)
+{
+    if (shape->chunks_per_stage == 1)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, "schedule",
+                   "%d chunks on each stage, where this schedule knows 1", shape->chunks_per_stage);
+}

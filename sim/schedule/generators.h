@@ -1,0 +1,27 @@
+/* sim/schedule/generators.h - what the generator files share; nothing else includes it. */
+#ifndef SIM_SCHEDULE_GENERATORS_H
+#define SIM_SCHEDULE_GENERATORS_H
+
+#include "sim/schedule/schedule.h"
+
+/* Appends to a list that has room. */
+void emit_forward(struct instrs *out, int chunk, int microbatch);
+void emit_backward(struct instrs *out, int chunk, int microbatch);
+
+/* Generators that know only one chunk on each stage accept exactly those shapes. */
+bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err);
+
+void naive_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int naive_in_flight(const struct schedule_shape *shape, int stage);
+
+void gpipe_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int gpipe_in_flight(const struct schedule_shape *shape, int stage);
+
+void one_f_one_b_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int one_f_one_b_in_flight(const struct schedule_shape *shape, int stage);
+
+bool interleaved_accepts(const struct schedule_shape *shape, struct err *err);
+void interleaved_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int interleaved_in_flight(const struct schedule_shape *shape, int stage);
+
+#endif

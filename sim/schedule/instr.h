@@ -1,0 +1,75 @@
+/* sim/schedule/instr.h - what one pipeline rank does in a step, one instruction at a time.
+ *
+ * The simulator times these lists and the executor runs them; nothing else describes a step. On one
+ * lane, instructions run in list order. Across lanes, `after` names an earlier instruction of the
+ * same rank that must have finished. A message is named by the chunk that makes it: SEND_ACT c.m on
+ * one rank matches RECV_ACT c.m on its peer, which feeds FORWARD c+1.m there; SEND_GRAD c.m matches
+ * RECV_GRAD c.m, which feeds BACKWARD c-1.m. */
+#ifndef SIM_SCHEDULE_INSTR_H
+#define SIM_SCHEDULE_INSTR_H
+
+/* In-order queues of one rank. Down is towards the loss, up is back. Every pipeline lane is one end
+ * of one directed link. Sends and receives never share one: where interleaved chunks close the
+ * pipeline to a ring, all stages could stand before a send that waits for a receive queued behind
+ * the neighbour's own send. */
+enum lane {
+    LANE_COMPUTE,
+    LANE_SEND_DOWN,
+    LANE_RECV_DOWN,
+    LANE_SEND_UP,
+    LANE_RECV_UP,
+    LANE_DATA,
+    NUM_LANES
+};
+
+// clang-format off
+/* `form` is what the text form writes after the opcode: c chunk, m microbatch, p peer. What is not
+ * in it is -1 in the instruction. */
+#define INSTR_OPCODES(X)                                                                           \
+    /* name          lane            text   form     meaning */                                    \
+    X(FORWARD,       LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")         \
+    X(BACKWARD,      LANE_COMPUTE,   "B",   "c.m",   "gradients of inputs and of weights")         \
+    X(RECOMPUTE,     LANE_COMPUTE,   "R",   "c.m",   "forward again, just before its backward")    \
+    X(SEND_ACT,      LANE_SEND_DOWN, "SA",  "c.m>p", "activations to the next chunk")              \
+    X(RECV_ACT,      LANE_RECV_DOWN, "RA",  "c.m<p", "activations for the next chunk")             \
+    X(SEND_GRAD,     LANE_SEND_UP,   "SG",  "c.m>p", "activation gradients to the previous chunk") \
+    X(RECV_GRAD,     LANE_RECV_UP,   "RG",  "c.m<p", "activation gradients for the previous chunk")\
+    X(GATHER_PARAM,  LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")    \
+    X(WAIT_PARAM,    LANE_COMPUTE,   "WP",  "c",     "wait for a gather; takes no time itself")    \
+    X(FREE_PARAM,    LANE_COMPUTE,   "FP",  "c",     "drop a chunk's gathered parameters")         \
+    X(REDUCE_GRAD,   LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group") \
+    X(REDUCE_TIED,   LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last") \
+    X(NORM_GRAD,     LANE_DATA,      "DN",  "",      "global gradient norm")                       \
+    X(OPTIMIZER,     LANE_COMPUTE,   "OPT", "",      "parameter update")
+
+enum opcode {
+#define X(name, lane, text, form, meaning) INSTR_##name,
+    INSTR_OPCODES(X)
+#undef X
+};
+
+/* Counted outside the enum, so that a switch over opcodes need not name it. */
+#define X(name, lane, text, form, meaning) +1
+enum { NUM_OPCODES = 0 INSTR_OPCODES(X) };
+#undef X
+// clang-format on
+
+struct opcode_info {
+    const char *text;
+    const char *form;
+    const char *meaning;
+    enum lane lane;
+};
+extern const struct opcode_info opcode_infos[NUM_OPCODES];
+
+#define NO_INSTR (-1)
+
+struct instr {
+    enum opcode op;
+    int chunk;      /* global model chunk: local chunk x pp + stage; -1 where the opcode has none */
+    int microbatch; /* 0-based; -1 where the opcode has none */
+    int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
+    int after;      /* index in this rank's list, or NO_INSTR */
+};
+
+#endif

@@ -1,0 +1,200 @@
+/* A slot is one FORWARD or BACKWARD of the compute order with what belongs to it. In the list, slot
+ * k is preceded by the receive and the gather of slot k + 1, so that both run while k computes and
+ * never earlier, and followed by its send. Every edge therefore points to a producer or backwards
+ * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
+#include "sim/schedule/lower.h"
+
+/* Indices in the lowered list, NO_INSTR where the slot has none. */
+struct slot {
+    int received; /* RECV_* that feeds it */
+    int gathered; /* GATHER_PARAM that it uses */
+    int computed; /* the FORWARD or BACKWARD */
+    int released; /* its last instruction on the compute lane */
+};
+
+struct lowerer {
+    const struct schedule_shape *shape;
+    const struct lowering *lowering;
+    int stage;
+    const struct instrs *order;
+    struct instrs out;
+    struct slot *slots;
+    int *backwards_left; /* of each local chunk */
+};
+
+static struct instr of_chunk(enum opcode op, int chunk)
+{
+    return (
+        struct instr){ .op = op, .chunk = chunk, .microbatch = -1, .peer = -1, .after = NO_INSTR };
+}
+
+static struct instr of_stage(enum opcode op)
+{
+    return of_chunk(op, -1);
+}
+
+static int add(struct lowerer *to, struct instr instr, int after)
+{
+    instr.after = after;
+    to->out.at[to->out.count] = instr;
+    return to->out.count++;
+}
+
+static bool is_last_chunk(const struct schedule_shape *shape, int chunk)
+{
+    return chunk == shape->num_stages * shape->chunks_per_stage - 1;
+}
+
+static int stage_of(const struct schedule_shape *shape, int chunk)
+{
+    return chunk % shape->num_stages;
+}
+
+/* After what the inputs of a slot may be fetched: while the slot before it runs, not earlier. */
+static struct slot two_before(const struct lowerer *to, int slot)
+{
+    if (slot < 2)
+        return (struct slot){ NO_INSTR, NO_INSTR, NO_INSTR, NO_INSTR };
+    return to->slots[slot - 2];
+}
+
+static int add_receive(struct lowerer *to, int slot)
+{
+    const struct instr *compute = &to->order->at[slot];
+    bool down = compute->op == INSTR_FORWARD;
+    if (down ? compute->chunk == 0 : is_last_chunk(to->shape, compute->chunk))
+        return NO_INSTR;
+    int maker = compute->chunk + (down ? -1 : 1);
+    struct instr receive = {
+        .op = down ? INSTR_RECV_ACT : INSTR_RECV_GRAD,
+        .chunk = maker,
+        .microbatch = compute->microbatch,
+        .peer = stage_of(to->shape, maker),
+    };
+    return add(to, receive, two_before(to, slot).computed);
+}
+
+static int add_gather(struct lowerer *to, int slot)
+{
+    if (!to->lowering->gather_params)
+        return NO_INSTR;
+    return add(to, of_chunk(INSTR_GATHER_PARAM, to->order->at[slot].chunk),
+               two_before(to, slot).released);
+}
+
+static void add_inputs(struct lowerer *to, int slot)
+{
+    if (slot >= to->order->count)
+        return;
+    to->slots[slot].received = add_receive(to, slot);
+    to->slots[slot].gathered = add_gather(to, slot);
+}
+
+/* Recompute starts when the gradient is there, as in Megatron, where it is part of backward. */
+static void add_compute(struct lowerer *to, int slot)
+{
+    struct instr compute = to->order->at[slot];
+    struct slot *at = &to->slots[slot];
+    int after = at->received;
+    if (at->gathered != NO_INSTR)
+        add(to, of_chunk(INSTR_WAIT_PARAM, compute.chunk), at->gathered);
+    if (compute.op == INSTR_BACKWARD && to->lowering->recompute) {
+        struct instr recompute = compute;
+        recompute.op = INSTR_RECOMPUTE;
+        add(to, recompute, after);
+        after = NO_INSTR;
+    }
+    at->computed = at->released = add(to, compute, after);
+    if (at->gathered != NO_INSTR)
+        at->released = add(to, of_chunk(INSTR_FREE_PARAM, compute.chunk), NO_INSTR);
+}
+
+static void add_send(struct lowerer *to, int slot)
+{
+    struct instr send = to->order->at[slot];
+    bool down = send.op == INSTR_FORWARD;
+    if (down ? is_last_chunk(to->shape, send.chunk) : send.chunk == 0)
+        return;
+    send.op = down ? INSTR_SEND_ACT : INSTR_SEND_GRAD;
+    send.peer = stage_of(to->shape, send.chunk + (down ? 1 : -1));
+    add(to, send, to->slots[slot].computed);
+}
+
+/* Called one slot late, behind that slot's gather on the data lane: compute waits for gathers. */
+static void add_reduction(struct lowerer *to, int slot)
+{
+    if (slot < 0 || to->order->at[slot].op != INSTR_BACKWARD)
+        return;
+    int chunk = to->order->at[slot].chunk;
+    bool is_last = --to->backwards_left[chunk / to->shape->num_stages] == 0;
+    if (to->lowering->has_data_group && (to->lowering->reduce_each || is_last))
+        add(to, of_chunk(INSTR_REDUCE_GRAD, chunk), to->slots[slot].computed);
+}
+
+static int last_backward(const struct lowerer *to, int chunk)
+{
+    int i = to->out.count - 1;
+    while (to->out.at[i].op != INSTR_BACKWARD || to->out.at[i].chunk != chunk)
+        i--;
+    return i;
+}
+
+/* The embedding lives in the first chunk and, as the head, in the last. */
+static void add_tied(struct lowerer *to)
+{
+    int stages = to->shape->num_stages;
+    bool is_first = to->stage == 0;
+    if (!to->lowering->tied || stages == 1 || (!is_first && to->stage != stages - 1))
+        return;
+    int chunk = is_first ? 0 : stages * to->shape->chunks_per_stage - 1;
+    struct instr tied = of_stage(INSTR_REDUCE_TIED);
+    tied.peer = is_first ? stages - 1 : 0;
+    add(to, tied, last_backward(to, chunk));
+}
+
+/* The norm is behind every reduction on the data lane, so that it waits only for compute. */
+static void add_update(struct lowerer *to)
+{
+    int computed = to->slots[to->order->count - 1].computed;
+    int norm = add(to, of_stage(INSTR_NORM_GRAD), computed);
+    int update = add(to, of_stage(INSTR_OPTIMIZER), norm);
+    if (!to->lowering->gather_updated)
+        return;
+    for (int i = 0; i < to->shape->chunks_per_stage; i++)
+        add(to, of_chunk(INSTR_GATHER_PARAM, i * to->shape->num_stages + to->stage), update);
+}
+
+static size_t room(const struct instrs *order, const struct schedule_shape *shape,
+                   const struct lowering *lowering)
+{
+    size_t each = 3; /* receive, compute, send */
+    each += lowering->gather_params ? 3 : 0;
+    each += lowering->recompute ? 1 : 0;
+    each += lowering->has_data_group ? 1 : 0;
+    return each * (size_t)order->count + (size_t)shape->chunks_per_stage + 3;
+}
+
+struct instrs lower_stage(const struct instrs *order, const struct schedule_shape *shape,
+                          const struct lowering *lowering, int stage, struct arena *arena)
+{
+    struct lowerer to = { .shape = shape, .lowering = lowering, .stage = stage, .order = order };
+    struct arena scratch = { 0 };
+    to.out.at = ARENA_ARRAY(arena, struct instr, room(order, shape, lowering));
+    to.slots = ARENA_ARRAY(&scratch, struct slot, (size_t)order->count);
+    to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);
+    for (int i = 0; i < shape->chunks_per_stage; i++)
+        to.backwards_left[i] = shape->num_microbatches;
+
+    add_inputs(&to, 0);
+    for (int slot = 0; slot < order->count; slot++) {
+        add_inputs(&to, slot + 1);
+        add_reduction(&to, slot - 1);
+        add_compute(&to, slot);
+        add_send(&to, slot);
+    }
+    add_reduction(&to, order->count - 1);
+    add_tied(&to);
+    add_update(&to);
+    arena_release(&scratch);
+    return to.out;
+}

@@ -1,0 +1,29 @@
+#include "sim/schedule/generators.h"
+
+/* Forwards that a stage does before its first backward can arrive: one for each stage behind it. */
+static int num_warmup(const struct schedule_shape *shape, int stage)
+{
+    int behind = shape->num_stages - stage - 1;
+    return behind < shape->num_microbatches ? behind : shape->num_microbatches;
+}
+
+void one_f_one_b_emit(const struct schedule_shape *shape, int stage, struct instrs *out)
+{
+    int total = shape->num_microbatches;
+    int warmup = num_warmup(shape, stage);
+    for (int i = 0; i < warmup; i++)
+        emit_forward(out, stage, i);
+    for (int i = 0; i < total - warmup; i++) {
+        emit_forward(out, stage, warmup + i);
+        emit_backward(out, stage, i);
+    }
+    for (int i = total - warmup; i < total; i++)
+        emit_backward(out, stage, i);
+}
+
+/* The warm-up and the one that runs: min(m, pp - stage). */
+int one_f_one_b_in_flight(const struct schedule_shape *shape, int stage)
+{
+    int held = num_warmup(shape, stage) + 1;
+    return held < shape->num_microbatches ? held : shape->num_microbatches;
+}

@@ -1,0 +1,72 @@
+#include "sim/schedule/schedule.h"
+
+#include "sim/schedule/lower.h"
+
+#include <assert.h>
+
+static struct schedule *empty_schedule(const struct schedule_shape *shape, struct arena *arena)
+{
+    struct schedule *schedule = ARENA_NEW(arena, struct schedule);
+    schedule->shape = *shape;
+    schedule->ranks = ARENA_ARRAY(arena, struct instrs, (size_t)shape->num_stages);
+    return schedule;
+}
+
+static struct instrs room_for_order(const struct schedule_shape *shape, struct arena *arena)
+{
+    size_t slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
+    return (struct instrs){ .at = ARENA_ARRAY(arena, struct instr, slots) };
+}
+
+static bool accepts(const struct generator *generator, const struct schedule_shape *shape,
+                    struct err *err)
+{
+    assert(shape->num_stages > 0 && shape->chunks_per_stage > 0 && shape->num_microbatches > 0);
+    return generator->accepts(shape, err);
+}
+
+struct schedule *schedule_compute_order(const struct generator *generator,
+                                        const struct schedule_shape *shape, struct arena *arena,
+                                        struct err *err)
+{
+    if (!accepts(generator, shape, err))
+        return NULL;
+    struct schedule *schedule = empty_schedule(shape, arena);
+    for (int stage = 0; stage < shape->num_stages; stage++) {
+        schedule->ranks[stage] = room_for_order(shape, arena);
+        generator->emit(shape, stage, &schedule->ranks[stage]);
+    }
+    return schedule;
+}
+
+struct schedule *schedule_new(const struct generator *generator, const struct schedule_shape *shape,
+                              const struct lowering *lowering, struct arena *arena, struct err *err)
+{
+    if (!accepts(generator, shape, err))
+        return NULL;
+    struct schedule *schedule = empty_schedule(shape, arena);
+    struct arena scratch = { 0 };
+    struct instrs order = room_for_order(shape, &scratch);
+    for (int stage = 0; stage < shape->num_stages; stage++) {
+        order.count = 0;
+        generator->emit(shape, stage, &order);
+        schedule->ranks[stage] = lower_stage(&order, shape, lowering, stage, arena);
+    }
+    arena_release(&scratch);
+    return schedule;
+}
+
+int schedule_in_flight(const struct schedule *schedule, int stage)
+{
+    const struct instrs *list = &schedule->ranks[stage];
+    int alive = 0;
+    int most = 0;
+    for (int i = 0; i < list->count; i++) {
+        if (list->at[i].op == INSTR_FORWARD)
+            alive++;
+        if (list->at[i].op == INSTR_BACKWARD)
+            alive--;
+        most = alive > most ? alive : most;
+    }
+    return most;
+}

@@ -1,0 +1,84 @@
+/* sim/schedule/schedule.h - the instruction lists of all pipeline ranks.
+ *
+ * Generators emit compute order only; schedule_lower inserts sends, receives, parameter gathers,
+ * reductions and recompute, with their edges. One list per pipeline stage: data, tensor and context
+ * peers of a stage share it. */
+#ifndef SIM_SCHEDULE_SCHEDULE_H
+#define SIM_SCHEDULE_SCHEDULE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "sim/schedule/instr.h"
+
+struct instrs {
+    struct instr *at;
+    int count;
+};
+
+/* The shape a generator needs. */
+struct schedule_shape {
+    int num_stages;       /* pp */
+    int chunks_per_stage; /* vpp */
+    int num_microbatches;
+};
+
+struct schedule {
+    struct schedule_shape shape;
+    struct instrs *ranks; /* num_stages lists, in the arena */
+};
+
+/* One way to order the compute of a step. Add yours to `generators` in generators.c. */
+struct generator {
+    const char *name;    /* "1f1b": the layout grammar's word */
+    const char *summary; /* one sentence */
+    const char *source;  /* where the order comes from */
+    /* Whether it can order this shape; when it can't, says why (ERR_INFEASIBLE). */
+    bool (*accepts)(const struct schedule_shape *shape, struct err *err);
+    /* FORWARD and BACKWARD of one stage in order; `out` has room for 2 x vpp x microbatches. */
+    void (*emit)(const struct schedule_shape *shape, int stage, struct instrs *out);
+    /* Most microbatch-chunks whose activations stage holds at once, in closed form. */
+    int (*in_flight)(const struct schedule_shape *shape, int stage);
+};
+extern const struct generator generators[];
+extern const int num_generators;
+const struct generator *generator_find(const char *name); /* NULL: unknown */
+
+/* What lowering adds to compute order. */
+struct lowering {
+    bool recompute;      /* RECOMPUTE before each BACKWARD */
+    bool gather_params;  /* ZeRO-3: GATHER_PARAM, WAIT_PARAM before F and B, FREE_PARAM after;
+                            at most one chunk is gathered besides the one in use */
+    bool reduce_each;    /* ZeRO-2/3: REDUCE_GRAD after every BACKWARD, else after the last one
+                            of each chunk */
+    bool has_data_group; /* dp x cp > 1: reductions exist */
+    bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
+    bool tied;           /* first and last stage all-reduce the embedding gradient */
+};
+
+/* Compute order of every stage, lowered. NULL with ERR_INFEASIBLE when the generator refuses. */
+struct schedule *schedule_new(const struct generator *generator, const struct schedule_shape *shape,
+                              const struct lowering *lowering, struct arena *arena,
+                              struct err *err);
+/* Compute order alone (no sends, no reductions). */
+struct schedule *schedule_compute_order(const struct generator *generator,
+                                        const struct schedule_shape *shape, struct arena *arena,
+                                        struct err *err);
+
+/* Text form, one line per stage: "0: F0.0 SA0.0>1 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
+ * >peer or <peer, @after. schedule_parse is its exact inverse; where = "line N". */
+void schedule_write(const struct schedule *schedule, struct text *out);
+struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
+
+/* Proves a schedule well-formed (sim/schedule/check.c): every chunk x microbatch once forward, then
+ * once backward, on its own stage; sends match receives in order on each directed pair; `after`
+ * names earlier instructions; parameters gathered before use; reductions after the backwards that
+ * they reduce; and free of deadlock when no send completes before its receive is posted (zero
+ * buffers), lanes of a rank running in order, receives at most one instruction ahead of the compute
+ * lane. where = "stage S, instruction I", msg what was expected and found. */
+bool schedule_check(const struct schedule *schedule, struct err *err);
+
+/* Most chunk activations alive at once on a stage, counted from its list. */
+int schedule_in_flight(const struct schedule *schedule, int stage);
+
+#endif
