@@ -1,0 +1,274 @@
+# make                 build/release/simsearch
+# make run             the same, then the first answer; ARGS="..." asks something else
+# make test            every tests/test_*.c and test_*.sh, then layers, globals and docs
+# make test T=units    only tests/test_units.*
+# make bench           every tests/bench_*.c
+# make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
+# make layers          who includes whom, against tests/layers.txt
+# make globals         base, models, sim and search hold no mutable state
+# make docs            docs/reference.md, from the tables in the program
+# make install         DESTDIR= PREFIX=/usr/local; `uninstall` removes what it put there
+# make deps            the packages that are needed (`run` and `test` do this themselves)
+# make clean
+#
+# VARIANT=release|asan|tsan|cov   how to compile          CC=clang   with what
+# BUILD=build                     where the output goes   V=1        show the commands
+# FOLDERS="base models"           leave the other folders out (T= picks tests that can do without)
+
+VARIANT ?= release
+PREFIX  ?= /usr/local
+BUILD   ?= build
+ARGS    ?= --gpus 1024 --model 175b
+B       := $(BUILD)/$(VARIANT)
+PROGRAM := $(B)/simsearch
+
+CFLAGS_release := -O2 -g
+CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_tsan    := -O1 -g -fsanitize=thread
+CFLAGS_cov     := -O0 -g --coverage
+ifeq ($(CFLAGS_$(VARIANT)),)
+$(error VARIANT is release, asan, tsan or cov, not "$(VARIANT)")
+endif
+
+# A new compiler's new warning must not stop a user, so only CI turns warnings into errors.
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
+            -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef $(if $(CI),-Werror)
+# -ffp-contract=off and no -ffast-math: the same plan gets the same bits everywhere.
+ALL_CFLAGS := -std=c17 -D_POSIX_C_SOURCE=200809L -I. -ffp-contract=off -fno-common -pthread \
+              $(WARNINGS) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CFLAGS)
+LIBS := -ljansson -lglpk -lm -ldl -pthread
+
+# Debian's Check wants the _pic archive, and subunit and rt beside it; others have -lcheck alone.
+# Expanded when the first test is linked: `make test` may have installed Check just before.
+has_lib    = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$1.a) \
+                                 $(shell $(CC) -print-file-name=lib$1.so)),-l$1)
+CHECK_LIBS = $(or $(call has_lib,check_pic),-lcheck) $(call has_lib,subunit) $(call has_lib,rt) -lm
+
+# Found or left out, never required. Override with CUDA=0 MPI=0 OPENBLAS=0.
+CUDA     ?= $(if $(shell command -v nvcc),1,0)
+MPI      ?= $(if $(shell command -v mpicc),1,0)
+OPENBLAS ?= $(if $(call has_lib,openblas),1,0)
+found     = $(if $(filter 1,$1),yes,no)
+
+FOLDERS ?= base models sim search exec kernels calibration cli
+# These need a runtime that may be absent: they belong in plugins.
+PLUGIN_SRC := exec/cuda.c exec/comm_nccl.c exec/comm_mpi.c $(wildcard kernels/cuda/*.c)
+LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
+                $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
+MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
+TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
+TEST_SH    := $(wildcard tests/test_$(or $(T),*).sh)
+BENCH_SRC  := $(wildcard tests/bench_*.c)
+# Other sources in tests/ are helpers that every test may use.
+HELPER_SRC := $(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c))
+ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(HELPER_SRC)
+HEADERS    := $(wildcard */*.h */*/*.h)
+
+LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
+HELPER_OBJ := $(HELPER_SRC:%.c=$(B)/%.o)
+PROGRAMS   := $(if $(MAIN_SRC),$(PROGRAM)) $(TEST_SRC:%.c=$(B)/%)
+BENCHES    := $(BENCH_SRC:%.c=$(B)/%)
+
+Q     := $(if $(V),,@)
+shown  = $(if $(V),,@echo "  $1")
+
+# Targets that build first see to the packages, then run this Makefile once more, in this folder:
+# what is installed is known only then, and only a new make can be given -j when the user gave none.
+# It is not recursion over folders; every rule is in this file and sees the whole graph.
+NPROC  = $(shell nproc 2>/dev/null || echo 2)
+AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget $(if $(findstring -j,$(MAKEFLAGS)),,-j$(NPROC))
+
+all: needed
+	+@$(AGAIN) $(PROGRAM)
+	@echo "$(PROGRAM) is ready. Found here, and not required:" \
+	      "CUDA $(call found,$(CUDA)), MPI $(call found,$(MPI)), OpenBLAS $(call found,$(OPENBLAS))."
+
+run: deps-program
+	+@$(AGAIN) $(PROGRAM)
+	@$(PROGRAM) $(ARGS)
+
+help:
+	@awk '!/^#/ { exit } { sub(/^# ?/, ""); print }' Makefile
+
+# --- compiling ------------------------------------------------------------------------------
+
+$(PROGRAM): $(MAIN_SRC:%.c=$(B)/%.o) $(B)/libsimsearch.a
+	$(call shown,LINK $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# In one piece or not at all, and without objects whose source is gone.
+$(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
+	$(call shown,AR $@)
+	$(Q)$(RM) $@.new && $(AR) rcs $@.new $(LIB_OBJ) && mv $@.new $@
+
+$(B)/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call shown,CC $<)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
+	$(call shown,LINK $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
+
+$(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
+	$(call shown,LINK $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+# Stamps that change when their text does, so that new flags recompile and a removed source relinks.
+stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@
+$(B)/flags: FORCE
+	$(call stamp,$(CC) $(ALL_CFLAGS))
+$(B)/sources: FORCE
+	$(call stamp,$(LIB_SRC))
+FORCE:
+
+# --- testing --------------------------------------------------------------------------------
+
+# Check forks for each test in every variant: a crash, a leak (ASan) or a race (TSan) then fails the
+# test it happened in, and tests of signals and exits need it. Sanitizers are slow, so Check's limit
+# of 4 s a test is stretched.
+# gcc's TSan stops with "unexpected memory mapping" where addresses are too random; setarch -R helps.
+LAUNCH_tsan = $(if $(shell setarch -R true 2>/dev/null && echo yes),setarch -R)
+LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release,$(VARIANT)),5,20) \
+              ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
+              TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
+              UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
+              SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) \
+              $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
+              $(LAUNCH_$(VARIANT)) timeout 600
+
+R       := $(B)/results
+RESULTS := $(TEST_SRC:tests/%.c=$(R)/%) $(TEST_SH:tests/%=$(R)/%) \
+           $(if $(T),,$(R)/layers.check $(if $(filter release,$(VARIANT)),$(R)/globals.check) \
+                      $(if $(wildcard docs/reference.md),$(R)/docs-current.check))
+
+# Everything runs, whatever fails; tests/summary.awk then counts and decides. What does not build
+# has no result, which is a failure; its errors are not shown a second time.
+test: deps
+	@$(RM) -r $(R) && mkdir -p $(R)
+	+@if $(AGAIN) -k $(PROGRAMS); then $(AGAIN) $(RESULTS); \
+	  else $(AGAIN) -k $(RESULTS) 2>/dev/null; fi; \
+	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
+	  awk -f tests/summary.awk $(RESULTS)
+
+# A result is the output and then the exit status. Passing scripts and checks are one line each.
+keep       = >$@.part 2>&1; echo "exit $$?" >>$@.part; mv $@.part $@
+show_short = @case $$(tail -n 1 $@) in \
+	       "exit 0") echo "$1: passed" ;; \
+	       "exit 77") echo "$1: not run"; sed '$$d' $@ ;; \
+	       *) echo "$1: failed"; cat $@ ;; \
+	     esac
+$(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
+	@$(LAUNCH) bash $< $(keep)
+	$(call show_short,$<)
+$(R)/%.check: FORCE
+	+@$(MAKE) -s --no-print-directory $* $(keep)
+	$(call show_short,make $*)
+$(R)/test_%: $(B)/tests/test_% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
+	@$(LAUNCH) $< $(keep)
+	@sed '$${ /^exit 0$$/d; s/^exit/tests\/test_$*: exit/; }' $@
+
+bench: needed
+	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
+	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
+
+layers:
+	@awk -f tests/layers.awk tests/layers.txt $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS)
+
+# Release only: sanitizers and coverage add objects of their own.
+globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
+	@objdump -t $^ | awk -f tests/globals.awk
+
+# --- docs, style ----------------------------------------------------------------------------
+
+REFERENCE = $(PROGRAM) list reference
+docs: $(PROGRAM)
+	@$(REFERENCE) >$(B)/reference.md && mv $(B)/reference.md docs/reference.md
+docs-current: $(PROGRAM)
+	@$(REFERENCE) >$(B)/reference.md && diff docs/reference.md $(B)/reference.md || \
+	  { echo 'docs/reference.md is not what `$(REFERENCE)` prints; `make docs` writes it'; exit 1; }
+
+SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
+# Every tool has its say before the target fails.
+lint:
+	@status=0; \
+	if command -v clang-format >/dev/null; then \
+	    clang-format --dry-run -Werror $(ALL_SRC) $(HEADERS) || status=1; \
+	else echo "clang-format is not installed: left out"; fi; \
+	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS) || status=1; \
+	else echo "shellcheck is not installed: left out"; fi; \
+	if command -v clang-tidy >/dev/null; then \
+	    printf '%s\n' $(ALL_SRC) | xargs -P $(NPROC) -I{} sh -c 'clang-tidy --quiet {} -- \
+	        -std=c17 -D_POSIX_C_SOURCE=200809L -I. 2>/dev/null' || status=1; \
+	else echo "clang-tidy is not installed: left out"; fi; \
+	exit $$status
+
+format:
+	clang-format -i $(ALL_SRC) $(HEADERS)
+
+# --- installing -----------------------------------------------------------------------------
+
+BIN   := $(DESTDIR)$(PREFIX)/bin
+SHARE := $(DESTDIR)$(PREFIX)/share
+DATA_FOLDERS := models/presets $(addprefix calibration/,hardware profiles clusters stacks)
+DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json)
+MAN  := $(wildcard docs/simsearch.1)
+COMPLETION := $(wildcard docs/completion/simsearch.bash)
+
+install: all
+	+@$(MAKE) --no-print-directory install-files
+
+# What is already built; tests/test_install.sh uses it too.
+install-files:
+	install -D -m 755 $(PROGRAM) $(BIN)/simsearch
+	@for file in $(DATA); do install -D -m 644 $$file $(SHARE)/simsearch/$$file || exit 1; done
+	$(if $(MAN),install -D -m 644 $(MAN) $(SHARE)/man/man1/simsearch.1)
+	$(if $(COMPLETION),install -D -m 644 $(COMPLETION) $(SHARE)/bash-completion/completions/simsearch)
+
+uninstall:
+	$(RM) $(BIN)/simsearch $(SHARE)/man/man1/simsearch.1 \
+	      $(SHARE)/bash-completion/completions/simsearch
+	@$(RM) $(addprefix $(SHARE)/simsearch/,$(DATA))
+	@-rmdir $(addprefix $(SHARE)/simsearch/,$(DATA_FOLDERS) models calibration) $(SHARE)/simsearch \
+	  2>/dev/null || true
+
+clean:
+	$(RM) -r $(BUILD)
+
+# --- packages -------------------------------------------------------------------------------
+
+# HEADER:PACKAGE. Nothing is asked of apt, and nothing said, when all of them are there.
+NEED_PROGRAM := stdlib.h:libc6-dev jansson.h:libjansson-dev glpk.h:libglpk-dev
+NEED_TESTS   := check.h:check
+find_missing = missing=; command -v $(firstword $(CC)) >/dev/null || \
+	    case "$(firstword $(CC))" in *clang*) missing=" clang" ;; *) missing=" gcc" ;; esac; \
+	for need in $1; do header=$${need%:*}; \
+	    [ -e /usr/include/$$header ] || \
+	    echo "\#include <$$header>" | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 || \
+	    missing="$$missing $${need\#*:}"; \
+	done
+install_missing = $(find_missing); \
+	[ "$$missing" ] || exit 0; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	if ! command -v apt-get $$sudo >/dev/null; then \
+	    echo "Please install$$missing (Debian's names), then try again." >&2; exit 1; fi; \
+	echo "Installing$$missing with $${sudo:+sudo }apt-get ..."; \
+	log=$$(mktemp); \
+	$$sudo env DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq; \
+	    apt-get install -y -qq --no-install-recommends $$missing" >$$log 2>&1 || \
+	    { cat $$log; rm -f $$log; echo "apt-get could not install$$missing" >&2; exit 1; }; \
+	rm -f $$log
+
+deps:
+	@$(call install_missing,$(NEED_PROGRAM) $(NEED_TESTS))
+deps-program:
+	@$(call install_missing,$(NEED_PROGRAM))
+needed:
+	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
+	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
+
+.PHONY: all run help test bench layers globals docs docs-current lint format install install-files \
+        uninstall clean deps deps-program needed FORCE
+.SECONDARY:
+.DELETE_ON_ERROR:
+-include $(patsubst %.c,$(B)/%.d,$(ALL_SRC))
