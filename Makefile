@@ -57,7 +57,7 @@ LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
-TEST_SH    := $(wildcard tests/test_$(or $(T),*).sh)
+TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 # Other sources in tests/ are helpers that every test may use.
 HELPER_SRC := $(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c))
@@ -146,7 +146,7 @@ RESULTS := $(TEST_SRC:tests/%.c=$(R)/%) $(TEST_SH:tests/%=$(R)/%) \
 # has no result, which is a failure; its errors are not shown a second time.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(R)
-	+@if $(AGAIN) -k $(PROGRAMS); then $(AGAIN) $(RESULTS); \
+	+@if $(AGAIN) -k $(PROGRAMS); then $(AGAIN) -k $(RESULTS); \
 	  else $(AGAIN) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
@@ -250,7 +250,7 @@ find_missing = missing=; command -v $(firstword $(CC)) >/dev/null || \
 install_missing = $(find_missing); \
 	[ "$$missing" ] || exit 0; \
 	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	if ! command -v apt-get $$sudo >/dev/null; then \
+	if ! command -v apt-get >/dev/null || ! command -v $${sudo:-true} >/dev/null; then \
 	    echo "Please install$$missing (Debian's names), then try again." >&2; exit 1; fi; \
 	echo "Installing$$missing with $${sudo:+sudo }apt-get ..."; \
 	log=$$(mktemp); \
