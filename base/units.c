@@ -1,8 +1,8 @@
 #include "base/units.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,8 +217,10 @@ static void place_point(const char *mantissa, int exponent, char *number, size_t
     const char *first = mantissa + strlen(sign);
     const char *rest = first[1] == '.' ? first + 2 : "";
     int num_rest = (int)strlen(rest);
-    if (exponent < 0 || exponent > 3)
+    if (exponent < -3 || exponent > 3)
         snprintf(number, size, "%se%d", mantissa, exponent);
+    else if (exponent < 0)
+        snprintf(number, size, "%s0.%.*s%c%s", sign, -exponent - 1, "00", *first, rest);
     else if (num_rest <= exponent)
         snprintf(number, size, "%s%c%s%.*s", sign, *first, rest, exponent - num_rest, "000");
     else
@@ -232,18 +234,20 @@ static bool reads_back(const char *text, enum quantity quantity, double value)
     return units_parse(text, quantity, &again, &err) && memcmp(&again, &value, sizeof value) == 0;
 }
 
-/* Short numbers read best, and those from 1 to 1023 before all others. */
-static size_t awkwardness(const char *number)
+/* Numbers from 1 to 1023 read best, then those near them; among those the short ones. */
+static int awkwardness(const char *number)
 {
     double magnitude = fabs(strtod(number, NULL));
     bool is_plain = magnitude >= 1 && magnitude < 1024;
-    return strlen(number) + (is_plain ? 0 : 100);
+    int power_of_two;
+    frexp(magnitude, &power_of_two);
+    return (int)strlen(number) + (is_plain ? 0 : 100 + abs(power_of_two));
 }
 
 void units_write(double value, enum quantity quantity, char *text, size_t size)
 {
     assert(isfinite(value));
-    size_t least = SIZE_MAX;
+    int least = INT_MAX;
     for (const struct unit *unit = quantities[quantity].units; unit->name; unit++) {
         char mantissa[32], number[48], candidate[64];
         if (!(unit->use & WRITE))
@@ -256,7 +260,7 @@ void units_write(double value, enum quantity quantity, char *text, size_t size)
         least = awkwardness(number);
         snprintf(text, size, "%s", candidate);
     }
-    assert(least < SIZE_MAX); /* the base unit always reads back */
+    assert(least < INT_MAX); /* the base unit always reads back */
 }
 
 static double scale_of(const struct unit *unit)

@@ -1,0 +1,146 @@
+#include "base/parallel.h"
+#include "tests/testing.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MAX_N = 1000, MAX_JOBS = 16 };
+
+struct visits {
+    int count[MAX_N];         /* of each index */
+    int worker[MAX_N];        /* that had the index last */
+    double work[MAX_JOBS][8]; /* what belongs to a worker */
+};
+
+static void visit(void *context, size_t index, int worker)
+{
+    struct visits *visits = context;
+    visits->count[index]++;
+    visits->worker[index] = worker;
+    visits->work[worker][0] += 1;
+}
+
+static const struct {
+    int jobs;
+    size_t n;
+    size_t grain;
+} loops[] = {
+    { 1, 1000, 1 },  { 0, 10, 1 }, { -3, 10, 3 },         { 2, 1000, 1 },    { 4, 1000, 7 },
+    { 16, 1000, 1 }, { 8, 3, 1 },  { 4, 1000, 1000 },     { 4, 1000, 999 },  { 4, 1, 1 },
+    { 4, 100, 0 },   { 4, 0, 1 },  { 4, 1000, SIZE_MAX }, { 4, 1000, 5000 },
+};
+enum { NUM_LOOPS = sizeof loops / sizeof *loops };
+
+START_TEST(every_index_is_visited_once_by_a_worker_in_range)
+{
+    static struct visits visits;
+    int jobs = loops[_i].jobs > 1 ? loops[_i].jobs : 1;
+    parallel_for(loops[_i].jobs, loops[_i].n, loops[_i].grain, visit, &visits);
+    for (size_t i = 0; i < MAX_N; i++) {
+        ck_assert_int_eq(visits.count[i], i < loops[_i].n);
+        ck_assert_int_ge(visits.worker[i], 0);
+        ck_assert_int_lt(visits.worker[i], jobs);
+    }
+}
+END_TEST
+
+START_TEST(what_belongs_to_workers_adds_up)
+{
+    static struct visits visits;
+    double total = 0;
+    parallel_for(8, MAX_N, 3, visit, &visits);
+    for (int worker = 0; worker < 8; worker++)
+        total += visits.work[worker][0];
+    ck_assert_double_eq(total, MAX_N);
+}
+END_TEST
+
+START_TEST(the_indices_of_a_block_have_one_worker)
+{
+    static struct visits visits;
+    parallel_for(4, MAX_N, 10, visit, &visits);
+    for (size_t i = 0; i < MAX_N; i++)
+        ck_assert_int_eq(visits.worker[i], visits.worker[i / 10 * 10]);
+}
+END_TEST
+
+struct order {
+    size_t seen;
+    bool in_order;
+    bool same_thread;
+    pthread_t caller;
+};
+
+static void note_order(void *context, size_t index, int worker)
+{
+    struct order *order = context;
+    order->in_order = order->in_order && index == order->seen++ && worker == 0;
+    order->same_thread = order->same_thread && pthread_equal(pthread_self(), order->caller);
+}
+
+START_TEST(one_job_runs_in_order_in_the_callers_thread)
+{
+    struct order order = { .in_order = true, .same_thread = true, .caller = pthread_self() };
+    parallel_for(1, 100, 7, note_order, &order);
+    ck_assert_uint_eq(order.seen, 100);
+    ck_assert(order.in_order);
+    ck_assert(order.same_thread);
+}
+END_TEST
+
+static void invert(void *context, size_t index, int worker)
+{
+    (void)worker;
+    ((double *)context)[index] = 1.0 / (double)(index + 1);
+}
+
+/* The bits of a sum depend on its order; reducing by index fixes it. */
+static double sum_of_inverses(int jobs)
+{
+    static double parts[MAX_N];
+    double sum = 0;
+    parallel_for(jobs, MAX_N, 1, invert, parts);
+    for (size_t i = 0; i < MAX_N; i++)
+        sum += parts[i];
+    return sum;
+}
+
+START_TEST(the_number_of_workers_cannot_be_seen_in_the_result)
+{
+    ck_assert_double_eq(sum_of_inverses(_i), sum_of_inverses(1));
+}
+END_TEST
+
+START_TEST(loops_follow_each_other)
+{
+    static struct visits visits;
+    for (int i = 0; i < 50; i++)
+        parallel_for(3, 2, 1, visit, &visits);
+    ck_assert_int_eq(visits.count[0], 50);
+    ck_assert_int_eq(visits.count[1], 50);
+}
+END_TEST
+
+START_TEST(there_is_at_least_one_core)
+{
+    ck_assert_int_ge(parallel_cores(), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("parallel");
+    tcase_add_loop_test(tc, every_index_is_visited_once_by_a_worker_in_range, 0, NUM_LOOPS);
+    tcase_add_test(tc, what_belongs_to_workers_adds_up);
+    tcase_add_test(tc, the_indices_of_a_block_have_one_worker);
+    tcase_add_test(tc, one_job_runs_in_order_in_the_callers_thread);
+    tcase_add_loop_test(tc, the_number_of_workers_cannot_be_seen_in_the_result, 1, MAX_JOBS);
+    tcase_add_test(tc, loops_follow_each_other);
+    tcase_add_test(tc, there_is_at_least_one_core);
+    Suite *s = suite_create("base/parallel");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,135 @@
+#include "base/text.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+static struct text text;
+
+static void release(void)
+{
+    text_release(&text);
+}
+
+START_TEST(an_empty_text_reads_as_no_letters)
+{
+    ck_assert_str_eq(text_get(&text), "");
+}
+END_TEST
+
+START_TEST(what_is_added_is_appended)
+{
+    text_add(&text, "%d ranks", 8);
+    text_add(&text, ", %s", "ring");
+    ck_assert_str_eq(text_get(&text), "8 ranks, ring");
+    ck_assert_uint_eq(text.length, strlen("8 ranks, ring"));
+}
+END_TEST
+
+START_TEST(text_grows_past_any_first_size)
+{
+    for (int i = 0; i < 10000; i++)
+        text_add(&text, "%04d ", i);
+    ck_assert_uint_eq(strlen(text_get(&text)), 50000);
+    ck_assert(strncmp(text_get(&text) + 49995, "9999 ", 5) == 0);
+}
+END_TEST
+
+START_TEST(adding_nothing_makes_an_empty_string)
+{
+    text_add(&text, "%s", "");
+    ck_assert_ptr_nonnull(text.at);
+    ck_assert_str_eq(text.at, "");
+}
+END_TEST
+
+START_TEST(columns_count_letters_and_not_bytes)
+{
+    ck_assert_int_eq(text_columns(""), 0);
+    ck_assert_int_eq(text_columns("abc"), 3);
+    ck_assert_int_eq(text_columns("█·é"), 3);
+}
+END_TEST
+
+START_TEST(words_are_padded_to_columns_on_the_side_of_the_sign)
+{
+    text_add_padded(&text, "é·", 4);
+    text_add_padded(&text, "█", -3);
+    text_add_padded(&text, "wide", 2);
+    text_add_padded(&text, "wide", -2);
+    ck_assert_str_eq(text_get(&text), "é·    █widewide");
+}
+END_TEST
+
+START_TEST(a_released_text_is_empty_and_usable)
+{
+    text_add(&text, "old");
+    text_release(&text);
+    ck_assert_str_eq(text_get(&text), "");
+    text_add(&text, "new");
+    ck_assert_str_eq(text_get(&text), "new");
+}
+END_TEST
+
+static const char *const names[] = { "bandwidth", "latency", "memory", "tp" };
+
+static const struct {
+    const char *word;
+    const char *nearest;
+} slips[] = {
+    { "bandwith", "bandwidth" },
+    { "latencies", "latency" },
+    { "memroy", "memory" },
+    { "memory", "memory" },
+    { "Latency", "latency" },
+    { "tq", NULL },
+    { "price", NULL },
+    { "", NULL },
+    { "band", NULL },
+};
+enum { NUM_SLIPS = sizeof slips / sizeof *slips };
+
+START_TEST(a_slip_finds_the_name_that_was_meant)
+{
+    const char *nearest = text_nearest(slips[_i].word, names, sizeof names / sizeof *names);
+    if (slips[_i].nearest)
+        ck_assert_str_eq(nearest, slips[_i].nearest);
+    else
+        ck_assert_ptr_null(nearest);
+}
+END_TEST
+
+START_TEST(a_word_of_a_thousand_letters_is_near_nothing)
+{
+    char word[1001];
+    memset(word, 'a', 1000);
+    word[1000] = '\0';
+    ck_assert_ptr_null(text_nearest(word, names, 4));
+}
+END_TEST
+
+START_TEST(among_no_names_none_is_near)
+{
+    ck_assert_ptr_null(text_nearest("memory", names, 0));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("text");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, an_empty_text_reads_as_no_letters);
+    tcase_add_test(tc, what_is_added_is_appended);
+    tcase_add_test(tc, text_grows_past_any_first_size);
+    tcase_add_test(tc, adding_nothing_makes_an_empty_string);
+    tcase_add_test(tc, columns_count_letters_and_not_bytes);
+    tcase_add_test(tc, words_are_padded_to_columns_on_the_side_of_the_sign);
+    tcase_add_test(tc, a_released_text_is_empty_and_usable);
+    tcase_add_loop_test(tc, a_slip_finds_the_name_that_was_meant, 0, NUM_SLIPS);
+    tcase_add_test(tc, a_word_of_a_thousand_letters_is_near_nothing);
+    tcase_add_test(tc, among_no_names_none_is_near);
+    Suite *s = suite_create("base/text");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
