@@ -41,6 +41,12 @@ static void add_expected(struct text *text, const struct field *field)
     }
 }
 
+/* 15 digits give back what was typed, 1.1 and not 1.1000000000000001. The caller frees. */
+static char *as_typed(const json_t *value)
+{
+    return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+}
+
 /* Strings are quoted as they are; of arrays and objects only the kind is told. */
 static bool refuse(const char *expected, const json_t *found, struct err *err)
 {
@@ -48,7 +54,7 @@ static bool refuse(const char *expected, const json_t *found, struct err *err)
         return err_set(err, ERR_INPUT, "", "expected %s; found an array", expected);
     if (json_is_object(found))
         return err_set(err, ERR_INPUT, "", "expected %s; found an object", expected);
-    char *text = json_text(found, 0);
+    char *text = as_typed(found);
     err_set(err, ERR_INPUT, "", "expected %s; found %.80s", expected, text ? text : "nothing");
     free(text);
     return false;
@@ -284,7 +290,7 @@ static bool parse_quantity(const struct field *field, const json_t *value, doubl
         return units_parse(json_string_value(value), field->quantity, out, err);
     if (!json_is_number(value))
         return refuse_kind(field, value, err);
-    char *text = json_text(value, 0);
+    char *text = as_typed(value);
     units_parse(text ? text : "", field->quantity, out, err);
     free(text);
     return false;
