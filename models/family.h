@@ -1,0 +1,61 @@
+/* models/family.h - what transformers' configuration classes read, as tables.
+ *
+ * One row per family and key. Keys, and the values of keys that a config may leave out, are those
+ * of transformers 4.x, models/FAMILY/configuration_FAMILY.py. Add a family in family.c;
+ * models/huggingface.c and its tests find it there. */
+#ifndef MODELS_FAMILY_H
+#define MODELS_FAMILY_H
+
+#include "models/model.h"
+
+enum key_kind {
+    KEY_INT,         /* whole number into `field` */
+    KEY_SAME,        /* whole number that must equal `field` */
+    KEY_DROPOUT,     /* the largest of them is the model's */
+    KEY_ACTIVATION,  /* name out of `activations` */
+    KEY_TIED,        /* bool into tied */
+    KEY_TRUE,        /* bool that must be true, or left out */
+    KEY_FALSE,       /* bool that must be false, or left out */
+    KEY_BIAS,        /* bool: attention_bias or mlp_bias */
+    KEY_WINDOW,      /* how many tokens attention looks back */
+    KEY_USE_WINDOW,  /* bool: the window acts */
+    KEY_LAYER_TYPES, /* names, one per block */
+};
+
+struct key {
+    const char *name;
+    enum key_kind kind;
+    const char *field; /* KEY_INT, KEY_SAME: of model_fields */
+    bool is_required;  /* among keys of the same field one must be there; this one is asked for */
+    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide */
+};
+
+struct family {
+    const char *model_type;
+    const char *architecture; /* names the family in configs without model_type */
+    struct model base;        /* what no key says */
+    int extra_positions;      /* rows of the position table beyond the sequence */
+    struct key keys[20];      /* up to the first without name */
+};
+
+/* The plain and the gated feed-forward that an activation makes; -1: none that we have. */
+struct activation {
+    const char *name;
+    int plain, gated;
+};
+
+/* A key of any config that changes what is computed or stored unless it is false, null, empty or
+ * the neutral number. The keys that a family reads are exempt. */
+struct refused_key {
+    const char *name;
+    double neutral;
+};
+
+extern const struct family families[];
+extern const size_t num_families;
+extern const struct activation activations[];
+extern const size_t num_activations;
+extern const struct refused_key refused_keys[];
+extern const size_t num_refused_keys;
+
+#endif

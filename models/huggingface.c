@@ -1,0 +1,323 @@
+#include "models/family.h"
+
+#include "base/json.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Always false. Names what was found, of arrays and objects only the kind. */
+static bool refuse(const char *key, const char *expected, const json_t *found, struct err *err)
+{
+    if (!found || json_is_array(found) || json_is_object(found))
+        return err_set(err, ERR_INPUT, key, "expected %s; %s", expected,
+                       !found                 ? "the key is missing"
+                       : json_is_array(found) ? "found an array"
+                                              : "found an object");
+    char *text = json_text(found, 0);
+    err_set(err, ERR_INPUT, key, "expected %s; found %.80s", expected, text ? text : "nothing");
+    free(text);
+    return false;
+}
+
+/* NULL when the key is left out. */
+static const json_t *value_of(const json_t *config, const struct key *key)
+{
+    const json_t *value = json_object_get(config, key->name);
+    return json_is_null(value) ? NULL : value;
+}
+
+static const struct key *key_of_kind(const struct family *family, enum key_kind kind)
+{
+    for (const struct key *key = family->keys; key->name; key++)
+        if (key->kind == kind)
+            return key;
+    return NULL;
+}
+
+static int *slot_of(const struct key *key, struct model *out)
+{
+    const struct field *field = fields_find(model_fields, num_model_fields, key->field);
+    assert(field && field->kind == FIELD_INT);
+    return (int *)(void *)((char *)out + field->offset);
+}
+
+/* Within the bounds of the field called `name`, and not 0, which there means left out. */
+static bool read_int(const json_t *value, const char *key, const char *name, int *out,
+                     struct err *err)
+{
+    const struct field *field = fields_find(model_fields, num_model_fields, name);
+    json_int_t number = json_integer_value(value);
+    char expected[64];
+    snprintf(expected, sizeof expected, "an integer from 1 to %.0f", field->max);
+    if (!json_is_integer(value) || number < 1 || (double)number > field->max)
+        return refuse(key, expected, value, err);
+    *out = (int)number;
+    return true;
+}
+
+static bool read_int_key(const json_t *value, const struct key *key, struct model *out,
+                         struct err *err)
+{
+    int number;
+    int *slot = slot_of(key, out);
+    if (!read_int(value, key->name, key->field, &number, err))
+        return false;
+    if (*slot != 0 && *slot != number)
+        return err_set(err, ERR_INPUT, key->name,
+                       "expected %d, as another key of %s says; found %d", *slot, key->field,
+                       number);
+    *slot = number;
+    return true;
+}
+
+static bool check_same(const json_t *value, const struct key *key, struct model *out,
+                       struct err *err)
+{
+    char expected[64];
+    int other = *slot_of(key, out);
+    snprintf(expected, sizeof expected, "%d, the same as %s", other, key->field);
+    bool is_same = json_is_integer(value) && json_integer_value(value) == other;
+    if (!is_same && other != 0) /* a missing one is for fill_in to tell */
+        return refuse(key->name, expected, value, err);
+    return true;
+}
+
+/* The model has one dropout. Where a config has several, the largest keeps every mask that is kept,
+ * so memory is not predicted too small. */
+static bool read_dropout(const json_t *value, const struct key *key, struct model *out,
+                         struct err *err)
+{
+    double rate = json_number_value(value);
+    if (!json_is_number(value) || !(rate >= 0 && rate <= 0.99))
+        return refuse(key->name, "a number from 0 to 0.99", value, err);
+    out->dropout = fmax(out->dropout, rate);
+    return true;
+}
+
+static bool read_activation(const json_t *value, const struct key *key, struct model *out,
+                            struct err *err)
+{
+    bool is_gated = model_is_gated(out);
+    const char *name = json_string_value(value);
+    for (size_t i = 0; name && i < num_activations; i++) {
+        int kind = is_gated ? activations[i].gated : activations[i].plain;
+        if (strcmp(activations[i].name, name) != 0 || kind < 0)
+            continue;
+        out->activation = kind;
+        return true;
+    }
+    return refuse(key->name, is_gated ? "silu or gelu, gated" : "gelu or relu", value, err);
+}
+
+static bool read_layer_types(const json_t *value, const struct key *key, struct err *err)
+{
+    if (!json_is_array(value))
+        return refuse(key->name, "an array of names", value, err);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const char *name = json_string_value(json_array_get(value, i));
+        if (!name || strcmp(name, "full_attention") != 0)
+            return refuse(key->name, "full_attention in every block", json_array_get(value, i),
+                          err);
+    }
+    return true;
+}
+
+static bool read_bool(const json_t *value, const struct key *key, struct err *err)
+{
+    if (!json_is_boolean(value))
+        return refuse(key->name, "true or false", value, err);
+    if (key->kind == KEY_TRUE && !json_is_true(value))
+        return refuse(key->name, "true, for nothing else can be expressed", value, err);
+    if (key->kind == KEY_FALSE && !json_is_false(value))
+        return refuse(key->name, "false, for nothing else can be expressed", value, err);
+    return true;
+}
+
+static bool read_key(const json_t *value, const struct key *key, struct model *out, struct err *err)
+{
+    switch (key->kind) {
+    case KEY_INT:
+        return read_int_key(value, key, out, err);
+    case KEY_SAME:
+        return check_same(value, key, out, err);
+    case KEY_DROPOUT:
+        return read_dropout(value, key, out, err);
+    case KEY_ACTIVATION:
+        return read_activation(value, key, out, err);
+    case KEY_LAYER_TYPES:
+        return read_layer_types(value, key, err);
+    case KEY_TIED:
+        out->tied = json_is_true(value);
+        return read_bool(value, key, err);
+    case KEY_TRUE:
+    case KEY_FALSE:
+    case KEY_BIAS:
+    case KEY_USE_WINDOW:
+        return read_bool(value, key, err);
+    case KEY_WINDOW:
+        return true; /* by cap_by_window, once the sequence is known */
+    }
+    return false;
+}
+
+/* What a family does when a key is left out. */
+static bool fill_in(const struct key *key, struct model *out, struct err *err)
+{
+    if (key->kind == KEY_DROPOUT)
+        out->dropout = fmax(out->dropout, key->fallback);
+    if (key->kind != KEY_INT || *slot_of(key, out) != 0)
+        return true;
+    *slot_of(key, out) = (int)key->fallback;
+    return !key->is_required || refuse(key->name, "an integer", NULL, err);
+}
+
+static bool read_keys(const json_t *config, const struct family *family, struct model *out,
+                      struct err *err)
+{
+    for (const struct key *key = family->keys; key->name; key++)
+        if (value_of(config, key) && !read_key(value_of(config, key), key, out, err))
+            return false;
+    for (const struct key *key = family->keys; key->name; key++)
+        if (!value_of(config, key) && !fill_in(key, out, err))
+            return false;
+    return true;
+}
+
+/* attention_bias puts biases on q, k, v and the output projection, mlp_bias on the feed-forward;
+ * a model has all of them or, as Qwen2, q, k and v alone. */
+static bool read_biases(const json_t *config, const struct family *family, struct model *out,
+                        struct err *err)
+{
+    bool has_attention = false, has_ffn = false;
+    for (const struct key *key = family->keys; key->name; key++)
+        if (key->kind == KEY_BIAS && json_is_true(value_of(config, key)))
+            *(strcmp(key->name, "mlp_bias") == 0 ? &has_ffn : &has_attention) = true;
+    if (has_attention != has_ffn)
+        return err_set(err, ERR_INPUT, has_attention ? "attention_bias" : "mlp_bias",
+                       "expected biases on attention and feed-forward alike; found them on one");
+    out->linear_bias = out->linear_bias || has_attention;
+    return true;
+}
+
+/* Each token attends to at most `window` before it. Over a sequence no longer than the window that
+ * is plain causal attention, which is all we have; so the window is the usual sequence. */
+static bool cap_by_window(const json_t *config, const struct family *family, struct model *out,
+                          struct err *err)
+{
+    const struct key *key = key_of_kind(family, KEY_WINDOW);
+    const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
+    if (!key || (use && !json_is_true(value_of(config, use))))
+        return true;
+    const json_t *value = json_object_get(config, key->name);
+    int window = (int)key->fallback;
+    if (json_is_null(value))
+        return true;
+    if (value && !read_int(value, key->name, "seq", &window, err))
+        return false;
+    if (window < out->seq)
+        out->seq = window;
+    return true;
+}
+
+static bool has_key(const struct family *family, const char *name)
+{
+    for (const struct key *key = family->keys; key->name; key++)
+        if (strcmp(key->name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_neutral(const json_t *value, double neutral)
+{
+    if (json_is_number(value))
+        return json_number_value(value) == neutral;
+    if (json_is_array(value))
+        return json_array_size(value) == 0;
+    if (json_is_object(value))
+        return json_object_size(value) == 0;
+    return !value || json_is_null(value) || json_is_false(value);
+}
+
+static bool refuse_others(const json_t *config, const struct family *family, struct err *err)
+{
+    for (size_t i = 0; i < num_refused_keys; i++) {
+        const char *name = refused_keys[i].name;
+        if (!has_key(family, name) &&
+            !is_neutral(json_object_get(config, name), refused_keys[i].neutral))
+            return err_set(err, ERR_INPUT, name,
+                           "changes the model; expected it to be absent from a %s config",
+                           family->model_type);
+    }
+    return true;
+}
+
+/* The last part of the path that the config was loaded from, if it makes a name. */
+static void read_name(const json_t *config, const struct family *family, struct model *out)
+{
+    const char *path = json_string_value(json_object_get(config, "_name_or_path"));
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *name = slash ? slash + 1 : path;
+    bool is_plain = name && *name && strlen(name) < sizeof out->name;
+    for (size_t i = 0; is_plain && name[i]; i++)
+        is_plain = name[i] > ' ' && name[i] <= '~';
+    snprintf(out->name, sizeof out->name, "%s", is_plain ? name : family->model_type);
+    snprintf(out->summary, sizeof out->summary, "%s of a Hugging Face config", family->model_type);
+    snprintf(out->source, sizeof out->source, "Hugging Face config.json");
+}
+
+/* Always false. */
+static bool refuse_family(const char *key, const json_t *found, struct err *err)
+{
+    char expected[128] = "one of";
+    for (size_t i = 0; i < num_families; i++) {
+        size_t length = strlen(expected);
+        snprintf(expected + length, sizeof expected - length, "%s %s", i > 0 ? "," : "",
+                 families[i].model_type);
+    }
+    return refuse(key, expected, found, err);
+}
+
+static const struct family *find_family(const json_t *config, struct err *err)
+{
+    const json_t *type = json_object_get(config, "model_type");
+    const json_t *architecture = json_array_get(json_object_get(config, "architectures"), 0);
+    const char *name = json_string_value(type ? type : architecture);
+    for (size_t i = 0; name && i < num_families; i++)
+        if (strcmp(type ? families[i].model_type : families[i].architecture, name) == 0)
+            return &families[i];
+    bool is_blamed = !type && architecture;
+    refuse_family(is_blamed ? "architectures" : "model_type", is_blamed ? architecture : type, err);
+    return NULL;
+}
+
+/* model_derive names fields of a model; a config calls them otherwise. */
+static bool blame_key(const json_t *config, const struct family *family, struct err *err)
+{
+    for (const struct key *key = family->keys; key->name; key++) {
+        if (!key->field || strcmp(key->field, err->where) != 0 || !value_of(config, key))
+            continue;
+        snprintf(err->where, sizeof err->where, "%s", key->name);
+        break;
+    }
+    return false;
+}
+
+bool model_from_huggingface(const json_t *config, struct model *out, struct err *err)
+{
+    const struct family *family = find_family(config, err);
+    if (!family)
+        return false;
+    *out = family->base;
+    read_name(config, family, out);
+    if (!refuse_others(config, family, err) || !read_keys(config, family, out, err) ||
+        !read_biases(config, family, out, err))
+        return false;
+    if (out->positions == POSITION_LEARNED)
+        out->max_positions = out->seq + family->extra_positions;
+    if (!cap_by_window(config, family, out, err))
+        return false;
+    return model_derive(out, err) || blame_key(config, family, err);
+}
