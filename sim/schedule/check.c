@@ -1,0 +1,308 @@
+/* Each rule is about what an instruction may rely on, so a schedule that orders things through
+ * another lane or edge than lower.c would is accepted as well. Linear in the instructions. */
+#include "sim/schedule/proof.h"
+#include "sim/schedule/text_form.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool proof_fail(const struct proof *proof, int instr, const char *format, ...)
+{
+    char where[64];
+    char message[sizeof proof->err->msg];
+    if (instr == NO_INSTR)
+        snprintf(where, sizeof where, "stage %d", proof->stage);
+    else
+        snprintf(where, sizeof where, "stage %d, instruction %d", proof->stage, instr);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return err_set(proof->err, ERR_INPUT, where, "%s", message);
+}
+
+struct instr_text proof_text(const struct proof *proof, int instr)
+{
+    struct instr_text out;
+    struct text text = { 0 };
+    instr_write(&proof->list->at[instr], &text);
+    snprintf(out.at, sizeof out.at, "%s", text_get(&text));
+    text_release(&text);
+    return out;
+}
+
+bool proof_ordered(const struct proof *proof, int earlier, int later)
+{
+    enum lane lane = opcode_infos[proof->list->at[earlier].op].lane;
+    if (proof->known[later].finished[lane] > proof->place[earlier])
+        return true;
+    return proof_fail(proof, later, "%s may start before %s (instruction %d) has finished",
+                      proof_text(proof, later).at, proof_text(proof, earlier).at, earlier);
+}
+
+/* The chunk on this rank that makes a message or needs it; for the rest, the chunk itself. */
+static int own_chunk(const struct instr *instr)
+{
+    if (instr->op == INSTR_RECV_ACT)
+        return instr->chunk + 1;
+    if (instr->op == INSTR_RECV_GRAD)
+        return instr->chunk - 1;
+    return instr->chunk;
+}
+
+/* The chunk at a message's other end. */
+static int other_chunk(const struct instr *instr)
+{
+    if (instr->op == INSTR_SEND_ACT)
+        return instr->chunk + 1;
+    if (instr->op == INSTR_SEND_GRAD)
+        return instr->chunk - 1;
+    return instr->chunk;
+}
+
+static bool has_microbatch(enum opcode op)
+{
+    return strchr(opcode_infos[op].form, 'm') != NULL;
+}
+
+static bool has_peer(enum opcode op)
+{
+    return strchr(opcode_infos[op].form, 'p') != NULL;
+}
+
+static int num_chunks(const struct schedule_shape *shape)
+{
+    return shape->num_stages * shape->chunks_per_stage;
+}
+
+static bool check_chunk(const struct proof *proof, int i)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    const struct instr *instr = &proof->list->at[i];
+    int own = own_chunk(instr);
+    int other = other_chunk(instr);
+    if (own < 0 || other < 0 || own >= num_chunks(shape) || other >= num_chunks(shape))
+        return proof_fail(proof, i, "%s reaches beyond the %d chunks", proof_text(proof, i).at,
+                          num_chunks(shape));
+    if (own % shape->num_stages != proof->stage)
+        return proof_fail(proof, i, "%s belongs to stage %d", proof_text(proof, i).at,
+                          own % shape->num_stages);
+    if (has_peer(instr->op) && other % shape->num_stages != instr->peer)
+        return proof_fail(proof, i, "%s should name stage %d, its chunk's neighbour",
+                          proof_text(proof, i).at, other % shape->num_stages);
+    return true;
+}
+
+static bool check_fields(const struct proof *proof, int i)
+{
+    const struct instr *instr = &proof->list->at[i];
+    const char *form = opcode_infos[instr->op].form;
+    int num_microbatches = proof->schedule->shape.num_microbatches;
+    if (instr->after < NO_INSTR || instr->after >= i)
+        return proof_fail(proof, i, "%s waits for an instruction that is not earlier",
+                          proof_text(proof, i).at);
+    if ((!strchr(form, 'c') && instr->chunk != -1) ||
+        (!strchr(form, 'm') && instr->microbatch != -1) ||
+        (!strchr(form, 'p') && instr->peer != -1))
+        return proof_fail(proof, i, "%s has fields that its opcode has none of",
+                          proof_text(proof, i).at);
+    if (has_microbatch(instr->op) &&
+        (instr->microbatch < 0 || instr->microbatch >= num_microbatches))
+        return proof_fail(proof, i, "%s is beyond the %d microbatches", proof_text(proof, i).at,
+                          num_microbatches);
+    return !strchr(form, 'c') || check_chunk(proof, i);
+}
+
+static void take_in(struct known *known, const struct proof *proof, int finished)
+{
+    if (finished == NO_INSTR)
+        return;
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        if (known->finished[lane] < proof->known[finished].finished[lane])
+            known->finished[lane] = proof->known[finished].finished[lane];
+    enum lane lane = opcode_infos[proof->list->at[finished].op].lane;
+    if (known->finished[lane] <= proof->place[finished])
+        known->finished[lane] = proof->place[finished] + 1;
+}
+
+static bool learn_order(struct proof *proof, struct arena *scratch)
+{
+    int last[NUM_LANES];
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        last[lane] = NO_INSTR;
+    proof->known = ARENA_ARRAY(scratch, struct known, (size_t)proof->list->count);
+    proof->place = ARENA_ARRAY(scratch, int, (size_t)proof->list->count);
+    for (int i = 0; i < proof->list->count; i++) {
+        if (!check_fields(proof, i))
+            return false;
+        enum lane lane = opcode_infos[proof->list->at[i].op].lane;
+        proof->place[i] = last[lane] == NO_INSTR ? 0 : proof->place[last[lane]] + 1;
+        take_in(&proof->known[i], proof, last[lane]);
+        take_in(&proof->known[i], proof, proof->list->at[i].after);
+        last[lane] = i;
+    }
+    return true;
+}
+
+static size_t slot_key(const struct proof *proof, int chunk, int microbatch)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    size_t local_chunk = (size_t)(chunk / shape->num_stages);
+    return local_chunk * (size_t)shape->num_microbatches + (size_t)microbatch;
+}
+
+static long long num_slots(const struct proof *proof)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    return (long long)shape->chunks_per_stage * shape->num_microbatches;
+}
+
+/* Counted before the tables are made, so that their size is bounded by the list's. */
+static bool check_num_forwards(const struct proof *proof)
+{
+    int forwards = 0;
+    for (int i = 0; i < proof->list->count; i++)
+        forwards += proof->list->at[i].op == INSTR_FORWARD;
+    return forwards == num_slots(proof) ||
+           proof_fail(proof, NO_INSTR, "expected %lld forwards, found %d", num_slots(proof),
+                      forwards);
+}
+
+static bool find_instrs(struct proof *proof, struct arena *scratch)
+{
+    if (!check_num_forwards(proof))
+        return false;
+    for (int op = 0; op < NUM_OPCODES; op++) {
+        proof->found[op] = ARENA_ARRAY(scratch, int, (size_t)num_slots(proof));
+        for (long long slot = 0; slot < num_slots(proof); slot++)
+            proof->found[op][slot] = NO_INSTR;
+    }
+    for (int i = 0; i < proof->list->count; i++) {
+        const struct instr *instr = &proof->list->at[i];
+        if (!has_microbatch(instr->op))
+            continue;
+        size_t key = slot_key(proof, own_chunk(instr), instr->microbatch);
+        int *found = &proof->found[instr->op][key];
+        if (*found != NO_INSTR)
+            return proof_fail(proof, i, "%s repeats instruction %d", proof_text(proof, i).at,
+                              *found);
+        *found = i;
+    }
+    return true;
+}
+
+static bool needs(const struct proof *proof, enum opcode op, int chunk)
+{
+    bool is_first = chunk == 0;
+    bool is_last = chunk == num_chunks(&proof->schedule->shape) - 1;
+    if (op == INSTR_RECV_ACT || op == INSTR_SEND_GRAD)
+        return !is_first;
+    if (op == INSTR_SEND_ACT || op == INSTR_RECV_GRAD)
+        return !is_last;
+    if (op == INSTR_RECOMPUTE)
+        return proof->totals[INSTR_RECOMPUTE] > 0;
+    return has_microbatch(op);
+}
+
+static bool check_all_there(const struct proof *proof, int chunk, int microbatch)
+{
+    size_t key = slot_key(proof, chunk, microbatch);
+    for (int op = 0; op < NUM_OPCODES; op++)
+        if (needs(proof, (enum opcode)op, chunk) && proof->found[op][key] == NO_INSTR)
+            return proof_fail(proof, NO_INSTR, "expected %s for chunk %d, microbatch %d: none",
+                              opcode_infos[op].text, chunk, microbatch);
+    return true;
+}
+
+static bool ordered_if_any(const struct proof *proof, int earlier, int later)
+{
+    return earlier == NO_INSTR || later == NO_INSTR || proof_ordered(proof, earlier, later);
+}
+
+static bool check_recompute(const struct proof *proof, int recompute, int backward)
+{
+    return recompute == NO_INSTR || proof->place[recompute] + 1 == proof->place[backward] ||
+           proof_fail(proof, recompute, "%s is not just before %s (instruction %d)",
+                      proof_text(proof, recompute).at, proof_text(proof, backward).at, backward);
+}
+
+static bool check_slot(const struct proof *proof, int chunk, int microbatch)
+{
+    size_t key = slot_key(proof, chunk, microbatch);
+    int forward = proof->found[INSTR_FORWARD][key];
+    int backward = proof->found[INSTR_BACKWARD][key];
+    return ordered_if_any(proof, proof->found[INSTR_RECV_ACT][key], forward) &&
+           ordered_if_any(proof, forward, proof->found[INSTR_SEND_ACT][key]) &&
+           ordered_if_any(proof, forward, backward) &&
+           ordered_if_any(proof, proof->found[INSTR_RECV_GRAD][key], backward) &&
+           ordered_if_any(proof, backward, proof->found[INSTR_SEND_GRAD][key]) &&
+           check_recompute(proof, proof->found[INSTR_RECOMPUTE][key], backward);
+}
+
+static bool check_slots(const struct proof *proof)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    for (int chunk = proof->stage; chunk < num_chunks(shape); chunk += shape->num_stages)
+        for (int i = 0; i < shape->num_microbatches; i++)
+            if (!check_all_there(proof, chunk, i) || !check_slot(proof, chunk, i))
+                return false;
+    return true;
+}
+
+/* A receive that waits holds a buffer and, on a GPU, multiprocessors: it may be posted while the
+ * compute before the one that it feeds runs, and not earlier. */
+static bool check_receives(const struct proof *proof)
+{
+    int before[2] = { NO_INSTR, NO_INSTR }; /* the last two computes, newest first */
+    for (int i = 0; i < proof->list->count; i++) {
+        const struct instr *instr = &proof->list->at[i];
+        bool down = instr->op == INSTR_FORWARD;
+        if (!down && instr->op != INSTR_BACKWARD)
+            continue;
+        const int *receives = proof->found[down ? INSTR_RECV_ACT : INSTR_RECV_GRAD];
+        int receive = receives[slot_key(proof, instr->chunk, instr->microbatch)];
+        if (!ordered_if_any(proof, before[1], receive))
+            return false;
+        before[1] = before[0];
+        before[0] = i;
+    }
+    return true;
+}
+
+static bool check_stage(struct proof *proof, struct arena *scratch)
+{
+    return learn_order(proof, scratch) && find_instrs(proof, scratch) && check_slots(proof) &&
+           check_receives(proof) && proof_parameters(proof, scratch) &&
+           proof_reductions(proof, scratch) && proof_update(proof, scratch);
+}
+
+static void count_opcodes(const struct schedule *schedule, long long totals[NUM_OPCODES])
+{
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++)
+        for (int i = 0; i < schedule->ranks[stage].count; i++)
+            totals[schedule->ranks[stage].at[i].op]++;
+}
+
+bool schedule_check(const struct schedule *schedule, struct err *err)
+{
+    struct arena scratch = { 0 };
+    long long totals[NUM_OPCODES] = { 0 };
+    count_opcodes(schedule, totals);
+    bool ok = true;
+    for (int stage = 0; ok && stage < schedule->shape.num_stages; stage++) {
+        struct arena_mark mark = arena_mark(&scratch);
+        struct proof proof = {
+            .schedule = schedule,
+            .totals = totals,
+            .stage = stage,
+            .list = &schedule->ranks[stage],
+            .err = err,
+        };
+        ok = check_stage(&proof, &scratch);
+        arena_reset(&scratch, mark);
+    }
+    ok = ok && schedule_finishes(schedule, &scratch, err);
+    arena_release(&scratch);
+    return ok;
+}

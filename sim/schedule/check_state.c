@@ -1,0 +1,195 @@
+/* Rules about what outlives a microbatch: parameters, gradients, the update. Which of them exist is
+ * not written in a schedule, so what any stage does, every stage must do. */
+#include "sim/schedule/proof.h"
+
+struct indices {
+    int *at;
+    int count;
+};
+
+/* The instructions with one opcode, in list order. */
+static struct indices all_of(const struct proof *proof, enum opcode op, struct arena *scratch)
+{
+    struct indices out = { .at = ARENA_ARRAY(scratch, int, (size_t)proof->list->count) };
+    for (int i = 0; i < proof->list->count; i++)
+        if (proof->list->at[i].op == op)
+            out.at[out.count++] = i;
+    return out;
+}
+
+static int chunk_at(const struct proof *proof, int instr)
+{
+    return proof->list->at[instr].chunk;
+}
+
+/* On the compute lane: wait for a chunk's parameters, compute on that chunk, free it. */
+static bool check_brackets(const struct proof *proof)
+{
+    int held = -1;
+    for (int i = 0; i < proof->list->count; i++) {
+        enum opcode op = proof->list->at[i].op;
+        int chunk = chunk_at(proof, i);
+        bool waits = op == INSTR_WAIT_PARAM;
+        bool uses = op == INSTR_FORWARD || op == INSTR_BACKWARD || op == INSTR_RECOMPUTE ||
+                    op == INSTR_FREE_PARAM;
+        if (waits && held != -1)
+            return proof_fail(proof, i, "parameters of chunk %d were not freed before", held);
+        if (uses && chunk != held)
+            return proof_fail(proof, i, "%s without the parameters of chunk %d",
+                              proof_text(proof, i).at, chunk);
+        if (waits)
+            held = chunk;
+        if (op == INSTR_FREE_PARAM)
+            held = -1;
+    }
+    return held == -1 || proof_fail(proof, NO_INSTR, "chunk %d is never freed", held);
+}
+
+/* The n-th wait is for the n-th gather, which starts when the free before the last is done. */
+static bool check_gathers(const struct proof *proof, const struct indices *gathers,
+                          struct arena *scratch)
+{
+    struct indices waits = all_of(proof, INSTR_WAIT_PARAM, scratch);
+    struct indices frees = all_of(proof, INSTR_FREE_PARAM, scratch);
+    for (int i = 0; i < waits.count; i++) {
+        int wait = waits.at[i];
+        if (i >= gathers->count || chunk_at(proof, gathers->at[i]) != chunk_at(proof, wait))
+            return proof_fail(proof, wait, "%s has no gather", proof_text(proof, wait).at);
+        if (!proof_ordered(proof, gathers->at[i], wait))
+            return false;
+        if (i >= 2 && !proof_ordered(proof, frees.at[i - 2], gathers->at[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Gathers that no compute waits for distribute updated parameters: each chunk's, once. */
+static bool check_updated(const struct proof *proof, const struct indices *gathers,
+                          struct arena *scratch)
+{
+    struct indices updates = all_of(proof, INSTR_OPTIMIZER, scratch);
+    struct indices waits = all_of(proof, INSTR_WAIT_PARAM, scratch);
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    bool expected = proof->totals[INSTR_GATHER_PARAM] > proof->totals[INSTR_WAIT_PARAM];
+    int wanted = expected ? shape->chunks_per_stage : 0;
+    if (gathers->count - waits.count != wanted)
+        return proof_fail(proof, NO_INSTR, "expected %d gathers after the update, found %d", wanted,
+                          gathers->count - waits.count);
+    for (int i = waits.count; i < gathers->count; i++) {
+        int chunk = (i - waits.count) * shape->num_stages + proof->stage;
+        if (chunk_at(proof, gathers->at[i]) != chunk)
+            return proof_fail(proof, gathers->at[i], "expected GP%d, found %s", chunk,
+                              proof_text(proof, gathers->at[i]).at);
+        if (updates.count > 0 && !proof_ordered(proof, updates.at[0], gathers->at[i]))
+            return false;
+    }
+    return true;
+}
+
+bool proof_parameters(const struct proof *proof, struct arena *scratch)
+{
+    bool are_sharded = proof->totals[INSTR_WAIT_PARAM] + proof->totals[INSTR_FREE_PARAM] > 0;
+    struct indices gathers = all_of(proof, INSTR_GATHER_PARAM, scratch);
+    if (are_sharded && (!check_brackets(proof) || !check_gathers(proof, &gathers, scratch)))
+        return false;
+    return check_updated(proof, &gathers, scratch);
+}
+
+/* Every chunk is reduced as often as the others: never, once or after each backward. */
+static int reductions_per_chunk(const struct proof *proof)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    long long num_chunks = (long long)shape->num_stages * shape->chunks_per_stage;
+    long long total = proof->totals[INSTR_REDUCE_GRAD];
+    if (total == 0)
+        return 0;
+    return total > num_chunks ? shape->num_microbatches : 1;
+}
+
+/* Local chunks x microbatches: the backwards of each chunk in order. */
+static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    struct indices backwards = all_of(proof, INSTR_BACKWARD, scratch);
+    int *out = ARENA_ARRAY(scratch, int, (size_t)backwards.count);
+    int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
+    for (int i = 0; i < backwards.count; i++) {
+        int local_chunk = chunk_at(proof, backwards.at[i]) / shape->num_stages;
+        out[local_chunk * shape->num_microbatches + done[local_chunk]++] = backwards.at[i];
+    }
+    return out;
+}
+
+/* When one reduction covers all backwards, it must follow the last; else the n-th the n-th. */
+bool proof_reductions(const struct proof *proof, struct arena *scratch)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    const int *backwards = backwards_by_chunk(proof, scratch);
+    struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
+    int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
+    int each = reductions_per_chunk(proof);
+    for (int i = 0; i < reductions.count; i++) {
+        int reduction = reductions.at[i];
+        int local_chunk = chunk_at(proof, reduction) / shape->num_stages;
+        if (done[local_chunk] == each)
+            return proof_fail(proof, reduction, "%s is one more than the %d expected",
+                              proof_text(proof, reduction).at, each);
+        int covers = shape->num_microbatches - each + done[local_chunk]++;
+        int backward = backwards[local_chunk * shape->num_microbatches + covers];
+        if (!proof_ordered(proof, backward, reduction))
+            return false;
+    }
+    for (int i = 0; i < shape->chunks_per_stage; i++)
+        if (done[i] != each)
+            return proof_fail(proof, NO_INSTR, "expected %d DG of chunk %d, found %d", each,
+                              i * shape->num_stages + proof->stage, done[i]);
+    return true;
+}
+
+static bool check_tied(const struct proof *proof, struct arena *scratch)
+{
+    int last_stage = proof->schedule->shape.num_stages - 1;
+    bool is_end = proof->stage == 0 || proof->stage == last_stage;
+    struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
+    int wanted = proof->totals[INSTR_REDUCE_TIED] > 0 && is_end && last_stage > 0 ? 1 : 0;
+    if (tied.count != wanted)
+        return proof_fail(proof, tied.count > 0 ? tied.at[0] : NO_INSTR, "expected %d DT, found %d",
+                          wanted, tied.count);
+    if (wanted == 0)
+        return true;
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    int peer = proof->stage == 0 ? last_stage : 0;
+    if (proof->list->at[tied.at[0]].peer != peer)
+        return proof_fail(proof, tied.at[0], "%s should name stage %d",
+                          proof_text(proof, tied.at[0]).at, peer);
+    int local_chunk = proof->stage == 0 ? 0 : shape->chunks_per_stage - 1;
+    const int *backwards = backwards_by_chunk(proof, scratch);
+    int last = backwards[(local_chunk + 1) * shape->num_microbatches - 1];
+    return proof_ordered(proof, last, tied.at[0]);
+}
+
+static bool check_one(const struct proof *proof, enum opcode op, struct arena *scratch, int *out)
+{
+    struct indices found = all_of(proof, op, scratch);
+    if (found.count != 1)
+        return proof_fail(proof, found.count > 0 ? found.at[1] : NO_INSTR,
+                          "expected 1 %s, found %d", opcode_infos[op].text, found.count);
+    *out = found.at[0];
+    return true;
+}
+
+bool proof_update(const struct proof *proof, struct arena *scratch)
+{
+    int norm;
+    int update;
+    if (!check_tied(proof, scratch) || !check_one(proof, INSTR_NORM_GRAD, scratch, &norm) ||
+        !check_one(proof, INSTR_OPTIMIZER, scratch, &update))
+        return false;
+    for (int i = 0; i < proof->list->count; i++) {
+        enum opcode op = proof->list->at[i].op;
+        bool counts = op == INSTR_BACKWARD || op == INSTR_REDUCE_GRAD || op == INSTR_REDUCE_TIED;
+        if (counts && !proof_ordered(proof, i, norm))
+            return false;
+    }
+    return proof_ordered(proof, norm, update);
+}

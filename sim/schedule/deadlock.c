@@ -1,0 +1,206 @@
+/* Runs all stages together without times: a lane's head finishes when its `after` has, and a
+ * message only when both ends are at the head of their lanes. What can finish does, in any order:
+ * finishing one instruction never takes from another the chance to, so work that is left when
+ * nothing can finish is a deadlock in every run, and its absence proves that no run has one. */
+#include "sim/schedule/proof.h"
+#include "sim/schedule/text_form.h"
+
+#include <stdio.h>
+
+/* Instructions of one lane of one stage, in order. */
+struct queue {
+    int *at;
+    int count;
+    int head;
+    bool is_pending; /* already on the stack of lanes to look at */
+    bool is_counted; /* its head has arrived at the barrier of the norm */
+};
+
+struct run {
+    const struct schedule *schedule;
+    struct queue *queues; /* num_stages x NUM_LANES */
+    bool **done;          /* [stage][instruction] */
+    struct queue **stack;
+    int depth;
+    int at_norm; /* stages whose head is NORM_GRAD */
+    struct err *err;
+};
+
+static struct queue *queue_of(const struct run *run, int stage, enum lane lane)
+{
+    return &run->queues[stage * NUM_LANES + (int)lane];
+}
+
+static int stage_of(const struct run *run, const struct queue *queue)
+{
+    return (int)(queue - run->queues) / NUM_LANES;
+}
+
+static const struct instr *head_of(const struct run *run, const struct queue *queue)
+{
+    if (queue->head == queue->count)
+        return NULL;
+    return &run->schedule->ranks[stage_of(run, queue)].at[queue->at[queue->head]];
+}
+
+static bool is_ready(const struct run *run, const struct queue *queue)
+{
+    const struct instr *head = head_of(run, queue);
+    return head && (head->after == NO_INSTR || run->done[stage_of(run, queue)][head->after]);
+}
+
+static void look_at(struct run *run, struct queue *queue)
+{
+    if (queue->is_pending || queue->head == queue->count)
+        return;
+    queue->is_pending = true;
+    run->stack[run->depth++] = queue;
+}
+
+/* Any lane of the stage may have waited for it. */
+static void finish(struct run *run, struct queue *queue)
+{
+    int stage = stage_of(run, queue);
+    run->done[stage][queue->at[queue->head++]] = true;
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        look_at(run, queue_of(run, stage, (enum lane)lane));
+}
+
+static enum opcode far_opcode(enum opcode op)
+{
+    if (op == INSTR_SEND_ACT)
+        return INSTR_RECV_ACT;
+    if (op == INSTR_RECV_ACT)
+        return INSTR_SEND_ACT;
+    if (op == INSTR_SEND_GRAD)
+        return INSTR_RECV_GRAD;
+    if (op == INSTR_RECV_GRAD)
+        return INSTR_SEND_GRAD;
+    return op; /* REDUCE_TIED */
+}
+
+static bool fail_mismatch(struct run *run, const struct queue *queue, const struct instr *head,
+                          const struct instr *far)
+{
+    struct text text = { 0 };
+    char where[64];
+    snprintf(where, sizeof where, "stage %d, instruction %d", stage_of(run, queue),
+             queue->at[queue->head]);
+    instr_write(head, &text);
+    text_add(&text, " meets ");
+    instr_write(far, &text);
+    err_set(run->err, ERR_INPUT, where, "%s of stage %d: messages of a link keep one order",
+            text_get(&text), head->peer);
+    text_release(&text);
+    return false;
+}
+
+/* Both ends, or neither. A lane of messages is one end of one link, so heads that differ will never
+ * match. On the data lane the far head may still be a local one. */
+static bool meet_peer(struct run *run, struct queue *queue)
+{
+    const struct instr *head = head_of(run, queue);
+    enum opcode op = far_opcode(head->op);
+    struct queue *far_queue = queue_of(run, head->peer, opcode_infos[op].lane);
+    const struct instr *far = head_of(run, far_queue);
+    if (far && head->op != INSTR_REDUCE_TIED &&
+        (far->chunk != head->chunk || far->microbatch != head->microbatch))
+        return fail_mismatch(run, queue, head, far);
+    if (far && far->op == op && is_ready(run, far_queue)) {
+        finish(run, far_queue);
+        finish(run, queue);
+    }
+    return true;
+}
+
+static void meet_all(struct run *run, struct queue *queue)
+{
+    int num_stages = run->schedule->shape.num_stages;
+    if (queue->is_counted)
+        return;
+    queue->is_counted = true;
+    if (++run->at_norm < num_stages)
+        return;
+    for (int stage = 0; stage < num_stages; stage++)
+        finish(run, queue_of(run, stage, LANE_DATA));
+}
+
+static bool step(struct run *run, struct queue *queue)
+{
+    if (!is_ready(run, queue))
+        return true;
+    const struct instr *head = head_of(run, queue);
+    if (head->peer != -1)
+        return meet_peer(run, queue);
+    if (head->op == INSTR_NORM_GRAD)
+        meet_all(run, queue);
+    else
+        finish(run, queue);
+    return true;
+}
+
+/* The first unfinished instruction of a list waits for nothing of its own stage. */
+static int first_unfinished(const struct run *run, int stage)
+{
+    int count = run->schedule->ranks[stage].count;
+    for (int i = 0; i < count; i++)
+        if (!run->done[stage][i])
+            return i;
+    return NO_INSTR;
+}
+
+static bool fail_if_left(struct run *run)
+{
+    struct text text = { 0 };
+    char where[64] = "";
+    for (int stage = 0; stage < run->schedule->shape.num_stages; stage++) {
+        int i = first_unfinished(run, stage);
+        if (i == NO_INSTR)
+            continue;
+        if (where[0] == '\0')
+            snprintf(where, sizeof where, "stage %d, instruction %d", stage, i);
+        text_add(&text, "%sstage %d waits in ", text.length ? ", " : "", stage);
+        instr_write(&run->schedule->ranks[stage].at[i], &text);
+    }
+    bool ok = where[0] == '\0' || err_set(run->err, ERR_INPUT, where, "deadlock: %.200s%s",
+                                          text_get(&text), text.length > 200 ? " ..." : "");
+    text_release(&text);
+    return ok;
+}
+
+static void fill_queues(struct run *run, int stage, struct arena *scratch)
+{
+    const struct instrs *list = &run->schedule->ranks[stage];
+    for (int i = 0; i < list->count; i++)
+        queue_of(run, stage, opcode_infos[list->at[i].op].lane)->count++;
+    for (int lane = 0; lane < NUM_LANES; lane++) {
+        struct queue *queue = queue_of(run, stage, (enum lane)lane);
+        queue->at = ARENA_ARRAY(scratch, int, (size_t)queue->count);
+        queue->count = 0;
+    }
+    for (int i = 0; i < list->count; i++) {
+        struct queue *queue = queue_of(run, stage, opcode_infos[list->at[i].op].lane);
+        queue->at[queue->count++] = i;
+    }
+    run->done[stage] = ARENA_ARRAY(scratch, bool, (size_t)list->count);
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        look_at(run, queue_of(run, stage, (enum lane)lane));
+}
+
+bool schedule_finishes(const struct schedule *schedule, struct arena *scratch, struct err *err)
+{
+    size_t num_stages = (size_t)schedule->shape.num_stages;
+    struct run run = { .schedule = schedule, .err = err };
+    run.queues = ARENA_ARRAY(scratch, struct queue, num_stages * NUM_LANES);
+    run.stack = ARENA_ARRAY(scratch, struct queue *, num_stages * NUM_LANES);
+    run.done = ARENA_ARRAY(scratch, bool *, num_stages);
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++)
+        fill_queues(&run, stage, scratch);
+    while (run.depth > 0) {
+        struct queue *queue = run.stack[--run.depth];
+        queue->is_pending = false;
+        if (!step(&run, queue))
+            return false;
+    }
+    return fail_if_left(&run);
+}

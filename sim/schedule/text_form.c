@@ -1,0 +1,219 @@
+#include "sim/schedule/text_form.h"
+
+#include "sim/schedule/schedule.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Larger numbers are slips; this keeps sums and products of them in range. */
+enum { MAX_NUMBER = 1000000 };
+
+void instr_write(const struct instr *instr, struct text *out)
+{
+    const struct opcode_info *info = &opcode_infos[instr->op];
+    text_add(out, "%s", info->text);
+    for (const char *form = info->form; *form; form++) {
+        if (*form == 'c')
+            text_add(out, "%d", instr->chunk);
+        else if (*form == 'm')
+            text_add(out, "%d", instr->microbatch);
+        else if (*form == 'p')
+            text_add(out, "%d", instr->peer);
+        else
+            text_add(out, "%c", *form);
+    }
+    if (instr->after != NO_INSTR)
+        text_add(out, "@%d", instr->after);
+}
+
+void schedule_write(const struct schedule *schedule, struct text *out)
+{
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++) {
+        const struct instrs *list = &schedule->ranks[stage];
+        text_add(out, "%d:", stage);
+        for (int i = 0; i < list->count; i++) {
+            text_add(out, " ");
+            instr_write(&list->at[i], out);
+        }
+        text_add(out, "\n");
+    }
+}
+
+struct reader {
+    const char *at;
+    int line;
+    struct err *err;
+};
+
+static int word_length(const char *word)
+{
+    return (int)strcspn(word, " \t\r\n");
+}
+
+static bool fail(const struct reader *in, const char *word, const char *expected)
+{
+    char where[32];
+    snprintf(where, sizeof where, "line %d", in->line);
+    int length = word_length(word);
+    if (length == 0)
+        return err_set(in->err, ERR_INPUT, where, "expected %s, found the end of the line",
+                       expected);
+    return err_set(in->err, ERR_INPUT, where, "expected %s, found \"%.*s\"", expected,
+                   length < 40 ? length : 40, word);
+}
+
+/* Digits without sign or leading zeros, so that only what schedule_write writes is read. */
+static bool read_number(const char **at, int *out)
+{
+    const char *digits = *at;
+    if (!isdigit((unsigned char)digits[0]) ||
+        (digits[0] == '0' && isdigit((unsigned char)digits[1])))
+        return false;
+    long number = 0;
+    for (; isdigit((unsigned char)**at); ++*at) {
+        number = 10 * number + (**at - '0');
+        if (number > MAX_NUMBER)
+            return false;
+    }
+    *out = (int)number;
+    return true;
+}
+
+static bool read_opcode(const char **at, enum opcode *out)
+{
+    size_t letters = strspn(*at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    for (int op = 0; op < NUM_OPCODES; op++) {
+        const char *text = opcode_infos[op].text;
+        if (strlen(text) == letters && strncmp(text, *at, letters) == 0) {
+            *at += letters;
+            *out = (enum opcode)op;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_form(const char **at, struct instr *out)
+{
+    for (const char *form = opcode_infos[out->op].form; *form; form++) {
+        int *number = *form == 'c'   ? &out->chunk
+                      : *form == 'm' ? &out->microbatch
+                      : *form == 'p' ? &out->peer
+                                     : NULL;
+        if (number ? !read_number(at, number) : *(*at)++ != *form)
+            return false;
+    }
+    return true;
+}
+
+static bool read_instr(struct reader *in, struct instr *out)
+{
+    const char *word = in->at;
+    *out = (struct instr){ .chunk = -1, .microbatch = -1, .peer = -1, .after = NO_INSTR };
+    if (!read_opcode(&in->at, &out->op))
+        return fail(in, word, "an opcode");
+    char expected[64];
+    snprintf(expected, sizeof expected, "%s%s and perhaps @after", opcode_infos[out->op].text,
+             opcode_infos[out->op].form);
+    if (!read_form(&in->at, out))
+        return fail(in, word, expected);
+    if (*in->at == '@') {
+        in->at++;
+        if (!read_number(&in->at, &out->after))
+            return fail(in, word, expected);
+    }
+    return word_length(in->at) == 0 || fail(in, word, expected);
+}
+
+static void skip_blanks(struct reader *in)
+{
+    in->at += strspn(in->at, " \t\r");
+}
+
+static bool read_label(struct reader *in, int stage)
+{
+    const char *word = in->at;
+    int found;
+    if (read_number(&in->at, &found) && found == stage && *in->at == ':') {
+        in->at++;
+        return true;
+    }
+    char expected[32];
+    snprintf(expected, sizeof expected, "\"%d:\"", stage);
+    return fail(in, word, expected);
+}
+
+static int count_words(const char *line)
+{
+    int words = 0;
+    for (line += strspn(line, " \t\r"); word_length(line) > 0; line += strspn(line, " \t\r")) {
+        words++;
+        line += word_length(line);
+    }
+    return words;
+}
+
+static bool read_list(struct reader *in, struct instrs *out, struct arena *arena)
+{
+    out->at = ARENA_ARRAY(arena, struct instr, (size_t)count_words(in->at));
+    for (skip_blanks(in); word_length(in->at) > 0; skip_blanks(in))
+        if (!read_instr(in, &out->at[out->count++]))
+            return false;
+    return true;
+}
+
+/* Moves to the next line that is not blank; false at the end of the text. */
+static bool next_line(struct reader *in)
+{
+    for (skip_blanks(in); *in->at == '\n'; skip_blanks(in)) {
+        in->at++;
+        in->line++;
+    }
+    return *in->at != '\0';
+}
+
+static int count_lines(const char *text)
+{
+    struct reader in = { .at = text };
+    int lines = 0;
+    for (; next_line(&in); in.at += strcspn(in.at, "\n"))
+        lines++;
+    return lines;
+}
+
+/* The text does not state the shape: the highest chunk and microbatch do. */
+static void infer_shape(struct schedule *schedule)
+{
+    struct schedule_shape *shape = &schedule->shape;
+    int last_chunk = 0;
+    for (int stage = 0; stage < shape->num_stages; stage++)
+        for (int i = 0; i < schedule->ranks[stage].count; i++) {
+            const struct instr *instr = &schedule->ranks[stage].at[i];
+            if (instr->chunk > last_chunk)
+                last_chunk = instr->chunk;
+            if (instr->microbatch >= shape->num_microbatches)
+                shape->num_microbatches = instr->microbatch + 1;
+        }
+    shape->chunks_per_stage = last_chunk / shape->num_stages + 1;
+}
+
+struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err)
+{
+    struct reader in = { .at = text, .line = 1, .err = err };
+    struct schedule *schedule = ARENA_NEW(arena, struct schedule);
+    int lines = count_lines(text);
+    schedule->ranks = ARENA_ARRAY(arena, struct instrs, (size_t)lines);
+    for (int stage = 0; stage < lines; stage++) {
+        next_line(&in);
+        if (!read_label(&in, stage) || !read_list(&in, &schedule->ranks[stage], arena))
+            return NULL;
+    }
+    schedule->shape.num_stages = lines;
+    if (lines == 0) {
+        err_set(err, ERR_INPUT, "line 1", "expected \"0:\", found the end of the text");
+        return NULL;
+    }
+    infer_shape(schedule);
+    return schedule;
+}
