@@ -1,0 +1,84 @@
+/* sim/cost/collective.h - time of a collective over one group of ranks, as NCCL would run it.
+ *
+ * The algorithms, protocols, latencies and bandwidth caps are NCCL 2.30.7's own cost model
+ * (src/graph/tuning.cc): it chooses, and its time times a calibrated factor is the prediction.
+ * Every function is pure: same arguments, same bits, any thread. */
+#ifndef SIM_COST_COLLECTIVE_H
+#define SIM_COST_COLLECTIVE_H
+
+#include <stdbool.h>
+
+enum collective {
+    COLLECTIVE_ALL_REDUCE,
+    COLLECTIVE_ALL_GATHER,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_BROADCAST,
+    NUM_COLLECTIVES
+};
+enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, NUM_PROTOCOLS };
+enum gpu_arch { ARCH_VOLTA, ARCH_AMPERE, ARCH_HOPPER, ARCH_BLACKWELL, NUM_GPU_ARCHS };
+enum intra_link { LINK_NVLINK, LINK_PCI };
+
+/* What NCCL's topology search knows of a group: the same for all its collectives. Ranks are spread
+ * over the nodes as evenly as they go. Bandwidths are positive where they are read: intra for up to
+ * two nodes (NCCL's search gives such a group one rate, so over two nodes it is the network's),
+ * inter for more and for sends across nodes, nvls if nvls_channels > 0. */
+struct comm_group {
+    int num_ranks; /* up to 1e8 */
+    int num_nodes; /* 1 to num_ranks */
+    enum gpu_arch arch;
+    enum intra_link intra;
+    bool amd_cpu;
+    bool ll128;       /* links that keep 128-byte stores whole: NVLink inside, PXB/PXN outside */
+    bool in_network;  /* NVSwitch multicast (NVLS) within the node */
+    int num_channels; /* of ring and tree */
+    double intra_bytes_per_s;                              /* of one channel inside a node */
+    double inter_bytes_per_s;                              /* of one channel between nodes */
+    int nvls_channels;                                     /* 0: none */
+    double nvls_intra_bytes_per_s, nvls_inter_bytes_per_s; /* of one NVLS channel */
+    /* Calibrated, both > 0: measured time = latency part x latency_factor + size part /
+     * bandwidth_factor. */
+    double bandwidth_factor, latency_factor;
+};
+
+/* One algorithm. Add yours to `collective_algos` in collectives.c; `list collectives` and the laws
+ * in tests find it there. */
+struct collective_algo {
+    const char *name; /* "ring" */
+    const char *summary;
+    const char *source; /* where the formula comes from */
+    /* Whether NCCL would consider it for this group and collective and protocol. */
+    bool (*available)(const struct comm_group *group, enum collective collective,
+                      enum protocol protocol);
+    /* Its start-up time in seconds and its algorithm bandwidth (message / time) in bytes/s, for
+     * `message_bytes` in all (all-gather and reduce-scatter: of the gathered buffer). */
+    void (*cost)(const struct comm_group *group, enum collective collective, enum protocol protocol,
+                 double message_bytes, double *latency_s, double *bytes_per_s);
+};
+extern const struct collective_algo collective_algos[];
+extern const int num_collective_algos;
+const struct collective_algo *collective_algo_find(const char *name); /* NULL: unknown */
+
+struct collective_choice {
+    const struct collective_algo *algo;
+    enum protocol protocol;
+    double time_s; /* uncalibrated, as NCCL's tuner sees it */
+    double latency_s;
+    double bytes_per_s;
+};
+
+/* What NCCL would pick; of equals, the first in `collective_algos`. A group of one rank, or no
+ * bytes, takes no time and algo is NULL. */
+struct collective_choice collective_choose(const struct comm_group *group,
+                                           enum collective collective, double message_bytes);
+
+/* Calibrated seconds of the algorithm that NCCL would pick. */
+double collective_s(const struct comm_group *group, enum collective collective,
+                    double message_bytes);
+
+/* Calibrated seconds of one send and its receive between the two neighbours that `group` describes
+ * (a pipeline boundary): all its channels, inter_bytes_per_s if it has two nodes, else
+ * intra_bytes_per_s. Nothing for no bytes or one rank. */
+double point_to_point_s(const struct comm_group *group, double message_bytes);
+
+#endif

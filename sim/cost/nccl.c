@@ -1,0 +1,69 @@
+#include "sim/cost/nccl.h"
+
+#include <assert.h>
+
+const double nccl_tree_net_latency_s[NUM_PROTOCOLS] = { US(5.0), US(8.5), US(14.0) };
+
+/* The rows mean a GPU within a node, but a CPU between nodes: Volta's row is Intel's and Ampere's
+ * is AMD's. */
+static const double ll_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
+    [ARCH_VOLTA] = { GB_PER_S(39.0), GB_PER_S(39.0), GB_PER_S(20.4) },
+    [ARCH_AMPERE] = { GB_PER_S(87.7), GB_PER_S(22.5), GB_PER_S(19.0) },
+    [ARCH_HOPPER] = { GB_PER_S(141.0), GB_PER_S(45.0), GB_PER_S(35.0) },
+    [ARCH_BLACKWELL] = { GB_PER_S(282.0), GB_PER_S(90.0), GB_PER_S(70.0) },
+};
+
+int nccl_node_class(const struct comm_group *group)
+{
+    return group->num_nodes <= 2 ? group->num_nodes - 1 : 2;
+}
+
+int nccl_ranks_per_node(const struct comm_group *group)
+{
+    return (group->num_ranks + group->num_nodes - 1) / group->num_nodes;
+}
+
+int nccl_floor_log2(int value)
+{
+    assert(value >= 1);
+    int log2 = 0;
+    while (value >>= 1)
+        log2++;
+    return log2;
+}
+
+double nccl_ring_steps(const struct comm_group *group, enum collective collective)
+{
+    double num_ranks = group->num_ranks;
+    switch (collective) {
+    case COLLECTIVE_ALL_REDUCE:
+        return 2 * (num_ranks - 1);
+    case COLLECTIVE_ALL_GATHER:
+    case COLLECTIVE_REDUCE_SCATTER:
+        return num_ranks - 1;
+    case COLLECTIVE_BROADCAST:
+    case NUM_COLLECTIVES:
+        break;
+    }
+    return num_ranks;
+}
+
+double nccl_bus_bytes_per_s(const struct comm_group *group)
+{
+    double channel_bytes_per_s =
+        group->num_nodes <= 2 ? group->intra_bytes_per_s : group->inter_bytes_per_s;
+    return group->num_channels * channel_bytes_per_s;
+}
+
+double nccl_ll_max_bytes_per_s(const struct comm_group *group)
+{
+    enum gpu_arch cpu_row = group->amd_cpu ? ARCH_AMPERE : ARCH_VOLTA;
+    enum gpu_arch row = group->num_nodes == 1 ? group->arch : cpu_row;
+    return ll_max_bytes_per_s[row][nccl_node_class(group)];
+}
+
+double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol,
+                          double own_latency_s)
+{
+    return nccl_ranks_per_node(group) == 1 ? nccl_tree_net_latency_s[protocol] : own_latency_s;
+}

@@ -1,0 +1,72 @@
+/* sim/cost/nccl.h - what the algorithms of collective.h share: NCCL's formulas and constants that
+ * more than one of them reads, and the functions that collectives.c puts in its table.
+ *
+ * Source: NCCL 2.30.7 src/graph/tuning.cc (ncclTopoTuneModel and its constants tables), which
+ * counts in us and in GB/s of 1e9 bytes. Names in [brackets] are NCCL's. */
+#ifndef SIM_COST_NCCL_H
+#define SIM_COST_NCCL_H
+
+#include "sim/cost/collective.h"
+
+/* A published constant, as NCCL prints it. */
+#define US(value)       ((value)*1e-6)
+#define GB_PER_S(value) ((value)*1e9)
+
+enum {
+    NUM_INTRA_LINKS = LINK_PCI + 1,
+    NUM_NODE_CLASSES = 3, /* one node, two, more [index2] */
+};
+
+int nccl_node_class(const struct comm_group *group);
+
+/* Of the fullest node, which the others wait for. NCCL divides and drops the remainder, so the two
+ * differ only for groups that are spread unevenly. */
+int nccl_ranks_per_node(const struct comm_group *group);
+
+/* floor(log2(value)), value >= 1 [log2i]. */
+int nccl_floor_log2(int value);
+
+/* How often a rank sends in a ring [nsteps]. */
+double nccl_ring_steps(const struct comm_group *group, enum collective collective);
+
+/* What all channels carry, before the protocol takes its share [nChannels * bw]. */
+double nccl_bus_bytes_per_s(const struct comm_group *group);
+
+/* The most that the LL protocol carries over all channels [llMaxBws]. */
+double nccl_ll_max_bytes_per_s(const struct comm_group *group);
+
+/* Time of a network hop for an algorithm whose own table says `own_latency_s`. With one rank per
+ * node nothing hides it, and NCCL takes the tree's for every algorithm [interLat]. NCCL adds what
+ * the NIC's driver reports; here that is part of the calibrated latency_factor. */
+double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol,
+                          double own_latency_s);
+
+extern const double nccl_tree_net_latency_s[NUM_PROTOCOLS];
+
+bool ring_available(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol);
+void ring_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+               double message_bytes, double *latency_s, double *bytes_per_s);
+
+bool tree_available(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol);
+void tree_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+               double message_bytes, double *latency_s, double *bytes_per_s);
+
+bool nvls_available(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol);
+void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+               double message_bytes, double *latency_s, double *bytes_per_s);
+
+bool nvls_tree_available(const struct comm_group *group, enum collective collective,
+                         enum protocol protocol);
+void nvls_tree_cost(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol, double message_bytes, double *latency_s,
+                    double *bytes_per_s);
+
+bool pat_available(const struct comm_group *group, enum collective collective,
+                   enum protocol protocol);
+void pat_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+              double message_bytes, double *latency_s, double *bytes_per_s);
+
+#endif

@@ -1,0 +1,87 @@
+#include "sim/cost/nccl.h"
+
+#include <math.h>
+
+/* NVSwitch reduces and multicasts. Only the Simple protocol exists. */
+static const double intra_latency_s = US(25.0);
+static const double tree_net_latency_s = US(20.9);
+
+/* Share of a channel's rate that multicast reaches [nvlsEfficiency]; none before Hopper. */
+static const double efficiency[NUM_GPU_ARCHS] = { [ARCH_HOPPER] = 0.85, [ARCH_BLACKWELL] = 0.74 };
+
+/* Of one channel of the tree over nodes [perChMaxNVLSTreeBws]; one node has no such tree. */
+static const double tree_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
+    [ARCH_HOPPER] = { 0, GB_PER_S(57.7), GB_PER_S(45.5) },
+    [ARCH_BLACKWELL] = { 0, GB_PER_S(96.0), GB_PER_S(80.0) },
+};
+
+/* Most ranks of a node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
+enum { MAX_ARITY = 32 };
+
+/* NCCL asks for more than two ranks in the node (ncclNvlsInit) and two channels. */
+static bool switch_available(const struct comm_group *group, enum protocol protocol)
+{
+    return group->in_network && group->intra == LINK_NVLINK && group->arch >= ARCH_HOPPER &&
+           group->nvls_channels >= 2 && nccl_ranks_per_node(group) > 2 &&
+           protocol == PROTOCOL_SIMPLE;
+}
+
+/* Over several nodes it needs SHARP in the network's switches too, which is not modelled. */
+bool nvls_available(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol)
+{
+    if (collective == COLLECTIVE_BROADCAST || group->num_nodes > 1)
+        return false;
+    if (collective != COLLECTIVE_ALL_REDUCE && group->num_ranks > MAX_ARITY)
+        return false;
+    return switch_available(group, protocol);
+}
+
+bool nvls_tree_available(const struct comm_group *group, enum collective collective,
+                         enum protocol protocol)
+{
+    return collective == COLLECTIVE_ALL_REDUCE && group->num_nodes > 1 &&
+           switch_available(group, protocol);
+}
+
+/* One channel inside a node. One in num_channels is lost [(nChannels - 1) / nChannels]. An
+ * all-reduce has its two halves in flight at once; the others leave out the rank's own share. */
+static double channel_bytes_per_s(const struct comm_group *group, enum collective collective)
+{
+    double num_channels = group->nvls_channels;
+    double num_ranks = nccl_ranks_per_node(group);
+    double one_way =
+        group->nvls_intra_bytes_per_s * efficiency[group->arch] * (num_channels - 1) / num_channels;
+    return collective == COLLECTIVE_ALL_REDUCE ? one_way * 2
+                                               : one_way * (num_ranks - 1) / num_ranks;
+}
+
+/* The bandwidth of an all-reduce is converted as a ring's. That of the others is not converted. */
+void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+               double message_bytes, double *latency_s, double *bytes_per_s)
+{
+    (void)protocol, (void)message_bytes;
+    double bus = group->nvls_channels *
+                 fmin(channel_bytes_per_s(group, collective), group->nvls_inter_bytes_per_s);
+    *latency_s = intra_latency_s;
+    *bytes_per_s = collective == COLLECTIVE_ALL_REDUCE
+                       ? bus * group->num_ranks / nccl_ring_steps(group, collective)
+                       : bus;
+}
+
+/* NVLS inside the nodes, a binary tree over them, up and down. NCCL doubles the rate between
+ * nodes when there are just two. */
+void nvls_tree_cost(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol, double message_bytes, double *latency_s,
+                    double *bytes_per_s)
+{
+    (void)message_bytes;
+    double two_nodes_factor = group->num_nodes == 2 ? 2 : 1;
+    double inter = group->nvls_inter_bytes_per_s * two_nodes_factor;
+    double limit = tree_max_bytes_per_s[group->arch][nccl_node_class(group)];
+    double bus =
+        group->nvls_channels * fmin(fmin(channel_bytes_per_s(group, collective), inter), limit);
+    double hop_s = nccl_net_latency_s(group, protocol, tree_net_latency_s);
+    *latency_s = intra_latency_s + 2 * nccl_floor_log2(group->num_nodes) * hop_s;
+    *bytes_per_s = bus * group->num_ranks / nccl_ring_steps(group, collective);
+}

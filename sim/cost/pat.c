@@ -1,0 +1,26 @@
+#include "sim/cost/nccl.h"
+
+static const double base_latency_s = US(8.0);
+
+/* Of each rank: "still a linear part; hopefully we'll manage to remove it". */
+static const double rank_latency_s = US(2.8);
+
+/* Since NCCL 2.23, and by default only with one rank per node [ncclPatEnable]. */
+bool pat_available(const struct comm_group *group, enum collective collective,
+                   enum protocol protocol)
+{
+    return (collective == COLLECTIVE_ALL_GATHER || collective == COLLECTIVE_REDUCE_SCATTER) &&
+           protocol == PROTOCOL_SIMPLE && group->num_ranks == group->num_nodes;
+}
+
+/* Parallel aggregated trees: log2(n) steps whose hop is a tree's (one rank per node) over 3.5,
+ * at three quarters of the bus, not converted to algorithm bandwidth. */
+void pat_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+              double message_bytes, double *latency_s, double *bytes_per_s)
+{
+    (void)collective, (void)message_bytes;
+    double hop_s = nccl_tree_net_latency_s[protocol] / 3.5;
+    *latency_s = base_latency_s + nccl_floor_log2(group->num_nodes) * hop_s +
+                 group->num_ranks * rank_latency_s;
+    *bytes_per_s = nccl_bus_bytes_per_s(group) * 0.75;
+}

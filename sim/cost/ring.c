@@ -1,0 +1,98 @@
+#include "sim/cost/nccl.h"
+
+#include <math.h>
+
+static const double base_latency_s[NUM_PROTOCOLS] = { US(6.6), US(14.0), US(8.4) };
+static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
+    [LINK_NVLINK] = { US(0.6), US(1.9), US(3.4) },
+    [LINK_PCI] = { US(1.0), US(2.5), US(5.7) },
+};
+static const double net_latency_s[NUM_PROTOCOLS] = { US(2.7), US(4.0), US(14.0) };
+
+/* Of one channel [perChMaxRingLL128Bws]. */
+static const double ll128_max_bytes_per_s[NUM_GPU_ARCHS] = {
+    [ARCH_VOLTA] = GB_PER_S(20.0),
+    [ARCH_AMPERE] = GB_PER_S(20.0),
+    [ARCH_HOPPER] = GB_PER_S(36.7),
+    [ARCH_BLACKWELL] = GB_PER_S(40.0),
+};
+
+bool ring_available(const struct comm_group *group, enum collective collective,
+                    enum protocol protocol)
+{
+    (void)collective;
+    return protocol != PROTOCOL_LL128 || group->ll128;
+}
+
+/* LL sends a flag with every four bytes, so half of the traffic is data; LL128 a flag in every 128
+ * bytes, with which NCCL reaches 0.92. Both are copied by threads and so have a ceiling. */
+static double bus_bytes_per_s(const struct comm_group *group, enum protocol protocol)
+{
+    double bus = nccl_bus_bytes_per_s(group);
+    if (protocol == PROTOCOL_LL)
+        return fmin(bus * 0.5, nccl_ll_max_bytes_per_s(group));
+    if (protocol == PROTOCOL_LL128)
+        return fmin(bus * 0.92, group->num_channels * ll128_max_bytes_per_s[group->arch]);
+    return bus;
+}
+
+/* What every step between nodes costs the host's proxy thread at least: 1 us, 2 with an AMD CPU
+ * [getNetOverhead]; Simple posts three operations. */
+static double net_overhead_s(const struct comm_group *group, enum protocol protocol)
+{
+    if (group->num_nodes == 1)
+        return 0;
+    double post_s = group->amd_cpu ? US(2.0) : US(1.0);
+    return protocol == PROTOCOL_SIMPLE ? 3 * post_s : post_s;
+}
+
+/* One hop after another around the ring; in each round as many hops cross the network as there are
+ * nodes, less the one that closes the ring. */
+static double rounds_latency_s(const struct comm_group *group, enum collective collective,
+                               enum protocol protocol)
+{
+    double num_rounds = collective == COLLECTIVE_ALL_REDUCE ? 2 : 1;
+    double net_steps = num_rounds * (group->num_nodes - 1);
+    double intra_steps = nccl_ring_steps(group, collective) - net_steps;
+    double intra_s = fmax(intra_latency_s[group->intra][protocol], net_overhead_s(group, protocol));
+    return intra_steps * intra_s +
+           net_steps * nccl_net_latency_s(group, protocol, net_latency_s[protocol]);
+}
+
+/* In one node every channel visits the ranks in the same order [sameChannels], so the message
+ * streams and one hop shows. Between nodes the channels differ, to enter at different NICs, and
+ * NCCL counts a hop per rank, by Simple that of a whole chunk, as in its tree. */
+static double broadcast_latency_s(const struct comm_group *group, enum protocol protocol)
+{
+    if (group->num_nodes == 1)
+        return intra_latency_s[group->intra][protocol];
+    double hop_s =
+        protocol == PROTOCOL_SIMPLE ? nccl_tree_net_latency_s[protocol] : net_latency_s[protocol];
+    return nccl_ring_steps(group, COLLECTIVE_BROADCAST) * hop_s;
+}
+
+/* "Plateau effect of ring": between nodes an all-reduce by Simple whose channels carry at least 64
+ * bytes per rank starts later, by a factor that NCCL fitted. */
+static double plateau_factor(const struct comm_group *group, enum collective collective,
+                             enum protocol protocol, double message_bytes)
+{
+    double chunk_bytes = message_bytes / ((double)group->num_channels * group->num_ranks);
+    bool on_plateau = collective == COLLECTIVE_ALL_REDUCE && protocol == PROTOCOL_SIMPLE &&
+                      group->num_nodes > 1 && chunk_bytes >= 64;
+    if (!on_plateau)
+        return 1;
+    return group->arch < ARCH_AMPERE ? 1.9 : 1.4;
+}
+
+/* Each of the steps moves 1/n of the message over every link at once. */
+void ring_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
+               double message_bytes, double *latency_s, double *bytes_per_s)
+{
+    double hops_s = collective == COLLECTIVE_BROADCAST
+                        ? broadcast_latency_s(group, protocol)
+                        : rounds_latency_s(group, collective, protocol);
+    *latency_s = (base_latency_s[protocol] + hops_s) *
+                 plateau_factor(group, collective, protocol, message_bytes);
+    *bytes_per_s =
+        bus_bytes_per_s(group, protocol) * group->num_ranks / nccl_ring_steps(group, collective);
+}
