@@ -1,7 +1,8 @@
 /* base/file.h - whole files in, whole files out.
  *
  * A file that is written appears complete or not at all: temporary file in the same folder (0600,
- * O_EXCL | O_NOFOLLOW), fsync, rename, fsync of the folder. */
+ * O_EXCL | O_NOFOLLOW), fsync, rename, fsync of the folder. A link or a device is never replaced.
+ */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -23,8 +24,9 @@ bool file_exists(const char *path);
  * An absent folder has none. */
 char **file_list_json(const char *folder, size_t *count);
 
-/* Where the data files are: $SIMSEARCH_DATA, else the source tree that holds the binary, else
- * PREFIX/share/simsearch beside PREFIX/bin. `folder` is "models/presets", "calibration/hardware"
+/* Where the data files are: $SIMSEARCH_DATA alone when it is set, else the source tree that holds
+ * the binary, else PREFIX/share/simsearch beside PREFIX/bin. `folder` is "models/presets",
+ * "calibration/hardware"
  * ... The path is written to `path`; false when no such folder is found. */
 bool file_data_folder(const char *folder, char *path, size_t size);
 

@@ -4,7 +4,6 @@
 #include "base/file.h"
 #include "base/text.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,7 +261,7 @@ static bool unknown_key(const char *key, const char *const *names, size_t n, str
 bool json_only_keys(const json_t *object, const char *const *names, size_t n, struct err *err)
 {
     /* Jansson's iterators take a mutable object and leave it as it is. */
-    json_t *walked = (json_t *)(uintptr_t)object;
+    json_t *walked = (json_t *)object;
     for (void *at = json_object_iter(walked); at; at = json_object_iter_next(walked, at))
         if (!is_among(json_object_iter_key(at), names, n))
             return unknown_key(json_object_iter_key(at), names, n, err);

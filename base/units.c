@@ -10,12 +10,12 @@
 /* What a unit is used for besides being read. */
 enum { READ = 0, WRITE = 1, SHOW = 2, BOTH = WRITE | SHOW };
 
-/* value = number x 10^exponent x factor. Keeping the power of ten apart lets "2.1 us" be read as
+/* value = number x factor x 10^exponent. Keeping the power of ten apart lets "2.1 us" be read as
  * the decimal 2.1e-6, rounded once: multiplying 2.1 by 1e-6 rounds three times. */
 struct unit {
     const char *name;
-    int exponent;
     double factor;
+    int exponent;
     int use;
 };
 
@@ -29,78 +29,80 @@ static const struct {
     struct unit units[12];
 } quantities[] = {
     [QUANTITY_BYTES] = { "80 GiB", "B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB", {
-        { "B",   0,  1,     BOTH },
-        { "kB",  3,  1,     WRITE },
-        { "MB",  6,  1,     WRITE },
-        { "GB",  9,  1,     WRITE },
-        { "TB",  12, 1,     WRITE },
-        { "PB",  15, 1,     WRITE },
-        { "KiB", 0,  0x1p10, BOTH },
-        { "MiB", 0,  0x1p20, BOTH },
-        { "GiB", 0,  0x1p30, BOTH },
-        { "TiB", 0,  0x1p40, BOTH },
-        { "PiB", 0,  0x1p50, BOTH },
+        { "B",            1,  0, BOTH },
+        { "kB",           1,  3, WRITE },
+        { "MB",           1,  6, WRITE },
+        { "GB",           1,  9, WRITE },
+        { "TB",           1, 12, WRITE },
+        { "PB",           1, 15, WRITE },
+        { "KiB",     0x1p10,  0, BOTH },
+        { "MiB",     0x1p20,  0, BOTH },
+        { "GiB",     0x1p30,  0, BOTH },
+        { "TiB",     0x1p40,  0, BOTH },
+        { "PiB",     0x1p50,  0, BOTH },
     } },
     [QUANTITY_SECONDS] = { "2 us", "ns, us, ms, s, min, h, d", {
-        { "s",   0,  1,     BOTH },
-        { "ms",  -3, 1,     BOTH },
-        { "us",  -6, 1,     BOTH },
-        { "ns",  -9, 1,     BOTH },
-        { "min", 0,  60,    WRITE },
-        { "h",   0,  3600,  BOTH },
-        { "d",   0,  86400, BOTH },
+        { "s",            1,  0, BOTH },
+        { "ms",           1, -3, BOTH },
+        { "us",           1, -6, BOTH },
+        { "ns",           1, -9, BOTH },
+        { "min",         60,  0, WRITE },
+        { "h",         3600,  0, BOTH },
+        { "d",        86400,  0, BOTH },
     } },
-    [QUANTITY_BYTES_PER_S] = { "450 GB/s", "B/s, kB/s, MB/s, GB/s, TB/s, MiB/s, GiB/s, Mb/s, Gb/s, Tb/s", {
-        { "B/s",   0,  1,      BOTH },
-        { "kB/s",  3,  1,      BOTH },
-        { "MB/s",  6,  1,      BOTH },
-        { "GB/s",  9,  1,      BOTH },
-        { "TB/s",  12, 1,      BOTH },
-        { "MiB/s", 0,  0x1p20, WRITE },
-        { "GiB/s", 0,  0x1p30, WRITE },
-        { "Mb/s",  6,  0.125,  READ },
-        { "Gb/s",  9,  0.125,  READ },
-        { "Tb/s",  12, 0.125,  READ },
+    [QUANTITY_BYTES_PER_S] = {
+        "450 GB/s", "B/s, kB/s, MB/s, GB/s, TB/s, MiB/s, GiB/s, Mb/s, Gb/s, Tb/s", {
+        { "B/s",          1,  0, BOTH },
+        { "kB/s",         1,  3, BOTH },
+        { "MB/s",         1,  6, BOTH },
+        { "GB/s",         1,  9, BOTH },
+        { "TB/s",         1, 12, BOTH },
+        { "MiB/s",   0x1p20,  0, WRITE },
+        { "GiB/s",   0x1p30,  0, WRITE },
+        { "Mb/s",     0.125,  6, READ },
+        { "Gb/s",     0.125,  9, READ },
+        { "Tb/s",     0.125, 12, READ },
     } },
-    [QUANTITY_FLOPS_PER_S] = { "989.4 TFLOP/s", "FLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s", {
-        { "FLOP/s",  0,  1, BOTH },
-        { "MFLOP/s", 6,  1, BOTH },
-        { "GFLOP/s", 9,  1, BOTH },
-        { "TFLOP/s", 12, 1, BOTH },
-        { "PFLOP/s", 15, 1, BOTH },
-        { "EFLOP/s", 18, 1, BOTH },
+    [QUANTITY_FLOPS_PER_S] = {
+        "989.4 TFLOP/s", "FLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s", {
+        { "FLOP/s",       1,  0, BOTH },
+        { "MFLOP/s",      1,  6, BOTH },
+        { "GFLOP/s",      1,  9, BOTH },
+        { "TFLOP/s",      1, 12, BOTH },
+        { "PFLOP/s",      1, 15, BOTH },
+        { "EFLOP/s",      1, 18, BOTH },
     } },
     [QUANTITY_HERTZ] = { "1.98 GHz", "Hz, kHz, MHz, GHz", {
-        { "Hz",  0, 1, BOTH },
-        { "kHz", 3, 1, BOTH },
-        { "MHz", 6, 1, BOTH },
-        { "GHz", 9, 1, BOTH },
+        { "Hz",           1,  0, BOTH },
+        { "kHz",          1,  3, BOTH },
+        { "MHz",          1,  6, BOTH },
+        { "GHz",          1,  9, BOTH },
     } },
     [QUANTITY_WATTS] = { "700 W", "W, kW, MW", {
-        { "W",  0, 1, BOTH },
-        { "kW", 3, 1, BOTH },
-        { "MW", 6, 1, BOTH },
+        { "W",            1,  0, BOTH },
+        { "kW",           1,  3, BOTH },
+        { "MW",           1,  6, BOTH },
     } },
     [QUANTITY_DOLLARS_PER_HOUR] = { "2.5 $/h", "$/h", {
-        { "$/h", 0, 1, BOTH },
+        { "$/h",          1,  0, BOTH },
     } },
     [QUANTITY_TOKENS] = { "300 Btok", "tok, ktok, Mtok, Btok, Gtok, Ttok", {
-        { "tok",  0,  1, BOTH },
-        { "ktok", 3,  1, BOTH },
-        { "Mtok", 6,  1, BOTH },
-        { "Btok", 9,  1, BOTH },
-        { "Ttok", 12, 1, BOTH },
-        { "Gtok", 9,  1, READ },
+        { "tok",          1,  0, BOTH },
+        { "ktok",         1,  3, BOTH },
+        { "Mtok",         1,  6, BOTH },
+        { "Btok",         1,  9, BOTH },
+        { "Ttok",         1, 12, BOTH },
+        { "Gtok",         1,  9, READ },
     } },
 };
 
 static const struct unit count_units[] = {
-    { "",  0,  1, SHOW },
-    { "k", 3,  1, SHOW },
-    { "M", 6,  1, SHOW },
-    { "B", 9,  1, SHOW },
-    { "T", 12, 1, SHOW },
-    { NULL, 0, 0, READ },
+    { "",             1,  0, SHOW },
+    { "k",            1,  3, SHOW },
+    { "M",            1,  6, SHOW },
+    { "B",            1,  9, SHOW },
+    { "T",            1, 12, SHOW },
+    { NULL, 1, 0, READ },
 };
 // clang-format on
 
@@ -230,8 +232,9 @@ static void place_point(const char *mantissa, int exponent, char *number, size_t
 static bool reads_back(const char *text, enum quantity quantity, double value)
 {
     struct err err = { 0 };
-    double again;
-    return units_parse(text, quantity, &again, &err) && memcmp(&again, &value, sizeof value) == 0;
+    double again = 0;
+    return units_parse(text, quantity, &again, &err) && again == value &&
+           signbit(again) == signbit(value);
 }
 
 /* Numbers from 1 to 1023 read best, then those near them; among those the short ones. */

@@ -36,7 +36,7 @@ static const struct field fields[] = {
     { F(dtype), .kind = FIELD_NAME, .names = dtype_names, .fallback = "fp8", .doc = "One." },
     { F(dtypes), .kind = FIELD_SET, .names = dtype_names, .fallback = "bf16,fp32", .doc = "Some." },
     { F(memory_bytes), .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, .min = 1,
-      .max = INFINITY, .doc = "Capacity." },
+      .max = HUGE_VAL, .doc = "Capacity." },
     { F(latency_s), .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, .min = 0, .max = 1,
       .fallback = "2.1 us", .doc = "Of an empty message." },
     { "levels", .kind = FIELD_OTHER, .fallback = "", .doc = "Read by the caller." },
