@@ -1,0 +1,221 @@
+#include "sim/cost/hardware.h"
+
+#include "sim/cost/datafile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(type, member) .offset = offsetof(struct type, member)
+#define TEXT(type, member) \
+    .kind = FIELD_TEXT, AT(type, member), .size = sizeof((struct type *)0)->member
+#define QUANTITY(unit, type, member) \
+    .kind = FIELD_QUANTITY, .quantity = QUANTITY_##unit, AT(type, member)
+
+// clang-format off
+const struct field level_fields[] = {
+    { .name = "name", TEXT(level, name), .doc = "\"node\", \"rail\", \"pod\" ..." },
+    { .name = "size", .kind = FIELD_INT, AT(level, size), .min = 1, .max = 1 << 20,
+      .doc = "Members of the level below that one of these joins; of the last: of a leaf block." },
+    { .name = "fabric", TEXT(level, fabric), .fallback = "",
+      .doc = "Kind of link: nvlink..., nvswitch..., pcie..., ib-..., roce-..." },
+    { .name = "bandwidth", QUANTITY(BYTES_PER_S, level, bytes_per_s), .min = 1, .max = 1e18,
+      .doc = "One direction, of a GPU in the first level, of a network card above." },
+    { .name = "latency", QUANTITY(SECONDS, level, latency_s), .min = 0, .max = 1,
+      .doc = "Time of an empty message." },
+    { .name = "in_network_reduction", .kind = FIELD_BOOL, AT(level, in_network_reduction),
+      .fallback = "false", .doc = "Switches that reduce: NVLS in a node, SHARP above." },
+    { .name = "nics_per_gpu", .kind = FIELD_NUMBER, AT(level, nics_per_gpu), .min = 1e-3, .max = 64,
+      .fallback = "1", .doc = "Network cards a GPU; a fraction when GPUs share one." },
+    { .name = "oversubscription", .kind = FIELD_NUMBER, AT(level, oversubscription), .min = 1,
+      .max = 1e3, .fallback = "1",
+      .doc = "Traffic that leaves a block gets one part in this many of the bandwidth." },
+    { .name = "channels", .kind = FIELD_INT, AT(level, channels), .min = 0, .max = 64,
+      .fallback = "0", .doc = "NCCL's ring channels at full width; 0: two." },
+    { .name = "channel_bandwidth", QUANTITY(BYTES_PER_S, level, channel_bytes_per_s), .min = 0,
+      .max = 1e18, .fallback = "0 B/s", .doc = "Of one channel; 0: an equal part." },
+    { .name = "nvls_channels", .kind = FIELD_INT, AT(level, nvls_channels), .min = 0, .max = 64,
+      .fallback = "0", .doc = "Channels of NVLS; 0: there is none." },
+    { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),
+      .min = 0, .max = 1e18, .fallback = "0 B/s",
+      .doc = "NCCL's bandwidth of one NVLS channel in a node." },
+};
+// clang-format on
+const size_t num_level_fields = sizeof level_fields / sizeof *level_fields;
+
+// clang-format off
+const struct field group_fields[] = {
+    { .name = "gpu", .kind = FIELD_OTHER, .doc = "Name or path of a GPU file, or its contents." },
+    { .name = "profile", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "Name or path of a profile, or its contents; absent: called like the GPU." },
+    { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
+      .doc = "Number of nodes; null: as many as --gpus asks for." },
+    { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, from the inside out." },
+};
+// clang-format on
+const size_t num_group_fields = sizeof group_fields / sizeof *group_fields;
+
+// clang-format off
+const struct field cluster_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "name", TEXT(cluster, name), .doc = "Name of the file." },
+    { .name = "source", TEXT(cluster, source), .doc = "Where the numbers come from." },
+    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
+    { .name = "summary", TEXT(cluster, summary), .fallback = "", .doc = "One line for lists." },
+    { .name = "price", QUANTITY(DOLLARS_PER_HOUR, cluster, price_per_gpu_h), .min = 0, .max = 1e6,
+      .fallback = "0 $/h", .doc = "Of one GPU; 0: not stated." },
+    { .name = "cpu", .kind = FIELD_OTHER, .fallback = "intel",
+      .doc = "intel or amd: NCCL's latencies and caps differ." },
+    { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
+};
+// clang-format on
+const size_t num_cluster_fields = sizeof cluster_fields / sizeof *cluster_fields;
+
+const struct datafile_kind cluster_files = { "cluster", "calibration/clusters", NULL };
+
+/* `value` is a name, or an object that holds one. */
+static bool read_part_name(const json_t *value, const char *key, char *name, size_t size,
+                           struct err *err)
+{
+    bool is_embedded = json_is_object(value);
+    const char *text = json_string_value(is_embedded ? json_object_get(value, "name") : value);
+    size_t length = text ? strlen(text) : 0;
+    if (length == 0 || length >= size) {
+        err_set(err, ERR_INPUT, is_embedded ? ".name" : "", "expected a name of 1 to %zu bytes",
+                size - 1);
+        err_prefix(err, key);
+        return false;
+    }
+    memcpy(name, text, length);
+    return true;
+}
+
+static bool read_nodes(const json_t *nodes, struct cluster *out, struct err *err)
+{
+    enum { MAX_NODES = 1 << 20 };
+    if (!nodes || json_is_null(nodes))
+        return true;
+    json_int_t number = json_integer_value(nodes);
+    if (number < 1 || number > MAX_NODES)
+        return err_set(err, ERR_INPUT, "nodes", "expected null or an integer from 1 to %d",
+                       MAX_NODES);
+    out->num_nodes = (int)number;
+    return true;
+}
+
+static bool read_level(const json_t *object, struct level *out, struct err *err)
+{
+    if (!fields_read(level_fields, num_level_fields, object, out, err))
+        return false;
+    if (out->nvls_channels > 0 && out->nvls_intra_bytes_per_s <= 0)
+        return err_set(err, ERR_INPUT, "nvls_channel_bandwidth",
+                       "is missing; expected that of one of the %d channels", out->nvls_channels);
+    return true;
+}
+
+static bool read_levels(const json_t *levels, struct cluster *out, struct err *err)
+{
+    size_t count = json_array_size(levels);
+    if (count < 1 || count > MAX_LEVELS)
+        return err_set(err, ERR_INPUT, "levels", "expected a list of 1 to %d levels; found %zu",
+                       MAX_LEVELS, count);
+    out->num_levels = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        char outer[32];
+        if (read_level(json_array_get(levels, i), &out->levels[i], err))
+            continue;
+        snprintf(outer, sizeof outer, "levels[%zu]%s", i, *err->where ? "." : "");
+        err_prefix(err, outer);
+        return false;
+    }
+    return true;
+}
+
+static bool read_parts(const json_t *group, struct cluster *out, struct err *err)
+{
+    const json_t *gpu = json_object_get(group, "gpu");
+    const json_t *profile = json_object_get(group, "profile");
+    return read_part_name(gpu, "gpu", out->gpu_name, sizeof out->gpu_name, err) &&
+           read_part_name(profile ? profile : gpu, profile ? "profile" : "gpu", out->profile_name,
+                          sizeof out->profile_name, err) &&
+           read_nodes(json_object_get(group, "nodes"), out, err) &&
+           read_levels(json_object_get(group, "levels"), out, err);
+}
+
+/* fields_read refuses null, which here means "as many as needed", so it sees the other keys only.
+ */
+static bool read_group(const json_t *group, struct cluster *out, struct err *err)
+{
+    json_t *stated = json_deep_copy(group);
+    if (json_is_null(json_object_get(stated, "nodes")))
+        json_object_del(stated, "nodes");
+    bool ok = fields_read(group_fields, num_group_fields, stated, out, err) &&
+              read_parts(stated, out, err);
+    json_decref(stated);
+    return ok;
+}
+
+static bool read_groups(const json_t *groups, struct cluster *out, struct err *err)
+{
+    size_t count = json_array_size(groups);
+    if (count == 0)
+        return err_set(err, ERR_INPUT, "groups", "expected a list with one group of nodes");
+    if (count > 1)
+        return err_set(err, ERR_INPUT, "groups",
+                       "plans over %zu groups of different nodes are not supported; found %zu",
+                       count, count);
+    if (read_group(json_array_get(groups, 0), out, err))
+        return true;
+    err_prefix(err, *err->where ? "groups[0]." : "groups[0]");
+    return false;
+}
+
+static bool read_cpu(const json_t *cpu, struct cluster *out, struct err *err)
+{
+    const char *text = cpu ? json_string_value(cpu) : "intel";
+    out->amd_cpu = text && strcmp(text, "amd") == 0;
+    if (text && (out->amd_cpu || strcmp(text, "intel") == 0))
+        return true;
+    return err_set(err, ERR_INPUT, "cpu", "expected one of intel, amd; found \"%.40s\"",
+                   text ? text : "");
+}
+
+bool cluster_read(const json_t *object, struct cluster *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    return fields_read(cluster_fields, num_cluster_fields, object, out, err) &&
+           datafile_check(cluster_fields, num_cluster_fields, object, err) &&
+           read_cpu(json_object_get(object, "cpu"), out, err) &&
+           read_groups(json_object_get(object, "groups"), out, err);
+}
+
+json_t *cluster_write(const struct cluster *cluster)
+{
+    json_t *object = datafile_write(cluster_fields, num_cluster_fields, cluster);
+    json_t *levels = json_array();
+    for (int i = 0; i < cluster->num_levels; i++)
+        json_array_append_new(levels,
+                              fields_write(level_fields, num_level_fields, &cluster->levels[i]));
+    json_t *nodes = cluster->num_nodes > 0 ? json_integer(cluster->num_nodes) : json_null();
+    json_t *group = json_pack("{s:s, s:s, s:o, s:o}", "gpu", cluster->gpu_name, "profile",
+                              cluster->profile_name, "nodes", nodes, "levels", levels);
+    json_object_set_new(object, "cpu", json_string(cluster->amd_cpu ? "amd" : "intel"));
+    json_object_set_new(object, "groups", json_pack("[o]", group));
+    return object;
+}
+
+bool cluster_load(const char *name, struct cluster *out, struct err *err)
+{
+    struct json_file file;
+    if (!datafile_open(&cluster_files, name, &file, err))
+        return false;
+    bool ok = cluster_read(file.root, out, err);
+    if (!ok)
+        json_file_blame(&file, err);
+    json_file_release(&file);
+    return ok;
+}
+
+int cluster_node_size(const struct cluster *cluster)
+{
+    return cluster->levels[0].size;
+}

@@ -1,0 +1,38 @@
+/* sim/cost/datafile.h - what the files of GPUs, clusters, profiles and stacks share.
+ *
+ * One thing a file, `"format": 1`, found by the name of the file, by one of the "words" in it (the
+ * case of letters is ignored), or by a path. */
+#ifndef SIM_COST_DATAFILE_H
+#define SIM_COST_DATAFILE_H
+
+#include "base/err.h"
+#include "base/field.h"
+#include "base/json.h"
+
+/* Where the files of one noun lie. */
+struct datafile_kind {
+    const char *noun;         /* "GPU": for messages */
+    const char *folder;       /* "calibration/hardware" */
+    const char *words_folder; /* whose files' "words" name files of `folder` too; NULL: none */
+};
+
+extern const struct datafile_kind gpu_files, cluster_files, profile_files, stack_files;
+
+/* Opens the file called `name` and checks its format; the caller releases it. An unknown name is
+ * ERR_USAGE, where = the name, with the nearest file; a faulty file is ERR_INPUT. A file found by
+ * name must say in "name" what it is called. */
+bool datafile_open(const struct datafile_kind *kind, const char *name, struct json_file *file,
+                   struct err *err);
+
+/* "format" is 1; "sources", where there is one, tells in text where keys of `fields` come from. */
+bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err);
+
+/* `fields` of `in`, behind "format". */
+json_t *datafile_write(const struct field *fields, size_t n, const void *in);
+
+/* "fitted_on", the rows that constants were fitted on: a list of at most MAX_FITTED texts. Absent:
+ * none. The caller frees *rows. */
+bool fitted_read(const json_t *list, char (**rows)[40], int *num_rows, struct err *err);
+json_t *fitted_write(char (*rows)[40], int num_rows);
+
+#endif

@@ -1,0 +1,189 @@
+/* sim/cost/hardware.h - what training runs on: GPU, cluster, profile, stack.
+ *
+ * Four sorts of file, so that datasheet, topology, measurement and software never mix:
+ *   GPU      calibration/hardware/   datasheet numbers; never edited to match a run
+ *   cluster  calibration/clusters/   groups of equal nodes and their network levels
+ *   profile  calibration/profiles/   what a GPU and its fabric reach of the datasheet
+ *   stack    calibration/stacks/     a software family: what is fused, overlapped, launched, kept
+ * All are values, found by name (file name or alias) or by path. */
+#ifndef SIM_COST_HARDWARE_H
+#define SIM_COST_HARDWARE_H
+
+#include "base/err.h"
+#include "base/field.h"
+#include "models/layer.h"
+#include "models/op.h"
+#include "sim/cost/collective.h"
+
+struct gpu {
+    char name[48]; /* "a100-80g-sxm" */
+    char source[256];
+    char words[6][40]; /* aliases, and the names that measured rows use: "A100-80GB-SXM" */
+    int arch;          /* enum gpu_arch */
+    double memory_bytes;
+    double memory_bytes_per_s;
+    int num_sms;
+    double clock_hz;
+    double l2_bytes;
+    double power_w;
+    double pcie_bytes_per_s;             /* host link, one direction */
+    double peak_flops_per_s[NUM_DTYPES]; /* dense; 0: not supported */
+};
+
+enum { MAX_LEVELS = 6 };
+
+/* One network level, inside out: levels[0] joins the GPUs of a node. */
+struct level {
+    char name[24];
+    int size;           /* members of the level below that one of these joins */
+    char fabric[32];    /* "nvswitch3", "ib-hdr", "pcie4" ... a word for people */
+    double bytes_per_s; /* one direction: of a GPU (levels[0]), of a NIC (above) */
+    double latency_s;
+    bool in_network_reduction;     /* NVLS within a node, SHARP above */
+    double nics_per_gpu;           /* above levels[0]; may be a fraction when GPUs share a NIC */
+    double oversubscription;       /* >= 1: traffic that leaves a block of `size` gets 1/this */
+    int channels;                  /* NCCL's ring channels at full width; 0: two */
+    double channel_bytes_per_s;    /* of one of them; 0: bytes_per_s / channels */
+    int nvls_channels;             /* 0: no NVLS */
+    double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */
+};
+
+struct cluster {
+    char name[48];
+    char source[256];
+    char summary[160];
+    char gpu_name[48];
+    char profile_name[48];
+    int num_nodes; /* 0: as many as --gpus asks for */
+    int num_levels;
+    struct level levels[MAX_LEVELS];
+    bool amd_cpu;           /* NCCL's latencies differ */
+    double price_per_gpu_h; /* dollars; 0: not stated */
+};
+
+/* Tile shapes of matrix products, with what each reaches relative to the best. */
+struct gemm_tile {
+    int m, n;
+    double efficiency;
+};
+enum { MAX_GEMM_TILES = 8, MAX_GEMM_POINTS = 1024, MAX_FITTED = 64 };
+
+/* A measured product: corrects the tile model near its shape. */
+struct gemm_point {
+    double m, n, k, flops_per_s;
+};
+
+enum attention_kernel {
+    ATTENTION_UNFUSED,
+    ATTENTION_FLASH1,
+    ATTENTION_FLASH2,
+    ATTENTION_FLASH3,
+    NUM_ATTENTION_KERNELS
+};
+extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* "unfused", "flash1" ... */
+
+/* rate = efficiency x peak x s / (s + half_seq), of the causal half's FLOPs. */
+struct attention_rate {
+    double forward_efficiency, backward_efficiency, half_seq;
+};
+
+struct profile {
+    char name[48];
+    char gpu_name[48];
+    char source[320];
+    bool measured;                  /* false: literature defaults, never fitted to this GPU */
+    double gemm_efficiency;         /* of peak, long inner dimension, sustained clock */
+    double gemm_half_k;             /* inner dimension at which half of it is reached */
+    double gemm_memory_efficiency;  /* share of memory bandwidth a thin product reaches */
+    double batched_gemm_efficiency; /* scores and context of unfused attention, of peak */
+    double memory_efficiency;       /* share of memory bandwidth of large pointwise kernels */
+    double memory_half_bytes;       /* traffic at which half of it is reached */
+    double kernel_s;                /* shortest kernel, start to start, queued */
+    double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */
+    double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
+    double overlap_compute_slowdown; /* compute runs this many times longer beside a collective */
+    double overlap_comm_slowdown;
+    double chip_spread; /* standard deviation of sustained speed between chips */
+    double error_log;   /* half width of the 90 % interval, in log time, out of sample */
+    struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* unfused unused */
+    int num_gemm_tiles;
+    struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
+    int num_gemm_points;
+    struct gemm_point *gemm_points; /* owned; profile_release() */
+    int num_fitted; /* rows of measured runs that constants were fitted on: "SOURCE" or row ids */
+    char (*fitted)[40];
+};
+
+enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAPS };
+extern const char *const overlap_names[NUM_OVERLAPS + 1];
+
+enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS };
+
+struct stack {
+    char name[48];
+    char source[320];
+    char summary[160];
+    int attention;           /* enum attention_kernel when the plan says attn=flash */
+    bool flash_default;      /* what an absent attn= means */
+    unsigned fusions;        /* bit set of enum fusion */
+    unsigned overlaps;       /* bit set of enum overlap: what an absent overlap= means */
+    int launch;              /* enum launch */
+    double issue_s;          /* host time to launch one kernel, eager */
+    double microbatch_s;     /* host time around one forward-backward of a chunk */
+    double step_s;           /* host and logging time of a step */
+    double allocator_slack;  /* reserved / allocated - 1 */
+    double context_bytes;    /* CUDA context, kernels, workspaces of libraries */
+    double logits_bytes;     /* per logit held at the loss */
+    double bucket_bytes;     /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    double optimizer_passes; /* traffic of the step relative to one fused pass */
+    bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
+    bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
+    int num_fitted;          /* as in a profile */
+    char (*fitted)[40];
+};
+
+/* What a plan is costed on: every part resolved. */
+struct system {
+    struct gpu gpu;
+    struct cluster cluster;
+    struct profile profile;
+    struct stack stack;
+    int num_gpus;
+};
+
+bool gpu_load(const char *name, struct gpu *out, struct err *err);
+bool cluster_load(const char *name, struct cluster *out, struct err *err);
+bool profile_load(const char *name, struct profile *out, struct err *err);
+bool stack_load(const char *name, struct stack *out, struct err *err);
+
+/* Cluster, its GPU and profile, and the stack. Release with system_release. */
+bool system_load(const char *cluster, const char *stack, int num_gpus, struct system *out,
+                 struct err *err);
+void system_release(struct system *system);
+
+/* The same from and to the objects of a plan file. where = the key. */
+bool gpu_read(const json_t *object, struct gpu *out, struct err *err);
+bool cluster_read(const json_t *object, struct cluster *out, struct err *err);
+bool profile_read(const json_t *object, struct profile *out, struct err *err);
+bool stack_read(const json_t *object, struct stack *out, struct err *err);
+json_t *gpu_write(const struct gpu *gpu);
+json_t *cluster_write(const struct cluster *cluster);
+json_t *profile_write(const struct profile *profile);
+json_t *stack_write(const struct stack *stack);
+void profile_release(struct profile *profile);
+void stack_release(struct stack *stack);
+
+/* Keys of the files, for reading, writing and the reference page: a cluster's groups[] and their
+ * levels[], and a profile's rates of an attention kernel, have their own. */
+extern const struct field gpu_fields[], cluster_fields[], group_fields[], level_fields[],
+    profile_fields[], attention_fields[], stack_fields[];
+extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_level_fields,
+    num_profile_fields, num_attention_fields, num_stack_fields;
+
+int cluster_node_size(const struct cluster *cluster); /* GPUs of a node */
+
+/* The kernel that runs for attn=flash on this GPU: what the stack has, or the best of it that the
+ * GPU can run; ATTENTION_UNFUSED before Ampere. */
+enum attention_kernel stack_attention(const struct stack *stack, const struct gpu *gpu);
+
+#endif

@@ -1,0 +1,280 @@
+#include "sim/cost/hardware.h"
+
+#include "base/arena.h"
+#include "sim/cost/datafile.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(type, member) .offset = offsetof(struct type, member)
+#define TEXT(member) \
+    .kind = FIELD_TEXT, AT(profile, member), .size = sizeof((struct profile *)0)->member
+#define NUMBER(type, member) .kind = FIELD_NUMBER, AT(type, member)
+#define QUANTITY(unit, member) \
+    .kind = FIELD_QUANTITY, .quantity = QUANTITY_##unit, AT(profile, member)
+#define SHARE .min = 1e-3, .max = 1.5
+
+// clang-format off
+const struct field profile_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "name", TEXT(name), .doc = "Name of the file." },
+    { .name = "gpu", TEXT(gpu_name), .doc = "GPU that it is of." },
+    { .name = "source", TEXT(source), .doc = "Where the constants come from." },
+    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
+    { .name = "measured", .kind = FIELD_BOOL, AT(profile, measured), .fallback = "false",
+      .doc = "Whether any constant was fitted to runs of this GPU." },
+    { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
+      .doc = "Share of the peak that large matrix products sustain." },
+    { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
+      .doc = "Inner dimension at which half of that is reached." },
+    { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
+      .fallback = "0.9", .doc = "Share of the memory bandwidth that thin products reach." },
+    { .name = "batched_gemm_efficiency", NUMBER(profile, batched_gemm_efficiency), SHARE,
+      .fallback = "0.35", .doc = "Share of the peak in scores and context of unfused attention." },
+    { .name = "gemm_tiles", .kind = FIELD_OTHER, .fallback = "[[256, 128, 1]]",
+      .doc = "Tiles of products: [rows, columns, speed relative to the best]." },
+    { .name = "gemm_points", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Measured products: [m, n, k, FLOP/s as text]." },
+    { .name = "attention", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "Rates by kernel: flash1, flash2, flash3; an absent one is that of the next." },
+    { .name = "memory_efficiency", NUMBER(profile, memory_efficiency), SHARE,
+      .doc = "Share of the memory bandwidth that large pointwise kernels reach." },
+    { .name = "memory_half", QUANTITY(BYTES, memory_half_bytes), .min = 0, .max = 1e18,
+      .fallback = "2 MB", .doc = "Traffic at which half of that is reached." },
+    { .name = "kernel", QUANTITY(SECONDS, kernel_s), .min = 0, .max = 1, .fallback = "2 us",
+      .doc = "Shortest kernel, from start to start, when queued." },
+    { .name = "intra_bandwidth_factor", NUMBER(profile, intra_bandwidth_factor), .min = 1e-2,
+      .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, within a node." },
+    { .name = "intra_latency_factor", NUMBER(profile, intra_latency_factor), .min = 0, .max = 1e2,
+      .fallback = "1", .doc = "Measured over NCCL's latency, within a node." },
+    { .name = "inter_bandwidth_factor", NUMBER(profile, inter_bandwidth_factor), .min = 1e-2,
+      .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, between nodes." },
+    { .name = "inter_latency_factor", NUMBER(profile, inter_latency_factor), .min = 0, .max = 1e2,
+      .fallback = "1", .doc = "Measured over NCCL's latency, between nodes." },
+    { .name = "overlap_compute_slowdown", NUMBER(profile, overlap_compute_slowdown), .min = 1,
+      .max = 10, .fallback = "1.15", .doc = "Of compute beside a collective." },
+    { .name = "overlap_comm_slowdown", NUMBER(profile, overlap_comm_slowdown), .min = 1, .max = 10,
+      .fallback = "1.1", .doc = "Of a collective beside compute." },
+    { .name = "chip_spread", NUMBER(profile, chip_spread), .min = 0, .max = 1, .fallback = "0.01",
+      .doc = "Standard deviation of sustained speed between chips." },
+    { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
+      .doc = "Half width of the 90 % interval of log time, out of sample." },
+    { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Ids or sources of the measured rows that constants were fitted on." },
+};
+// clang-format on
+const size_t num_profile_fields = sizeof profile_fields / sizeof *profile_fields;
+
+// clang-format off
+const struct field attention_fields[] = {
+    { .name = "forward_efficiency", NUMBER(attention_rate, forward_efficiency), SHARE,
+      .doc = "Share of the peak for long sequences, of the causal half's FLOPs." },
+    { .name = "backward_efficiency", NUMBER(attention_rate, backward_efficiency), SHARE,
+      .doc = "The same for the backward." },
+    { .name = "half_seq", NUMBER(attention_rate, half_seq), .min = 0, .max = 1e6,
+      .doc = "Sequence length at which half of it is reached." },
+};
+// clang-format on
+const size_t num_attention_fields = sizeof attention_fields / sizeof *attention_fields;
+
+const struct datafile_kind profile_files = { "profile", "calibration/profiles",
+                                             "calibration/hardware" };
+
+static bool is_present(const struct attention_rate *rate)
+{
+    return rate->forward_efficiency > 0;
+}
+
+/* A kernel without a rate takes that of the next older one that has one, else of the next newer. */
+static void fill_absent(struct attention_rate rates[NUM_ATTENTION_KERNELS])
+{
+    for (int i = ATTENTION_FLASH1 + 1; i < NUM_ATTENTION_KERNELS; i++)
+        if (!is_present(&rates[i]))
+            rates[i] = rates[i - 1];
+    for (int i = NUM_ATTENTION_KERNELS - 2; i >= ATTENTION_FLASH1; i--)
+        if (!is_present(&rates[i]))
+            rates[i] = rates[i + 1];
+}
+
+static bool read_attention(const json_t *attention, struct profile *out, struct err *err)
+{
+    const char *const *names = &attention_names[ATTENTION_FLASH1];
+    if (!attention)
+        return true;
+    if (!json_is_object(attention))
+        return err_set(err, ERR_INPUT, "attention", "expected an object of rates by kernel");
+    bool ok = json_only_keys(attention, names, NUM_ATTENTION_KERNELS - ATTENTION_FLASH1, err);
+    for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS && ok; i++) {
+        const json_t *rate = json_object_get(attention, attention_names[i]);
+        ok = !rate ||
+             fields_read(attention_fields, num_attention_fields, rate, &out->attention[i], err);
+        if (ok)
+            continue;
+        err_prefix(err, *err->where ? "." : "");
+        err_prefix(err, attention_names[i]);
+    }
+    if (!ok)
+        err_prefix(err, "attention.");
+    fill_absent(out->attention);
+    return ok;
+}
+
+/* Element `i` of a row; 0 when it is no number above 0, which none may be. */
+static double positive(const json_t *row, size_t i)
+{
+    double number = json_number_value(json_array_get(row, i));
+    return number > 0 && isfinite(number) ? number : 0;
+}
+
+static bool read_tile(const json_t *row, struct gemm_tile *out, struct err *err)
+{
+    double m = positive(row, 0), n = positive(row, 1);
+    out->efficiency = positive(row, 2);
+    bool is_whole = m == floor(m) && n == floor(n) && m >= 1 && n >= 1 && m <= 4096 && n <= 4096;
+    if (json_array_size(row) != 3 || !is_whole || out->efficiency <= 0 || out->efficiency > 1)
+        return err_set(
+            err, ERR_INPUT, "",
+            "expected [rows, columns, relative speed above 0 to 1], like [128, 64, 0.9]");
+    out->m = (int)m;
+    out->n = (int)n;
+    return true;
+}
+
+static bool read_point(const json_t *row, struct gemm_point *out, struct err *err)
+{
+    const char *rate = json_string_value(json_array_get(row, 3));
+    *out = (struct gemm_point){ positive(row, 0), positive(row, 1), positive(row, 2), 0 };
+    if (json_array_size(row) != 4 || out->m <= 0 || out->n <= 0 || out->k <= 0 || !rate)
+        return err_set(err, ERR_INPUT, "",
+                       "expected [m, n, k, rate], like [4096, 1536, 5120, \"245.8 TFLOP/s\"]");
+    if (!units_parse(rate, QUANTITY_FLOPS_PER_S, &out->flops_per_s, err)) {
+        err_prefix(err, "[3]");
+        return false;
+    }
+    return out->flops_per_s > 0 ||
+           err_set(err, ERR_INPUT, "[3]", "expected a rate above 0; found \"%.40s\"", rate);
+}
+
+static bool blame_row(const char *key, size_t i, struct err *err)
+{
+    char outer[48];
+    snprintf(outer, sizeof outer, "%s[%zu]", key, i);
+    err_prefix(err, outer);
+    return false;
+}
+
+static bool read_tiles(const json_t *rows, struct profile *out, struct err *err)
+{
+    size_t count = json_array_size(rows);
+    if (!rows) {
+        out->gemm_tiles[0] = (struct gemm_tile){ 256, 128, 1 };
+        out->num_gemm_tiles = 1;
+        return true;
+    }
+    if (count < 1 || count > MAX_GEMM_TILES)
+        return err_set(err, ERR_INPUT, "gemm_tiles", "expected a list of 1 to %d tiles; found %zu",
+                       MAX_GEMM_TILES, count);
+    for (size_t i = 0; i < count; i++)
+        if (!read_tile(json_array_get(rows, i), &out->gemm_tiles[i], err))
+            return blame_row("gemm_tiles", i, err);
+    out->num_gemm_tiles = (int)count;
+    return true;
+}
+
+static bool read_points(const json_t *rows, struct profile *out, struct err *err)
+{
+    size_t count = json_array_size(rows);
+    if ((rows && !json_is_array(rows)) || count > MAX_GEMM_POINTS)
+        return err_set(err, ERR_INPUT, "gemm_points", "expected a list of at most %d points",
+                       MAX_GEMM_POINTS);
+    if (count == 0)
+        return true;
+    out->gemm_points = arena_grow(NULL, count * sizeof *out->gemm_points);
+    for (size_t i = 0; i < count; i++)
+        if (!read_point(json_array_get(rows, i), &out->gemm_points[i], err))
+            return blame_row("gemm_points", i, err);
+    out->num_gemm_points = (int)count;
+    return true;
+}
+
+bool profile_read(const json_t *object, struct profile *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (fields_read(profile_fields, num_profile_fields, object, out, err) &&
+        datafile_check(profile_fields, num_profile_fields, object, err) &&
+        read_tiles(json_object_get(object, "gemm_tiles"), out, err) &&
+        read_points(json_object_get(object, "gemm_points"), out, err) &&
+        read_attention(json_object_get(object, "attention"), out, err) &&
+        fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err))
+        return true;
+    profile_release(out);
+    return false;
+}
+
+static json_t *write_attention(const struct profile *profile)
+{
+    json_t *attention = json_object();
+    for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++)
+        if (is_present(&profile->attention[i]))
+            json_object_set_new(
+                attention, attention_names[i],
+                fields_write(attention_fields, num_attention_fields, &profile->attention[i]));
+    return attention;
+}
+
+static json_t *write_tiles(const struct profile *profile)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < profile->num_gemm_tiles; i++) {
+        const struct gemm_tile *tile = &profile->gemm_tiles[i];
+        json_array_append_new(rows, json_pack("[i, i, f]", tile->m, tile->n, tile->efficiency));
+    }
+    return rows;
+}
+
+static json_t *write_points(const struct profile *profile)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < profile->num_gemm_points; i++) {
+        const struct gemm_point *point = &profile->gemm_points[i];
+        char rate[64];
+        units_write(point->flops_per_s, QUANTITY_FLOPS_PER_S, rate, sizeof rate);
+        json_array_append_new(rows, json_pack("[f, f, f, s]", point->m, point->n, point->k, rate));
+    }
+    return rows;
+}
+
+json_t *profile_write(const struct profile *profile)
+{
+    json_t *object = datafile_write(profile_fields, num_profile_fields, profile);
+    json_object_set_new(object, "gemm_tiles", write_tiles(profile));
+    json_object_set_new(object, "gemm_points", write_points(profile));
+    json_object_set_new(object, "attention", write_attention(profile));
+    json_object_set_new(object, "fitted_on", fitted_write(profile->fitted, profile->num_fitted));
+    return object;
+}
+
+bool profile_load(const char *name, struct profile *out, struct err *err)
+{
+    struct json_file file;
+    memset(out, 0, sizeof *out);
+    if (!datafile_open(&profile_files, name, &file, err))
+        return false;
+    bool ok = profile_read(file.root, out, err);
+    if (!ok)
+        json_file_blame(&file, err);
+    json_file_release(&file);
+    return ok;
+}
+
+void profile_release(struct profile *profile)
+{
+    free(profile->gemm_points);
+    free(profile->fitted);
+    profile->gemm_points = NULL;
+    profile->fitted = NULL;
+    profile->num_gemm_points = 0;
+    profile->num_fitted = 0;
+}

@@ -1,0 +1,107 @@
+#include "sim/cost/hardware.h"
+
+#include "sim/cost/datafile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "flash1", "flash2",
+                                                                 "flash3", NULL };
+const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
+static const char *const launch_names[] = { "eager", "graphs", NULL };
+
+#define AT(member)             .offset = offsetof(struct stack, member)
+#define TEXT(member)           .kind = FIELD_TEXT, AT(member), .size = sizeof((struct stack *)0)->member
+#define QUANTITY(unit, member) .kind = FIELD_QUANTITY, .quantity = QUANTITY_##unit, AT(member)
+
+// clang-format off
+const struct field stack_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "name", TEXT(name), .doc = "Name of the file." },
+    { .name = "source", TEXT(source), .doc = "Where this is known from." },
+    { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
+    { .name = "summary", TEXT(summary), .fallback = "", .doc = "One line for lists." },
+    { .name = "attention", .kind = FIELD_NAME, AT(attention), .names = attention_names,
+      .doc = "Kernel of attn=flash; on a GPU too old for it, the best that runs there." },
+    { .name = "flash_default", .kind = FIELD_BOOL, AT(flash_default), .fallback = "true",
+      .doc = "Whether attn=flash when a layout does not say." },
+    { .name = "fused", .kind = FIELD_SET, AT(fusions), .names = fusion_names,
+      .doc = "What is one kernel, or one pass." },
+    { .name = "overlap", .kind = FIELD_SET, AT(overlaps), .names = overlap_names,
+      .doc = "Communication beside compute when a layout does not say." },
+    { .name = "launch", .kind = FIELD_NAME, AT(launch), .names = launch_names, .fallback = "eager",
+      .doc = "Kernel by kernel, or whole graphs." },
+    { .name = "issue", QUANTITY(SECONDS, issue_s), .min = 0, .max = 1, .fallback = "5 us",
+      .doc = "Host time to launch one kernel, eager." },
+    { .name = "microbatch_overhead", QUANTITY(SECONDS, microbatch_s), .min = 0, .max = 10,
+      .fallback = "0 s", .doc = "Host time around forward and backward of one chunk." },
+    { .name = "step_overhead", QUANTITY(SECONDS, step_s), .min = 0, .max = 100, .fallback = "0 s",
+      .doc = "Host and logging time of a step." },
+    { .name = "allocator_slack", .kind = FIELD_NUMBER, AT(allocator_slack), .min = 0, .max = 10,
+      .fallback = "0.05", .doc = "Memory reserved beyond what is allocated, as a share." },
+    { .name = "context", QUANTITY(BYTES, context_bytes), .min = 0, .max = 1e18,
+      .fallback = "1.5 GiB", .doc = "CUDA context, kernels, workspaces of libraries." },
+    { .name = "logits", QUANTITY(BYTES, logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
+      .doc = "Held for each logit at the loss." },
+    { .name = "bucket", QUANTITY(BYTES, bucket_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
+      .doc = "Gradients reduced at once when overlapped; 0: a whole chunk." },
+    { .name = "optimizer_passes", .kind = FIELD_NUMBER, AT(optimizer_passes), .min = 0.1,
+      .max = 100, .fallback = "1",
+      .doc = "Traffic of the optimizer step relative to one fused pass." },
+    { .name = "scatter_gather_p2p", .kind = FIELD_BOOL, AT(scatter_gather_p2p), .fallback = "false",
+      .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
+    { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
+      .doc = "Tied embeddings are all-reduced between first and last stage." },
+    { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Ids or sources of the measured rows that constants were fitted on." },
+};
+// clang-format on
+const size_t num_stack_fields = sizeof stack_fields / sizeof *stack_fields;
+
+const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
+
+bool stack_read(const json_t *object, struct stack *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    return fields_read(stack_fields, num_stack_fields, object, out, err) &&
+           datafile_check(stack_fields, num_stack_fields, object, err) &&
+           fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err);
+}
+
+json_t *stack_write(const struct stack *stack)
+{
+    json_t *object = datafile_write(stack_fields, num_stack_fields, stack);
+    json_object_set_new(object, "fitted_on", fitted_write(stack->fitted, stack->num_fitted));
+    return object;
+}
+
+bool stack_load(const char *name, struct stack *out, struct err *err)
+{
+    struct json_file file;
+    memset(out, 0, sizeof *out);
+    if (!datafile_open(&stack_files, name, &file, err))
+        return false;
+    bool ok = stack_read(file.root, out, err);
+    if (!ok)
+        json_file_blame(&file, err);
+    json_file_release(&file);
+    return ok;
+}
+
+void stack_release(struct stack *stack)
+{
+    free(stack->fitted);
+    stack->fitted = NULL;
+    stack->num_fitted = 0;
+}
+
+/* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper; Volta and Turing run neither. */
+enum attention_kernel stack_attention(const struct stack *stack, const struct gpu *gpu)
+{
+    enum attention_kernel wanted = (enum attention_kernel)stack->attention;
+    if (gpu->arch < ARCH_AMPERE)
+        return ATTENTION_UNFUSED;
+    if (gpu->arch < ARCH_HOPPER && wanted == ATTENTION_FLASH3)
+        return ATTENTION_FLASH2;
+    return wanted;
+}

@@ -1,0 +1,107 @@
+#include "sim/cost/hardware.h"
+
+#include "base/json.h"
+#include "sim/cost/datafile.h"
+
+#include <string.h>
+
+/* A cluster file may hold its GPU and profile rather than name them, so that one file says all. */
+static const json_t *embedded_part(const json_t *root, const char *key)
+{
+    const json_t *group = json_array_get(json_object_get(root, "groups"), 0);
+    const json_t *part = json_object_get(group, key);
+    return json_is_object(part) ? part : NULL;
+}
+
+/* What a cluster file names wrongly is that file's fault, not the command line's. */
+static bool blame_part(const struct json_file *file, const char *key, const struct err *found,
+                       struct err *err)
+{
+    if (found->code != ERR_USAGE)
+        return err_set(err, found->code, found->where, "%s", found->msg);
+    err_set(err, ERR_INPUT, key, "\"%.80s\": %s", found->where, found->msg);
+    return json_file_blame(file, err);
+}
+
+static bool blame_embedded(const struct json_file *file, const char *key, struct err *err)
+{
+    err_prefix(err, *err->where ? "." : "");
+    err_prefix(err, key);
+    return json_file_blame(file, err);
+}
+
+static bool resolve_gpu(const struct json_file *file, const char *name, struct gpu *out,
+                        struct err *err)
+{
+    const json_t *part = embedded_part(file->root, "gpu");
+    struct err found = { 0 };
+    if (part)
+        return gpu_read(part, out, err) || blame_embedded(file, "groups[0].gpu", err);
+    return gpu_load(name, out, &found) || blame_part(file, "groups[0].gpu", &found, err);
+}
+
+static bool resolve_profile(const struct json_file *file, const char *name, struct profile *out,
+                            struct err *err)
+{
+    const json_t *part = embedded_part(file->root, "profile");
+    struct err found = { 0 };
+    if (part)
+        return profile_read(part, out, err) || blame_embedded(file, "groups[0].profile", err);
+    return profile_load(name, out, &found) || blame_part(file, "groups[0].profile", &found, err);
+}
+
+static bool check_count(const struct cluster *cluster, int num_gpus, struct err *err)
+{
+    double node_gpus = cluster_node_size(cluster);
+    double num_nodes = cluster->num_nodes;
+    if (cluster->num_levels == 1 && cluster->num_nodes == 0)
+        num_nodes = 1; /* nothing joins a second one */
+    if (num_gpus < 1)
+        return err_set(err, ERR_USAGE, "gpus", "expected at least 1; found %d", num_gpus);
+    if (num_nodes > 0 && num_gpus > num_nodes * node_gpus)
+        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f (%.0f x %.0f); %d were asked for",
+                       cluster->name, num_nodes * node_gpus, num_nodes, node_gpus, num_gpus);
+    return true;
+}
+
+/* Some fused kernel will be asked for; the profile must say how fast it is. */
+static bool check_attention(const struct system *system, struct err *err)
+{
+    enum attention_kernel kernel = stack_attention(&system->stack, &system->gpu);
+    if (kernel == ATTENTION_UNFUSED || system->profile.attention[kernel].forward_efficiency > 0)
+        return true;
+    return err_set(err, ERR_INPUT, system->profile.name,
+                   "attention: expected the rate of %s, which stack %s uses on %s",
+                   attention_names[kernel], system->stack.name, system->gpu.name);
+}
+
+static bool resolve(const struct json_file *file, struct system *out, struct err *err)
+{
+    if (!cluster_read(file->root, &out->cluster, err))
+        return json_file_blame(file, err);
+    return resolve_gpu(file, out->cluster.gpu_name, &out->gpu, err) &&
+           resolve_profile(file, out->cluster.profile_name, &out->profile, err);
+}
+
+bool system_load(const char *cluster, const char *stack, int num_gpus, struct system *out,
+                 struct err *err)
+{
+    struct json_file file;
+    memset(out, 0, sizeof *out);
+    out->num_gpus = num_gpus;
+    if (!datafile_open(&cluster_files, cluster, &file, err))
+        return false;
+    bool ok = resolve(&file, out, err);
+    json_file_release(&file);
+    ok = ok && stack_load(stack, &out->stack, err) && check_count(&out->cluster, num_gpus, err) &&
+         check_attention(out, err);
+    if (!ok)
+        system_release(out);
+    return ok;
+}
+
+void system_release(struct system *system)
+{
+    profile_release(&system->profile);
+    stack_release(&system->stack);
+}
