@@ -2,6 +2,7 @@
 # make run             the same, then the first answer; ARGS="..." asks something else
 # make test            every tests/test_*.c and test_*.sh, then layers, globals and docs
 # make test T=units    only tests/test_units.*
+# make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make bench           every tests/bench_*.c
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
 # make layers          who includes whom, against tests/layers.txt
@@ -23,7 +24,8 @@ B       := $(BUILD)/$(VARIANT)
 PROGRAM := $(B)/simsearch
 
 CFLAGS_release := -O2 -g
-CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer \
+                  -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_cov     := -O0 -g --coverage
 ifeq ($(CFLAGS_$(VARIANT)),)
@@ -32,7 +34,8 @@ endif
 
 # A new compiler's new warning must not stop a user, so only CI turns warnings into errors.
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes \
-            -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef $(if $(CI),-Werror)
+            -Wmissing-prototypes -Wwrite-strings -Wvla -Wundef $(if $(CI),-Werror) \
+            $(if $(findstring clang,$(CC)),-Wno-string-conversion) # for assert(!"reason")
 # -ffp-contract=off and no -ffast-math: the same plan gets the same bits everywhere.
 ALL_CFLAGS := -std=c17 -D_POSIX_C_SOURCE=200809L -I. -ffp-contract=off -fno-common -pthread \
               $(WARNINGS) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CFLAGS)
@@ -168,6 +171,12 @@ $(R)/test_%: $(B)/tests/test_% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
 	@sed '$${ /^exit 0$$/d; s/^exit/tests\/test_$*: exit/; }' $@
 
+coverage:
+	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
+	+@$(MAKE) --no-print-directory test VARIANT=cov
+	@for source in $(filter base/% models/% sim/% search/%,$(LIB_SRC)); do \
+	    gcov -n -o $(BUILD)/cov/$${source%.c}.o $$source; done 2>/dev/null | awk -f tests/coverage.awk
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -182,7 +191,8 @@ globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
 # --- docs, style ----------------------------------------------------------------------------
 
 REFERENCE = $(PROGRAM) list reference
-docs: $(PROGRAM)
+docs: needed
+	+@$(AGAIN) $(PROGRAM)
 	@$(REFERENCE) >$(B)/reference.md && mv $(B)/reference.md docs/reference.md
 docs-current: $(PROGRAM)
 	@$(REFERENCE) >$(B)/reference.md && diff docs/reference.md $(B)/reference.md || \
@@ -198,7 +208,7 @@ lint:
 	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS) || status=1; \
 	else echo "shellcheck is not installed: left out"; fi; \
 	if command -v clang-tidy >/dev/null; then \
-	    printf '%s\n' $(ALL_SRC) | xargs -P $(NPROC) -I{} sh -c 'clang-tidy --quiet {} -- \
+	    printf '%s\n' $(LIB_SRC) $(MAIN_SRC) | xargs -P $(NPROC) -I{} sh -c 'clang-tidy --quiet {} -- \
 	        -std=c17 -D_POSIX_C_SOURCE=200809L -I. 2>/dev/null' || status=1; \
 	else echo "clang-tidy is not installed: left out"; fi; \
 	exit $$status
@@ -267,8 +277,8 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test bench layers globals docs docs-current lint format install install-files \
-        uninstall clean deps deps-program needed FORCE
+.PHONY: all run help test coverage bench layers globals docs docs-current lint format install \
+        install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC))
