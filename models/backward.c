@@ -1,0 +1,151 @@
+/* The backward of a forward list: one rule per op kind, so that nobody writes a second list. */
+#include "models/layer.h"
+
+#include <assert.h>
+
+/* One forward op becomes at most this many: bias gradient, input gradient, its collective, the
+ * re-gathered input, weight gradient. */
+enum { MAX_BACKWARD_OPS_EACH = 5 };
+
+static struct op *push(struct ops *out, struct op op, enum op_pass pass)
+{
+    op.pass = pass;
+    op.saved_bytes = op.saved_input_bytes = 0;
+    op.backward_bytes = op.backward_kernels = 0;
+    op.after = out->count - 1;
+    out->at[out->count] = op;
+    return &out->at[out->count++];
+}
+
+/* What a mark turns into on the way back: gathering becomes summing and the other way round. */
+static void push_mark(struct ops *out, const struct op *mark, enum op_kind kind, enum op_pass pass)
+{
+    push(out, *mark, pass)->kind = kind;
+}
+
+/* dY (m x n) . W^T: m x k from n. */
+static void push_input_gradient(struct ops *out, const struct op *gemm)
+{
+    struct op *op = push(out, *gemm, PASS_BACKWARD_INPUT);
+    op->n = gemm->k;
+    op->k = gemm->n;
+}
+
+/* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
+ * writes the accumulator, or by a second kernel that also reads what the product wrote. */
+static void push_weight_gradient(struct ops *out, const struct op *gemm,
+                                 const struct layer_options *options)
+{
+    bool accumulates = options->fusions >> FUSION_WGRAD_ACCUMULATE & 1;
+    double element = options->dtype == DTYPE_FP32 ? 4 : 2;
+    struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
+    op->m = gemm->n;
+    op->n = gemm->k;
+    op->k = gemm->m;
+    op->bytes = element * op->k * (op->m + op->n) + 2 * options->gradient_bytes * op->m * op->n +
+                (accumulates ? 0 : 2 * element * op->m * op->n);
+    op->kernels = accumulates ? 1 : 2;
+}
+
+static void push_bias_gradient(struct ops *out, const struct op *gemm)
+{
+    struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
+    op->kind = OP_BIAS_GRAD;
+    op->flops = op->model_flops = op->k = 0;
+    op->bytes = gemm->bytes > 0 ? 2 * gemm->m * gemm->n : 0;
+}
+
+/* Under sequence parallelism the saved input is a shard and is gathered again for the weight
+ * gradient; the mark between the two gradients is what may run beside the second one. */
+static void push_gemm(struct ops *out, const struct op *gemm, const struct op *enter,
+                      const struct layer_options *options)
+{
+    if (gemm->has_bias)
+        push_bias_gradient(out, gemm);
+    if (enter)
+        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
+    push_input_gradient(out, gemm);
+    if (enter)
+        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT);
+    push_weight_gradient(out, gemm, options);
+}
+
+/* Two products of the forward's size for each of the forward's one. */
+static void push_attention_product(struct ops *out, const struct op *product)
+{
+    for (int i = 0; i < 2; i++)
+        push(out, *product, PASS_BACKWARD_INPUT);
+}
+
+/* Five products for the forward's two. */
+static void push_flash(struct ops *out, const struct op *attention)
+{
+    struct op *op = push(out, *attention, PASS_BACKWARD_INPUT);
+    op->flops = 2.5 * attention->flops;
+    op->model_flops = 2 * attention->model_flops;
+    op->bytes = attention->backward_bytes;
+    op->kernels = attention->backward_kernels;
+}
+
+static void push_traffic(struct ops *out, const struct op *forward, enum op_pass pass)
+{
+    struct op *op = push(out, *forward, pass);
+    op->bytes = forward->backward_bytes;
+    op->kernels = forward->backward_kernels;
+}
+
+/* Emits the backward of forward.at[i]; returns how many forward ops it has dealt with. */
+static int push_backward(struct ops *out, struct ops forward, int i,
+                         const struct layer_options *options)
+{
+    const struct op *op = &forward.at[i];
+    switch (op->kind) {
+    case OP_GEMM: {
+        bool entered = i > 0 && forward.at[i - 1].kind == OP_TENSOR_ENTER;
+        push_gemm(out, op, entered ? &forward.at[i - 1] : NULL, options);
+        return entered ? 2 : 1;
+    }
+    case OP_SCORES:
+    case OP_CONTEXT:
+        push_attention_product(out, op);
+        return 1;
+    case OP_FLASH_ATTENTION:
+        push_flash(out, op);
+        return 1;
+    case OP_EMBEDDING:
+        push_traffic(out, op, PASS_BACKWARD_WEIGHT);
+        return 1;
+    case OP_SOFTMAX:
+    case OP_NORM:
+    case OP_ACTIVATION:
+    case OP_ROTARY:
+    case OP_RESIDUAL:
+    case OP_CROSS_ENTROPY:
+        push_traffic(out, op, PASS_BACKWARD_INPUT);
+        return 1;
+    case OP_TENSOR_LEAVE:
+        push_mark(out, op, OP_TENSOR_ENTER, PASS_BACKWARD_INPUT);
+        return 1;
+    case OP_TENSOR_ENTER:
+        push_mark(out, op, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT);
+        return 1;
+    case OP_ALL_REDUCE: /* of the loss: its gradient needs no exchange */
+        return 1;
+    case OP_BIAS_GRAD:
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+        break;
+    }
+    assert(!"not a forward op");
+    return 1;
+}
+
+struct ops ops_backward(struct ops forward, const struct layer_options *options,
+                        struct arena *arena)
+{
+    struct ops out = { .at = ARENA_ARRAY(arena, struct op,
+                                         (size_t)(forward.count * MAX_BACKWARD_OPS_EACH)) };
+    for (int i = forward.count - 1; i >= 0;)
+        i -= push_backward(&out, forward, i, options);
+    return out;
+}

@@ -1,0 +1,69 @@
+/* models/layer.h - model -> op lists of a block, the embedding and the head.
+ *
+ * Only forward lists are written down; the backward is derived from them by one rule per op kind
+ * (op_backward), so the two cannot drift apart. Sizes are those of `dims`: the whole model's, or one
+ * rank's share after the axes of sim/plan have divided them. */
+#ifndef MODELS_LAYER_H
+#define MODELS_LAYER_H
+
+#include "base/arena.h"
+#include "models/model.h"
+#include "models/op.h"
+
+/* One rank's share of the sizes. Unsharded: layer_dims(). */
+struct layer_dims {
+    double batch;       /* sequences of a microbatch */
+    double seq;         /* query tokens of one sequence on this rank */
+    double kv_seq;      /* keys each query may see before masking */
+    double tokens;      /* batch x seq */
+    double norm_tokens; /* rows between the tensor regions: tokens, or tokens/tp under SP */
+    double hidden;
+    double heads, kv_heads, head_dim;
+    double ffn;
+    double vocab; /* of the output head and the embedding table, padded */
+};
+
+/* What the kernels of a software family do in one pass; from a stack file. */
+enum fusion {
+    FUSION_BIAS_GELU,      /* bias + gelu (or the gated product) in one kernel */
+    FUSION_RESIDUAL,       /* bias + dropout + add in one kernel */
+    FUSION_RESIDUAL_NORM,  /* ... and the norm that follows */
+    FUSION_SOFTMAX,        /* scale + mask + softmax in one kernel */
+    FUSION_CROSS_ENTROPY,  /* softmax and loss without fp32 logits in memory */
+    FUSION_ROTARY,         /* rotary embedding in one kernel */
+    FUSION_WGRAD_ACCUMULATE, /* weight gradients added into the main gradient by the GEMM */
+    FUSION_NORM,           /* one-kernel norms (Apex, Transformer Engine) */
+    NUM_FUSIONS,
+};
+extern const char *const fusion_names[NUM_FUSIONS + 1];
+
+struct layer_options {
+    bool flash_attention;   /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;       /* bit set of enum fusion */
+    enum dtype dtype;       /* of activations and GEMM inputs */
+    double gradient_bytes;  /* of one element of the weight gradient's accumulator */
+};
+
+struct layer_dims layer_dims(const struct model *model, double batch, double seq);
+
+/* Forward lists. Marks (TENSOR_ENTER, TENSOR_LEAVE) are still in them. Arrays live in the arena. */
+struct ops layer_forward(const struct model *model, const struct layer_dims *dims,
+                         const struct layer_options *options, struct arena *arena);
+struct ops embedding_forward(const struct model *model, const struct layer_dims *dims,
+                             const struct layer_options *options, struct arena *arena);
+struct ops head_forward(const struct model *model, const struct layer_dims *dims,
+                        const struct layer_options *options, struct arena *arena);
+
+/* The backward of a forward list, in reverse; every op tagged B or W. */
+struct ops ops_backward(struct ops forward, const struct layer_options *options,
+                        struct arena *arena);
+
+/* Sums over a list. */
+double ops_flops(struct ops ops);
+double ops_model_flops(struct ops ops);
+
+/* Model FLOPs of one training step over `sequences` of `seq` tokens: forward and backward once,
+ * causal attention at its half, output head in, embedding look-up out. */
+double model_step_flops(const struct model *model, double sequences, double seq);
+
+#endif

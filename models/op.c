@@ -1,0 +1,32 @@
+#include "models/op.h"
+
+#include <stddef.h>
+
+const struct op_kind_info op_kind_infos[NUM_OP_KINDS] = {
+#define X(name, text, meaning) [OP_##name] = { text, meaning },
+    OP_KINDS(X)
+#undef X
+};
+
+const char *const dtype_names[NUM_DTYPES + 1] = { "fp32", "fp16", "bf16", "fp8", NULL };
+
+double dtype_bytes(enum dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_FP32:
+        return 4;
+    case DTYPE_FP16:
+    case DTYPE_BF16:
+        return 2;
+    case DTYPE_FP8:
+        return 1;
+    case NUM_DTYPES:
+        break;
+    }
+    return 0;
+}
+
+bool op_is_collective(enum op_kind kind)
+{
+    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
+}

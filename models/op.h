@@ -1,0 +1,90 @@
+/* models/op.h - one operation of a training step, with its size.
+ *
+ * The lists made of these are the only description of the work in a layer: FLOPs, time, memory and,
+ * later, the executor's calls are all read off them. An op is a value; sizes are those that one rank
+ * handles. Rows of a matrix are tokens; 2 FLOPs a multiply-add. */
+#ifndef MODELS_OP_H
+#define MODELS_OP_H
+
+#include <stdbool.h>
+
+// clang-format off
+#define OP_KINDS(X)                                                                             \
+    /* name            text              what m, n, k, batch mean */                            \
+    X(GEMM,            "gemm",           "m x n from k: a linear layer or one of its gradients") \
+    X(SCORES,          "scores",         "batch products m x n from k: q by k transposed")      \
+    X(SOFTMAX,         "softmax",        "batch of m rows of n: scale, mask, softmax, dropout") \
+    X(CONTEXT,         "context",        "batch products m x n from k: probabilities by v")     \
+    X(FLASH_ATTENTION, "flash_attention","batch heads, m queries by n keys of k dimensions")    \
+    X(NORM,            "norm",           "m rows of n")                                         \
+    X(ACTIVATION,      "activation",     "m rows of n outputs: gelu, relu or gated silu")       \
+    X(ROTARY,          "rotary",         "m rows of n")                                         \
+    X(RESIDUAL,        "residual",       "m rows of n: bias, dropout, add")                     \
+    X(EMBEDDING,       "embedding",      "m rows of n out of a table of k rows")                \
+    X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                  \
+    X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                           \
+    /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
+    X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
+    X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
+    X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \
+    X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                          \
+    X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")
+
+enum op_kind {
+#define X(name, text, meaning) OP_##name,
+    OP_KINDS(X)
+#undef X
+};
+#define X(name, text, meaning) +1
+enum { NUM_OP_KINDS = 0 OP_KINDS(X) };
+#undef X
+// clang-format on
+
+struct op_kind_info {
+    const char *text;
+    const char *meaning;
+};
+extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
+
+/* FORWARD, or which half of the backward: input gradients (B) or weight gradients (W). */
+enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
+
+/* What selective recompute may replay. */
+enum op_region { REGION_REST, REGION_ATTENTION_CORE };
+
+enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, NUM_OP_STREAMS };
+
+enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, NUM_DTYPES };
+extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
+double dtype_bytes(enum dtype dtype);
+
+struct op {
+    enum op_kind kind;
+    enum op_pass pass;
+    enum op_region region;
+    enum op_stream stream;
+    enum dtype dtype;
+    const char *name; /* "qkv", "fc1" ...: static text */
+    double m, n, k, batch;
+    double flops;       /* executed */
+    double model_flops; /* what MFU counts: a causal mask's half of attention */
+    double bytes;       /* least traffic to and from device memory */
+    double kernels;     /* launches */
+    double saved_bytes; /* kept from forward to backward, inside the op's region */
+    double saved_input_bytes;  /* kept too, but an input of the region: stays when it is replayed */
+    double comm_bytes;         /* collectives: payload, see the table */
+    double backward_bytes;     /* forward ops: traffic of the input gradient */
+    double backward_kernels;   /* forward ops: its launches */
+    bool column_parallel;      /* GEMM whose input came through TENSOR_ENTER */
+    bool has_bias;             /* GEMM that owes a BIAS_GRAD */
+    int after;                 /* index in the same list that must have finished, or -1 */
+};
+
+struct ops {
+    struct op *at;
+    int count;
+};
+
+bool op_is_collective(enum op_kind kind);
+
+#endif

@@ -1,0 +1,145 @@
+#include "sim/cost/compute.h"
+
+#include <math.h>
+
+/* Ways to split the inner dimension over thread blocks when there are few output tiles. */
+enum { MAX_SPLIT_K = 8 };
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Whole waves of tiles: a partly filled last wave takes as long as a full one. The inner loop of a
+ * tile reaches half its rate at half_k: loading the first operands is paid once for each tile. */
+static double tile_s(const struct gpu *gpu, const struct profile *profile, double peak_flops_per_s,
+                     const struct gemm_tile *tile, double m, double n, double k)
+{
+    double tiles = ceil(m / tile->m) * ceil(n / tile->n);
+    double waves = ceil(tiles / gpu->num_sms);
+    double sm_flops_per_s = peak_flops_per_s / gpu->num_sms;
+    double tile_flops = 2.0 * tile->m * tile->n * (k + profile->gemm_half_k);
+    return waves * tile_flops / (sm_flops_per_s * profile->gemm_efficiency * tile->efficiency);
+}
+
+/* The inner dimension in `split` parts, whose fp32 sums are written and read once more. */
+static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
+                           double peak_flops_per_s, const struct gemm_tile *tile, double m,
+                           double n, double k, int split)
+{
+    double parts_s = tile_s(gpu, profile, peak_flops_per_s, tile, m * split, n, k / split);
+    double sums_bytes = split > 1 ? 2.0 * split * 4 * m * n : 0;
+    return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
+}
+
+/* The tile and split that a library's heuristic would find best. */
+static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
+                          double peak_flops_per_s, double m, double n, double k)
+{
+    double best_s = INFINITY;
+    for (int t = 0; t < profile->num_gemm_tiles; t++)
+        for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || k / split >= 512); split *= 2)
+            best_s = fmin(best_s, split_tile_s(gpu, profile, peak_flops_per_s,
+                                               &profile->gemm_tiles[t], m, n, k, split));
+    return best_s;
+}
+
+/* Log of measured over modelled time near a shape: measured points weighted by their distance in
+ * log2 dimensions, fading to nothing two octaves away, so that far shapes keep the model. */
+static double measured_correction(const struct gpu *gpu, const struct profile *profile,
+                                  double peak_flops_per_s, double m, double n, double k)
+{
+    double weights = 0.05;
+    double sum = 0;
+    for (int i = 0; i < profile->num_gemm_points; i++) {
+        const struct gemm_point *p = &profile->gemm_points[i];
+        double dm = log2(p->m / m);
+        double dn = log2(p->n / n);
+        double dk = log2(p->k / k);
+        double distance2 = dm * dm + dn * dn + dk * dk;
+        if (distance2 > 4)
+            continue;
+        double weight = exp(-4 * distance2);
+        double measured_s = 2 * p->m * p->n * p->k / p->flops_per_s;
+        double modelled_s = best_tile_s(gpu, profile, peak_flops_per_s, p->m, p->n, p->k);
+        weights += weight;
+        sum += weight * log(measured_s / modelled_s);
+    }
+    return sum / weights;
+}
+
+double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
+              double n, double k, double bytes)
+{
+    double peak_flops_per_s = gpu->peak_flops_per_s[dtype];
+    double multiply_s = best_tile_s(gpu, profile, peak_flops_per_s, m, n, k);
+    if (profile->num_gemm_points > 0)
+        multiply_s *= exp(measured_correction(gpu, profile, peak_flops_per_s, m, n, k));
+    double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
+    return larger(multiply_s, memory_s) + profile->kernel_s;
+}
+
+double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
+{
+    return bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s) +
+           kernels * profile->kernel_s;
+}
+
+/* Batched products of unfused attention: a rate of their own (short inner or outer dimension), or
+ * the traffic of the probabilities. */
+static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
+                                const struct op *op)
+{
+    double rate_flops_per_s =
+        profile->batched_gemm_efficiency * gpu->peak_flops_per_s[op->dtype];
+    double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
+    return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
+}
+
+/* The kernel's rate falls with short sequences, whose diagonal blocks are half wasted. */
+static double flash_s(const struct gpu *gpu, const struct profile *profile,
+                      enum attention_kernel attention, const struct op *op)
+{
+    const struct attention_rate *rate = &profile->attention[attention];
+    double efficiency =
+        op->pass == PASS_FORWARD ? rate->forward_efficiency : rate->backward_efficiency;
+    double rate_flops_per_s =
+        efficiency * gpu->peak_flops_per_s[op->dtype] * op->n / (op->n + rate->half_seq);
+    double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
+    return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
+}
+
+double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
+            const struct op *op)
+{
+    switch (op->kind) {
+    case OP_GEMM:
+        return gemm_s(gpu, profile, op->dtype, op->m, op->n, op->k, op->bytes);
+    case OP_SCORES:
+    case OP_CONTEXT:
+        return batched_product_s(gpu, profile, op);
+    case OP_FLASH_ATTENTION:
+        return flash_s(gpu, profile, attention, op);
+    case OP_SOFTMAX:
+    case OP_NORM:
+    case OP_ACTIVATION:
+    case OP_ROTARY:
+    case OP_RESIDUAL:
+    case OP_EMBEDDING:
+    case OP_CROSS_ENTROPY:
+    case OP_BIAS_GRAD:
+        return traffic_s(gpu, profile, op->bytes, op->kernels);
+    case OP_TENSOR_ENTER:
+    case OP_TENSOR_LEAVE:
+    case OP_ALL_REDUCE:
+    case OP_ALL_GATHER:
+    case OP_REDUCE_SCATTER:
+        break;
+    }
+    return 0;
+}
+
+double op_issue_s(const struct stack *stack, const struct op *op)
+{
+    return stack->launch == LAUNCH_GRAPHS ? 0 : stack->issue_s * op->kernels;
+}

@@ -1,0 +1,97 @@
+#include "sim/cost/network.h"
+
+#include "sim/plan/layout.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What NCCL gets out of a NIC when the cluster's file doesn't say: NDR's 50 GB/s are 48 to it. */
+static const double NIC_EFFICIENCY = 0.96;
+
+static bool is_pci(const struct level *node)
+{
+    return strncmp(node->fabric, "pcie", 4) == 0;
+}
+
+/* Rings of one node: NCCL's search result for the whole node, which NVSwitch gives any subset. */
+static void use_node(struct comm_group *group, const struct level *node)
+{
+    int channels = node->channels > 0 ? node->channels : 2;
+    double channel = node->channel_bytes_per_s > 0 ? node->channel_bytes_per_s
+                                                   : node->bytes_per_s / channels;
+    group->num_channels = channels;
+    group->intra_bytes_per_s = group->inter_bytes_per_s = channel;
+    group->in_network = node->in_network_reduction && node->nvls_channels > 0;
+    group->nvls_channels = node->nvls_channels;
+    group->nvls_intra_bytes_per_s = node->nvls_intra_bytes_per_s;
+    group->nvls_inter_bytes_per_s = INFINITY;
+}
+
+/* How much narrower the wires get for traffic that leaves blocks of `size` at each level. */
+static double oversubscription(const struct cluster *cluster, double nodes_spanned)
+{
+    double factor = 1;
+    double block_nodes = 1;
+    for (int i = 1; i < cluster->num_levels; i++) {
+        block_nodes *= cluster->levels[i].size;
+        if (nodes_spanned > block_nodes && cluster->levels[i].oversubscription > factor)
+            factor = cluster->levels[i].oversubscription;
+    }
+    return factor;
+}
+
+/* Rings over nodes: each member's share of the NICs, as two channels at least. A channel is as wide
+ * inside a node as on the NIC that it goes on to. */
+static void use_nics(struct comm_group *group, const struct system *system, int ranks_per_node,
+                     double nodes_spanned)
+{
+    const struct cluster *cluster = &system->cluster;
+    const struct level *net = &cluster->levels[cluster->num_levels > 1 ? 1 : 0];
+    double nic = net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s
+                                              : NIC_EFFICIENCY * net->bytes_per_s;
+    double nics = ranks_per_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
+    double total = nics * nic / oversubscription(cluster, nodes_spanned);
+    int channels = nics > 2 ? (int)ceil(nics) : 2;
+    group->num_channels = channels;
+    group->intra_bytes_per_s = group->inter_bytes_per_s = total / channels;
+    group->in_network = false;
+}
+
+struct comm_group network_group(const struct system *system, int stride, int size)
+{
+    const struct level *node = &system->cluster.levels[0];
+    const struct profile *profile = &system->profile;
+    struct span span = layout_span(stride, size, node->size);
+    struct comm_group group = {
+        .num_ranks = size,
+        .num_nodes = span.num_nodes,
+        .arch = (enum gpu_arch)system->gpu.arch,
+        .intra = is_pci(node) ? LINK_PCI : LINK_NVLINK,
+        .amd_cpu = system->cluster.amd_cpu,
+        .ll128 = !is_pci(node),
+    };
+    if (span.num_nodes == 1) {
+        use_node(&group, node);
+        group.bandwidth_factor = profile->intra_bandwidth_factor;
+        group.latency_factor = profile->intra_latency_factor;
+    } else {
+        use_nics(&group, system, span.ranks_per_node, (double)stride * size / node->size);
+        group.bandwidth_factor = profile->inter_bandwidth_factor;
+        group.latency_factor = profile->inter_latency_factor;
+    }
+    return group;
+}
+
+struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
+                                     enum axis_id axis)
+{
+    return network_group(system, layout_stride(plan, axis), axis_degree(plan, axis));
+}
+
+/* Two ranks a whole stage apart: across nodes as soon as any boundary is. */
+struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
+{
+    int stride = layout_stride(plan, AXIS_PIPELINE);
+    bool crosses = stride * plan->pp > system->cluster.levels[0].size;
+    return network_group(system, crosses ? system->cluster.levels[0].size : stride, 2);
+}

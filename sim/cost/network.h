@@ -1,0 +1,22 @@
+/* sim/cost/network.h - which wires a group of ranks talks over.
+ *
+ * From the cluster's levels, where the group's members sit, and the profile's calibrated factors, to
+ * what the collective model needs. */
+#ifndef SIM_COST_NETWORK_H
+#define SIM_COST_NETWORK_H
+
+#include "sim/cost/hardware.h"
+#include "sim/plan/plan.h"
+
+/* `size` ranks, `stride` apart in rank order. All groups of the axis talk at once, so each rank has
+ * its own share of the node's NICs and no more. */
+struct comm_group network_group(const struct system *system, int stride, int size);
+
+/* The group of a plan's axis; data: with context inside. */
+struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
+                                     enum axis_id axis);
+
+/* One pipeline stage and the next, where the boundary is slowest. */
+struct comm_group network_stage_pair(const struct system *system, const struct plan *plan);
+
+#endif

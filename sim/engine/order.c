@@ -1,0 +1,134 @@
+#include "sim/engine/order.h"
+
+#include <assert.h>
+
+/* How far sorting has come. */
+struct sorter {
+    struct order *order;
+    const struct schedule *schedule;
+    int *next;      /* per stage: first instruction not yet sorted */
+    int *forwards;  /* per stage: forwards sorted */
+    int *backwards; /* per stage: backwards sorted */
+    int *done_at;   /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
+};
+
+static int chunk_count(const struct schedule_shape *shape)
+{
+    return shape->num_stages * shape->chunks_per_stage;
+}
+
+static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool backward)
+{
+    int microbatches = s->order->shape.num_microbatches;
+    return &s->done_at[(chunk * microbatches + microbatch) * 2 + (backward ? 1 : 0)];
+}
+
+/* Index + 1 of what `instr` waits for on another stage: the same microbatch in the chunk before it
+ * (forward) or behind it (backward). 0: not sorted yet; -1: nothing. */
+static int needed(const struct sorter *s, const struct instr *instr)
+{
+    int last = chunk_count(&s->order->shape) - 1;
+    bool backward = instr->op == INSTR_BACKWARD;
+    if (s->order->shape.num_stages == 1 || (backward ? instr->chunk == last : instr->chunk == 0))
+        return -1;
+    return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
+}
+
+static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from)
+{
+    struct order *order = s->order;
+    bool backward = instr->op == INSTR_BACKWARD;
+    int index = order->count++;
+    order->ops[index] = (struct order_op){
+        .stage = stage, .slot = 2 * instr->chunk + (backward ? 1 : 0), .from = from };
+    *done_slot(s, instr->chunk, instr->microbatch, backward) = index + 1;
+    if (backward)
+        order->backward_at[stage * order->per_stage + s->backwards[stage]++] = index;
+    else
+        order->forward_at[stage * order->per_stage + s->forwards[stage]++] = index;
+}
+
+/* Sorts as much of a stage as is ready; false when nothing was. */
+static bool sort_stage(struct sorter *s, int stage)
+{
+    const struct instrs *list = &s->schedule->ranks[stage];
+    int before = s->next[stage];
+    for (; s->next[stage] < list->count; s->next[stage]++) {
+        const struct instr *instr = &list->at[s->next[stage]];
+        int from = needed(s, instr);
+        if (from == 0)
+            break;
+        sort_one(s, stage, instr, from > 0 ? from - 1 : -1);
+    }
+    return s->next[stage] > before;
+}
+
+/* Forwards before a stage's first backward, less the one that pairs with it. */
+static int count_warmup(const struct instrs *list)
+{
+    int forwards = 0;
+    while (forwards < list->count && list->at[forwards].op == INSTR_FORWARD)
+        forwards++;
+    return forwards > 0 ? forwards - 1 : 0;
+}
+
+static struct order *order_empty(const struct schedule_shape *shape, struct arena *arena)
+{
+    struct order *order = ARENA_NEW(arena, struct order);
+    size_t stages = (size_t)shape->num_stages;
+    order->shape = *shape;
+    order->per_stage = shape->chunks_per_stage * shape->num_microbatches;
+    order->ops = ARENA_ARRAY(arena, struct order_op, 2 * stages * (size_t)order->per_stage);
+    order->forward_at = ARENA_ARRAY(arena, int, stages * (size_t)order->per_stage);
+    order->backward_at = ARENA_ARRAY(arena, int, stages * (size_t)order->per_stage);
+    order->warmup = ARENA_ARRAY(arena, int, stages);
+    return order;
+}
+
+struct order *order_new(const struct generator *generator, const struct schedule_shape *shape,
+                        struct arena *arena)
+{
+    struct err ignored = { 0 };
+    struct order *order = order_empty(shape, arena);
+    struct arena_mark scratch = arena_mark(arena);
+    struct schedule *schedule = schedule_compute_order(generator, shape, arena, &ignored);
+    if (!schedule)
+        return NULL;
+    size_t stages = (size_t)shape->num_stages;
+    struct sorter sorter = {
+        .order = order,
+        .schedule = schedule,
+        .next = ARENA_ARRAY(arena, int, stages),
+        .forwards = ARENA_ARRAY(arena, int, stages),
+        .backwards = ARENA_ARRAY(arena, int, stages),
+        .done_at = ARENA_ARRAY(arena, int, 2 * stages * (size_t)order->per_stage),
+    };
+    for (int s = 0; s < shape->num_stages; s++)
+        order->warmup[s] = count_warmup(&schedule->ranks[s]);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int s = 0; s < shape->num_stages; s++)
+            moved |= sort_stage(&sorter, s);
+    }
+    assert(order->count == 2 * shape->num_stages * order->per_stage);
+    arena_reset(arena, scratch);
+    return order;
+}
+
+double order_time(const struct order *order, const double *duration_s, double lag_s, double *done_s,
+                  double *end_s)
+{
+    for (int s = 0; s < order->shape.num_stages; s++)
+        end_s[s] = 0;
+    for (int i = 0; i < order->count; i++) {
+        const struct order_op *op = &order->ops[i];
+        double start_s = end_s[op->stage];
+        if (op->from >= 0 && done_s[op->from] + lag_s > start_s)
+            start_s = done_s[op->from] + lag_s;
+        done_s[i] = end_s[op->stage] = start_s + duration_s[op->slot];
+    }
+    double makespan_s = 0;
+    for (int s = 0; s < order->shape.num_stages; s++)
+        makespan_s = end_s[s] > makespan_s ? end_s[s] : makespan_s;
+    return makespan_s;
+}

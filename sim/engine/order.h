@@ -1,0 +1,38 @@
+/* sim/engine/order.h - the compute order of a pipeline shape, sorted so that one pass times it.
+ *
+ * Dependencies do not depend on durations, so a shape is sorted once and timed as often as there are
+ * layouts that share it. */
+#ifndef SIM_ENGINE_ORDER_H
+#define SIM_ENGINE_ORDER_H
+
+#include "base/arena.h"
+#include "sim/schedule/schedule.h"
+
+/* A forward or backward of one chunk and microbatch. */
+struct order_op {
+    int stage;
+    int slot; /* 2 x chunk, + 1 for the backward: index of its duration */
+    int from; /* earlier op on another stage whose result it needs, or -1 */
+};
+
+struct order {
+    struct schedule_shape shape;
+    int count;
+    struct order_op *ops; /* every op after those that it needs */
+    /* Steady rounds: after `warmup[s]` forwards, stage s does forward warmup[s] + r and backward r.
+     * Where each is in `ops`: forward_at[s * per_stage + k] for the k-th forward of stage s. */
+    int per_stage; /* forwards of a stage: vpp x microbatches */
+    int *warmup;
+    int *forward_at, *backward_at;
+};
+
+/* In the arena; NULL when the generator refuses the shape. */
+struct order *order_new(const struct generator *generator, const struct schedule_shape *shape,
+                        struct arena *arena);
+
+/* Times every op: durations by slot, `lag_s` added where a result crosses stages. `done_s` has room
+ * for order->count; end_s[stage] is when the stage is free for good. Returns the makespan. */
+double order_time(const struct order *order, const double *duration_s, double lag_s, double *done_s,
+                  double *end_s);
+
+#endif

@@ -1,0 +1,37 @@
+/* sim/engine/pipeline.h - the exact time of a step's pipelined part, without simulating all of it.
+ *
+ * The recurrence over the compute order is the definition (order_time over every microbatch). Its
+ * steady state repeats: once two whole cycles in a row are seen to shift every op by the same time,
+ * each further cycle of microbatches adds exactly that, so only a few are run (max-plus linearity;
+ * tests hold the two equal to 1e-9). Where nothing repeats, everything is run. */
+#ifndef SIM_ENGINE_PIPELINE_H
+#define SIM_ENGINE_PIPELINE_H
+
+#include "base/arena.h"
+#include "sim/schedule/schedule.h"
+
+/* Sorted shapes and scratch space, one per worker. `{ 0 }` is empty. */
+struct pipeline_cache {
+    struct arena arena;
+    struct pipeline_shape *shapes;
+    double *done_s;
+    int done_capacity;
+};
+void pipeline_cache_release(struct pipeline_cache *cache);
+
+struct pipeline {
+    const struct generator *generator;
+    struct schedule_shape shape;
+    const double *duration_s; /* [2 x chunk] forward, [2 x chunk + 1] backward, chunk < pp x vpp */
+    double lag_s;             /* from the end of an op to its successor on another stage */
+};
+
+/* Seconds from the first forward to the last backward; end_s[stage] (room for num_stages) is when
+ * each stage is done. The generator must accept the shape. */
+double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s);
+
+/* The same by running every microbatch. */
+double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
+                       double *end_s);
+
+#endif
