@@ -79,7 +79,8 @@ shown  = $(if $(V),,@echo "  $1")
 # what is installed is known only then, and only a new make can be given -j when the user gave none.
 # It is not recursion over folders; every rule is in this file and sees the whole graph.
 NPROC  = $(shell nproc 2>/dev/null || echo 2)
-AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget $(if $(findstring -j,$(MAKEFLAGS)),,-j$(NPROC))
+AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
+         $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(NPROC))
 
 all: needed
 	+@$(AGAIN) $(PROGRAM)
