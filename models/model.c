@@ -264,7 +264,7 @@ static bool check_sources(const json_t *object, struct err *err)
             continue;
         err_set(err, ERR_INPUT, key, "%s",
                 is_known ? "expected text" : "not a key of a model, so it can't have a source");
-        err_prefix(err, "sources");
+        err_prefix(err, "sources.");
         return false;
     }
     return true;

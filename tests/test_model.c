@@ -1,0 +1,531 @@
+#include "models/model.h"
+
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* Of the released checkpoints, and for Megatron and Korthikanti of the paper's own formula. */
+static const struct {
+    const char *name;
+    double parameters;
+} published[] = {
+    { "gpt2", 124439808 },         { "gpt2-medium", 354823168 },    { "gpt2-large", 774030080 },
+    { "gpt2-xl", 1557611200 },     { "llama-7b", 6738415616 },      { "llama2-7b", 6738415616 },
+    { "llama2-13b", 13015864320 }, { "llama2-70b", 68976648192 },   { "llama3-8b", 8030261248 },
+    { "llama3-70b", 70553706496 }, { "llama3-405b", 405853388800 }, { "mistral-7b", 7241732096 },
+    { "qwen2.5-7b", 7615616512 },  { "bloom-176b", 176247271424 },
+};
+
+/* Billions as the papers print them. */
+static const struct {
+    const char *name;
+    double billions, tolerance;
+} rounded[] = {
+    { "gpt3-125m", 0.125, 0.01 },      { "gpt3-350m", 0.356, 0.01 },
+    { "gpt3-760m", 0.760, 0.01 },      { "gpt3-1.3b", 1.3, 0.02 },
+    { "gpt3-2.7b", 2.7, 0.02 },        { "gpt3-6.7b", 6.7, 0.01 },
+    { "gpt3-13b", 13, 0.02 },          { "gpt3-175b", 174.6, 0.001 },
+    { "megatron-8.3b", 8.3, 0.01 },    { "turing-nlg-17b", 17.2, 0.01 },
+    { "llama-13b", 13.0, 0.01 },       { "llama-33b", 32.5, 0.01 },
+    { "llama-65b", 65.2, 0.01 },       { "opt-175b", 175, 0.01 },
+    { "mt-nlg-530b", 530, 0.01 },      { "korthikanti-22b", 22, 0.01 },
+    { "korthikanti-530b", 530, 0.01 }, { "korthikanti-1t", 1008, 0.001 },
+    { "recipe-7b", 6.7, 0.01 },
+};
+
+/* Narayanan et al. 2021, Table 1. */
+static const struct {
+    const char *name;
+    double billions;
+} sc21[] = {
+    { "megatron-1.7b", 1.7 },   { "megatron-3.6b", 3.6 },   { "megatron-7.5b", 7.5 },
+    { "megatron-18b", 18.4 },   { "megatron-39b", 39.1 },   { "megatron-76b", 76.1 },
+    { "megatron-145b", 145.6 }, { "megatron-310b", 310.1 }, { "megatron-530b", 529.6 },
+    { "megatron-1t", 1008.0 },
+};
+
+static struct model loaded(const char *name)
+{
+    struct model model;
+    struct err err = { 0 };
+    ck_assert_msg(model_load(name, &model, &err), "%s: %s", err.where, err.msg);
+    return model;
+}
+
+/* Reads a model that differs from `tiny` in what `changes` says. */
+static bool read_changed(const char *changes, struct model *out, struct err *err)
+{
+    json_t *object = json_loads("{\"name\": \"m\", \"layers\": 2, \"hidden\": 64, \"heads\": 4,"
+                                " \"vocab\": 256, \"seq\": 64}",
+                                0, NULL);
+    json_t *change = json_loads(changes, 0, NULL);
+    ck_assert_ptr_nonnull(change);
+    json_object_update(object, change);
+    json_decref(change);
+    const char *key = NULL;
+    json_t *value;
+    void *next;
+    json_object_foreach_safe(object, next, key, value) if (json_is_null(value))
+        json_object_del(object, key);
+    bool ok = model_read(object, out, err);
+    json_decref(object);
+    return ok;
+}
+
+static struct model changed(const char *changes)
+{
+    struct model model;
+    struct err err = { 0 };
+    ck_assert_msg(read_changed(changes, &model, &err), "%s: %s", err.where, err.msg);
+    return model;
+}
+
+START_TEST(counts_are_those_of_the_released_checkpoints_to_the_unit)
+{
+    struct model model = loaded(published[_i].name);
+    ck_assert_double_eq(model_parameters(&model), published[_i].parameters);
+}
+END_TEST
+
+START_TEST(counts_round_to_those_that_papers_print)
+{
+    struct model model = loaded(rounded[_i].name);
+    ck_assert_double_eq_tol(model_parameters(&model) / 1e9 / rounded[_i].billions, 1,
+                            rounded[_i].tolerance);
+}
+END_TEST
+
+/* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)): the paper leaves the final norm out. */
+START_TEST(counts_are_those_of_the_megatron_formula_and_a_final_norm)
+{
+    struct model model = loaded(sc21[_i].name);
+    double l = model.layers, h = model.hidden;
+    double paper = 12 * l * h * h + 13 * l * h + (51200.0 + 2048) * h;
+    ck_assert_double_eq(model_parameters(&model), paper + 2 * h);
+    ck_assert_double_eq_tol(paper / 1e9 / sc21[_i].billions, 1, 0.03);
+}
+END_TEST
+
+/* 12 h^2 a block is 4 h^2 of attention and 8 h^2 of feed-forward, gated or not; the count of the
+ * lecture leaves out that Llama rounds 8/3 h up, and the norms. */
+START_TEST(counts_are_near_the_lectures_approximation)
+{
+    static const struct {
+        const char *name;
+        double layers, hidden, approximation;
+    } rows[] = {
+        { "llama-7b", 32, 4096, 6704594944 },
+        { "llama-13b", 40, 5120, 12910592000 },
+        { "llama-33b", 60, 6656, 32323665920 },
+        { "llama-65b", 80, 8192, 64948797440 },
+    };
+    double l = rows[_i].layers, h = rows[_i].hidden, v = 32000;
+    double lecture = 12 * l * h * h + 2 * v * h;
+    ck_assert_double_eq(lecture, rows[_i].approximation);
+    struct model model = loaded(rows[_i].name);
+    ck_assert_double_eq_tol(model_parameters(&model) / lecture, 1, 0.01);
+}
+END_TEST
+
+/* Embeddings 256 64 + 64 64 = 20480. A block: attention 4 64^2 + 4 64, feed-forward 8 64^2 + 5 64,
+ * two norms 4 64: 49984. Final norm 128. */
+START_TEST(a_tiny_gpt_counts_as_it_does_by_hand)
+{
+    struct model tiny = loaded("tiny");
+    ck_assert_double_eq(model_embedding_parameters(&tiny), 20480);
+    ck_assert_double_eq(model_layer_parameters(&tiny), 49984);
+    ck_assert_double_eq(model_head_parameters(&tiny), 128);
+    ck_assert_double_eq(model_parameters(&tiny), 220544);
+}
+END_TEST
+
+/* Llama-3.2-1B; not a preset. */
+START_TEST(a_tied_llama_counts_as_released)
+{
+    struct model model = changed("{\"layers\": 16, \"hidden\": 2048, \"heads\": 32,"
+                                 " \"kv_heads\": 8, \"ffn\": 8192, \"vocab\": 128256,"
+                                 " \"norm\": \"rmsnorm\", \"activation\": \"swiglu\","
+                                 " \"positions\": \"rotary\", \"linear_bias\": false}");
+    ck_assert_int_eq(model.head_dim, 64);
+    ck_assert_double_eq(model_parameters(&model), 1235814400);
+}
+END_TEST
+
+/* Each change against the plain GPT of 2 layers, hidden 64, 4 heads of 16, vocabulary 256. */
+START_TEST(each_option_adds_its_own_parameters)
+{
+    static const struct {
+        const char *changes;
+        double added;
+    } rows[] = {
+        { "{\"embedding_norm\": true}", 2 * 64 },
+        { "{\"tied\": false}", 256 * 64 },
+        { "{\"qk_norm\": true}", 2 * 2 * 16 },
+        { "{\"qkv_bias\": true}", 0 }, /* linear_bias has them */
+        { "{\"linear_bias\": false}", -2 * (4 * 64 + 5 * 64) },
+        { "{\"linear_bias\": false, \"qkv_bias\": true}", -2 * (64 + 5 * 64) },
+        { "{\"norm\": \"rmsnorm\"}", -(2 * 2 + 1) * 64 },
+        { "{\"positions\": \"rotary\"}", -64 * 64 },
+        { "{\"positions\": \"alibi\"}", -64 * 64 },
+        { "{\"positions\": \"none\"}", -64 * 64 },
+        { "{\"max_positions\": 66}", 2 * 64 },
+        { "{\"kv_heads\": 1}", -2 * (2 * 3 * 16) * (64 + 1) },
+        { "{\"head_dim\": 32}", 2 * (4 * 64 * 64 + 3 * 64) },
+        { "{\"activation\": \"relu\"}", 0 },
+        { "{\"activation\": \"geglu\"}", 2 * 256 * (64 + 1) },
+        { "{\"activation\": \"swiglu\"}", 2 * 256 * (64 + 1) },
+    };
+    struct model plain = changed("{}");
+    for (int i = 0; i < LENGTH(rows); i++) {
+        struct model model = changed(rows[i].changes);
+        ck_assert_double_eq(model_parameters(&model) - model_parameters(&plain), rows[i].added);
+    }
+}
+END_TEST
+
+START_TEST(what_is_left_out_is_derived)
+{
+    struct model model = changed("{}");
+    ck_assert_int_eq(model.kv_heads, 4);
+    ck_assert_int_eq(model.head_dim, 16);
+    ck_assert_int_eq(model.ffn, 256);
+    ck_assert_int_eq(model.max_positions, 64);
+    model = changed("{\"positions\": \"rotary\"}");
+    ck_assert_int_eq(model.max_positions, 0);
+}
+END_TEST
+
+/* 12 l h^2 = 9.6e17; beyond 1e18 is a fault, below. */
+START_TEST(sizes_beyond_any_that_were_trained_are_counted)
+{
+    struct model model =
+        changed("{\"layers\": 80000, \"hidden\": 1000000, \"heads\": 10000, \"seq\": 1}");
+    ck_assert_double_eq_tol(model_parameters(&model) / 9.6e17, 1, 1e-4);
+}
+END_TEST
+
+static const struct {
+    const char *changes, *where, *msg;
+} faults[] = {
+    { "{\"heads\": 95, \"hidden\": 12288}", "heads",
+      "num heads 95 does not divide hidden 12288; nearest that do: 96, 64" },
+    { "{\"heads\": 5}", "heads", "num heads 5 does not divide hidden 64; nearest that do: 4, 8" },
+    { "{\"heads\": 65}", "heads", "65 heads are more than the 64 channels of hidden" },
+    { "{\"heads\": 0}", "heads", "0" },
+    { "{\"kv_heads\": 3}", "kv_heads", "3 key and value heads do not divide the 4 query heads" },
+    { "{\"kv_heads\": 8}", "kv_heads", "8" },
+    { "{\"kv_heads\": -1}", "kv_heads", "-1" },
+    { "{\"max_positions\": 63}", "max_positions", "63 learned positions are fewer than the 64" },
+    { "{\"positions\": \"alibi\", \"max_positions\": 64}", "max_positions", "alibi" },
+    { "{\"layers\": null}", "layers", "missing" },
+    { "{\"layers\": 0}", "layers", "0" },
+    { "{\"layers\": 100001}", "layers", "100001" },
+    { "{\"layers\": 2.5}", "layers", "2.5" },
+    { "{\"layers\": \"2\"}", "layers", "2" },
+    { "{\"hidden\": 10000001}", "hidden", "10000001" },
+    { "{\"vocab\": -1}", "vocab", "-1" },
+    { "{\"seq\": 99999999999}", "seq", "99999999999" },
+    { "{\"ffn\": true}", "ffn", "true" },
+    { "{\"heads\": 1000000, \"head_dim\": 1000000}", "head_dim", "1000000" },
+    { "{\"layers\": 100000, \"hidden\": 10000000, \"heads\": 100}", "layers", "1e18" },
+    { "{\"dropout\": 1}", "dropout", "1" },
+    { "{\"batch\": -1}", "batch", "-1" },
+    { "{\"tokens\": 300000000000}", "tokens", "tok" },
+    { "{\"norm\": \"batchnorm\"}", "norm", "batchnorm" },
+    { "{\"activation\": \"silu\"}", "activation", "swiglu" },
+    { "{\"positions\": 1}", "positions", "rotary" },
+    { "{\"tied\": \"yes\"}", "tied", "yes" },
+    { "{\"name\": \"\"}", "name", "\"\"" },
+    { "{\"name\": \"a\\u001b[2J\"}", "name", "plain" },
+    { "{\"summary\": \"two\\nlines\"}", "summary", "one line" },
+    { "{\"layer\": 2}", "layer", "layers" },
+    { "{\"format\": 2}", "format", "1" },
+    { "{\"format\": \"1\"}", "format", "1" },
+    { "{\"sources\": []}", "sources", "object" },
+    { "{\"sources\": {\"bacth\": \"x\"}}", "sources.bacth", "not a key" },
+    { "{\"sources\": {\"batch\": 1}}", "sources.batch", "text" },
+};
+
+START_TEST(a_fault_is_located_by_its_key)
+{
+    struct model model;
+    struct err err = { 0 };
+    ck_assert(!read_changed(faults[_i].changes, &model, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.where, faults[_i].where);
+    ck_assert_msg(strstr(err.msg, faults[_i].msg), "%s", err.msg);
+}
+END_TEST
+
+START_TEST(a_struct_that_no_reader_filled_is_checked_as_well)
+{
+    struct model model = { .name = "m" };
+    struct err err = { 0 };
+    ck_assert(!model_derive(&model, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.where, "layers");
+}
+END_TEST
+
+/* Writing and reading again gives the same text, with the counts that reading passes over. */
+static void check_round_trip(const struct model *model)
+{
+    struct model again;
+    struct err err = { 0 };
+    json_t *written = model_write(model);
+    ck_assert(json_is_integer(json_object_get(written, "params")));
+    ck_assert(
+        json_equal(json_object_get(written, "params"), json_object_get(written, "active_params")));
+    ck_assert_double_eq(json_number_value(json_object_get(written, "params")),
+                        model_parameters(model));
+    ck_assert_msg(model_read(written, &again, &err), "%s: %s", err.where, err.msg);
+    json_t *rewritten = model_write(&again);
+    ck_assert(json_equal(written, rewritten));
+    json_decref(written);
+    json_decref(rewritten);
+}
+
+START_TEST(presets_are_sorted_sourced_and_survive_writing)
+{
+    size_t count;
+    struct err err = { 0 };
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_msg(presets, "%s: %s", err.where, err.msg);
+    for (size_t i = 0; i < count; i++) {
+        const struct model *model = &presets[i].model;
+        ck_assert_msg(model_check(model, &err), "%s: %s", model->name, err.msg);
+        ck_assert_msg(model->summary[0] && model->source[0], "%s", model->name);
+        ck_assert(i == 0 || strcmp(presets[i - 1].model.name, model->name) < 0);
+        double sum = model_embedding_parameters(model) + model_head_parameters(model) +
+                     model->layers * model_layer_parameters(model);
+        ck_assert_double_eq(model_parameters(model), sum);
+        check_round_trip(model);
+    }
+    free(presets);
+}
+END_TEST
+
+START_TEST(presets_load_by_name_and_by_alias)
+{
+    size_t count;
+    struct err err = { 0 };
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_ptr_nonnull(presets);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_str_eq(loaded(presets[i].model.name).name, presets[i].model.name);
+        for (int j = 0; j < 4 && presets[i].aliases[j][0]; j++)
+            ck_assert_str_eq(loaded(presets[i].aliases[j]).name, presets[i].model.name);
+    }
+    free(presets);
+    ck_assert_str_eq(loaded("175b").name, "gpt3-175b");
+}
+END_TEST
+
+/* 1536 sequences of 2048 are the 3.2M tokens of the paper. */
+START_TEST(gpt3_has_its_published_batch_and_budget)
+{
+    struct model gpt3 = loaded("gpt3-175b");
+    ck_assert_int_eq(gpt3.seq, 2048);
+    ck_assert_int_eq(gpt3.vocab, 50257);
+    ck_assert_double_eq(gpt3.batch * gpt3.seq, 3145728);
+    ck_assert_double_eq(gpt3.tokens, 300e9);
+    ck_assert_double_eq(loaded("llama3-405b").tokens, 15.6e12);
+}
+END_TEST
+
+START_TEST(an_unknown_name_is_answered_with_the_nearest)
+{
+    struct model model;
+    struct err err = { 0 };
+    ck_assert(!model_load("gpt3-175v", &model, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, "gpt3-175v");
+    ck_assert_msg(strstr(err.msg, "did you mean \"gpt3-175b\"?"), "%s", err.msg);
+    err = (struct err){ 0 };
+    ck_assert(!model_load("zzzzzzzzzzzz", &model, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_msg(!strstr(err.msg, "did you mean"), "%s", err.msg);
+}
+END_TEST
+
+/* A data folder of our own: FOLDER/models/presets. Tests are processes, so setenv stays in one. */
+static void make_data(char *folder)
+{
+    char path[256];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/models", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/models/presets", folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    setenv("SIMSEARCH_DATA", folder, 1);
+}
+
+static void remove_data(const char *folder)
+{
+    static const char *const inside[] = { "models/presets/a.json", "models/presets/b.json",
+                                          "models/presets", "models", "" };
+    for (int i = 0; i < LENGTH(inside); i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s", folder, inside[i]);
+        remove(path);
+    }
+}
+
+static void write_preset(const char *folder, const char *file, const char *name, const char *more)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/models/presets/%s", folder, file);
+    FILE *to = fopen(path, "w");
+    ck_assert_ptr_nonnull(to);
+    fprintf(to,
+            "{ \"name\": \"%s\",\n  \"layers\": 2, \"hidden\": 64, \"heads\": 4,\n"
+            "  \"vocab\": 256, \"seq\": 64,\n%s }\n",
+            name, more);
+    fclose(to);
+}
+
+#define FORMAT "\"format\": 1"
+static const struct {
+    const char *first, *second_name, *second, *where;
+} faulty_presets[] = {
+    { FORMAT, "a", FORMAT, "b.json:1: name" },
+    { FORMAT, "c", FORMAT, "b.json:1: name" },
+    { FORMAT ", \"aliases\": [\"b\"]", "b", FORMAT, "b.json:1: name" },
+    { FORMAT ", \"aliases\": [\"x\"]", "b", FORMAT ",\n\"aliases\": [\"x\"]", "b.json:5: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": [\"a\"]", "b.json:4: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": [\"x\", \"x\"]", "b.json:4: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": [\"\"]", "b.json:4: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": [1]", "b.json:4: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": \"x\"", "b.json:4: aliases" },
+    { FORMAT, "b", FORMAT ", \"aliases\": [\"1\", \"2\", \"3\", \"4\", \"5\"]",
+      "b.json:4: aliases" },
+    { FORMAT, "b", "\"tied\": true", "b.json:1: format" },
+    { FORMAT, "b", FORMAT ",\n\"kv_heads\": 3", "b.json:5: kv_heads" },
+    { FORMAT, "b", FORMAT ",", "b.json:4" },
+};
+
+START_TEST(a_faulty_preset_is_located_by_file_line_and_key)
+{
+    char folder[] = "/tmp/simsearch-model-XXXXXX";
+    make_data(folder);
+    write_preset(folder, "a.json", "a", faulty_presets[_i].first);
+    write_preset(folder, "b.json", faulty_presets[_i].second_name, faulty_presets[_i].second);
+    size_t count;
+    struct err err = { 0 };
+    struct model_preset *presets = model_presets(&count, &err);
+    remove_data(folder);
+    ck_assert_ptr_null(presets);
+    ck_assert_uint_eq(count, 0);
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    const char *name = strrchr(err.where, '/');
+    ck_assert_ptr_nonnull(name);
+    ck_assert_str_eq(name + 1, faulty_presets[_i].where);
+}
+END_TEST
+
+START_TEST(presets_that_are_nowhere_are_missed)
+{
+    char folder[] = "/tmp/simsearch-model-XXXXXX";
+    make_data(folder);
+    size_t count;
+    struct err err = { 0 };
+    ck_assert_ptr_null(model_presets(&count, &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.where, "/models/presets"));
+    remove_data(folder);
+    err = (struct err){ 0 };
+    struct model model;
+    ck_assert(!model_load("tiny", &model, &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, "models/presets");
+}
+END_TEST
+
+START_TEST(a_file_loads_by_its_path)
+{
+    char folder[] = "/tmp/simsearch-model-XXXXXX", path[256];
+    make_data(folder);
+    write_preset(folder, "a.json", "mine", FORMAT);
+    snprintf(path, sizeof path, "%s/models/presets/a.json", folder);
+    struct model model = loaded(path);
+    remove_data(folder);
+    ck_assert_str_eq(model.name, "mine");
+    ck_assert_int_eq(model.head_dim, 16);
+}
+END_TEST
+
+START_TEST(a_file_in_the_folder_loads_unless_a_preset_is_called_that)
+{
+    char folder[] = "/tmp/simsearch-model-XXXXXX", path[256];
+    make_data(folder);
+    write_preset(folder, "a.json", "a", FORMAT);
+    write_preset(folder, "b", "mine", FORMAT);
+    snprintf(path, sizeof path, "%s/models/presets", folder);
+    ck_assert_int_eq(chdir(path), 0);
+    struct model model = loaded("b");
+    ck_assert_int_eq(rename("b", "a"), 0);
+    struct model preset = loaded("a");
+    remove("a");
+    remove_data(folder);
+    ck_assert_str_eq(model.name, "mine");
+    ck_assert_str_eq(preset.name, "a");
+}
+END_TEST
+
+START_TEST(a_file_that_is_absent_is_named)
+{
+    static const char *const paths[] = { "./absent.json", "absent.json", "no/such" };
+    for (int i = 0; i < LENGTH(paths); i++) {
+        struct model model;
+        struct err err = { 0 };
+        ck_assert(!model_load(paths[i], &model, &err));
+        ck_assert_int_eq(err.code, ERR_INPUT);
+        ck_assert_str_eq(err.where, paths[i]);
+    }
+}
+END_TEST
+
+static Suite *model_suite(void)
+{
+    Suite *suite = suite_create("model");
+    TCase *counts = tcase_create("parameters");
+    tcase_add_loop_test(counts, counts_are_those_of_the_released_checkpoints_to_the_unit, 0,
+                        LENGTH(published));
+    tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, LENGTH(rounded));
+    tcase_add_loop_test(counts, counts_are_those_of_the_megatron_formula_and_a_final_norm, 0,
+                        LENGTH(sc21));
+    tcase_add_loop_test(counts, counts_are_near_the_lectures_approximation, 0, 4);
+    tcase_add_test(counts, a_tiny_gpt_counts_as_it_does_by_hand);
+    tcase_add_test(counts, a_tied_llama_counts_as_released);
+    tcase_add_test(counts, each_option_adds_its_own_parameters);
+    tcase_add_test(counts, sizes_beyond_any_that_were_trained_are_counted);
+    suite_add_tcase(suite, counts);
+
+    TCase *reading = tcase_create("reading");
+    tcase_add_test(reading, what_is_left_out_is_derived);
+    tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, LENGTH(faults));
+    tcase_add_test(reading, a_struct_that_no_reader_filled_is_checked_as_well);
+    suite_add_tcase(suite, reading);
+
+    TCase *presets = tcase_create("presets");
+    tcase_add_test(presets, presets_are_sorted_sourced_and_survive_writing);
+    tcase_add_test(presets, presets_load_by_name_and_by_alias);
+    tcase_add_test(presets, gpt3_has_its_published_batch_and_budget);
+    tcase_add_test(presets, an_unknown_name_is_answered_with_the_nearest);
+    tcase_add_loop_test(presets, a_faulty_preset_is_located_by_file_line_and_key, 0,
+                        LENGTH(faulty_presets));
+    tcase_add_test(presets, presets_that_are_nowhere_are_missed);
+    tcase_add_test(presets, a_file_loads_by_its_path);
+    tcase_add_test(presets, a_file_in_the_folder_loads_unless_a_preset_is_called_that);
+    tcase_add_test(presets, a_file_that_is_absent_is_named);
+    suite_add_tcase(suite, presets);
+    return suite;
+}
+
+TEST_MAIN(model_suite)
