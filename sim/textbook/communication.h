@@ -1,0 +1,29 @@
+/* sim/textbook/communication.h - time of collectives by latency and bandwidth alone.
+ *
+ * The alpha-beta model: a message of S bytes takes alpha + S / B on a link that sends and receives
+ * at once. `message_bytes` is the whole buffer; n ranks hold a 1/n of it each where it is sharded.
+ * One rank takes no time. Every function is pure. */
+#ifndef SIM_TEXTBOOK_COMMUNICATION_H
+#define SIM_TEXTBOOK_COMMUNICATION_H
+
+struct textbook_link {
+    double latency_s;   /* alpha */
+    double bytes_per_s; /* B, one direction */
+};
+
+double textbook_message_s(const struct textbook_link *link, double message_bytes);
+
+double textbook_ring_all_gather_s(const struct textbook_link *link, int num_ranks,
+                                  double message_bytes);
+double textbook_ring_reduce_scatter_s(const struct textbook_link *link, int num_ranks,
+                                      double message_bytes);
+double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_ranks,
+                                  double message_bytes);
+double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_ranks,
+                                  double message_bytes);
+
+/* Workers push gradients to servers apart from them and pull the sum: one worker sends, too. */
+double textbook_parameter_server_s(const struct textbook_link *link, int num_workers,
+                                   int num_servers, double message_bytes);
+
+#endif

@@ -1,0 +1,46 @@
+#include "sim/textbook/failure.h"
+
+#include <math.h>
+
+/* Nodes fail independently: rates add. */
+double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes)
+{
+    double day_s = 86400;
+    double failures_per_day = failures_per_1000_node_days / 1000 * num_nodes;
+    return day_s / failures_per_day;
+}
+
+/* sqrt(2 C M): where C/t of writing and t/(2M) of lost work add up to least. Young 1974. */
+double textbook_young_s(const struct textbook_failure *failure)
+{
+    return sqrt(2 * failure->checkpoint_s * failure->mtbf_s);
+}
+
+/* sqrt(2 C M) [1 + x/3 + x^2/9] - C with x = sqrt(C / 2M), and M once C >= 2M. Daly 2006.
+ */
+double textbook_daly_s(const struct textbook_failure *failure)
+{
+    if (failure->checkpoint_s >= 2 * failure->mtbf_s)
+        return failure->mtbf_s;
+    double x = sqrt(failure->checkpoint_s / (2 * failure->mtbf_s));
+    return textbook_young_s(failure) * (1 + x / 3 + x * x / 9) - failure->checkpoint_s;
+}
+
+/* 1 / (1 + C/t + (t/2 + R)/M): to each second of work, its share of a checkpoint and, once in M,
+ * half an interval lost and a restart. */
+double textbook_ettr_linear(const struct textbook_failure *failure, double interval_s)
+{
+    double writing = failure->checkpoint_s / interval_s;
+    double losing = (interval_s / 2 + failure->restart_s) / failure->mtbf_s;
+    return 1 / (1 + writing + losing);
+}
+
+/* t / (M e^{R/M} (e^{(t+C)/M} - 1)): the expected time to get through t + C without a failure when
+ * they come as a Poisson process and may strike restarts as well. Daly 2006. */
+double textbook_ettr_exact(const struct textbook_failure *failure, double interval_s)
+{
+    double mtbf_s = failure->mtbf_s;
+    double attempt_s = interval_s + failure->checkpoint_s;
+    double expected_s = mtbf_s * exp(failure->restart_s / mtbf_s) * expm1(attempt_s / mtbf_s);
+    return interval_s / expected_s;
+}

@@ -1,0 +1,26 @@
+/* sim/textbook/failure.h - how often a job fails and what checkpoints leave of its time.
+ *
+ * A failure loses the work since the last checkpoint and the time to restart. Every function is
+ * pure. */
+#ifndef SIM_TEXTBOOK_FAILURE_H
+#define SIM_TEXTBOOK_FAILURE_H
+
+struct textbook_failure {
+    double mtbf_s;       /* M: mean time between failures of the whole job */
+    double checkpoint_s; /* C: time that writing a checkpoint blocks training */
+    double restart_s;    /* R: detect, reschedule, load, warm up */
+};
+
+/* M of a job on `num_nodes` that each fail so often. */
+double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes);
+
+/* Time between checkpoints that loses least. */
+double textbook_young_s(const struct textbook_failure *failure);
+double textbook_daly_s(const struct textbook_failure *failure);
+
+/* Effective training time ratio, 0..1: work kept over time passed, a checkpoint every `interval_s`.
+ * The linear form counts failures as if none struck during recovery; it is the more hopeful. */
+double textbook_ettr_linear(const struct textbook_failure *failure, double interval_s);
+double textbook_ettr_exact(const struct textbook_failure *failure, double interval_s);
+
+#endif

@@ -1,0 +1,142 @@
+#include "sim/textbook/memory.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Rows of Megatron-LM docs/user-guide/features/dist_optimizer.md; "deepspeed" is Rajbhandari et al.
+ * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. */
+// clang-format off
+const struct textbook_recipe textbook_recipes[] = {
+    { "fp32", "all in fp32: parameter, gradient, two moments", 4, 4, 8 },
+    { "fp16", "fp16 parameter and gradient; fp32 gradient, master and moments", 2, 2, 16 },
+    { "bf16", "bf16 parameter; fp32 gradient, master and moments", 2, 4, 12 },
+    { "deepspeed", "half-precision parameter and gradient; fp32 master and moments", 2, 2, 12 },
+    { "bf16-pure", "all in bf16: parameter, gradient, two moments", 2, 2, 4 },
+    { "fp8", "fp8 parameter; fp32 gradient, master and moments", 1, 4, 12 },
+    { "fp8-transposed", "the same with a transposed fp8 copy (Hopper)", 2, 4, 12 },
+    { "mxfp8", "row and column copies in fp8, a scale per 32; else as fp8", 2.0625, 4, 12 },
+    { "precision-aware", "bf16 parameter and moments; fp32 gradient and master", 2, 4, 8 },
+};
+// clang-format on
+const int num_textbook_recipes = sizeof textbook_recipes / sizeof *textbook_recipes;
+
+const struct textbook_recipe *textbook_recipe_find(const char *name)
+{
+    for (int i = 0; i < num_textbook_recipes; i++)
+        if (strcmp(textbook_recipes[i].name, name) == 0)
+            return &textbook_recipes[i];
+    return NULL;
+}
+
+/* Each stage divides one part more by the number of ranks. Rajbhandari et al. 2020, figure 1. */
+struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
+                                     int zero, int num_ranks)
+{
+    assert(zero >= 0 && zero <= 3);
+    return (struct textbook_state){
+        .weights_bytes = parameters * recipe->parameter_bytes / (zero >= 3 ? num_ranks : 1),
+        .gradients_bytes = parameters * recipe->gradient_bytes / (zero >= 2 ? num_ranks : 1),
+        .optimizer_bytes = parameters * recipe->optimizer_bytes / (zero >= 1 ? num_ranks : 1),
+    };
+}
+
+double textbook_state_bytes(const struct textbook_state *state)
+{
+    return state->weights_bytes + state->gradients_bytes + state->optimizer_bytes;
+}
+
+double textbook_largest_model(double memory_bytes, double bytes_per_parameter)
+{
+    return memory_bytes / bytes_per_parameter;
+}
+
+/* b l (2 s^2 a + 14 s h): scores and probabilities of a heads, and 14 values per token and width.
+ * The lecture states the sum; input 1, q k v 3, context 1, feed-forward input 1 and twice its inner
+ * width 8 add up to it. */
+double textbook_activation_values(const struct model *model, struct textbook_batch batch)
+{
+    double s = batch.seq;
+    double attention = 2 * s * s * model->heads;
+    double linear = 14 * s * model->hidden;
+    return (double)batch.sequences * model->layers * (attention + linear);
+}
+
+/* (48 l h^2 + b l (2 s^2 a + 14 s h)) x 4 bytes. The 4P rule: parameter, gradient and two moments
+ * are a value each of every one of the 12 l h^2 parameters of the layers. */
+double textbook_training_bytes(const struct model *model, struct textbook_batch batch)
+{
+    double fp32_bytes = 4;
+    double state_values = 4 * model->layers * textbook_layer_parameters(model);
+    return (state_values + textbook_activation_values(model, batch)) * fp32_bytes;
+}
+
+/* 2 [4 Phi + (b/N) Theta]: every rank keeps the four values of all Phi parameters and activations
+ * of its share of the batch, at 2 bytes. Only the second part falls with more ranks. */
+double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
+                                    double sequences_per_rank)
+{
+    double half_bytes = 2;
+    return half_bytes * (4 * parameters + sequences_per_rank * values_per_sequence);
+}
+
+/* 2 Phi: a gradient of every parameter, at 2 bytes. */
+double textbook_data_parallel_traffic_bytes(double parameters)
+{
+    double half_bytes = 2;
+    return half_bytes * parameters;
+}
+
+/* Bytes per s b h: replicated + split / t + attention (a s / h) / t. */
+struct kept {
+    double replicated, split, attention;
+};
+
+/* Korthikanti et al. 2022, table 2. Without any parallelism s b h (34 + 5 a s / h): attention keeps
+ * 11 + 5 a s / h (input 2, q k v 6, projection input 2, mask 1; probabilities 2, their mask 1,
+ * dropped probabilities 2), feed-forward 19 (input 2, inner 8 + 8, mask 1), norms 4. Tensor
+ * parallelism replicates the inputs, norms and masks: 10 of the 34. */
+static const struct kept kepts[NUM_TEXTBOOK_KEEPS] = {
+    [TEXTBOOK_KEEP_ALL] = { 10, 24, 5 },       [TEXTBOOK_KEEP_SEQUENCE] = { 0, 34, 5 },
+    [TEXTBOOK_KEEP_SELECTIVE] = { 10, 24, 0 }, [TEXTBOOK_KEEP_SEQUENCE_SELECTIVE] = { 0, 34, 0 },
+    [TEXTBOOK_KEEP_INPUT] = { 2, 0, 0 },       [TEXTBOOK_KEEP_SEQUENCE_INPUT] = { 0, 2, 0 },
+};
+
+bool textbook_keep_recomputes_all(enum textbook_keep keep)
+{
+    return keep == TEXTBOOK_KEEP_INPUT || keep == TEXTBOOK_KEEP_SEQUENCE_INPUT;
+}
+
+double textbook_layer_activation_bytes(const struct model *model, enum textbook_keep keep,
+                                       int tensor, struct textbook_batch microbatch)
+{
+    const struct kept *kept = &kepts[keep];
+    double h = model->hidden;
+    double scores_per_value = model->heads * microbatch.seq / h;
+    double sbh = (double)microbatch.sequences * microbatch.seq * h;
+    double split = kept->split + kept->attention * scores_per_value;
+    return sbh * (kept->replicated + split / tensor);
+}
+
+/* The replayed layer keeps everything until its backward has run. */
+double textbook_working_set_bytes(const struct model *model, enum textbook_keep keep, int tensor,
+                                  struct textbook_batch microbatch)
+{
+    if (!textbook_keep_recomputes_all(keep))
+        return 0;
+    bool sequence = keep == TEXTBOOK_KEEP_SEQUENCE_INPUT;
+    enum textbook_keep whole = sequence ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
+    return textbook_layer_activation_bytes(model, whole, tensor, microbatch);
+}
+
+/* N/K + K: N/K kept inputs, and K layers between two of them. Chen et al. 2016. */
+double textbook_checkpointed_layers(double num_layers, double interval)
+{
+    return num_layers / interval + interval;
+}
+
+/* The derivative 1 - N/K^2 is zero at K = sqrt(N), where 2 sqrt(N) layers are held. */
+double textbook_best_interval(double num_layers)
+{
+    return sqrt(num_layers);
+}

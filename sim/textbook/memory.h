@@ -1,0 +1,73 @@
+/* sim/textbook/memory.h - bytes of training state and activations, as lectures and papers give
+ * them.
+ *
+ * State is what a parameter costs whatever the batch; activations are what the backward needs of
+ * the forward. Every function is pure. */
+#ifndef SIM_TEXTBOOK_MEMORY_H
+#define SIM_TEXTBOOK_MEMORY_H
+
+#include "sim/textbook/work.h"
+
+/* Bytes that one parameter takes. Add a recipe to `textbook_recipes` in memory.c. */
+struct textbook_recipe {
+    const char *name;       /* "bf16" */
+    const char *summary;    /* what is kept in which type */
+    double parameter_bytes; /* what forward and backward read */
+    double gradient_bytes;  /* what the backward accumulates into */
+    double optimizer_bytes; /* master copy and moments: what ZeRO-1 shards */
+};
+extern const struct textbook_recipe textbook_recipes[];
+extern const int num_textbook_recipes;
+const struct textbook_recipe *textbook_recipe_find(const char *name); /* NULL: unknown */
+
+/* Bytes of state on one rank, by part. */
+struct textbook_state {
+    double weights_bytes;
+    double gradients_bytes;
+    double optimizer_bytes;
+};
+
+/* State of `parameters` on one of `num_ranks` data-parallel ranks. ZeRO stage 0 shards nothing, 1
+ * the optimizer, 2 also gradients, 3 also weights. */
+struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
+                                     int zero, int num_ranks);
+double textbook_state_bytes(const struct textbook_state *state); /* the sum of its parts */
+
+/* Parameters whose state alone fills `memory_bytes`. */
+double textbook_largest_model(double memory_bytes, double bytes_per_parameter);
+
+/* The lecture's model: values (not bytes) that one batch's forward leaves for the backward, the
+ * bytes of fp32 training with them, and the bytes of one data-parallel rank in half precision. */
+double textbook_activation_values(const struct model *model, struct textbook_batch batch);
+double textbook_training_bytes(const struct model *model, struct textbook_batch batch);
+double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
+                                    double sequences_per_rank);
+/* Bytes of gradients that such a rank has to all-reduce. */
+double textbook_data_parallel_traffic_bytes(double parameters);
+
+/* What a layer keeps of its forward in half precision, and so what is sharded or recomputed. */
+enum textbook_keep {
+    TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
+    TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
+    TEXTBOOK_KEEP_SELECTIVE,          /* attention recomputed; also FlashAttention */
+    TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* both */
+    TEXTBOOK_KEEP_INPUT,              /* all recomputed from the layer's input */
+    TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* and that input is sharded */
+    NUM_TEXTBOOK_KEEPS
+};
+
+bool textbook_keep_recomputes_all(enum textbook_keep keep);
+
+/* Activation bytes of one layer and microbatch on one of `tensor` ranks. */
+double textbook_layer_activation_bytes(const struct model *model, enum textbook_keep keep,
+                                       int tensor, struct textbook_batch microbatch);
+/* What a recomputed layer holds while it is replayed; 0 unless all of it is. */
+double textbook_working_set_bytes(const struct model *model, enum textbook_keep keep, int tensor,
+                                  struct textbook_batch microbatch);
+
+/* Layers' worth of memory when one input is kept every `interval` of `num_layers`: the inputs and
+ * one interval replayed. Then the interval that needs least. */
+double textbook_checkpointed_layers(double num_layers, double interval);
+double textbook_best_interval(double num_layers);
+
+#endif

@@ -1,0 +1,26 @@
+/* sim/textbook/pipeline.h - bubble, traffic and layers in flight of a pipeline of equal stages.
+ *
+ * p stages of v chunks each run m microbatches, one forward one backward (v > 1: interleaved).
+ * Every function is pure. */
+#ifndef SIM_TEXTBOOK_PIPELINE_H
+#define SIM_TEXTBOOK_PIPELINE_H
+
+struct textbook_pipeline {
+    int stages;       /* p */
+    int chunks;       /* v: parts of the model that a stage holds; 1: not interleaved */
+    int microbatches; /* m, of one pipeline */
+};
+
+/* Idle time as a share of the time that a stage works, and of the whole step. */
+double textbook_bubble_of_useful(struct textbook_pipeline pipeline);
+double textbook_bubble_of_total(struct textbook_pipeline pipeline);
+
+/* Exposed transfers of a step when one message over one boundary takes `message_s`: at best only
+ * one microbatch's activations and gradients, at worst those of the full batch. */
+double textbook_pipeline_low_s(struct textbook_pipeline pipeline, double message_s);
+double textbook_pipeline_high_s(struct textbook_pipeline pipeline, double message_s);
+
+/* Layers' worth of one microbatch's activations that stage 0 holds at its peak. */
+double textbook_layers_in_flight(struct textbook_pipeline pipeline, int layers);
+
+#endif

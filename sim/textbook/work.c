@@ -1,0 +1,85 @@
+#include "sim/textbook/work.h"
+
+/* q, k, v and output projections are 4 h^2, the two feed-forward matrices 4 h^2 each; biases and
+ * norms are left out. Kaplan et al. 2020, table 1. */
+double textbook_layer_parameters(const struct model *model)
+{
+    double h = model->hidden;
+    return 12 * h * h;
+}
+
+/* Layers, the token embedding and an output head of its own, each v h. */
+double textbook_parameters(const struct model *model)
+{
+    double embedding_and_head = 2.0 * model->vocab * model->hidden;
+    return model->layers * textbook_layer_parameters(model) + embedding_and_head;
+}
+
+/* Each token multiplies and adds each weight once forward and twice backward (input and weight
+ * gradients): 2 + 4 FLOPs. Full recompute runs the forward again. Narayanan et al. 2021, eq. 4 (8
+ * TP); Kaplan et al. 2020, section 2.1 (6 TP). */
+double textbook_flops(double parameters, double tokens, bool recompute)
+{
+    double flops_per_weight_and_token = recompute ? 8 : 6;
+    return flops_per_weight_and_token * tokens * parameters;
+}
+
+/* The matrix products with weights: 24 h^2 FLOPs per layer and token in one forward, times
+ * `passes`. The three formulas below multiply this by 1 + attention's share + the output head's. */
+static double layer_flops(const struct model *model, struct textbook_batch batch, double passes)
+{
+    double h = model->hidden;
+    double tokens = (double)batch.sequences * batch.seq;
+    return passes * 24 * tokens * model->layers * h * h;
+}
+
+/* 96 B s l h^2 (1 + s/(6h) + V/(16 l h)): four passes over the layers (forward, its recompute, a
+ * backward of two), three over the head. Narayanan et al. 2021, eq. 3. */
+double textbook_recompute_flops(const struct model *model, struct textbook_batch batch)
+{
+    double h = model->hidden;
+    double attention = batch.seq / (6 * h);
+    double head = model->vocab / (16 * model->layers * h);
+    return layer_flops(model, batch, 4) * (1 + attention + head);
+}
+
+/* 72 B s l h^2 (1 + s/(6h) + V/(12 l h)): three passes over everything. Korthikanti et al. 2022,
+ * appendix A. */
+double textbook_model_flops(const struct model *model, struct textbook_batch batch)
+{
+    double h = model->hidden;
+    double attention = batch.seq / (6 * h);
+    double head = model->vocab / (12 * model->layers * h);
+    return layer_flops(model, batch, 3) * (1 + attention + head);
+}
+
+/* 72 B s l h^2 (1 + s/(3h) + V/(12 l h)). Korthikanti et al. 2022, appendix A. It counts
+ * attention twice as often as model FLOPs do (s/3h against s/6h), but replaying its forward adds
+ * only a third of it, s/18h: their hardware FLOPs are overstated by s/9h. */
+double textbook_selective_flops(const struct model *model, struct textbook_batch batch)
+{
+    double h = model->hidden;
+    double attention = batch.seq / (3 * h);
+    double head = model->vocab / (12 * model->layers * h);
+    return layer_flops(model, batch, 3) * (1 + attention + head);
+}
+
+/* 6 per weight, embeddings included, and 12 l h s for scores and context over the full, unmasked
+ * sequence. Chowdhery et al. 2022, appendix B. */
+double textbook_palm_token_flops(const struct model *model, double parameters, int seq)
+{
+    double attention_flops = 12.0 * model->layers * model->hidden * seq;
+    return 6 * parameters + attention_flops;
+}
+
+/* N GPUs of peak F sustain N F U. Narayanan et al. 2021, eq. 4. */
+double textbook_compute_s(struct textbook_gpus gpus, double flops, double utilization)
+{
+    return flops / (gpus.count * gpus.peak_flops_per_s * utilization);
+}
+
+/* The same equation solved for U. */
+double textbook_utilization(struct textbook_gpus gpus, double flops, double time_s)
+{
+    return flops / (gpus.count * gpus.peak_flops_per_s * time_s);
+}

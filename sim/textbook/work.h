@@ -1,0 +1,43 @@
+/* sim/textbook/work.h - parameters, FLOPs and the time they take, as a lecture gives them.
+ *
+ * A transformer here is l layers of width h over a vocabulary v, feed-forward 4h, every head its
+ * own keys and values. Every function is pure; a FLOP is half a multiply-add. */
+#ifndef SIM_TEXTBOOK_WORK_H
+#define SIM_TEXTBOOK_WORK_H
+
+#include "models/model.h"
+
+/* Sequences processed together, each `seq` tokens. */
+struct textbook_batch {
+    int sequences;
+    int seq;
+};
+
+/* GPUs with the dense peak of one. */
+struct textbook_gpus {
+    int count;
+    double peak_flops_per_s;
+};
+
+double textbook_layer_parameters(const struct model *model); /* of one layer: 12 h^2 */
+double textbook_parameters(const struct model *model);       /* 12 l h^2 + 2 v h */
+
+/* FLOPs to train `parameters` on `tokens`: 6 TP, or 8 TP with full recompute. */
+double textbook_flops(double parameters, double tokens, bool recompute);
+
+/* FLOPs of one batch, attention and output head included. The first counts what is executed with
+ * full recompute, the second what any method needs (for MFU), the third what Korthikanti et al.
+ * call hardware FLOPs of selective recompute, which overstates it. */
+double textbook_recompute_flops(const struct model *model, struct textbook_batch batch);
+double textbook_model_flops(const struct model *model, struct textbook_batch batch);
+double textbook_selective_flops(const struct model *model, struct textbook_batch batch);
+
+/* FLOPs of one token by PaLM's convention, which MosaicML's MFU uses: attention not halved. */
+double textbook_palm_token_flops(const struct model *model, double parameters, int seq);
+
+/* Seconds for `flops` at `utilization` (0..1) of the peak, and the utilization that took `time_s`.
+ */
+double textbook_compute_s(struct textbook_gpus gpus, double flops, double utilization);
+double textbook_utilization(struct textbook_gpus gpus, double flops, double time_s);
+
+#endif
