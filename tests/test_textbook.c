@@ -1,5 +1,6 @@
 #include "sim/textbook/communication.h"
 #include "sim/textbook/energy.h"
+#include "sim/textbook/estimate.h"
 #include "sim/textbook/failure.h"
 #include "sim/textbook/memory.h"
 #include "sim/textbook/pipeline.h"
@@ -665,6 +666,150 @@ START_TEST(llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes)
 }
 END_TEST
 
+/* Numbers that divide well. l = 8, h = 100, a = 10, v = 1000, s = 10: 12 x 8 x 100^2 + 2 x 1000 x
+ * 100 = 1.16e6 parameters, on t = p = d = 2 with 4 microbatches of one sequence. */
+static const struct model small = { .layers = 8, .hidden = 100, .heads = 10, .vocab = 1000 };
+
+static struct textbook_setup small_setup(void)
+{
+    const struct textbook_link slow = { .latency_s = 1e-3, .bytes_per_s = 1e6 };
+    return (struct textbook_setup){
+        .model = &small,
+        .tensor = 2,
+        .pipeline = 2,
+        .chunks = 1,
+        .data = 2,
+        .microbatch = 1,
+        .batch = 8,
+        .seq = 10,
+        .recipe = textbook_recipe_find("bf16"),
+        .keep = TEXTBOOK_KEEP_ALL,
+        .peak_flops_per_s = 1e6,
+        .utilization = 0.5,
+        .tensor_link = slow,
+        .pipeline_link = slow,
+        .data_link = slow,
+    };
+}
+
+START_TEST(the_parts_of_a_small_step_follow_by_hand)
+{
+    struct textbook_setup setup = small_setup();
+    struct textbook_estimate got = textbook_estimate(&setup);
+    ck_assert_double_eq(got.parameters, 1.16e6);
+    ck_assert_double_eq(got.tokens, 80);
+    ck_assert_double_eq(got.flops, 556.8e6); /* 6 x 80 x 1.16e6 */
+    ck_assert_double_eq(got.microbatches, 4);
+    check_within(got.compute_s, 139.2, 1e-12); /* 556.8e6 / (8 x 1e6 x 0.5) */
+    check_within(got.bubble_s, 34.8, 1e-12);   /* 139.2 x 1/4 */
+    /* 4 microbatches x 4 layers x 4 all-reduces x 2 (1 ms + 2000 B / 2 / 1e6 B/s = 1 ms) */
+    check_within(got.tensor_comm_s, 0.256, 1e-12);
+    /* 0.29e6 parameters x 4 B = 1.16e6 B: 2 (1 ms + 0.58 s) */
+    check_within(got.data_comm_s, 1.162, 1e-12);
+    check_within(got.pipeline_comm_low_s, 0.006, 1e-12);  /* 2 x 1 x (1 ms + 2 ms) */
+    check_within(got.pipeline_comm_high_s, 0.024, 1e-12); /* 2 x (1 + 3) x 3 ms */
+    check_within(got.step_s, 175.424, 1e-12);
+    check_within(got.step_high_s, 175.442, 1e-12);
+    check_within(got.tokens_per_s, 80 / 175.424, 1e-12);
+}
+END_TEST
+
+START_TEST(the_memory_of_a_small_rank_follows_by_hand)
+{
+    struct textbook_setup setup = small_setup();
+    struct textbook_estimate got = textbook_estimate(&setup);
+    ck_assert_double_eq(got.weights_bytes, 0.58e6); /* 0.29e6 x 2, 4, 12 */
+    ck_assert_double_eq(got.gradients_bytes, 1.16e6);
+    ck_assert_double_eq(got.optimizer_bytes, 3.48e6);
+    /* s b h = 1000, a s / h = 1: 8 layers x 1000 x (10 + (24 + 5)/2) */
+    ck_assert_double_eq(got.activations_bytes, 196e3);
+    ck_assert_double_eq(got.working_set_bytes, 0);
+    ck_assert_double_eq(got.memory_bytes, 5.416e6);
+}
+END_TEST
+
+/* 8TP is 4/3 of 6TP, and six all-reduces replace four; layers keep 2 bytes a value, and one is
+ * replayed. */
+START_TEST(full_recompute_trades_a_third_more_time_for_memory)
+{
+    struct textbook_setup setup = small_setup();
+    setup.keep = TEXTBOOK_KEEP_INPUT;
+    struct textbook_estimate got = textbook_estimate(&setup);
+    check_within(got.compute_s, 139.2 * 4 / 3, 1e-12);
+    check_within(got.tensor_comm_s, 0.384, 1e-12);
+    ck_assert_double_eq(got.activations_bytes, 16e3);
+    ck_assert_double_eq(got.working_set_bytes, 24.5e3);
+}
+END_TEST
+
+/* Gradients 1.16e6 B, weights 0.58e6 B: a pass is 1 ms and half of either at 1e6 B/s, 0.581 and
+ * 0.291 s. */
+START_TEST(zero_scatters_gradients_and_gathers_weights)
+{
+    struct textbook_setup setup = small_setup();
+    static const double expected_s[] = { 1.162, 0.872, 0.872, 1.163 };
+    for (setup.zero = 0; setup.zero <= 3; setup.zero++)
+        check_within(textbook_estimate(&setup).data_comm_s, expected_s[setup.zero], 1e-12);
+}
+END_TEST
+
+/* ZeRO 3 communicates half as much again as plain data parallelism when all is in one precision.
+ * Rajbhandari et al. 2020, section 7. */
+START_TEST(zero_3_communicates_half_as_much_again_in_one_precision)
+{
+    struct textbook_setup setup = small_setup();
+    setup.recipe = textbook_recipe_find("deepspeed");
+    double plain_s = textbook_estimate(&setup).data_comm_s;
+    setup.zero = 2;
+    check_within(textbook_estimate(&setup).data_comm_s, plain_s, 1e-12);
+    setup.zero = 3;
+    check_within(textbook_estimate(&setup).data_comm_s, 1.5 * plain_s, 1e-12);
+}
+END_TEST
+
+START_TEST(a_single_gpu_only_computes)
+{
+    struct textbook_setup setup = small_setup();
+    setup.tensor = setup.pipeline = setup.data = 1;
+    struct textbook_estimate got = textbook_estimate(&setup);
+    ck_assert_double_eq(got.bubble_s, 0);
+    ck_assert_double_eq(got.tensor_comm_s, 0);
+    ck_assert_double_eq(got.data_comm_s, 0);
+    ck_assert_double_eq(got.pipeline_comm_low_s, 0);
+    ck_assert_double_eq(got.pipeline_comm_high_s, 0);
+    ck_assert_double_eq(got.step_s, got.compute_s);
+}
+END_TEST
+
+/* Steps of 1536 sequences through 300e9 tokens are the 33.91 days above, but for P: 175.18e9
+ * instead of 175e9, 0.1 % more. */
+START_TEST(all_steps_of_gpt3_add_up_to_its_34_days)
+{
+    struct textbook_setup setup = small_setup();
+    setup.model = &gpt3;
+    setup.data = 256; /* 2 x 2 x 256 = 1024 GPUs */
+    setup.batch = 1536;
+    setup.seq = 2048;
+    setup.keep = TEXTBOOK_KEEP_INPUT;
+    setup.peak_flops_per_s = a100_flops_per_s;
+    setup.utilization = 140e12 / a100_flops_per_s;
+    struct textbook_estimate got = textbook_estimate(&setup);
+    check_within(got.compute_s * (300e9 / got.tokens) / day_s, 33.91, 2e-3);
+}
+END_TEST
+
+/* Every member is a double and has a row, so explain shows all of them. */
+START_TEST(every_part_of_an_estimate_has_a_name_and_a_formula)
+{
+    ck_assert_uint_eq(num_textbook_estimate_fields * sizeof(double),
+                      sizeof(struct textbook_estimate));
+    for (size_t i = 0; i < num_textbook_estimate_fields; i++) {
+        ck_assert_uint_eq(textbook_estimate_fields[i].offset, i * sizeof(double));
+        ck_assert_str_ne(textbook_estimate_fields[i].doc, "");
+    }
+}
+END_TEST
+
 static TCase *work_tests(void)
 {
     TCase *tc = tcase_create("work");
@@ -752,6 +897,20 @@ static TCase *failure_tests(void)
     return tc;
 }
 
+static TCase *estimate_tests(void)
+{
+    TCase *tc = tcase_create("estimate");
+    tcase_add_test(tc, the_parts_of_a_small_step_follow_by_hand);
+    tcase_add_test(tc, the_memory_of_a_small_rank_follows_by_hand);
+    tcase_add_test(tc, full_recompute_trades_a_third_more_time_for_memory);
+    tcase_add_test(tc, zero_scatters_gradients_and_gathers_weights);
+    tcase_add_test(tc, zero_3_communicates_half_as_much_again_in_one_precision);
+    tcase_add_test(tc, a_single_gpu_only_computes);
+    tcase_add_test(tc, all_steps_of_gpt3_add_up_to_its_34_days);
+    tcase_add_test(tc, every_part_of_an_estimate_has_a_name_and_a_formula);
+    return tc;
+}
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("sim/textbook");
@@ -760,6 +919,7 @@ static Suite *suite(void)
     suite_add_tcase(s, communication_tests());
     suite_add_tcase(s, pipeline_tests());
     suite_add_tcase(s, failure_tests());
+    suite_add_tcase(s, estimate_tests());
     return s;
 }
 

@@ -1,0 +1,150 @@
+#include "sim/textbook/estimate.h"
+#include "sim/textbook/pipeline.h"
+
+#include <assert.h>
+
+#define F(member) #member, .offset = offsetof(struct textbook_estimate, member)
+#define NUMBER    .kind = FIELD_NUMBER
+#define SECONDS   .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS
+#define BYTES     .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES
+// clang-format off
+const struct field textbook_estimate_fields[] = {
+    { F(parameters), NUMBER, .doc = "P = 12 l h^2 + 2 v h" },
+    { F(tokens), NUMBER, .doc = "T = batch x seq" },
+    { F(flops), NUMBER, .doc = "6 T P, or 8 T P with full recompute" },
+    { F(microbatches), NUMBER, .doc = "m = batch / (dp x microbatch)" },
+    { F(compute_s), SECONDS, .doc = "flops / (N F U)" },
+    { F(bubble_s), SECONDS, .doc = "compute (p-1) / (v m)" },
+    { F(tensor_comm_s), SECONDS,
+      .doc = "m l/p x 4 (full recompute: 6) all-reduces of 2 (t-1) (alpha + 2 s b h/(t B))" },
+    { F(data_comm_s), SECONDS,
+      .doc = "(dp-1) (alpha + S/(dp B)) each: gradients twice; ZeRO 1-2: gradients, weights; "
+             "ZeRO 3: gradients, weights twice" },
+    { F(pipeline_comm_low_s), SECONDS,
+      .doc = "2 (p v - 1) (alpha + 2 s b h/B): one microbatch" },
+    { F(pipeline_comm_high_s), SECONDS,
+      .doc = "2 (p v - 1 + v (m-1)) (alpha + 2 s b h/B): the full batch" },
+    { F(step_s), SECONDS, .doc = "compute + bubble + tensor + data + pipeline, one microbatch" },
+    { F(step_high_s), SECONDS, .doc = "compute + bubble + tensor + data + pipeline, full batch" },
+    { F(tokens_per_s), NUMBER, .doc = "T / step" },
+    { F(weights_bytes), BYTES, .doc = "P/(t p) x bytes of a weight; / dp with ZeRO 3" },
+    { F(gradients_bytes), BYTES, .doc = "P/(t p) x bytes of a gradient; / dp from ZeRO 2" },
+    { F(optimizer_bytes), BYTES,
+      .doc = "P/(t p) x bytes of master copy and moments; / dp from ZeRO 1" },
+    { F(activations_bytes), BYTES,
+      .doc = "l (v > 1: l (1 + (p-1)/(p v))) x s b h (10 + 24/t + 5 a s/(h t)), or its variant" },
+    { F(working_set_bytes), BYTES, .doc = "activations of the one layer that is recomputed" },
+    { F(memory_bytes), BYTES,
+      .doc = "weights + gradients + optimizer + activations + working set" },
+};
+// clang-format on
+#undef F
+#undef NUMBER
+#undef SECONDS
+#undef BYTES
+const size_t num_textbook_estimate_fields =
+    sizeof textbook_estimate_fields / sizeof *textbook_estimate_fields;
+
+static struct textbook_pipeline pipeline_of(const struct textbook_setup *setup)
+{
+    int per_round = setup->data * setup->microbatch;
+    assert(per_round > 0 && setup->batch % per_round == 0);
+    return (struct textbook_pipeline){
+        .stages = setup->pipeline,
+        .chunks = setup->chunks,
+        .microbatches = setup->batch / per_round,
+    };
+}
+
+static struct textbook_batch microbatch_of(const struct textbook_setup *setup)
+{
+    return (struct textbook_batch){ .sequences = setup->microbatch, .seq = setup->seq };
+}
+
+/* 2 s b h: one microbatch's activations between two layers, in half precision. */
+static double boundary_bytes(const struct textbook_setup *setup)
+{
+    return 2.0 * setup->seq * setup->microbatch * setup->model->hidden;
+}
+
+/* Attention and feed-forward each all-reduce their output forward and their input's gradient
+ * backward; full recompute repeats the forward. Sequence parallelism splits each all-reduce into a
+ * reduce-scatter and an all-gather of the same time. Shoeybi et al. 2019, section 3. */
+static double tensor_comm_s(const struct textbook_setup *setup, double microbatches)
+{
+    double all_reduces = textbook_keep_recomputes_all(setup->keep) ? 6 : 4;
+    double layers = (double)setup->model->layers / setup->pipeline;
+    double each_s =
+        textbook_ring_all_reduce_s(&setup->tensor_link, setup->tensor, boundary_bytes(setup));
+    return microbatches * layers * all_reduces * each_s;
+}
+
+/* Once a step. ZeRO 1 and 2 move what an all-reduce does in the same precision; ZeRO 3 gathers the
+ * weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7. */
+static double data_comm_s(const struct textbook_setup *setup, double parameters)
+{
+    double gradients_bytes = parameters * setup->recipe->gradient_bytes;
+    double weights_bytes = parameters * setup->recipe->parameter_bytes;
+    const struct textbook_link *link = &setup->data_link;
+    if (setup->zero == 0)
+        return textbook_ring_all_reduce_s(link, setup->data, gradients_bytes);
+    double gathers = setup->zero == 3 ? 2 : 1;
+    return textbook_ring_reduce_scatter_s(link, setup->data, gradients_bytes) +
+           gathers * textbook_ring_all_gather_s(link, setup->data, weights_bytes);
+}
+
+static void estimate_time(const struct textbook_setup *setup, struct textbook_estimate *out)
+{
+    struct textbook_pipeline pipeline = pipeline_of(setup);
+    struct textbook_gpus gpus = {
+        .count = setup->tensor * setup->pipeline * setup->data,
+        .peak_flops_per_s = setup->peak_flops_per_s,
+    };
+    double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);
+    double message_s = textbook_message_s(&setup->pipeline_link, boundary_bytes(setup));
+
+    out->compute_s = textbook_compute_s(gpus, out->flops, setup->utilization);
+    out->bubble_s = out->compute_s * textbook_bubble_of_useful(pipeline);
+    out->tensor_comm_s = tensor_comm_s(setup, out->microbatches);
+    out->data_comm_s = data_comm_s(setup, shard_parameters);
+    out->pipeline_comm_low_s = textbook_pipeline_low_s(pipeline, message_s);
+    out->pipeline_comm_high_s = textbook_pipeline_high_s(pipeline, message_s);
+
+    double others_s = out->compute_s + out->bubble_s + out->tensor_comm_s + out->data_comm_s;
+    out->step_s = others_s + out->pipeline_comm_low_s;
+    out->step_high_s = others_s + out->pipeline_comm_high_s;
+    out->tokens_per_s = out->tokens / out->step_s;
+}
+
+static void estimate_memory(const struct textbook_setup *setup, struct textbook_estimate *out)
+{
+    double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);
+    struct textbook_state state =
+        textbook_state(setup->recipe, shard_parameters, setup->zero, setup->data);
+    struct textbook_batch microbatch = microbatch_of(setup);
+    double layer_bytes =
+        textbook_layer_activation_bytes(setup->model, setup->keep, setup->tensor, microbatch);
+    double layers = textbook_layers_in_flight(pipeline_of(setup), setup->model->layers);
+
+    out->weights_bytes = state.weights_bytes;
+    out->gradients_bytes = state.gradients_bytes;
+    out->optimizer_bytes = state.optimizer_bytes;
+    out->activations_bytes = layers * layer_bytes;
+    out->working_set_bytes =
+        textbook_working_set_bytes(setup->model, setup->keep, setup->tensor, microbatch);
+    out->memory_bytes =
+        textbook_state_bytes(&state) + out->activations_bytes + out->working_set_bytes;
+}
+
+struct textbook_estimate textbook_estimate(const struct textbook_setup *setup)
+{
+    struct textbook_estimate out = { 0 };
+    out.parameters = textbook_parameters(setup->model);
+    out.tokens = (double)setup->batch * setup->seq;
+    out.flops =
+        textbook_flops(out.parameters, out.tokens, textbook_keep_recomputes_all(setup->keep));
+    out.microbatches = pipeline_of(setup).microbatches;
+    estimate_time(setup, &out);
+    estimate_memory(setup, &out);
+    return out;
+}

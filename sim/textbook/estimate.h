@@ -1,0 +1,58 @@
+/* sim/textbook/estimate.h - a training step as the textbook formulas see it, every part named.
+ *
+ * What `explain` prints beside the detailed model. Nothing is calibrated, nothing overlaps but
+ * pipeline transfers, all GPUs and stages are equal. Pure: same arguments, same bits, any thread.
+ */
+#ifndef SIM_TEXTBOOK_ESTIMATE_H
+#define SIM_TEXTBOOK_ESTIMATE_H
+
+#include "base/field.h"
+#include "sim/textbook/communication.h"
+#include "sim/textbook/memory.h"
+
+struct textbook_setup {
+    const struct model *model;
+    int tensor, pipeline, chunks, data; /* ranks of each axis; chunks: per stage */
+    int microbatch;                     /* sequences */
+    int batch;                          /* sequences of a step, a multiple of data x microbatch */
+    int seq;                            /* tokens */
+    int zero;                           /* 0..3 */
+    const struct textbook_recipe *recipe;
+    enum textbook_keep keep; /* decides 6 TP or 8 TP, too */
+    double peak_flops_per_s; /* of one GPU */
+    double utilization;      /* of it while computing, without communication and bubble */
+    struct textbook_link tensor_link, pipeline_link, data_link;
+};
+
+/* Memory is that of a rank of stage 0. */
+struct textbook_estimate {
+    double parameters;
+    double tokens; /* of a step */
+    double flops;
+    double microbatches; /* of one pipeline */
+
+    double compute_s;
+    double bubble_s;
+    double tensor_comm_s;
+    double data_comm_s;
+    double pipeline_comm_low_s;
+    double pipeline_comm_high_s;
+    double step_s;      /* the sum with pipeline_comm_low_s */
+    double step_high_s; /* the sum with pipeline_comm_high_s */
+    double tokens_per_s;
+
+    double weights_bytes;
+    double gradients_bytes;
+    double optimizer_bytes;
+    double activations_bytes;
+    double working_set_bytes; /* of the layer being recomputed */
+    double memory_bytes;      /* the sum */
+};
+
+/* Its members in that order; `doc` is the formula. fields_write() turns an estimate into JSON. */
+extern const struct field textbook_estimate_fields[];
+extern const size_t num_textbook_estimate_fields;
+
+struct textbook_estimate textbook_estimate(const struct textbook_setup *setup);
+
+#endif
