@@ -61,7 +61,7 @@ static bool read_int(const json_t *value, const char *key, const char *name, int
 static bool read_int_key(const json_t *value, const struct key *key, struct model *out,
                          struct err *err)
 {
-    int number;
+    int number = 0;
     int *slot = slot_of(key, out);
     if (!read_int(value, key->name, key->field, &number, err))
         return false;

@@ -1,7 +1,7 @@
 /* models/model.h - what is trained: dimensions and options of a transformer, unsharded.
  *
- * A model is a value. It comes from a preset (models/presets/NAME.json), a file in the same form, or
- * a Hugging Face config.json; which one decides nothing afterwards. */
+ * A model is a value. It comes from a preset (models/presets/NAME.json), a file in the same form,
+ * or a Hugging Face config.json; which one decides nothing afterwards. */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -24,16 +24,16 @@ struct model {
     int heads;    /* query heads */
     int kv_heads; /* key and value heads: heads (MHA), fewer (GQA), 1 (MQA) */
     int head_dim;
-    int ffn;   /* width of the feed-forward; of one of the two inputs when gated */
-    int vocab; /* tokens of the vocabulary, before padding for tensor parallelism */
-    int seq;   /* usual training sequence length, tokens */
-    int max_positions; /* rows of the learned position table; 0 without one */
-    int norm;          /* enum norm_kind */
-    int activation;    /* enum activation_kind */
-    int positions;     /* enum position_kind */
-    bool linear_bias;  /* biases on the projections of attention and feed-forward */
-    bool qkv_bias;     /* biases on q, k and v (implied by linear_bias) */
-    bool qk_norm;      /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
+    int ffn;             /* width of the feed-forward; of one of the two inputs when gated */
+    int vocab;           /* tokens of the vocabulary, before padding for tensor parallelism */
+    int seq;             /* usual training sequence length, tokens */
+    int max_positions;   /* rows of the learned position table; 0 without one */
+    int norm;            /* enum norm_kind */
+    int activation;      /* enum activation_kind */
+    int positions;       /* enum position_kind */
+    bool linear_bias;    /* biases on the projections of attention and feed-forward */
+    bool qkv_bias;       /* biases on q, k and v (implied by linear_bias) */
+    bool qk_norm;        /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
     bool embedding_norm; /* a norm after the embedding (BLOOM) */
     bool tied;           /* output head shares the token embedding */
     double dropout;      /* hidden and attention dropout; 0: no masks are kept */
@@ -55,20 +55,22 @@ double model_embedding_parameters(const struct model *model);
 /* The final norm, and the output head when it is not tied. */
 double model_head_parameters(const struct model *model);
 
-/* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions), then checks.
- * Heads that must divide hidden and don't are an error that names those nearby that do. */
+/* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions), then
+ * checks. Heads that must divide hidden and don't are an error that names those nearby that do. */
 bool model_derive(struct model *model, struct err *err);
 
 /* Checks what no single field can: heads x head_dim, divisibility, positions. */
 bool model_check(const struct model *model, struct err *err);
 
 /* Finds `name`: a preset or alias, or a path to a preset-style file or a Hugging Face config.json.
- * An unknown name is ERR_USAGE with the nearest preset; a faulty file ERR_INPUT with FILE:LINE: key. */
+ * An unknown name is ERR_USAGE with the nearest preset; a faulty file ERR_INPUT with FILE:LINE:
+ * key. */
 bool model_load(const char *name, struct model *out, struct err *err);
 
 /* Reads the object that a preset file or a plan file's "model" holds. where = the key. */
 bool model_read(const json_t *object, struct model *out, struct err *err);
-json_t *model_write(const struct model *model); /* its inverse, with params and active_params added */
+json_t *
+model_write(const struct model *model); /* its inverse, with params and active_params added */
 
 /* A Hugging Face config.json as a model (models/huggingface.c): GPT-2, OPT, BLOOM, Llama, Mistral,
  * Qwen2, Qwen3. What it asks for and we can't express is an error that names the key. */
