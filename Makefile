@@ -12,8 +12,8 @@
 # make deps            the packages that are needed (`run` and `test` do this themselves)
 # make clean
 #
-# VARIANT=release|asan|tsan|cov   how to compile          CC=clang   with what
-# BUILD=build                     where the output goes   V=1        show the commands
+# VARIANT=release|clang|asan|tsan|cov   how to compile; the output is in build/$(VARIANT)
+# BUILD=build                     another folder for it   V=1 shows the commands
 # FOLDERS="base models"           leave the other folders out (T= picks tests that can do without)
 
 VARIANT ?= release
@@ -24,12 +24,16 @@ B       := $(BUILD)/$(VARIANT)
 PROGRAM := $(B)/simsearch
 
 CFLAGS_release := -O2 -g
+CFLAGS_clang   := -O2 -g
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer \
                   -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
 CFLAGS_cov     := -O0 -g --coverage
 ifeq ($(CFLAGS_$(VARIANT)),)
-$(error VARIANT is release, asan, tsan or cov, not "$(VARIANT)")
+$(error VARIANT is release, clang, asan, tsan or cov, not "$(VARIANT)")
+endif
+ifeq ($(VARIANT),clang)
+CC := clang
 endif
 
 # A new compiler's new warning must not stop a user, so only CI turns warnings into errors.
@@ -135,7 +139,7 @@ FORCE:
 # of 4 s a test is stretched.
 # gcc's TSan stops with "unexpected memory mapping" where addresses are too random; setarch -R helps.
 LAUNCH_tsan = $(if $(shell setarch -R true 2>/dev/null && echo yes),setarch -R)
-LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release,$(VARIANT)),5,20) \
+LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release clang,$(VARIANT)),5,20) \
               ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \

@@ -4,7 +4,7 @@ BEGIN {
     # What a process has one of: the hook that main installs for the end of memory.
     allowed["base/arena.o exhaustion_hook"] = 1
 }
-/file format/ { object = $1; sub(/:$/, "", object); sub(/^.*\/(release|asan|tsan|cov)\//, "", object) }
+/file format/ { object = $1; sub(/:$/, "", object); sub(/^.*\/release\//, "", object) }
 {
     name = $NF
     for (i = 2; i < NF; i++)
