@@ -146,44 +146,53 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
+/* Both ends add what is already summed over the data group, or both would add different sums. */
+static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    int local_chunk = proof->stage == 0 ? 0 : shape->chunks_per_stage - 1;
+    const int *backwards = backwards_by_chunk(proof, scratch);
+    struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
+    for (int i = 0; i < reductions.count; i++)
+        if (!proof_ordered(proof, reductions.at[i], tied))
+            return false;
+    return proof_ordered(proof, backwards[(local_chunk + 1) * shape->num_microbatches - 1], tied);
+}
+
 static bool check_tied(const struct proof *proof, struct arena *scratch)
 {
     int last_stage = proof->schedule->shape.num_stages - 1;
-    bool is_end = proof->stage == 0 || proof->stage == last_stage;
+    bool is_end = last_stage > 0 && (proof->stage == 0 || proof->stage == last_stage);
     struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
-    int wanted = proof->totals[INSTR_REDUCE_TIED] > 0 && is_end && last_stage > 0 ? 1 : 0;
+    int wanted = is_end && proof->totals[INSTR_REDUCE_TIED] > 0 ? 1 : 0;
     if (tied.count != wanted)
         return proof_fail(proof, tied.count > 0 ? tied.at[0] : NO_INSTR, "expected %d DT, found %d",
                           wanted, tied.count);
     if (wanted == 0)
         return true;
-    const struct schedule_shape *shape = &proof->schedule->shape;
     int peer = proof->stage == 0 ? last_stage : 0;
     if (proof->list->at[tied.at[0]].peer != peer)
         return proof_fail(proof, tied.at[0], "%s should name stage %d",
                           proof_text(proof, tied.at[0]).at, peer);
-    int local_chunk = proof->stage == 0 ? 0 : shape->chunks_per_stage - 1;
-    const int *backwards = backwards_by_chunk(proof, scratch);
-    int last = backwards[(local_chunk + 1) * shape->num_microbatches - 1];
-    return proof_ordered(proof, last, tied.at[0]);
+    return check_tied_order(proof, tied.at[0], scratch);
 }
 
-static bool check_one(const struct proof *proof, enum opcode op, struct arena *scratch, int *out)
+/* The one instruction with this opcode; NO_INSTR and an error unless there is one. */
+static int find_one(const struct proof *proof, enum opcode op, struct arena *scratch)
 {
     struct indices found = all_of(proof, op, scratch);
-    if (found.count != 1)
-        return proof_fail(proof, found.count > 0 ? found.at[1] : NO_INSTR,
-                          "expected 1 %s, found %d", opcode_infos[op].text, found.count);
-    *out = found.at[0];
-    return true;
+    if (found.count == 1)
+        return found.at[0];
+    proof_fail(proof, found.count > 1 ? found.at[1] : NO_INSTR, "expected 1 %s, found %d",
+               opcode_infos[op].text, found.count);
+    return NO_INSTR;
 }
 
 bool proof_update(const struct proof *proof, struct arena *scratch)
 {
-    int norm;
-    int update;
-    if (!check_tied(proof, scratch) || !check_one(proof, INSTR_NORM_GRAD, scratch, &norm) ||
-        !check_one(proof, INSTR_OPTIMIZER, scratch, &update))
+    int norm = find_one(proof, INSTR_NORM_GRAD, scratch);
+    int update = find_one(proof, INSTR_OPTIMIZER, scratch);
+    if (norm == NO_INSTR || update == NO_INSTR || !check_tied(proof, scratch))
         return false;
     for (int i = 0; i < proof->list->count; i++) {
         enum opcode op = proof->list->at[i].op;

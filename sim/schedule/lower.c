@@ -139,7 +139,8 @@ static int last_backward(const struct lowerer *to, int chunk)
     return i;
 }
 
-/* The embedding lives in the first chunk and, as the head, in the last. */
+/* The embedding lives in the first chunk and, as the head, in the last. Behind the reductions on
+ * the data lane, so that both ends add gradients that are already summed over the data group. */
 static void add_tied(struct lowerer *to)
 {
     int stages = to->shape->num_stages;
@@ -164,37 +165,48 @@ static void add_update(struct lowerer *to)
         add(to, of_chunk(INSTR_GATHER_PARAM, i * to->shape->num_stages + to->stage), update);
 }
 
-static size_t room(const struct instrs *order, const struct schedule_shape *shape,
-                   const struct lowering *lowering)
+static size_t room(const struct lowerer *to)
 {
     size_t each = 3; /* receive, compute, send */
-    each += lowering->gather_params ? 3 : 0;
-    each += lowering->recompute ? 1 : 0;
-    each += lowering->has_data_group ? 1 : 0;
-    return each * (size_t)order->count + (size_t)shape->chunks_per_stage + 3;
+    each += to->lowering->gather_params ? 3 : 0;
+    each += to->lowering->recompute ? 1 : 0;
+    each += to->lowering->has_data_group ? 1 : 0;
+    return each * (size_t)to->order->count + (size_t)to->shape->chunks_per_stage + 3;
 }
 
-struct instrs lower_stage(const struct instrs *order, const struct schedule_shape *shape,
-                          const struct lowering *lowering, int stage, struct arena *arena)
+static void lower_stage(struct lowerer *to)
 {
-    struct lowerer to = { .shape = shape, .lowering = lowering, .stage = stage, .order = order };
-    struct arena scratch = { 0 };
-    to.out.at = ARENA_ARRAY(arena, struct instr, room(order, shape, lowering));
-    to.slots = ARENA_ARRAY(&scratch, struct slot, (size_t)order->count);
-    to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);
-    for (int i = 0; i < shape->chunks_per_stage; i++)
-        to.backwards_left[i] = shape->num_microbatches;
-
-    add_inputs(&to, 0);
-    for (int slot = 0; slot < order->count; slot++) {
-        add_inputs(&to, slot + 1);
-        add_reduction(&to, slot - 1);
-        add_compute(&to, slot);
-        add_send(&to, slot);
+    int num_slots = to->order->count;
+    for (int i = 0; i < to->shape->chunks_per_stage; i++)
+        to->backwards_left[i] = to->shape->num_microbatches;
+    add_inputs(to, 0);
+    for (int slot = 0; slot < num_slots; slot++) {
+        add_inputs(to, slot + 1);
+        add_reduction(to, slot - 1);
+        add_compute(to, slot);
+        add_send(to, slot);
     }
-    add_reduction(&to, order->count - 1);
-    add_tied(&to);
-    add_update(&to);
+    add_reduction(to, num_slots - 1);
+    add_tied(to);
+    add_update(to);
+}
+
+void lower_stages(const struct generator *generator, const struct lowering *lowering,
+                  struct schedule *schedule, struct arena *arena)
+{
+    const struct schedule_shape *shape = &schedule->shape;
+    size_t num_slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
+    struct arena scratch = { 0 };
+    struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
+    struct lowerer to = { .shape = shape, .lowering = lowering, .order = &order };
+    to.slots = ARENA_ARRAY(&scratch, struct slot, num_slots);
+    to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);
+    for (to.stage = 0; to.stage < shape->num_stages; to.stage++) {
+        order.count = 0;
+        generator->emit(shape, to.stage, &order);
+        to.out = (struct instrs){ .at = ARENA_ARRAY(arena, struct instr, room(&to)) };
+        lower_stage(&to);
+        schedule->ranks[to.stage] = to.out;
+    }
     arena_release(&scratch);
-    return to.out;
 }

@@ -5,8 +5,8 @@
 
 #include "sim/schedule/schedule.h"
 
-/* The list of one stage, in `arena`. */
-struct instrs lower_stage(const struct instrs *order, const struct schedule_shape *shape,
-                          const struct lowering *lowering, int stage, struct arena *arena);
+/* Fills the lists of all stages of `schedule`, whose shape the generator accepts, from `arena`. */
+void lower_stages(const struct generator *generator, const struct lowering *lowering,
+                  struct schedule *schedule, struct arena *arena);
 
 #endif

@@ -12,12 +12,6 @@ static struct schedule *empty_schedule(const struct schedule_shape *shape, struc
     return schedule;
 }
 
-static struct instrs room_for_order(const struct schedule_shape *shape, struct arena *arena)
-{
-    size_t slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
-    return (struct instrs){ .at = ARENA_ARRAY(arena, struct instr, slots) };
-}
-
 static bool accepts(const struct generator *generator, const struct schedule_shape *shape,
                     struct err *err)
 {
@@ -32,8 +26,9 @@ struct schedule *schedule_compute_order(const struct generator *generator,
     if (!accepts(generator, shape, err))
         return NULL;
     struct schedule *schedule = empty_schedule(shape, arena);
+    size_t num_slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
     for (int stage = 0; stage < shape->num_stages; stage++) {
-        schedule->ranks[stage] = room_for_order(shape, arena);
+        schedule->ranks[stage].at = ARENA_ARRAY(arena, struct instr, num_slots);
         generator->emit(shape, stage, &schedule->ranks[stage]);
     }
     return schedule;
@@ -45,14 +40,7 @@ struct schedule *schedule_new(const struct generator *generator, const struct sc
     if (!accepts(generator, shape, err))
         return NULL;
     struct schedule *schedule = empty_schedule(shape, arena);
-    struct arena scratch = { 0 };
-    struct instrs order = room_for_order(shape, &scratch);
-    for (int stage = 0; stage < shape->num_stages; stage++) {
-        order.count = 0;
-        generator->emit(shape, stage, &order);
-        schedule->ranks[stage] = lower_stage(&order, shape, lowering, stage, arena);
-    }
-    arena_release(&scratch);
+    lower_stages(generator, lowering, schedule, arena);
     return schedule;
 }
 

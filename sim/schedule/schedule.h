@@ -65,17 +65,19 @@ struct schedule *schedule_compute_order(const struct generator *generator,
                                         const struct schedule_shape *shape, struct arena *arena,
                                         struct err *err);
 
-/* Text form, one line per stage: "0: F0.0 SA0.0>1 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
- * >peer or <peer, @after. schedule_parse is its exact inverse; where = "line N". */
+/* Text form, one line per stage: "0: F0.0 SA0.0>1@0 F0.1 ... B0.0@7 ...": opcode, chunk.microbatch,
+ * >peer or <peer (from), @after. schedule_parse is its exact inverse (the shape is that of the
+ * highest chunk and microbatch); where = "line N". */
 void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
-/* Proves a schedule well-formed (sim/schedule/check.c): every chunk x microbatch once forward, then
- * once backward, on its own stage; sends match receives in order on each directed pair; `after`
- * names earlier instructions; parameters gathered before use; reductions after the backwards that
- * they reduce; and free of deadlock when no send completes before its receive is posted (zero
- * buffers), lanes of a rank running in order, receives at most one instruction ahead of the compute
- * lane. where = "stage S, instruction I", msg what was expected and found. */
+/* Proves a lowered schedule well-formed (sim/schedule/check.c): every chunk x microbatch once
+ * forward, then once backward, on its own stage; sends match receives in order on each directed
+ * link; `after` names earlier instructions; receives posted at most one compute ahead; parameters
+ * gathered before use, at most one chunk ahead, and freed; reductions after the backwards that they
+ * reduce, the tied one after those, then the norm, then the update; and free of deadlock when no
+ * send completes before its receive is posted (zero buffers), lanes of a rank running in order.
+ * where = "stage S, instruction I", or "stage S" when one is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
 /* Most chunk activations alive at once on a stage, counted from its list. */

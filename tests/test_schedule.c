@@ -1,0 +1,347 @@
+#include "sim/schedule/schedule.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+static struct arena arena;
+static struct text text;
+
+static void release(void)
+{
+    arena_release(&arena);
+    text_release(&text);
+}
+
+static struct lowering lowering_of(int bits)
+{
+    return (struct lowering){
+        .recompute = bits & 1,
+        .gather_params = bits & 2,
+        .reduce_each = bits & 4,
+        .has_data_group = bits & 8,
+        .gather_updated = bits & 16,
+        .tied = bits & 32,
+    };
+}
+enum { NUM_LOWERINGS = 64 };
+
+/* Calls law for every generator on every shape of the grid that it accepts. */
+static void for_all_shapes(int most_microbatches, void (*law)(const struct generator *generator,
+                                                              const struct schedule_shape *shape))
+{
+    int num_tried = 0;
+    for (int i = 0; i < num_generators; i++)
+        for (int stages = 1; stages <= 8; stages++)
+            for (int chunks = 1; chunks <= 4; chunks++)
+                for (int m = 1; m <= most_microbatches; m++) {
+                    struct schedule_shape shape = { stages, chunks, m };
+                    struct err err = { 0 };
+                    if (!generators[i].accepts(&shape, &err))
+                        continue;
+                    law(&generators[i], &shape);
+                    arena_release(&arena);
+                    num_tried++;
+                }
+    ck_assert_int_ge(num_tried, 3 * 8 * most_microbatches);
+}
+
+static struct schedule *compute_order(const char *name, struct schedule_shape shape)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_compute_order(generator_find(name), &shape, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.msg);
+    return schedule;
+}
+
+static struct schedule *lowered(const char *name, struct schedule_shape shape,
+                                struct lowering lowering)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_new(generator_find(name), &shape, &lowering, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.msg);
+    return schedule;
+}
+
+static const char *written(const struct schedule *schedule)
+{
+    text_release(&text);
+    schedule_write(schedule, &text);
+    return text_get(&text);
+}
+
+START_TEST(every_generator_is_found_by_its_name)
+{
+    for (int i = 0; i < num_generators; i++)
+        ck_assert_ptr_eq(generator_find(generators[i].name), &generators[i]);
+    ck_assert_ptr_null(generator_find("2f2b"));
+}
+END_TEST
+
+START_TEST(naive_takes_one_microbatch_to_the_end_before_the_next)
+{
+    struct schedule *schedule = compute_order("naive", (struct schedule_shape){ 2, 1, 3 });
+    ck_assert_str_eq(written(schedule), "0: F0.0 B0.0 F0.1 B0.1 F0.2 B0.2\n"
+                                        "1: F1.0 B1.0 F1.1 B1.1 F1.2 B1.2\n");
+}
+END_TEST
+
+START_TEST(gpipe_runs_all_forwards_then_all_backwards)
+{
+    struct schedule *schedule = compute_order("gpipe", (struct schedule_shape){ 2, 1, 3 });
+    ck_assert_str_eq(written(schedule), "0: F0.0 F0.1 F0.2 B0.0 B0.1 B0.2\n"
+                                        "1: F1.0 F1.1 F1.2 B1.0 B1.1 B1.2\n");
+}
+END_TEST
+
+START_TEST(one_f_one_b_alternates_after_a_warm_up)
+{
+    struct schedule *schedule = compute_order("1f1b", (struct schedule_shape){ 3, 1, 4 });
+    ck_assert_str_eq(written(schedule), "0: F0.0 F0.1 F0.2 B0.0 F0.3 B0.1 B0.2 B0.3\n"
+                                        "1: F1.0 F1.1 B1.0 F1.2 B1.1 F1.3 B1.2 B1.3\n"
+                                        "2: F2.0 B2.0 F2.1 B2.1 F2.2 B2.2 F2.3 B2.3\n");
+}
+END_TEST
+
+/* Warm-ups are 2 x 1 + 2 = 4 and 2: groups of two microbatches, each through both chunks. */
+START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
+{
+    struct schedule *schedule = compute_order("interleaved", (struct schedule_shape){ 2, 2, 4 });
+    ck_assert_str_eq(written(schedule),
+                     "0: F0.0 F0.1 F2.0 F2.1"
+                     " F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1"
+                     " B2.2 B2.3 B0.2 B0.3\n"
+                     "1: F1.0 F1.1"
+                     " F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3"
+                     " B1.2 B1.3\n");
+}
+END_TEST
+
+static const struct refusal {
+    const char *generator;
+    struct schedule_shape shape;
+    const char *msg;
+} refusals[] = {
+    { "interleaved", { 8, 2, 12 }, "12 microbatches are not a multiple of 8 pipeline stages" },
+    { "interleaved", { 1, 2, 12 }, "interleaving needs 2 or more pipeline stages, not 1" },
+    { "interleaved", { 8, 1, 16 }, "interleaving needs 2 or more chunks on each stage, not 1" },
+    { "1f1b", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
+    { "gpipe", { 8, 3, 16 }, "3 chunks on each stage, where this schedule knows 1" },
+    { "naive", { 8, 4, 16 }, "4 chunks on each stage, where this schedule knows 1" },
+};
+
+START_TEST(a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why)
+{
+    const struct refusal *refusal = &refusals[_i];
+    const struct generator *generator = generator_find(refusal->generator);
+    struct lowering lowering = { 0 };
+    struct err err = { 0 };
+    struct err again = { 0 };
+    ck_assert_ptr_null(schedule_compute_order(generator, &refusal->shape, &arena, &err));
+    ck_assert_ptr_null(schedule_new(generator, &refusal->shape, &lowering, &arena, &again));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_str_eq(err.where, "schedule");
+    ck_assert_str_eq(err.msg, refusal->msg);
+    ck_assert_str_eq(again.msg, refusal->msg);
+}
+END_TEST
+
+static void holds_what_the_closed_form_says(const struct generator *generator,
+                                            const struct schedule_shape *shape)
+{
+    struct schedule *schedule = compute_order(generator->name, *shape);
+    for (int stage = 0; stage < shape->num_stages; stage++)
+        ck_assert_int_eq(schedule_in_flight(schedule, stage), generator->in_flight(shape, stage));
+}
+
+START_TEST(activations_counted_from_the_list_equal_the_closed_form)
+{
+    for_all_shapes(24, holds_what_the_closed_form_says);
+}
+END_TEST
+
+/* min(2 (8 - s - 1) + 1 x 8, 32) + 1 at p = 8, v = 2, m = 16: 23 chunks, 11.5 stages' worth. */
+START_TEST(interleaving_holds_more_than_one_f_one_b)
+{
+    struct schedule_shape interleaved = { 8, 2, 16 };
+    struct schedule_shape plain = { 8, 1, 16 };
+    ck_assert_int_eq(generator_find("interleaved")->in_flight(&interleaved, 0), 23);
+    ck_assert_int_eq(generator_find("interleaved")->in_flight(&interleaved, 7), 9);
+    ck_assert_int_eq(generator_find("1f1b")->in_flight(&plain, 0), 8);
+    ck_assert_int_eq(generator_find("1f1b")->in_flight(&plain, 7), 1);
+}
+END_TEST
+
+/* A receive is posted while the compute before its own runs: RG1.0 behind F0.0, for B0.0, whose
+ * neighbour in compute order is F0.1. */
+START_TEST(a_lowered_1f1b_reads_like_this)
+{
+    struct lowering lowering = { .has_data_group = true };
+    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 2 }, lowering);
+    ck_assert_str_eq(written(schedule), "0: F0.0 SA0.0>1@0 RG1.0<1@0 F0.1 SA0.1>1@3 RG1.1<1@3"
+                                        " B0.0@2 B0.1@5 DG0@7 DN@7 OPT@9\n"
+                                        "1: RA0.0<0 F1.0@0 RA0.1<0@1 B1.0 SG1.0>0@3 F1.1@2"
+                                        " B1.1 SG1.1>0@6 DG1@6 DN@6 OPT@9\n");
+}
+END_TEST
+
+START_TEST(sharded_parameters_are_gathered_one_slot_ahead_and_freed_behind)
+{
+    struct lowering lowering = {
+        .recompute = true, .gather_params = true, .reduce_each = true, .has_data_group = true
+    };
+    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 1, 1, 2 }, lowering);
+    ck_assert_str_eq(written(schedule), "0: GP0 GP0 WP0@0 F0.0 FP0"
+                                        " GP0@4 WP0@1 R0.0 B0.0 FP0"
+                                        " GP0@9 DG0@8 WP0@5 F0.1 FP0"
+                                        " WP0@10 R0.1 B0.1 FP0 DG0@17 DN@17 OPT@20\n");
+}
+END_TEST
+
+START_TEST(recompute_starts_when_the_gradient_has_arrived)
+{
+    struct lowering lowering = { .recompute = true, .tied = true, .gather_updated = true };
+    struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 1 }, lowering);
+    ck_assert_str_eq(written(schedule),
+                     "0: RG1.0<1 F0.0 SA0.0>1@1 R0.0@0 B0.0 DT>1@4 DN@4 OPT@6 GP0@7\n"
+                     "1: RA0.0<0 F1.0@0 R1.0 B1.0 SG1.0>0@3 DT>0@3 DN@3 OPT@6 GP1@7\n");
+}
+END_TEST
+
+static int expected_count(const struct schedule_shape *shape, const struct lowering *lowering)
+{
+    int chunks = shape->num_stages * shape->chunks_per_stage;
+    int m = shape->num_microbatches;
+    int count = 2 * chunks * m + 4 * (chunks - 1) * m;
+    count += lowering->recompute ? chunks * m : 0;
+    count += lowering->gather_params ? 3 * 2 * chunks * m : 0;
+    count += lowering->has_data_group ? chunks * (lowering->reduce_each ? m : 1) : 0;
+    count += lowering->tied && shape->num_stages > 1 ? 2 : 0;
+    count += 2 * shape->num_stages;
+    return count + (lowering->gather_updated ? chunks : 0);
+}
+
+static void has_the_expected_count(const struct generator *generator,
+                                   const struct schedule_shape *shape)
+{
+    for (int bits = 0; bits < NUM_LOWERINGS; bits++) {
+        struct lowering lowering = lowering_of(bits);
+        struct schedule *schedule = lowered(generator->name, *shape, lowering);
+        int count = 0;
+        for (int stage = 0; stage < shape->num_stages; stage++)
+            count += schedule->ranks[stage].count;
+        ck_assert_int_eq(count, expected_count(shape, &lowering));
+        arena_release(&arena);
+    }
+}
+
+START_TEST(each_lowering_adds_a_known_number_of_instructions)
+{
+    for_all_shapes(8, has_the_expected_count);
+}
+END_TEST
+
+static bool same_schedule(const struct schedule *one, const struct schedule *other)
+{
+    if (memcmp(&one->shape, &other->shape, sizeof one->shape) != 0)
+        return false;
+    for (int stage = 0; stage < one->shape.num_stages; stage++) {
+        const struct instrs *a = &one->ranks[stage];
+        const struct instrs *b = &other->ranks[stage];
+        if (a->count != b->count || memcmp(a->at, b->at, sizeof *a->at * (size_t)a->count) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void survives_the_text_form(const struct generator *generator,
+                                   const struct schedule_shape *shape)
+{
+    for (int bits = 0; bits < NUM_LOWERINGS; bits += 21) {
+        struct err err = { 0 };
+        struct schedule *schedule = lowered(generator->name, *shape, lowering_of(bits));
+        struct schedule *read = schedule_parse(written(schedule), &arena, &err);
+        ck_assert_msg(read && same_schedule(schedule, read), "%s: %s", err.where, err.msg);
+    }
+    struct err err = { 0 };
+    struct schedule *order = compute_order(generator->name, *shape);
+    ck_assert(same_schedule(order, schedule_parse(written(order), &arena, &err)));
+}
+
+START_TEST(text_is_read_back_as_the_same_schedule)
+{
+    for_all_shapes(12, survives_the_text_form);
+}
+END_TEST
+
+START_TEST(blank_lines_and_more_blanks_change_nothing)
+{
+    struct err err = { 0 };
+    struct schedule *schedule =
+        schedule_parse("\n 0:  F0.0\tB0.0@0 \r\n\n1: F1.0 B1.0", &arena, &err);
+    ck_assert_ptr_nonnull(schedule);
+    ck_assert_str_eq(written(schedule), "0: F0.0 B0.0@0\n1: F1.0 B1.0\n");
+}
+END_TEST
+
+static const struct slip {
+    const char *text;
+    const char *where;
+    const char *msg;
+} slips[] = {
+    { "", "line 1", "expected \"0:\", found the end of the text" },
+    { "\n\n", "line 1", "expected \"0:\", found the end of the text" },
+    { "1: F0.0", "line 1", "expected \"0:\", found \"1:\"" },
+    { "0: F0.0\n\n2: F1.0", "line 3", "expected \"1:\", found \"2:\"" },
+    { "0 F0.0", "line 1", "expected \"0:\", found \"0\"" },
+    { "0: Q0.0", "line 1", "expected an opcode, found \"Q0.0\"" },
+    { "0: f0.0", "line 1", "expected an opcode, found \"f0.0\"" },
+    { "0: F0.0\n1: F1", "line 2", "expected Fc.m and perhaps @after, found \"F1\"" },
+    { "0: F0.00", "line 1", "expected Fc.m and perhaps @after, found \"F0.00\"" },
+    { "0: F-1.0", "line 1", "expected Fc.m and perhaps @after, found \"F-1.0\"" },
+    { "0: F9999999.0", "line 1", "expected Fc.m and perhaps @after, found \"F9999999.0\"" },
+    { "0: SA0.0<1", "line 1", "expected SAc.m>p and perhaps @after, found \"SA0.0<1\"" },
+    { "0: RA0.0>1", "line 1", "expected RAc.m<p and perhaps @after, found \"RA0.0>1\"" },
+    { "0: OPT3", "line 1", "expected OPT and perhaps @after, found \"OPT3\"" },
+    { "0: DT>", "line 1", "expected DT>p and perhaps @after, found \"DT>\"" },
+    { "0: GP0@", "line 1", "expected GPc and perhaps @after, found \"GP0@\"" },
+    { "0: GP0@x", "line 1", "expected GPc and perhaps @after, found \"GP0@x\"" },
+};
+
+START_TEST(a_slip_in_the_text_names_its_line)
+{
+    struct err err = { 0 };
+    ck_assert_ptr_null(schedule_parse(slips[_i].text, &arena, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.where, slips[_i].where);
+    ck_assert_str_eq(err.msg, slips[_i].msg);
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("schedule");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, every_generator_is_found_by_its_name);
+    tcase_add_test(tc, naive_takes_one_microbatch_to_the_end_before_the_next);
+    tcase_add_test(tc, gpipe_runs_all_forwards_then_all_backwards);
+    tcase_add_test(tc, one_f_one_b_alternates_after_a_warm_up);
+    tcase_add_test(tc, interleaving_takes_groups_of_pp_microbatches_through_all_chunks);
+    tcase_add_loop_test(tc, a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why, 0,
+                        COUNT(refusals));
+    tcase_add_test(tc, activations_counted_from_the_list_equal_the_closed_form);
+    tcase_add_test(tc, interleaving_holds_more_than_one_f_one_b);
+    tcase_add_test(tc, a_lowered_1f1b_reads_like_this);
+    tcase_add_test(tc, sharded_parameters_are_gathered_one_slot_ahead_and_freed_behind);
+    tcase_add_test(tc, recompute_starts_when_the_gradient_has_arrived);
+    tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);
+    tcase_add_test(tc, text_is_read_back_as_the_same_schedule);
+    tcase_add_test(tc, blank_lines_and_more_blanks_change_nothing);
+    tcase_add_loop_test(tc, a_slip_in_the_text_names_its_line, 0, COUNT(slips));
+    Suite *s = suite_create("sim/schedule");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,360 @@
+#include "sim/schedule/schedule.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+static struct arena arena;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+static struct lowering lowering_of(int bits)
+{
+    return (struct lowering){
+        .recompute = bits & 1,
+        .gather_params = bits & 2,
+        .reduce_each = bits & 4,
+        .has_data_group = bits & 8,
+        .gather_updated = bits & 16,
+        .tied = bits & 32,
+    };
+}
+enum { NUM_LOWERINGS = 64 };
+
+static struct schedule *lowered(const char *name, struct schedule_shape shape,
+                                struct lowering lowering)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_new(generator_find(name), &shape, &lowering, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.msg);
+    return schedule;
+}
+
+static bool passes(const struct schedule *schedule)
+{
+    struct err err = { 0 };
+    return schedule_check(schedule, &err);
+}
+
+static void assert_passes(const struct generator *generator, struct schedule_shape shape, int bits)
+{
+    struct lowering lowering = lowering_of(bits);
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_new(generator, &shape, &lowering, &arena, &err);
+    if (!schedule)
+        return;
+    ck_assert_msg(schedule_check(schedule, &err), "%s p%d v%d m%d lowering %d: %s: %s",
+                  generator->name, shape.num_stages, shape.chunks_per_stage, shape.num_microbatches,
+                  bits, err.where, err.msg);
+    arena_release(&arena);
+}
+
+/* Every lowering meets every p and v with up to 8 microbatches, and an eighth of them up to 24. */
+START_TEST(what_any_generator_emits_passes_under_any_lowering)
+{
+    for (int i = 0; i < num_generators; i++)
+        for (int stages = 1; stages <= 8; stages++)
+            for (int chunks = 1; chunks <= 4; chunks++)
+                for (int m = 1; m <= 24; m++)
+                    if (m <= 8 || (m + _i) % 8 == 0)
+                        assert_passes(&generators[i], (struct schedule_shape){ stages, chunks, m },
+                                      _i);
+}
+END_TEST
+
+START_TEST(a_schedule_of_a_million_instructions_is_proved)
+{
+    assert_passes(generator_find("interleaved"), (struct schedule_shape){ 64, 2, 512 },
+                  NUM_LOWERINGS - 1);
+}
+END_TEST
+
+/* Small schedules that between them have every opcode. */
+static const struct specimen {
+    const char *generator;
+    struct schedule_shape shape;
+    int lowering;
+} specimens[] = {
+    { "1f1b", { 2, 1, 2 }, 0 },        { "1f1b", { 3, 1, 4 }, 8 },
+    { "1f1b", { 3, 1, 3 }, 63 },       { "interleaved", { 2, 2, 4 }, 63 },
+    { "interleaved", { 3, 2, 3 }, 9 }, { "gpipe", { 2, 1, 3 }, 58 },
+    { "naive", { 2, 1, 2 }, 41 },
+};
+
+static struct schedule *specimen(int i)
+{
+    return lowered(specimens[i].generator, specimens[i].shape, lowering_of(specimens[i].lowering));
+}
+
+static struct schedule *copy_of(const struct schedule *schedule)
+{
+    struct schedule *copy = ARENA_NEW(&arena, struct schedule);
+    size_t stages = (size_t)schedule->shape.num_stages;
+    *copy = *schedule;
+    copy->ranks = ARENA_ARRAY(&arena, struct instrs, stages);
+    for (size_t stage = 0; stage < stages; stage++) {
+        const struct instrs *from = &schedule->ranks[stage];
+        copy->ranks[stage].count = from->count;
+        copy->ranks[stage].at = ARENA_ARRAY(&arena, struct instr, (size_t)from->count);
+        memcpy(copy->ranks[stage].at, from->at, sizeof *from->at * (size_t)from->count);
+    }
+    return copy;
+}
+
+/* Edges to later instructions follow them; edges to the dropped one go. */
+static void drop(struct instrs *list, int dropped)
+{
+    list->count--;
+    for (int i = dropped; i < list->count; i++) {
+        list->at[i] = list->at[i + 1];
+        if (list->at[i].after == dropped)
+            list->at[i].after = NO_INSTR;
+        else if (list->at[i].after > dropped)
+            list->at[i].after--;
+    }
+}
+
+static const char *text_of(const struct instr *instr)
+{
+    return opcode_infos[instr->op].text;
+}
+
+START_TEST(a_schedule_without_any_one_of_its_instructions_fails)
+{
+    struct schedule *sound = specimen(_i);
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++) {
+            struct schedule *broken = copy_of(sound);
+            drop(&broken->ranks[stage], i);
+            ck_assert_msg(!passes(broken), "stage %d without instruction %d, %s", stage, i,
+                          text_of(&sound->ranks[stage].at[i]));
+        }
+}
+END_TEST
+
+START_TEST(a_schedule_that_repeats_any_of_its_instructions_fails)
+{
+    struct schedule *sound = specimen(_i);
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++) {
+            struct schedule *broken = copy_of(sound);
+            struct instrs *list = &broken->ranks[stage];
+            struct instr *longer = ARENA_ARRAY(&arena, struct instr, (size_t)list->count + 1);
+            memcpy(longer, list->at, sizeof *longer * (size_t)list->count);
+            longer[list->count++] = list->at[i];
+            list->at = longer;
+            ck_assert_msg(!passes(broken), "stage %d with instruction %d twice, %s", stage, i,
+                          text_of(&longer[i]));
+        }
+}
+END_TEST
+
+static int next_on_lane(const struct instrs *list, int i)
+{
+    enum lane lane = opcode_infos[list->at[i].op].lane;
+    for (int next = i + 1; next < list->count; next++)
+        if (opcode_infos[list->at[next].op].lane == lane)
+            return next;
+    return NO_INSTR;
+}
+
+/* In 1F1B every order on a lane is needed. (GPipe's last stage, say, could take its backwards in
+ * any order that its messages follow.) */
+START_TEST(swapping_any_neighbours_on_a_lane_of_1f1b_fails)
+{
+    struct schedule *sound = specimen(_i);
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++) {
+            struct schedule *broken = copy_of(sound);
+            struct instr *list = broken->ranks[stage].at;
+            int next = next_on_lane(&broken->ranks[stage], i);
+            if (next == NO_INSTR || memcmp(&list[i], &list[next], sizeof list[i]) == 0)
+                continue;
+            struct instr swapped = list[i];
+            list[i] = list[next];
+            list[next] = swapped;
+            ck_assert_msg(!passes(broken), "stage %d, %s %d <-> %s %d", stage, text_of(&list[next]),
+                          i, text_of(&list[i]), next);
+        }
+}
+END_TEST
+
+START_TEST(changing_any_chunk_microbatch_or_peer_fails)
+{
+    struct schedule *sound = specimen(_i);
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++)
+            for (int change = 0; change < 6; change++) {
+                struct schedule *broken = copy_of(sound);
+                struct instr *instr = &broken->ranks[stage].at[i];
+                int *fields[] = { &instr->chunk, &instr->microbatch, &instr->peer };
+                *fields[change / 2] += change % 2 ? 1 : -1;
+                ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s, change %d", stage, i,
+                              text_of(instr), change);
+            }
+}
+END_TEST
+
+/* Without reductions no edge is implied by another (with one, the norm is behind it anyway). */
+START_TEST(removing_any_edge_fails)
+{
+    struct schedule *sound =
+        lowered("interleaved", (struct schedule_shape){ 2, 2, 4 }, lowering_of(_i ? 3 : 1));
+    for (int stage = 0; stage < sound->shape.num_stages; stage++)
+        for (int i = 0; i < sound->ranks[stage].count; i++) {
+            struct schedule *broken = copy_of(sound);
+            struct instr *instr = &broken->ranks[stage].at[i];
+            if (instr->after == NO_INSTR)
+                continue;
+            instr->after = NO_INSTR;
+            ck_assert_msg(!passes(broken), "stage %d, instruction %d, %s", stage, i,
+                          text_of(instr));
+        }
+}
+END_TEST
+
+START_TEST(an_order_that_is_stated_in_another_way_passes)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_parse("0: RG1.0<1 F0.0 SA0.0>1@1 B0.0@0 DG0@3 DN OPT@5\n"
+                                               "1: RA0.0<0 F1.0@0 B1.0 DG1@2 SG1.0>0@3 DN OPT@5\n",
+                                               &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s", err.msg);
+    ck_assert_msg(schedule_check(schedule, &err), "%s: %s", err.where, err.msg);
+}
+END_TEST
+
+#define FIRST_OF_TWO "0: RG1.0<1 F0.0 SA0.0>1@1 B0.0@0 DN@3 OPT@4\n"
+#define LAST_OF_TWO  "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2 DN@2 OPT@4\n"
+
+static const struct fault {
+    const char *text;
+    const char *where;
+    const char *msg;
+} faults[] = {
+    { "0: F0.0 B0.0 DN@1 OPT@3\n", "stage 0, instruction 3",
+      "OPT@3 waits for an instruction that is not earlier" },
+    { FIRST_OF_TWO "1: DN OPT@0\n", "stage 1", "expected 1 forwards, found 0" },
+    { "0: F0.0 F1.0 B0.0 DN@2 OPT@3\n1: OPT\n", "stage 0, instruction 1",
+      "F1.0 belongs to stage 1" },
+    { "0: F0.0 SA0.0>0@0 B0.0 DN@2 OPT@3\n", "stage 0, instruction 1",
+      "SA0.0>0@0 reaches beyond the 1 chunks" },
+    { "0: F0.0 SA0.0>0@0\n1: F1.0\n", "stage 0, instruction 1",
+      "SA0.0>0@0 should name stage 1, its chunk's neighbour" },
+    { "0: F0.0 B0.0 F0.1 B0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
+      "B0.0 repeats instruction 1" },
+    { "0: F0.0 DN OPT@1\n", "stage 0", "expected B for chunk 0, microbatch 0: none" },
+    { "0: B0.0 F0.0 DN@1 OPT@2\n", "stage 0, instruction 0",
+      "B0.0 may start before F0.0 (instruction 1) has finished" },
+    { "0: RG1.0<1 F0.0 SA0.0>1 B0.0@0 DN@3 OPT@4\n" LAST_OF_TWO, "stage 0, instruction 2",
+      "SA0.0>1 may start before F0.0 (instruction 1) has finished" },
+    { FIRST_OF_TWO "1: RA0.0<0 F1.0 B1.0 SG1.0>0@2 DN@2 OPT@4\n", "stage 1, instruction 1",
+      "F1.0 may start before RA0.0<0 (instruction 0) has finished" },
+    { FIRST_OF_TWO "1: F1.0 B1.0 SG1.0>0@1 DN@1 OPT@3\n", "stage 1",
+      "expected RA for chunk 1, microbatch 0: none" },
+    { "0: F0.0 R0.0 F0.1 B0.0 R0.1 B0.1 DN@5 OPT@6\n", "stage 0, instruction 1",
+      "R0.0 is not just before B0.0 (instruction 3)" },
+    { "0: GP0 WP0@0 F0.0 B0.0 DN@3 OPT@4\n", "stage 0", "chunk 0 is never freed" },
+    { "0: GP0 WP0@0 F0.0 FP0 B0.0 DN@4 OPT@5\n", "stage 0, instruction 4",
+      "B0.0 without the parameters of chunk 0" },
+    { "0: GP0 WP0@0 WP0@0 F0.0 B0.0 FP0 DN@4 OPT@6\n", "stage 0, instruction 2",
+      "parameters of chunk 0 were not freed before" },
+    { "0: WP0 F0.0 B0.0 FP0 DN@2 OPT@4\n", "stage 0, instruction 0", "WP0 has no gather" },
+    { "0: GP0 WP0 F0.0 B0.0 FP0 DN@3 OPT@5\n", "stage 0, instruction 1",
+      "WP0 may start before GP0 (instruction 0) has finished" },
+    { "0: F0.0 B0.0 DN@1 OPT@2 GP0@1\n", "stage 0, instruction 4",
+      "GP0@1 may start before OPT@2 (instruction 3) has finished" },
+    { "0: F0.0 B0.0 DN@1 OPT@2 GP0@3 GP0@3\n", "stage 0",
+      "expected 1 gathers after the update, found 2" },
+    { "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n", "stage 0, instruction 1",
+      "DG0@0 may start before B0.0 (instruction 2) has finished" },
+    { "0: F0.0 B0.0 DG0@1 DG0@1 DN@1 OPT@4\n", "stage 0, instruction 3",
+      "DG0@1 is one more than the 1 expected" },
+    { "0: F0.0 B0.0 DT>0@1 DN@1 OPT@3\n", "stage 0, instruction 2", "expected 0 DT, found 1" },
+    { "0: F0.0 B0.0 OPT\n", "stage 0", "expected 1 DN, found 0" },
+    { "0: F0.0 B0.0 DN@1 DN@1 OPT@3\n", "stage 0, instruction 3", "expected 1 DN, found 2" },
+    { "0: F0.0 B0.0 DN@0 OPT@2\n", "stage 0, instruction 2",
+      "DN@0 may start before B0.0 (instruction 1) has finished" },
+    { "0: F0.0 B0.0 DN@1 OPT\n", "stage 0, instruction 3",
+      "OPT may start before DN@1 (instruction 2) has finished" },
+};
+
+START_TEST(a_fault_is_located_and_says_what_was_expected)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_parse(faults[_i].text, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s: %s", err.where, err.msg);
+    ck_assert(!schedule_check(schedule, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.where, faults[_i].where);
+    ck_assert_str_eq(err.msg, faults[_i].msg);
+}
+END_TEST
+
+static void assert_fault(const char *text, const char *where, const char *msg)
+{
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_parse(text, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s: %s", err.where, err.msg);
+    ck_assert(!schedule_check(schedule, &err));
+    ck_assert_str_eq(err.where, where);
+    ck_assert_str_eq(err.msg, msg);
+}
+
+/* Stage 1 wants both forwards before it gives a gradient; stage 0 wants the first gradient before
+ * its second forward. Each list alone is sound. */
+START_TEST(two_stages_that_wait_for_each_other_are_named)
+{
+    assert_fault("0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7 OPT@8\n"
+                 "1: RA0.0<0 F1.0@0 RA0.1<0 F1.1@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
+                 "stage 0, instruction 2",
+                 "deadlock: stage 0 waits in RG1.0<1, stage 1 waits in RA0.1<0");
+}
+END_TEST
+
+START_TEST(messages_that_change_their_order_on_a_link_are_found)
+{
+    assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1@0 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
+                 "1: RA0.1<0 F1.1@0 RA0.0<0 F1.0@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
+                 "stage 1, instruction 0",
+                 "RA0.1<0 meets SA0.0>1@0 of stage 0: messages of a link keep one order");
+}
+END_TEST
+
+START_TEST(a_receive_two_computes_ahead_of_its_use_is_refused)
+{
+    assert_fault("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 RG1.0<1 B0.0@4 RG1.1<1@2 B0.1@6 DN@7 OPT@8\n"
+                 "1: RA0.0<0 F1.0@0 RA0.1<0 F1.1@2 B1.0 SG1.0>0@4 B1.1 SG1.1>0@6 DN@6 OPT@8\n",
+                 "stage 0, instruction 4",
+                 "RG1.0<1 may start before F0.0 (instruction 0) has finished");
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("check");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0, NUM_LOWERINGS);
+    tcase_add_test(tc, a_schedule_of_a_million_instructions_is_proved);
+    tcase_add_loop_test(tc, a_schedule_without_any_one_of_its_instructions_fails, 0,
+                        COUNT(specimens));
+    tcase_add_loop_test(tc, a_schedule_that_repeats_any_of_its_instructions_fails, 0,
+                        COUNT(specimens));
+    tcase_add_loop_test(tc, swapping_any_neighbours_on_a_lane_of_1f1b_fails, 0, 3);
+    tcase_add_loop_test(tc, changing_any_chunk_microbatch_or_peer_fails, 0, COUNT(specimens));
+    tcase_add_loop_test(tc, removing_any_edge_fails, 0, 2);
+    tcase_add_test(tc, an_order_that_is_stated_in_another_way_passes);
+    tcase_add_loop_test(tc, a_fault_is_located_and_says_what_was_expected, 0, COUNT(faults));
+    tcase_add_test(tc, two_stages_that_wait_for_each_other_are_named);
+    tcase_add_test(tc, messages_that_change_their_order_on_a_link_are_found);
+    tcase_add_test(tc, a_receive_two_computes_ahead_of_its_use_is_refused);
+    Suite *s = suite_create("sim/schedule/check");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
