@@ -1,0 +1,38 @@
+/* sim/plan/axes.h - what the axis files hand to the tables in axes.c and rules.c; nothing else
+ * includes it. */
+#ifndef SIM_PLAN_AXES_H
+#define SIM_PLAN_AXES_H
+
+#include "sim/plan/axis.h"
+
+int tensor_degree(const struct plan *plan);
+void tensor_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims);
+bool tensor_lower(const struct plan *plan, struct op *op);
+bool tensor_divides_heads(const struct plan_case *of, struct err *err);
+bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err);
+bool tensor_divides_ffn(const struct plan_case *of, struct err *err);
+bool tensor_divides_hidden(const struct plan_case *of, struct err *err);
+bool tensor_divides_sequence(const struct plan_case *of, struct err *err);
+
+int context_degree(const struct plan *plan);
+bool context_is_modelled(const struct plan_case *of, struct err *err);
+
+int expert_degree(const struct plan *plan);
+bool expert_is_modelled(const struct plan_case *of, struct err *err);
+
+int data_degree(const struct plan *plan);
+bool data_divides_batch(const struct plan_case *of, struct err *err);
+bool data_can_shard(const struct plan_case *of, struct err *err);
+
+int pipeline_degree(const struct plan *plan);
+bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err);
+bool pipeline_can_interleave(const struct plan_case *of, struct err *err);
+bool pipeline_has_schedule(const struct plan_case *of, struct err *err);
+
+/* "tp16", for the `where` of an error. */
+struct token_text {
+    char at[32];
+};
+struct token_text token_text(const char *name, int value);
+
+#endif

@@ -1,0 +1,27 @@
+/* sim/plan/axis.h - the ways a step can be split, one row each.
+ *
+ * An axis says what its degree divides and which marks of a layer's op list become its collectives.
+ * Add yours to `axes` in axes.c: layout, space, flags and docs follow. */
+#ifndef SIM_PLAN_AXIS_H
+#define SIM_PLAN_AXIS_H
+
+#include "models/layer.h"
+#include "sim/plan/plan.h"
+
+struct axis {
+    enum axis_id id;
+    const char *name;    /* the layout token: "tp" */
+    const char *summary; /* one sentence */
+    const char *source;
+    int (*degree)(const struct plan *plan);
+    /* Divides the sizes that one rank handles; NULL: divides none of them. */
+    void (*shard)(const struct plan *plan, const struct model *model, struct layer_dims *dims);
+    /* Replaces a mark by this axis' collective, or drops it (false). NULL: owns no mark. */
+    bool (*lower)(const struct plan *plan, struct op *op);
+};
+extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */
+
+/* Vocabulary rows that a rank group of `tp` holds together: a multiple of 128 tp (Megatron). */
+double padded_vocab(const struct model *model, int tp);
+
+#endif

@@ -1,0 +1,56 @@
+#include "sim/plan/axes.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* More than any schedule is simulated with; a larger number is a slip. */
+static const double max_microbatches = 1 << 24;
+
+int data_degree(const struct plan *plan)
+{
+    return plan->dp;
+}
+
+static bool refuse_batch(const struct plan *plan, double batch, double at_once, struct err *err)
+{
+    double below = floor(batch / at_once) * at_once;
+    char nearest[80];
+    if (below > 0)
+        snprintf(nearest, sizeof nearest, "nearest are %.0f and %.0f", below, below + at_once);
+    else
+        snprintf(nearest, sizeof nearest, "the smallest is %.0f", at_once);
+    return err_set(err, ERR_INFEASIBLE, token_text("dp", plan->dp).at,
+                   "batch %.15g is not a multiple of dp %d x microbatch %d; %s", batch, plan->dp,
+                   plan->microbatch, nearest);
+}
+
+bool data_divides_batch(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    double at_once = (double)plan->dp * plan->microbatch;
+    double batch = of->global_batch;
+    if (!(batch >= at_once) || fmod(batch, at_once) != 0)
+        return refuse_batch(plan, batch, at_once, err);
+    if (batch / at_once > max_microbatches)
+        return err_set(err, ERR_INFEASIBLE, token_text("mb", plan->microbatch).at,
+                       "batch %.15g makes %.15g microbatches, more than %.0f", batch,
+                       batch / at_once, max_microbatches);
+    return true;
+}
+
+/* A pipeline runs many microbatches' backwards before it reduces, so gradients would be sharded and
+ * gathered for each of them. */
+bool data_can_shard(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (plan->zero == 0)
+        return true;
+    if (plan->dp == 1 && plan->cp == 1)
+        return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
+                       "ZeRO stage %d shards over data ranks, and dp is 1", plan->zero);
+    if (plan->zero >= 2 && plan->pp > 1)
+        return err_set(err, ERR_INFEASIBLE, token_text("zero", plan->zero).at,
+                       "ZeRO stage %d needs pp 1, not %d: gradients accumulate across microbatches",
+                       plan->zero, plan->pp);
+    return true;
+}

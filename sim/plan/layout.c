@@ -1,0 +1,99 @@
+#include "sim/plan/layout.h"
+
+#include "sim/plan/axis.h"
+
+int axis_degree(const struct plan *plan, enum axis_id axis)
+{
+    return axis == AXIS_EXPERT ? 1 : axes[axis].degree(plan);
+}
+
+int layout_stride(const struct plan *plan, enum axis_id axis)
+{
+    int stride = 1;
+    for (int i = 0; i < NUM_AXES && plan->order[i] != (int)axis; i++)
+        stride *= axis_degree(plan, (enum axis_id)plan->order[i]);
+    return stride;
+}
+
+/* Megatron's: tp + TP (cp + CP (dp + DP pp)), and so in any other order. */
+int layout_rank_of(const struct plan *plan, struct coordinates at)
+{
+    int rank = 0;
+    for (int i = NUM_AXES - 1; i >= 0; i--) {
+        enum axis_id axis = (enum axis_id)plan->order[i];
+        rank = rank * axis_degree(plan, axis) + at.at[axis];
+    }
+    return rank;
+}
+
+struct coordinates layout_coordinates_of(const struct plan *plan, int rank)
+{
+    struct coordinates at = { 0 };
+    for (int i = 0; i < NUM_AXES; i++) {
+        enum axis_id axis = (enum axis_id)plan->order[i];
+        at.at[axis] = rank % axis_degree(plan, axis);
+        rank /= axis_degree(plan, axis);
+    }
+    return at;
+}
+
+int layout_group_member(const struct plan *plan, int rank, enum axis_id axis, int i)
+{
+    int own = layout_coordinates_of(plan, rank).at[axis];
+    return rank + (i - own) * layout_stride(plan, axis);
+}
+
+/* Members in the node where rank `start` sits, and so on to the last; they are in rising order, so
+ * a node's members follow one another. */
+static struct span count_span(int start, int stride, int size, int node_size)
+{
+    struct span span = { 0 };
+    int node = -1;
+    int in_node = 0;
+    for (int i = 0; i < size; i++) {
+        int node_of_i = (start + i * stride) / node_size;
+        in_node = node_of_i == node ? in_node + 1 : 1;
+        span.num_nodes += node_of_i != node;
+        span.ranks_per_node = in_node > span.ranks_per_node ? in_node : span.ranks_per_node;
+        node = node_of_i;
+    }
+    return span;
+}
+
+struct span layout_span(int stride, int size, int node_size)
+{
+    if (stride % node_size == 0)
+        return (struct span){ .ranks_per_node = 1, .num_nodes = size };
+    return count_span(0, stride, size, node_size);
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int common_divisor(int a, int b)
+{
+    return b == 0 ? a : common_divisor(b, a % b);
+}
+
+/* Groups begin at a + b stride size with a < stride. Where one begins in its node decides its span,
+ * so starts a node apart need no second look. */
+struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size)
+{
+    int size = axis_degree(plan, axis);
+    int stride = layout_stride(plan, axis);
+    struct span worst = layout_span(stride, size, node_size);
+    if (stride % node_size == 0)
+        return worst;
+    int block = stride * size;
+    int num_blocks = least(plan_ranks(plan) / block, node_size / common_divisor(block, node_size));
+    for (int b = 0; b < num_blocks; b++)
+        for (int a = 0; a < least(stride, node_size); a++) {
+            struct span span = count_span(a + b * block, stride, size, node_size);
+            if (span.num_nodes > worst.num_nodes ||
+                (span.num_nodes == worst.num_nodes && span.ranks_per_node < worst.ranks_per_node))
+                worst = span;
+        }
+    return worst;
+}

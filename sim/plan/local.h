@@ -1,0 +1,36 @@
+/* sim/plan/local.h - what one rank runs: the op lists of a layer, the embedding and the head, their
+ * sizes divided by the axes and their marks replaced by collectives. Cost model and executor both
+ * read these lists. */
+#ifndef SIM_PLAN_LOCAL_H
+#define SIM_PLAN_LOCAL_H
+
+#include "models/layer.h"
+#include "sim/plan/plan.h"
+
+struct local_ops {
+    struct ops forward;
+    struct ops backward; /* B and W ops, in issue order */
+};
+
+/* One rank's sizes for a microbatch of plan->microbatch sequences of `seq` tokens. */
+struct layer_dims local_dims(const struct plan *plan, const struct model *model, double seq);
+
+/* `overlap_tp` lets a collective run beside the weight gradient that follows it. */
+struct local_ops local_layer(const struct plan *plan, const struct model *model, double seq,
+                             const struct layer_options *options, bool overlap_tp,
+                             struct arena *arena);
+struct local_ops local_embedding(const struct plan *plan, const struct model *model, double seq,
+                                 const struct layer_options *options, bool overlap_tp,
+                                 struct arena *arena);
+struct local_ops local_head(const struct plan *plan, const struct model *model, double seq,
+                            const struct layer_options *options, bool overlap_tp,
+                            struct arena *arena);
+
+/* Parameters one tensor rank holds. */
+double local_layer_parameters(const struct plan *plan, const struct model *model);
+double local_embedding_parameters(const struct plan *plan, const struct model *model);
+/* Final norm and head; a tied head shares the embedding's table, which the last stage holds a copy
+ * of when pp > 1. */
+double local_head_parameters(const struct plan *plan, const struct model *model);
+
+#endif

@@ -1,0 +1,76 @@
+#include "sim/plan/axes.h"
+#include "sim/schedule/schedule.h"
+
+#include <stdint.h>
+
+int pipeline_degree(const struct plan *plan)
+{
+    return plan->pp;
+}
+
+static bool chunks_are_even(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    int layers = of->model->layers;
+    if (layers % plan_chunks(plan) == 0)
+        return true;
+    if (plan->vpp == 1)
+        return err_set(err, ERR_INFEASIBLE, token_text("pp", plan->pp).at,
+                       "%d layers do not divide over %d stages", layers, plan->pp);
+    return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
+                   "%d layers do not divide over %d stages of %d chunks", layers, plan->pp,
+                   plan->vpp);
+}
+
+bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (!plan->chunk_layers)
+        return chunks_are_even(of, err);
+    if (plan->num_chunk_layers != plan_chunks(plan))
+        return err_set(err, ERR_INFEASIBLE, "stages",
+                       "stages= lists %d chunks, and pp %d x vpp %d is %d", plan->num_chunk_layers,
+                       plan->pp, plan->vpp, plan_chunks(plan));
+    int64_t sum = 0;
+    for (int i = 0; i < plan->num_chunk_layers; i++) {
+        sum += plan->chunk_layers[i];
+        if (plan->chunk_layers[i] < 1)
+            return err_set(err, ERR_INFEASIBLE, "stages",
+                           "chunk %d has %d layers, and each needs 1 or more", i,
+                           plan->chunk_layers[i]);
+    }
+    return sum == of->model->layers ||
+           err_set(err, ERR_INFEASIBLE, "stages", "stages= sums to %lld of %d layers",
+                   (long long)sum, of->model->layers);
+}
+
+bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (plan->vpp == 1)
+        return true;
+    if (plan->pp == 1)
+        return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
+                       "vpp %d needs pp of 2 or more, not 1", plan->vpp);
+    int microbatches = plan_microbatches(plan, of->global_batch);
+    if (microbatches % plan->pp == 0)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
+                   "interleaving needs a multiple of pp %d microbatches, not %d", plan->pp,
+                   microbatches);
+}
+
+bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const char *name = plan_schedule(plan);
+    const struct generator *generator = generator_find(name);
+    if (!generator)
+        return err_set(err, ERR_INFEASIBLE, "schedule", "schedule %s is not modelled yet", name);
+    struct schedule_shape shape = {
+        .num_stages = plan->pp,
+        .chunks_per_stage = plan->vpp,
+        .num_microbatches = plan_microbatches(plan, of->global_batch),
+    };
+    return generator->accepts(&shape, err);
+}

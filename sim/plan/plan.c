@@ -1,0 +1,157 @@
+#include "sim/plan/plan.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+
+struct plan plan_default(void)
+{
+    return (struct plan){
+        .tp = 1,
+        .cp = 1,
+        .ep = 1,
+        .etp = 1,
+        .pp = 1,
+        .dp = 1,
+        .vpp = 1,
+        .microbatch = 1,
+        .precision = PRECISION_BF16,
+        .gradient_dtype = DTYPE_FP32,
+        .reduce_dtype = DTYPE_FP32,
+        .order = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT, AXIS_DATA, AXIS_PIPELINE },
+    };
+}
+
+/* Stops at INT_MAX, which no GPU count reaches. */
+static int capped_product(int a, int b)
+{
+    int64_t product = (int64_t)a * b;
+    return product < INT_MAX ? (int)product : INT_MAX;
+}
+
+static int model_ranks(const struct plan *plan)
+{
+    return capped_product(capped_product(plan->tp, plan->cp), plan->pp);
+}
+
+int plan_ranks(const struct plan *plan)
+{
+    return capped_product(model_ranks(plan), plan->dp);
+}
+
+int plan_chunks(const struct plan *plan)
+{
+    return capped_product(plan->pp, plan->vpp);
+}
+
+bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err)
+{
+    int others = model_ranks(plan);
+    if (plan->dp == 0 && num_gpus > 0 && num_gpus % others == 0) {
+        plan->dp = num_gpus / others;
+        return true;
+    }
+    if (plan->dp == 0)
+        return err_set(err, ERR_INFEASIBLE, "dp",
+                       "%d GPUs do not divide by the %d of tp %d x cp %d x pp %d", num_gpus, others,
+                       plan->tp, plan->cp, plan->pp);
+    if (plan_ranks(plan) == num_gpus)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, "dp", "tp %d x cp %d x pp %d x dp %d is %d GPUs, not %d",
+                   plan->tp, plan->cp, plan->pp, plan->dp, plan_ranks(plan), num_gpus);
+}
+
+const char *plan_schedule(const struct plan *plan)
+{
+    if (plan->schedule[0])
+        return plan->schedule;
+    return plan->vpp > 1 ? "interleaved" : "1f1b";
+}
+
+int plan_microbatches(const struct plan *plan, double global_batch)
+{
+    double microbatches = floor(global_batch / ((double)plan->dp * plan->microbatch));
+    return microbatches < INT_MAX ? (int)microbatches : INT_MAX;
+}
+
+int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk)
+{
+    return plan->chunk_layers ? plan->chunk_layers[chunk] : model->layers / plan_chunks(plan);
+}
+
+int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
+{
+    switch ((enum recompute)plan->recompute) {
+    case RECOMPUTE_NONE:
+    case RECOMPUTE_SELECTIVE:
+        return 0;
+    case RECOMPUTE_FULL:
+    case RECOMPUTE_EVERY:
+        return layers;
+    case RECOMPUTE_BLOCK: {
+        int asked = plan->recompute_layers[plan->num_recompute_layers == 1 ? 0 : chunk];
+        return asked < layers ? asked : layers;
+    }
+    }
+    return 0;
+}
+
+enum dtype precision_dtype(enum precision precision)
+{
+    switch (precision) {
+    case PRECISION_FP32:
+        return DTYPE_FP32;
+    case PRECISION_FP16:
+        return DTYPE_FP16;
+    case PRECISION_BF16:
+    case PRECISION_BF16_PURE:
+        return DTYPE_BF16;
+    case PRECISION_FP8:
+        return DTYPE_FP8;
+    case NUM_PRECISIONS:
+        break;
+    }
+    return DTYPE_FP32;
+}
+
+double precision_bytes(enum precision precision)
+{
+    return dtype_bytes(precision_dtype(precision));
+}
+
+/* Moments of Adam are kept in the type of the master weights, two for each parameter, unless the
+ * optimizer's name says otherwise. */
+static double moment_bytes(const struct plan *plan, const struct model *model)
+{
+    double element = plan->precision == PRECISION_BF16_PURE ? 2 : 4;
+    switch ((enum optimizer)plan->optimizer) {
+    case OPTIMIZER_ADAM:
+        return 2 * element;
+    case OPTIMIZER_ADAM_BF16:
+        return 2 * 2;
+    case OPTIMIZER_ADAM_8BIT: /* a byte each, and an fp32 scale for each block of 2048 */
+        return 2 * (1 + 4.0 / 2048);
+    case OPTIMIZER_MOMENTUM:
+        return element;
+    case OPTIMIZER_SGD:
+        return 0;
+    case OPTIMIZER_ADAFACTOR: /* a second moment for each row and each column of about `hidden` */
+        return 2 * element / model->hidden;
+    case NUM_OPTIMIZERS:
+        break;
+    }
+    return 0;
+}
+
+/* Recipes of Megatron-LM's dist_optimizer.md. fp16 gradients are unscaled into an fp32 copy that
+ * the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
+struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model)
+{
+    bool has_master = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16_PURE;
+    bool copies_gradients = plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
+    return (struct state_bytes){
+        .weights = plan->precision == PRECISION_FP32 ? 4 : 2, /* fp8 is quantised from bf16 */
+        .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
+        .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
+    };
+}

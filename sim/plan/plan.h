@@ -1,0 +1,143 @@
+/* sim/plan/plan.h - how a training step is split over ranks: a value with a canonical text.
+ *
+ * Equal texts mean equal plans. plan_parse reads the grammar in any order and leaves what is absent
+ * at its default; plan_write prints the canonical order, defaults left out. A plan alone is not
+ * known to be possible: plan_check holds it against model, batch and GPUs. */
+#ifndef SIM_PLAN_PLAN_H
+#define SIM_PLAN_PLAN_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "models/model.h"
+#include "models/op.h"
+
+#include <stdbool.h>
+
+/* What is kept and multiplied in which type. "bf16-pure" has no fp32 master weights. */
+enum precision {
+    PRECISION_FP32,
+    PRECISION_FP16,
+    PRECISION_BF16,
+    PRECISION_BF16_PURE,
+    PRECISION_FP8,
+    NUM_PRECISIONS
+};
+enum optimizer {
+    OPTIMIZER_ADAM,
+    OPTIMIZER_ADAM_BF16,
+    OPTIMIZER_ADAM_8BIT,
+    OPTIMIZER_MOMENTUM,
+    OPTIMIZER_SGD,
+    OPTIMIZER_ADAFACTOR,
+    NUM_OPTIMIZERS
+};
+enum recompute {
+    RECOMPUTE_NONE,
+    RECOMPUTE_SELECTIVE,
+    RECOMPUTE_FULL,
+    RECOMPUTE_EVERY,
+    RECOMPUTE_BLOCK
+};
+enum plan_attention { PLAN_ATTENTION_DEFAULT, PLAN_ATTENTION_FLASH, PLAN_ATTENTION_UNFUSED };
+enum axis_id { AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT, AXIS_DATA, AXIS_PIPELINE, NUM_AXES };
+enum plan_overlap {
+    PLAN_OVERLAP_GRAD,
+    PLAN_OVERLAP_PARAM,
+    PLAN_OVERLAP_P2P,
+    PLAN_OVERLAP_TP,
+    NUM_PLAN_OVERLAPS
+};
+enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
+
+/* Their words, indexed by the enum, NULL-terminated. */
+extern const char *const precision_names[];
+extern const char *const optimizer_names[];
+extern const char *const recompute_names[];
+extern const char *const attention_words[];
+extern const char *const overlap_words[];
+extern const char *const offload_names[];
+
+struct plan {
+    int tp, cp, ep, etp, pp; /* tensor, context, expert, expert-tensor, pipeline ranks */
+    int dp;                  /* data ranks; 0 in a parsed text: to be derived */
+    int vpp;                 /* chunks per stage */
+    int microbatch;          /* sequences */
+    bool sp;
+    int zero;                    /* 0-3 */
+    char schedule[16];           /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
+    int recompute;               /* enum recompute */
+    int recompute_every;         /* full:K */
+    const int *recompute_layers; /* block: first N layers of each chunk; one or one per chunk */
+    int num_recompute_layers;
+    const int *chunk_layers; /* stages=: layers of chunk x pp + stage; NULL: even */
+    int num_chunk_layers;
+    int attention;      /* enum plan_attention */
+    int precision;      /* enum precision */
+    int gradient_dtype; /* enum dtype: fp32 (absent: bf16-pure has bf16) or the precision's own */
+    int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: the gradients' */
+    int optimizer;      /* enum optimizer */
+    bool overlaps_given;
+    unsigned overlaps;   /* bit set of enum plan_overlap, when given */
+    unsigned offloads;   /* bit set of enum offload */
+    int order[NUM_AXES]; /* enum axis_id, fastest first; Megatron's: tp cp ep dp pp. ep has no
+                            ranks of its own and stands right before dp, whatever the text says */
+};
+
+/* Every part at its default: one GPU, microbatch 1, bf16 with fp32 gradients and reduction. */
+struct plan plan_default(void);
+
+/* Layout text -> plan; arrays live in the arena. where = the token; unknown words get the nearest.
+ * The words are in sim/plan/token.h. */
+bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
+/* tp, pp, dp and mb always; the rest where it differs from the default. */
+void plan_write(const struct plan *plan, struct text *out);
+bool plan_equal(const struct plan *a, const struct plan *b);
+
+/* Fills in an absent dp: num_gpus / (tp cp pp). Fails (ERR_INFEASIBLE, both values named) when that
+ * does not divide, or when dp was given and the product is not num_gpus. */
+bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
+
+int plan_ranks(const struct plan *plan);            /* tp x cp x pp x dp; INT_MAX when it is more */
+int plan_chunks(const struct plan *plan);           /* pp x vpp */
+const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
+/* Per pipeline; rounded down. */
+int plan_microbatches(const struct plan *plan, double global_batch);
+int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
+/* How many of the chunk's `layers` the backward runs again in full. */
+int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
+
+double precision_bytes(enum precision precision);     /* of a weight as it is multiplied */
+enum dtype precision_dtype(enum precision precision); /* of GEMM inputs */
+
+/* Bytes kept for each parameter, unsharded: weights, main gradients, optimizer (master, moments).
+ */
+struct state_bytes {
+    double weights, gradients, optimizer;
+};
+struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
+
+/* What a plan is held against. */
+struct plan_case {
+    const struct plan *plan;
+    const struct model *model; /* its seq is that of the run */
+    double global_batch;       /* sequences */
+    int num_gpus;
+};
+
+/* The constraint that a plan can break; `name` is the key under "infeasible_by". One row each, in
+ * the order they are checked; a rule may rely on those above it. */
+struct plan_rule {
+    const char *name;    /* "tensor_heads" */
+    const char *summary; /* one sentence */
+    bool (*holds)(const struct plan_case *of, struct err *err);
+};
+extern const struct plan_rule plan_rules[];
+extern const int num_plan_rules;
+
+/* The first rule that the plan breaks (ERR_INFEASIBLE, where = the layout token, msg a sentence
+ * with both values), or NULL. dp must have been derived. */
+const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
+                                   double global_batch, int num_gpus, struct err *err);
+
+#endif

@@ -1,0 +1,181 @@
+#include "sim/plan/axes.h"
+
+#include <stdio.h>
+
+struct token_text token_text(const char *name, int value)
+{
+    struct token_text token;
+    snprintf(token.at, sizeof token.at, "%s%d", name, value);
+    return token;
+}
+
+static bool degrees_are_positive(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const struct {
+        const char *name;
+        int value;
+    } degrees[] = {
+        { "tp", plan->tp }, { "cp", plan->cp }, { "ep", plan->ep },   { "etp", plan->etp },
+        { "pp", plan->pp }, { "dp", plan->dp }, { "vpp", plan->vpp }, { "mb", plan->microbatch },
+    };
+    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++)
+        if (degrees[i].value < 1)
+            return err_set(err, ERR_INFEASIBLE, degrees[i].name, "%s is %d, and must be 1 or more",
+                           degrees[i].name, degrees[i].value);
+    return true;
+}
+
+static bool uses_all_gpus(const struct plan_case *of, struct err *err)
+{
+    struct plan plan = *of->plan;
+    return plan_derive_data(&plan, of->num_gpus, err);
+}
+
+/* Layers of the largest chunk. */
+static int most_layers(const struct plan_case *of)
+{
+    int most = 0;
+    int num_chunks = of->plan->chunk_layers ? of->plan->num_chunk_layers : 1;
+    for (int chunk = 0; chunk < num_chunks; chunk++) {
+        int layers = plan_chunk_layers(of->plan, of->model, chunk);
+        most = layers > most ? layers : most;
+    }
+    return most;
+}
+
+static bool blocks_fit(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    int count = plan->num_recompute_layers;
+    if (count != 1 && count != plan_chunks(plan))
+        return err_set(err, ERR_INFEASIBLE, "recompute",
+                       "recompute=block: lists %d chunks, and pp %d x vpp %d is %d", count,
+                       plan->pp, plan->vpp, plan_chunks(plan));
+    for (int i = 0; i < count; i++) {
+        int layers = count == 1 ? most_layers(of) : plan_chunk_layers(plan, of->model, i);
+        int asked = plan->recompute_layers[i];
+        if (asked < 0 || asked > layers)
+            return err_set(err, ERR_INFEASIBLE, "recompute",
+                           "%d layers of chunk %d are recomputed, and it has %d", asked, i, layers);
+    }
+    return true;
+}
+
+static bool recompute_fits(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (plan->recompute == RECOMPUTE_BLOCK)
+        return blocks_fit(of, err);
+    int every = plan->recompute_every;
+    if (plan->recompute != RECOMPUTE_EVERY || (every >= 1 && every <= most_layers(of)))
+        return true;
+    return err_set(err, ERR_INFEASIBLE, "recompute",
+                   "recompute=full:%d needs chunks of %d layers or more, and they have %d", every,
+                   every, most_layers(of));
+}
+
+static bool precision_is_consistent(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const char *name = precision_names[plan->precision];
+    if (plan->precision == PRECISION_FP8)
+        return err_set(err, ERR_INFEASIBLE, "dtype=fp8", "training in %s is not modelled yet",
+                       name);
+    int own = (int)precision_dtype((enum precision)plan->precision);
+    if (plan->gradient_dtype != DTYPE_FP32 && plan->gradient_dtype != own)
+        return err_set(err, ERR_INFEASIBLE, "grad", "gradients of %s are fp32 or %s, not %s", name,
+                       dtype_names[own], dtype_names[plan->gradient_dtype]);
+    if (plan->reduce_dtype != DTYPE_FP32 && plan->reduce_dtype != own)
+        return err_set(err, ERR_INFEASIBLE, "reduce",
+                       "gradients of %s are reduced in fp32 or %s, "
+                       "not %s",
+                       name, dtype_names[own], dtype_names[plan->reduce_dtype]);
+    return true;
+}
+
+static bool overlaps(const struct plan *plan, enum plan_overlap overlap)
+{
+    return plan->overlaps >> overlap & 1;
+}
+
+/* Megatron-LM refuses the same: parameters are gathered by the distributed optimizer, in the
+ * buckets that gradients overlap in, and two interleaved stages need receives ahead of time. */
+static bool overlap_is_possible(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (!plan->overlaps_given)
+        return true;
+    if (overlaps(plan, PLAN_OVERLAP_PARAM) && plan->zero == 0)
+        return err_set(err, ERR_INFEASIBLE, "overlap",
+                       "overlap=param needs ZeRO stage 1 or more, not %d", plan->zero);
+    if (overlaps(plan, PLAN_OVERLAP_PARAM) && !overlaps(plan, PLAN_OVERLAP_GRAD) && plan->zero < 3)
+        return err_set(err, ERR_INFEASIBLE, "overlap",
+                       "overlap=param needs overlap=grad at ZeRO stage %d", plan->zero);
+    if (plan->vpp > 1 && plan->pp == 2 && !overlaps(plan, PLAN_OVERLAP_P2P))
+        return err_set(err, ERR_INFEASIBLE, "overlap",
+                       "vpp %d on pp 2 needs overlap=p2p, or pp of 3 or more", plan->vpp);
+    return true;
+}
+
+static bool order_names_every_axis(const struct plan_case *of, struct err *err)
+{
+    unsigned seen = 0;
+    for (int i = 0; i < NUM_AXES; i++)
+        if (of->plan->order[i] >= 0 && of->plan->order[i] < NUM_AXES)
+            seen |= 1u << of->plan->order[i];
+    return seen == (1u << NUM_AXES) - 1 ||
+           err_set(err, ERR_INFEASIBLE, "order", "the rank order does not name every axis once");
+}
+
+static bool nothing_is_offloaded(const struct plan_case *of, struct err *err)
+{
+    for (int i = 0; i < NUM_OFFLOADS; i++)
+        if (of->plan->offloads >> i & 1)
+            return err_set(err, ERR_INFEASIBLE, "offload", "offloading the %s is not modelled yet",
+                           offload_names[i]);
+    return true;
+}
+
+// clang-format off
+const struct plan_rule plan_rules[] = {
+    { "degrees", "Every degree is 1 or more.", degrees_are_positive },
+    { "gpus", "tp x cp x pp x dp is the number of GPUs.", uses_all_gpus },
+    { "tensor_heads", "tp divides the query heads.", tensor_divides_heads },
+    { "tensor_kv_heads", "tp divides the key and value heads, or is a multiple of them.",
+      tensor_fits_kv_heads },
+    { "tensor_ffn", "tp divides the feed-forward's width.", tensor_divides_ffn },
+    { "tensor_hidden", "tp divides the hidden width.", tensor_divides_hidden },
+    { "sequence_parallel", "sp needs tp over 1 that divides the sequence.",
+      tensor_divides_sequence },
+    { "context", "Context parallelism is not modelled yet.", context_is_modelled },
+    { "expert", "Expert parallelism is not modelled yet.", expert_is_modelled },
+    { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
+      pipeline_holds_all_layers },
+    { "batch", "The batch is a multiple of dp x microbatch.", data_divides_batch },
+    { "interleave", "vpp over 1 needs pp over 1 and a multiple of pp microbatches.",
+      pipeline_can_interleave },
+    { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
+      pipeline_has_schedule },
+    { "zero", "ZeRO needs data ranks, and stages 2 and 3 no pipeline.", data_can_shard },
+    { "recompute", "Recompute asks for no more layers than a chunk has.", recompute_fits },
+    { "precision", "Gradients are in fp32 or the type of the products, which is not fp8 yet.",
+      precision_is_consistent },
+    { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
+    { "order", "The rank order names every axis once.", order_names_every_axis },
+    { "offload", "Offloading is not modelled yet.", nothing_is_offloaded },
+};
+// clang-format on
+const int num_plan_rules = sizeof plan_rules / sizeof plan_rules[0];
+
+const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
+                                   double global_batch, int num_gpus, struct err *err)
+{
+    struct plan_case of = {
+        .plan = plan, .model = model, .global_batch = global_batch, .num_gpus = num_gpus
+    };
+    for (int i = 0; i < num_plan_rules; i++)
+        if (!plan_rules[i].holds(&of, err))
+            return &plan_rules[i];
+    return NULL;
+}

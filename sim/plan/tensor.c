@@ -1,0 +1,99 @@
+#include "sim/plan/axes.h"
+
+#include <math.h>
+
+int tensor_degree(const struct plan *plan)
+{
+    return plan->tp;
+}
+
+double padded_vocab(const struct model *model, int tp)
+{
+    double multiple = 128.0 * tp;
+    return ceil(model->vocab / multiple) * multiple;
+}
+
+/* Ranks beyond the key and value heads each hold a copy of one. */
+void tensor_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims)
+{
+    double tp = plan->tp;
+    dims->heads /= tp;
+    dims->kv_heads = dims->kv_heads > tp ? dims->kv_heads / tp : 1;
+    dims->ffn /= tp;
+    dims->vocab = padded_vocab(model, plan->tp) / tp;
+    if (plan->sp)
+        dims->norm_tokens /= tp;
+}
+
+static void become(struct op *op, enum op_kind kind)
+{
+    if (op->kind != OP_ALL_REDUCE) /* the loss has three small ones, and says so */
+        op->kernels = 1;
+    op->kind = kind;
+    op->stream = STREAM_TENSOR;
+    op->flops = op->model_flops = op->bytes = 0;
+}
+
+/* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
+ * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
+ * marks are already turned round, so the same two lines hold for it. */
+bool tensor_lower(const struct plan *plan, struct op *op)
+{
+    if (plan->tp == 1)
+        return false;
+    if (op->kind == OP_TENSOR_ENTER && !plan->sp)
+        return false;
+    if (op->kind == OP_TENSOR_ENTER)
+        become(op, OP_ALL_GATHER);
+    else if (op->kind == OP_TENSOR_LEAVE)
+        become(op, plan->sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
+    else
+        become(op, op->kind);
+    return true;
+}
+
+static bool divides(const struct plan_case *of, const char *what, int size, struct err *err)
+{
+    int tp = of->plan->tp;
+    return size % tp == 0 || err_set(err, ERR_INFEASIBLE, token_text("tp", tp).at,
+                                     "%s %d is not a multiple of tp %d", what, size, tp);
+}
+
+bool tensor_divides_heads(const struct plan_case *of, struct err *err)
+{
+    return divides(of, "heads", of->model->heads, err);
+}
+
+bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
+{
+    return divides(of, "ffn", of->model->ffn, err);
+}
+
+bool tensor_divides_hidden(const struct plan_case *of, struct err *err)
+{
+    return divides(of, "hidden", of->model->hidden, err);
+}
+
+bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err)
+{
+    int tp = of->plan->tp;
+    int kv_heads = of->model->kv_heads;
+    if (kv_heads % tp == 0 || tp % kv_heads == 0)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, token_text("tp", tp).at,
+                   "kv_heads %d is neither a multiple nor a divisor of tp %d", kv_heads, tp);
+}
+
+bool tensor_divides_sequence(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    if (!plan->sp)
+        return true;
+    if (plan->tp == 1)
+        return err_set(err, ERR_INFEASIBLE, "sp",
+                       "sequence parallelism needs tp of 2 or more, not 1");
+    if (of->model->seq % plan->tp != 0)
+        return err_set(err, ERR_INFEASIBLE, "sp", "sequence length %d is not a multiple of tp %d",
+                       of->model->seq, plan->tp);
+    return true;
+}

@@ -1,0 +1,83 @@
+#include "sim/plan/token.h"
+
+const char *const precision_names[] = { "fp32", "fp16", "bf16", "bf16-pure", "fp8", NULL };
+const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
+                                        "sgd",  "adafactor", NULL };
+const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
+const char *const attention_words[] = { "default", "flash", "unfused", NULL };
+const char *const overlap_words[] = { "grad", "param", "p2p", "tp", NULL };
+const char *const offload_names[] = { "optimizer", "activations", NULL };
+
+/* Types of gradients and their reduction. */
+static const char *const gradient_words[] = { "fp32", "fp16", "bf16", NULL };
+
+/* Indexed by enum axis_id. */
+static const char *const axis_words[] = { "tp", "cp", "ep", "dp", "pp", NULL };
+
+// clang-format off
+#define MEMBER(name) .member = offsetof(struct plan, name)
+#define NUMBER       .read = token_read_number, .write = token_write_number, .max = PLAN_MAX_NUMBER
+#define NAME         .read = token_read_name, .write = token_write_name
+const struct plan_token plan_tokens[] = {
+    { "tp", "tpN", "Tensor-parallel ranks: each holds a slice of every layer.",
+      NUMBER, MEMBER(tp), .min = 1 },
+    { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.",
+      NUMBER, MEMBER(cp), .min = 1, .fallback = 1 },
+    { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.",
+      NUMBER, MEMBER(ep), .min = 1, .fallback = 1 },
+    { "etp", "etpN", "Tensor-parallel ranks of each expert.",
+      NUMBER, MEMBER(etp), .min = 1, .fallback = 1 },
+    { "pp", "ppN", "Pipeline stages.",
+      NUMBER, MEMBER(pp), .min = 1 },
+    { "dp", "dpN", "Data-parallel ranks; absent: what the GPUs leave.",
+      NUMBER, MEMBER(dp), .min = 1 },
+    { "mb", "mbN", "Sequences of a microbatch.",
+      NUMBER, MEMBER(microbatch), .min = 1 },
+    { "vpp", "vppN", "Chunks of layers on each stage, interleaved.",
+      NUMBER, MEMBER(vpp), .min = 1, .fallback = 1 },
+    { "sp", "sp", "Sequence parallel: tensor ranks split norms and dropout by tokens.",
+      .read = token_read_sp, .write = token_write_sp },
+    { "zero", "zeroN", "What data ranks shard: 1 optimizer, 2 and gradients, 3 and weights.",
+      .read = token_read_number, .write = token_write_number, MEMBER(zero), .max = 3 },
+    { "schedule", "schedule=NAME",
+      "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
+      .read = token_read_schedule, .write = token_write_schedule },
+    { "stages", "stages=N,N,...", "Layers of each chunk, at chunk x pp + stage; absent: even.",
+      .read = token_read_stages, .write = token_write_stages },
+    { "recompute", "recompute=none|selective|full|full:K|block:N,...",
+      "What the backward runs again: attention's core, every layer with a checkpoint each K, or "
+      "the first N of each chunk.",
+      .read = token_read_recompute, .write = token_write_recompute, MEMBER(recompute),
+      .names = recompute_names },
+    { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",
+      NAME, MEMBER(attention), .names = attention_words },
+    { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8",
+      "Type of the products; bf16-pure keeps no fp32 master weights.",
+      NAME, MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
+    { "grad", "grad=fp32|fp16|bf16",
+      "Type of the main gradients; absent: fp32, or bf16 with bf16-pure.",
+      .read = token_read_name, .write = token_write_grad, MEMBER(gradient_dtype), .names = gradient_words },
+    { "reduce", "reduce=fp32|fp16|bf16",
+      "Type in which gradients are summed over data ranks; absent: theirs.",
+      .read = token_read_name, .write = token_write_reduce, MEMBER(reduce_dtype), .names = gradient_words },
+    { "optimizer", "optimizer=adam|adam-bf16|adam-8bit|momentum|sgd|adafactor",
+      "Optimizer, and the type its moments are kept in.",
+      NAME, MEMBER(optimizer), .names = optimizer_names },
+    { "overlap", "overlap=grad,param,p2p,tp|none",
+      "Communication that runs beside compute; absent: the stack's.",
+      .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
+    { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
+      .read = token_read_order, .write = token_write_order, .names = axis_words },
+    { "offload", "offload=optimizer,activations", "What is kept in host memory.",
+      .read = token_read_offload, .write = token_write_offload, .names = offload_names },
+};
+// clang-format on
+#undef MEMBER
+#undef NUMBER
+#undef NAME
+const int num_plan_tokens = sizeof plan_tokens / sizeof plan_tokens[0];
+
+enum dtype plan_default_gradient_dtype(int precision)
+{
+    return precision == PRECISION_BF16_PURE ? DTYPE_BF16 : DTYPE_FP32;
+}

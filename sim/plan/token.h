@@ -1,0 +1,48 @@
+/* sim/plan/token.h - the words of the layout grammar, one row each, in canonical order.
+ *
+ * A row reads, writes and documents its word; parsing, printing, --help and the reference page walk
+ * the table. A word is its name, then its value: "tp8" or "tp=8", "schedule=gpipe". */
+#ifndef SIM_PLAN_TOKEN_H
+#define SIM_PLAN_TOKEN_H
+
+#include "sim/plan/plan.h"
+
+#include <stddef.h>
+
+enum { PLAN_MAX_NUMBER = 1 << 24 };
+
+struct plan_token;
+/* `value` is what follows the name and '='. where of the error is left empty. */
+typedef bool plan_token_read(const struct plan_token *token, const char *value, struct arena *arena,
+                             struct plan *plan, struct err *err);
+/* Adds the word, or nothing when the plan has the default. */
+typedef void plan_token_write(const struct plan_token *token, const struct plan *plan,
+                              struct text *out);
+
+struct plan_token {
+    const char *name; /* "tp" */
+    const char *form; /* "tpN"; the value needs a '=' when this has one */
+    const char *doc;  /* one sentence */
+    plan_token_read *read;
+    plan_token_write *write;
+    size_t member;            /* numbers and names: offset of their int in struct plan */
+    int min, max;             /* numbers */
+    int fallback;             /* numbers and names: what is left out; below min: nothing is */
+    const char *const *names; /* names and sets of names */
+};
+extern const struct plan_token plan_tokens[];
+extern const int num_plan_tokens;
+
+/* What grad= is when absent. */
+enum dtype plan_default_gradient_dtype(int precision);
+
+/* For the table. */
+plan_token_read token_read_number, token_read_sp, token_read_name, token_read_schedule,
+    token_read_stages, token_read_recompute;
+plan_token_read token_read_overlap, token_read_order, token_read_offload;
+plan_token_write token_write_number, token_write_sp, token_write_name, token_write_grad,
+    token_write_reduce, token_write_schedule;
+plan_token_write token_write_stages, token_write_recompute, token_write_overlap, token_write_order,
+    token_write_offload;
+
+#endif

@@ -1,0 +1,234 @@
+#include "sim/plan/token.h"
+
+#include "sim/schedule/schedule.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Schedules that the grammar knows and no generator makes yet; a rule refuses them by name. */
+static const char *const planned_schedules[] = { "zb-h1", "zb-h2", "zb-v", "v-half", "dualpipe" };
+enum { NUM_PLANNED_SCHEDULES = sizeof planned_schedules / sizeof planned_schedules[0] };
+
+static int *member_of(const struct plan_token *token, struct plan *plan)
+{
+    return (int *)(void *)((char *)plan + token->member);
+}
+
+/* Digits at *at, past which it moves; false when there are none or the number is out of range. */
+static bool read_digits(const char **at, int min, int max, int *out)
+{
+    const char *digit = *at;
+    int value = 0;
+    for (; isdigit((unsigned char)*digit); digit++)
+        value = value > PLAN_MAX_NUMBER ? value : 10 * value + (*digit - '0');
+    bool is_number = digit > *at && value >= min && value <= max;
+    *at = digit;
+    *out = value;
+    return is_number;
+}
+
+bool token_read_number(const struct plan_token *token, const char *value, struct arena *arena,
+                       struct plan *plan, struct err *err)
+{
+    (void)arena;
+    const char *end = value;
+    if (read_digits(&end, token->min, token->max, member_of(token, plan)) && *end == '\0')
+        return true;
+    return err_set(err, ERR_USAGE, "", "expected a whole number from %d to %d, found \"%s\"",
+                   token->min, token->max, value);
+}
+
+bool token_read_sp(const struct plan_token *token, const char *value, struct arena *arena,
+                   struct plan *plan, struct err *err)
+{
+    (void)token;
+    (void)arena;
+    plan->sp = strcmp(value, "0") != 0;
+    if (!*value || strcmp(value, "0") == 0 || strcmp(value, "1") == 0)
+        return true;
+    return err_set(err, ERR_USAGE, "", "expected sp, sp1 or sp0, found \"sp%s\"", value);
+}
+
+/* "12,14,14", each at least `min`. */
+static bool read_list(const char *value, int min, struct arena *arena, const int **out, int *count,
+                      struct err *err)
+{
+    int commas = 0;
+    for (const char *letter = value; *letter; letter++)
+        commas += *letter == ',';
+    int *numbers = ARENA_ARRAY(arena, int, (size_t)commas + 1);
+    const char *at = value;
+    for (int i = 0; i <= commas; i++, at++)
+        if (!read_digits(&at, min, PLAN_MAX_NUMBER, &numbers[i]) || *at != (i < commas ? ',' : 0))
+            return err_set(err, ERR_USAGE, "",
+                           "expected whole numbers from %d to %d with commas between, found \"%s\"",
+                           min, PLAN_MAX_NUMBER, value);
+    *out = numbers;
+    *count = commas + 1;
+    return true;
+}
+
+bool token_read_stages(const struct plan_token *token, const char *value, struct arena *arena,
+                       struct plan *plan, struct err *err)
+{
+    (void)token;
+    return read_list(value, 1, arena, &plan->chunk_layers, &plan->num_chunk_layers, err);
+}
+
+static size_t num_names(const char *const *names)
+{
+    size_t n = 0;
+    while (names[n])
+        n++;
+    return n;
+}
+
+/* One sentence with the nearest of the words, or all of them. */
+static bool refuse_word(const char *word, const char *const *names, struct err *err)
+{
+    size_t n = num_names(names);
+    const char *nearest = text_nearest(word, names, n);
+    if (nearest)
+        return err_set(err, ERR_USAGE, "", "unknown word \"%s\"; did you mean \"%s\"?", word,
+                       nearest);
+    char all[160] = "";
+    for (size_t i = 0, length = 0; i < n && length < sizeof all; i++)
+        length +=
+            (size_t)snprintf(all + length, sizeof all - length, "%s%s", i ? ", " : "", names[i]);
+    return err_set(err, ERR_USAGE, "", "unknown word \"%s\"; expected one of %s", word, all);
+}
+
+static int name_index(const char *word, const char *const *names)
+{
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], word) == 0)
+            return i;
+    return -1;
+}
+
+bool token_read_name(const struct plan_token *token, const char *value, struct arena *arena,
+                     struct plan *plan, struct err *err)
+{
+    (void)arena;
+    int index = name_index(value, token->names);
+    if (index < 0)
+        return refuse_word(value, token->names, err);
+    *member_of(token, plan) = index;
+    return true;
+}
+
+bool token_read_schedule(const struct plan_token *token, const char *value, struct arena *arena,
+                         struct plan *plan, struct err *err)
+{
+    (void)token;
+    const char **known =
+        ARENA_ARRAY(arena, const char *, (size_t)num_generators + NUM_PLANNED_SCHEDULES + 1);
+    for (int i = 0; i < num_generators; i++)
+        known[i] = generators[i].name;
+    for (int i = 0; i < NUM_PLANNED_SCHEDULES; i++)
+        known[num_generators + i] = planned_schedules[i];
+    if (name_index(value, known) < 0)
+        return refuse_word(value, known, err);
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", value);
+    return true;
+}
+
+bool token_read_recompute(const struct plan_token *token, const char *value, struct arena *arena,
+                          struct plan *plan, struct err *err)
+{
+    if (strncmp(value, "block:", 6) == 0) {
+        plan->recompute = RECOMPUTE_BLOCK;
+        return read_list(value + 6, 0, arena, &plan->recompute_layers, &plan->num_recompute_layers,
+                         err);
+    }
+    if (strncmp(value, "full:", 5) == 0) {
+        const char *end = value + 5;
+        plan->recompute = RECOMPUTE_EVERY;
+        if (read_digits(&end, 1, PLAN_MAX_NUMBER, &plan->recompute_every) && *end == '\0')
+            return true;
+        return err_set(err, ERR_USAGE, "",
+                       "expected full:K with a whole number of layers, found \"%s\"", value);
+    }
+    if (!token_read_name(token, value, arena, plan, err))
+        return false;
+    if (plan->recompute <= RECOMPUTE_FULL)
+        return true;
+    return err_set(err, ERR_USAGE, "", "expected a number in place of the letter in \"%s\"", value);
+}
+
+/* Copies what comes before `separator` or the end, and moves past it; false after the last word. */
+static bool next_word(const char **rest, char separator, char word[32])
+{
+    if (!*rest)
+        return false;
+    const char *end = strchr(*rest, separator);
+    int length = end ? (int)(end - *rest) : (int)strlen(*rest);
+    snprintf(word, 32, "%.*s", length, *rest);
+    *rest = end ? end + 1 : NULL;
+    return true;
+}
+
+/* "grad,param" -> bits, "none" -> no bits. */
+static bool read_set(const char *const *names, const char *value, unsigned *bits, struct err *err)
+{
+    *bits = 0;
+    if (strcmp(value, "none") == 0)
+        return true;
+    char word[32];
+    while (next_word(&value, ',', word)) {
+        int index = name_index(word, names);
+        if (index < 0)
+            return refuse_word(word, names, err);
+        if (*bits >> index & 1)
+            return err_set(err, ERR_USAGE, "", "\"%s\" is given twice", word);
+        *bits |= 1u << index;
+    }
+    return true;
+}
+
+bool token_read_overlap(const struct plan_token *token, const char *value, struct arena *arena,
+                        struct plan *plan, struct err *err)
+{
+    (void)arena;
+    plan->overlaps_given = true;
+    return read_set(token->names, value, &plan->overlaps, err);
+}
+
+bool token_read_offload(const struct plan_token *token, const char *value, struct arena *arena,
+                        struct plan *plan, struct err *err)
+{
+    (void)arena;
+    return read_set(token->names, value, &plan->offloads, err);
+}
+
+/* ep may be left out: it divides dp, so it stands right before it. */
+bool token_read_order(const struct plan_token *token, const char *value, struct arena *arena,
+                      struct plan *plan, struct err *err)
+{
+    (void)arena;
+    char word[32];
+    unsigned seen = 0;
+    int count = 0;
+    int previous = -1;
+    for (const char *rest = value; next_word(&rest, '-', word);) {
+        int axis = name_index(word, token->names);
+        if (axis < 0)
+            return refuse_word(word, token->names, err);
+        if (seen >> axis & 1)
+            return err_set(err, ERR_USAGE, "", "\"%s\" is given twice", word);
+        if (previous == AXIS_EXPERT && axis != AXIS_DATA)
+            break;
+        if (axis == AXIS_DATA)
+            plan->order[count++] = AXIS_EXPERT;
+        if (axis != AXIS_EXPERT)
+            plan->order[count++] = axis;
+        seen |= 1u << axis;
+        previous = axis;
+    }
+    if (count == NUM_AXES)
+        return true;
+    return err_set(
+        err, ERR_USAGE, "",
+        "expected tp, cp, dp and pp once each, and ep only right before dp, found \"%s\"", value);
+}

@@ -1,0 +1,150 @@
+#include "sim/plan/token.h"
+
+#include <string.h>
+
+static int value_of(const struct plan_token *token, const struct plan *plan)
+{
+    int value;
+    memcpy(&value, (const char *)plan + token->member, sizeof value);
+    return value;
+}
+
+static void begin(const struct plan_token *token, struct text *out)
+{
+    text_add(out, "%s%s", token == plan_tokens ? "" : " ", token->name);
+}
+
+void token_write_number(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    int value = value_of(token, plan);
+    if (value == token->fallback)
+        return;
+    begin(token, out);
+    text_add(out, "%d", value);
+}
+
+void token_write_sp(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->sp)
+        begin(token, out);
+}
+
+static void write_word(const struct plan_token *token, const char *word, struct text *out)
+{
+    begin(token, out);
+    text_add(out, "=%s", word);
+}
+
+void token_write_name(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    int value = value_of(token, plan);
+    if (value != token->fallback)
+        write_word(token, token->names[value], out);
+}
+
+void token_write_grad(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->gradient_dtype != (int)plan_default_gradient_dtype(plan->precision))
+        write_word(token, token->names[plan->gradient_dtype], out);
+}
+
+void token_write_reduce(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->reduce_dtype != plan->gradient_dtype)
+        write_word(token, token->names[plan->reduce_dtype], out);
+}
+
+void token_write_schedule(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    struct plan implied = { .vpp = plan->vpp };
+    if (strcmp(plan_schedule(plan), plan_schedule(&implied)) != 0)
+        write_word(token, plan->schedule, out);
+}
+
+static bool are_equal(const int *numbers, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (numbers[i] != numbers[0])
+            return false;
+    return true;
+}
+
+static void write_list(const int *numbers, int count, struct text *out)
+{
+    for (int i = 0; i < count; i++)
+        text_add(out, "%s%d", i ? "," : "", numbers[i]);
+}
+
+/* Even chunks need no words, unless there are not as many of them as there must be. */
+void token_write_stages(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    int count = plan->num_chunk_layers;
+    if (!plan->chunk_layers || (count == plan_chunks(plan) && are_equal(plan->chunk_layers, count)))
+        return;
+    write_word(token, "", out);
+    write_list(plan->chunk_layers, count, out);
+}
+
+void token_write_recompute(const struct plan_token *token, const struct plan *plan,
+                           struct text *out)
+{
+    switch ((enum recompute)plan->recompute) {
+    case RECOMPUTE_NONE:
+        return;
+    case RECOMPUTE_SELECTIVE:
+    case RECOMPUTE_FULL:
+        write_word(token, token->names[plan->recompute], out);
+        return;
+    case RECOMPUTE_EVERY:
+        write_word(token, "full", out);
+        if (plan->recompute_every != 1)
+            text_add(out, ":%d", plan->recompute_every);
+        return;
+    case RECOMPUTE_BLOCK: {
+        int count = plan->num_recompute_layers;
+        bool one = count == plan_chunks(plan) && are_equal(plan->recompute_layers, count);
+        write_word(token, "block:", out);
+        write_list(plan->recompute_layers, one ? 1 : count, out);
+        return;
+    }
+    }
+}
+
+static void write_set(const struct plan_token *token, unsigned bits, struct text *out)
+{
+    write_word(token, bits ? "" : "none", out);
+    bool is_first = true;
+    for (int i = 0; token->names[i]; i++) {
+        if (!(bits >> i & 1))
+            continue;
+        text_add(out, "%s%s", is_first ? "" : ",", token->names[i]);
+        is_first = false;
+    }
+}
+
+void token_write_overlap(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->overlaps_given)
+        write_set(token, plan->overlaps, out);
+}
+
+void token_write_offload(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->offloads)
+        write_set(token, plan->offloads, out);
+}
+
+void token_write_order(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    struct plan megatron = plan_default();
+    if (memcmp(plan->order, megatron.order, sizeof plan->order) == 0)
+        return;
+    write_word(token, "", out);
+    bool is_first = true;
+    for (int i = 0; i < NUM_AXES; i++) {
+        if (plan->order[i] == AXIS_EXPERT)
+            continue;
+        text_add(out, "%s%s", is_first ? "" : "-", token->names[plan->order[i]]);
+        is_first = false;
+    }
+}
