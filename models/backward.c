@@ -136,7 +136,7 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     case OP_REDUCE_SCATTER:
         break;
     }
-    assert(!"not a forward op");
+    assert(0 && "not a forward op");
     return 1;
 }
 
