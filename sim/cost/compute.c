@@ -36,7 +36,7 @@ static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
                           double peak_flops_per_s, double m, double n, double k)
 {
-    double best_s = INFINITY;
+    double best_s = HUGE_VAL;
     for (int t = 0; t < profile->num_gemm_tiles; t++)
         for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || k / split >= 512); split *= 2)
             best_s = fmin(best_s, split_tile_s(gpu, profile, peak_flops_per_s,

@@ -24,7 +24,7 @@ static void use_node(struct comm_group *group, const struct level *node)
     group->in_network = node->in_network_reduction && node->nvls_channels > 0;
     group->nvls_channels = node->nvls_channels;
     group->nvls_intra_bytes_per_s = node->nvls_intra_bytes_per_s;
-    group->nvls_inter_bytes_per_s = INFINITY;
+    group->nvls_inter_bytes_per_s = HUGE_VAL;
 }
 
 /* How much narrower the wires get for traffic that leaves blocks of `size` at each level. */

@@ -1,0 +1,37 @@
+/* calibration/runs.h - measured training runs: rows of a CSV with the columns of runs.csv.
+ *
+ * An empty field means that the source does not say: numbers are then -1, text is "". */
+#ifndef CALIBRATION_RUNS_H
+#define CALIBRATION_RUNS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+
+/* One measured run, as the columns name it. */
+struct run_row {
+    int line; /* in the file, for messages */
+    const char *id, *source_key, *gpu, *network, *model_name, *schedule, *recompute, *precision,
+        *software, *notes, *config_group;
+    double n_gpus, gpus_per_node, params_b, layers, hidden, heads, kv_heads, ffn_hidden, gated_mlp,
+        vocab, seq, experts, topk, gbs_seqs, mbs, dp, tp, sp, pp, vpp, cp, ep, zero_stage, dist_opt,
+        flash_attn, measured_iter_s, measured_tokens_per_s_per_gpu, measured_mem_gb, derived_iter_s;
+    bool core;
+};
+
+struct run_rows {
+    struct run_row *at;
+    int count;
+};
+
+/* RFC 4180 CSV (quoted fields, doubled quotes, embedded newlines); columns by header name in any
+ * order, unknown ones ignored. A missing needed column, a field that is not a number, or a row of
+ * another width is ERR_INPUT with FILE:LINE: column. */
+bool runs_load(const char *path, struct arena *arena, struct run_rows *out, struct err *err);
+
+/* Seconds of a step as the row measured it (measured_iter_s, else tokens/s, else derived_iter_s), or
+ * -1 when it does not say. */
+double run_measured_s(const struct run_row *row);
+
+#endif

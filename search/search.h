@@ -1,0 +1,98 @@
+/* search/search.h - the best plans of a named space, and why the others are not in it.
+ *
+ * A search walks a space of candidate plans (search/space) with a method, scores them with sim/engine
+ * and keeps the best. The answer does not depend on the number of jobs. */
+#ifndef SEARCH_SEARCH_H
+#define SEARCH_SEARCH_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "sim/engine/simulate.h"
+
+enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY };
+extern const char *const objective_names[]; /* "time", "cost", "memory", NULL */
+
+enum { MAX_TOP = 1000 };
+
+struct search_request {
+    const struct system *system; /* num_gpus in it */
+    const struct model *model;   /* seq and batch are the run's */
+    const char *method;          /* name in search_methods; NULL: the default */
+    const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
+    const char *forbid; /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
+    struct plan base;   /* what is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective;      /* enum objective */
+    double max_memory_bytes; /* per GPU; 0: the GPU's own */
+    int top;                 /* plans wanted */
+    int jobs;
+    double time_limit_s; /* 0: none */
+    /* Polled now and then from any worker; true ends the search early (Ctrl-C). NULL: never. */
+    bool (*interrupted)(void);
+    /* Told about progress in [0, 1] from the calling thread's worker. NULL: nobody. */
+    void (*progress)(double done, void *context);
+    void *progress_context;
+};
+
+/* A plan with its score. */
+struct scored_plan {
+    struct plan plan;
+    struct prediction prediction; /* stages: in the result's arena */
+};
+
+/* Why candidates are out, by rule: plan_rules' names, and "memory". */
+struct exclusion {
+    const char *rule;
+    const char *summary;
+    double count;
+};
+
+struct search_result {
+    const char *method;
+    const char *space_name; /* the space that the answer is best in, in words */
+    struct scored_plan *top;
+    int num_top;
+    double candidates, evaluated, bounded, infeasible;
+    struct exclusion *exclusions; /* most frequent first */
+    int num_exclusions;
+    bool proved_optimal;  /* false when ended early */
+    double lower_bound_s; /* no plan of the space is faster */
+    bool timed_out, was_interrupted;
+    double elapsed_s;
+    /* When nothing fits: the plan that lacks the least memory, and the fewest GPUs that fit. */
+    bool has_nearest;
+    struct scored_plan nearest;
+    int fewest_gpus; /* 0: not found */
+    struct scored_plan fewest; /* the plan on that many */
+    struct arena arena;
+};
+
+/* One way to search. Add yours to `search_methods` in methods.c. */
+struct search_method {
+    const char *name;
+    const char *summary;
+    const char *source;
+    bool (*run)(const struct search_request *request, struct search_result *result,
+                struct err *err);
+};
+extern const struct search_method search_methods[];
+extern const int num_search_methods;
+const struct search_method *search_method_find(const char *name);
+
+/* False only when the request is wrong (unknown words in fix, method not there ...). No feasible plan
+ * is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
+bool search_run(const struct search_request *request, struct search_result *result,
+                struct err *err);
+void search_result_release(struct search_result *result);
+
+/* Where a layout stands among all plans of the space that fit: 1 is the best. */
+struct rank_result {
+    struct scored_plan plan;
+    bool is_valid;     /* keeps the rules; else the error says which it breaks */
+    double rank, of;   /* of the feasible plans; rank 0 when it does not fit */
+    double lost_share; /* step time over the best's, less 1 */
+};
+bool search_rank(const struct search_request *request, const struct search_result *result,
+                 const struct plan *plan, struct arena *arena, struct rank_result *out,
+                 struct err *err);
+
+#endif

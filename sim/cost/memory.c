@@ -1,0 +1,166 @@
+#include "sim/cost/memory.h"
+
+#include "sim/cost/network.h"
+
+#include <math.h>
+#include <string.h>
+
+/* cuBLAS' and Transformer Engine's workspaces: 32 MiB each on Hopper and newer, 4 MiB the latter
+ * before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch CUBLAS_WORKSPACE_CONFIG). */
+static const double MIB = 1024.0 * 1024.0;
+
+/* NCCL keeps, for a connection of a channel, LL, LL128 and Simple buffers: 512 KiB + 4.6875 MiB +
+ * 4 MiB (init.cc). */
+static const double CONNECTION_BYTES = 9.1875 * 1024 * 1024;
+
+static double library_bytes(const struct system *system)
+{
+    return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * MIB;
+}
+
+static double group_buffers_bytes(const struct system *system, const struct plan *plan,
+                                  enum axis_id axis, int size)
+{
+    if (size < 2)
+        return 0;
+    return network_axis_group(system, plan, axis).num_channels * CONNECTION_BYTES;
+}
+
+static double network_bytes(const struct system *system, const struct plan *plan)
+{
+    return group_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
+           group_buffers_bytes(system, plan, AXIS_DATA, plan->dp) +
+           group_buffers_bytes(system, plan, AXIS_PIPELINE, plan->pp);
+}
+
+static bool has_embedding(int chunk)
+{
+    return chunk == 0;
+}
+
+static bool has_head(const struct plan *plan, int chunk)
+{
+    return chunk == plan_chunks(plan) - 1;
+}
+
+double stage_parameters(const struct model *model, const struct plan *plan,
+                        const struct pieces *pieces, int stage)
+{
+    double parameters = 0;
+    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp) {
+        parameters += plan_chunk_layers(plan, model, chunk) * pieces->layer.parameters;
+        if (has_embedding(chunk))
+            parameters += pieces->embedding.parameters;
+        if (has_head(plan, chunk))
+            parameters += pieces->head.parameters;
+    }
+    return parameters;
+}
+
+/* Of `held` forwards in a row, those of one chunk: in groups of pp microbatches a chunk. */
+int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                    int stage, int chunk)
+{
+    int held = generator->in_flight(shape, stage);
+    if (shape->chunks_per_stage == 1)
+        return held;
+    int group = shape->num_stages * shape->chunks_per_stage;
+    int rest = held % group - chunk * shape->num_stages;
+    if (rest < 0)
+        rest = 0;
+    return held / group * shape->num_stages + (rest < shape->num_stages ? rest : shape->num_stages);
+}
+
+/* Kept of a chunk from its forward to its backward. A recomputed layer keeps its input (full:K one
+ * for K layers), a selectively recomputed one all but the inside of its attention. */
+static double chunk_saved_bytes(const struct memory_input *in, int chunk)
+{
+    const struct plan *plan = in->plan;
+    const struct piece_cost *layer = &in->pieces->layer;
+    int layers = plan_chunk_layers(plan, in->model, chunk);
+    int recomputed = plan_recomputed_layers(plan, chunk, layers);
+    double kept = layers - recomputed;
+    double saved = kept * layer->saved_bytes;
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+        saved -= kept * layer->core_bytes;
+    int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+    saved += ceil((double)recomputed / every) * layer->input_bytes;
+    if (has_embedding(chunk))
+        saved += in->pieces->embedding.saved_bytes;
+    return saved;
+}
+
+/* Alive while a backward recomputes: the layers between two checkpoints, or one attention core. */
+static double recompute_bytes(const struct memory_input *in, int chunk)
+{
+    const struct plan *plan = in->plan;
+    const struct piece_cost *layer = &in->pieces->layer;
+    int layers = plan_chunk_layers(plan, in->model, chunk);
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+        return layer->core_bytes;
+    if (plan_recomputed_layers(plan, chunk, layers) == 0)
+        return 0;
+    int alive = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+    return (alive < layers ? alive : layers) * layer->saved_bytes;
+}
+
+/* ZeRO-3 gathers this layer's and the next one's weights and holds one layer's whole gradient;
+ * overlapped reductions of sharded gradients hold two buckets. */
+static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state)
+{
+    const struct plan *plan = in->plan;
+    double largest = fmax(in->pieces->layer.parameters, in->pieces->embedding.parameters);
+    if (plan->zero == 3)
+        return largest * (2 * state->weights + state->gradients);
+    if (plan->zero == 2)
+        return fmin(2 * in->system->stack.bucket_bytes,
+                    in->pieces->layer.parameters * in->model->layers * state->gradients);
+    return 0;
+}
+
+static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
+{
+    const struct plan *plan = in->plan;
+    double parameters = stage_parameters(in->model, plan, in->pieces, stage);
+    struct state_bytes state = plan_state_bytes(plan, in->model);
+    double shards = (double)plan->dp * plan->cp;
+    memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
+    memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);
+    memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
+    memory->buckets_bytes = buckets_bytes(in, &state);
+}
+
+static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
+{
+    const struct plan *plan = in->plan;
+    struct schedule_shape shape = { plan->pp, plan->vpp, in->num_microbatches };
+    for (int local = 0; local < plan->vpp; local++) {
+        int chunk = local * plan->pp + stage;
+        int held = chunk_in_flight(in->generator, &shape, stage, local);
+        memory->activations_bytes += held * chunk_saved_bytes(in, chunk);
+        memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
+        if (has_head(plan, chunk)) {
+            memory->activations_bytes += held * in->pieces->head.saved_bytes;
+            memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
+        }
+    }
+}
+
+struct stage_memory stage_memory(const struct memory_input *in, int stage)
+{
+    const struct stack *stack = &in->system->stack;
+    struct stage_memory memory = { .library_bytes = library_bytes(in->system),
+                                   .network_bytes = network_bytes(in->system, in->plan),
+                                   .context_bytes = stack->context_bytes };
+    add_state(&memory, in, stage);
+    add_activations(&memory, in, stage);
+    /* The logits are gone before the first layer is recomputed. */
+    double moment_bytes = fmax(memory.logits_bytes, memory.recompute_bytes);
+    memory.allocated_bytes = memory.weights_bytes + memory.gradients_bytes +
+                             memory.optimizer_bytes + memory.activations_bytes + moment_bytes +
+                             memory.buckets_bytes + memory.library_bytes;
+    memory.slack_bytes = memory.allocated_bytes * stack->allocator_slack;
+    memory.total_bytes = memory.allocated_bytes + memory.slack_bytes + memory.network_bytes +
+                         memory.context_bytes;
+    return memory;
+}

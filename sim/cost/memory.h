@@ -1,0 +1,48 @@
+/* sim/cost/memory.h - bytes that one rank of each pipeline stage holds at its peak.
+ *
+ * The planning peak is that of the second step, when the optimizer's moments exist: state, the
+ * activations of the microbatches in flight, and the largest thing that lives for a moment. */
+#ifndef SIM_COST_MEMORY_H
+#define SIM_COST_MEMORY_H
+
+#include "sim/cost/piece.h"
+#include "sim/schedule/schedule.h"
+
+struct stage_memory {
+    double weights_bytes;
+    double gradients_bytes;
+    double optimizer_bytes;
+    double activations_bytes; /* of all chunks in flight, or their checkpoints */
+    double logits_bytes;      /* at the loss of one microbatch */
+    double recompute_bytes;   /* one layer's activations while they are recomputed */
+    double buckets_bytes;     /* gathered parameters, reduction buffers */
+    double library_bytes;     /* workspaces of matrix libraries */
+    double allocated_bytes;   /* the sum of the above at the peak: what the framework allocates */
+    double slack_bytes;       /* reserved by the allocator beyond it */
+    double network_bytes;     /* communicators' buffers */
+    double context_bytes;     /* context and code of the runtime */
+    double total_bytes;       /* reserved, network and context: what must fit */
+};
+
+/* What the memory of a plan is read off. */
+struct memory_input {
+    const struct system *system;
+    const struct model *model;
+    const struct plan *plan;
+    const struct pieces *pieces;
+    const struct generator *generator;
+    int num_microbatches;
+};
+
+struct stage_memory stage_memory(const struct memory_input *input, int stage);
+
+/* Layers and parameters of a stage's rank; tied heads count their copy when pp > 1. */
+double stage_parameters(const struct model *model, const struct plan *plan,
+                        const struct pieces *pieces, int stage);
+
+/* Microbatches of local chunk `chunk` (0 .. vpp-1) whose activations `stage` holds when it holds
+ * the most, in closed form; the tests count them from the list. */
+int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                    int stage, int chunk);
+
+#endif

@@ -1,0 +1,46 @@
+/* sim/cost/piece.h - seconds and bytes of a layer, the embedding or the head on one rank, for one
+ * microbatch.
+ *
+ * Everything is summed off the op lists of sim/plan/local. A list's time is its makespan over the
+ * compute and the tensor stream, or the host's time to launch it when that is longer. */
+#ifndef SIM_COST_PIECE_H
+#define SIM_COST_PIECE_H
+
+#include "sim/cost/hardware.h"
+#include "sim/plan/local.h"
+
+/* One list, run once. total = compute + exposed comm + what waits for the host. */
+struct list_cost {
+    double total_s;
+    double compute_s;
+    double comm_s; /* exposed: neither beside compute nor covered by the host */
+    double host_s; /* launch time that nothing covers */
+    double flops;
+};
+
+struct piece_cost {
+    struct list_cost forward, backward;
+    struct list_cost core;  /* the attention core's forward, as selective recompute replays it */
+    double saved_bytes;     /* kept for the backward without recompute */
+    double core_bytes;      /* of which selective recompute frees */
+    double input_bytes;     /* the checkpoint at the piece's entrance */
+    double parameters;      /* held by one tensor rank */
+};
+
+/* What the pieces of a plan have in common. */
+struct pieces {
+    struct piece_cost layer, embedding, head;
+    double logits; /* of one microbatch on one tensor rank */
+};
+
+/* Depends on tp, sp, microbatch, attention, precision, gradient dtype, tp overlap and rank order
+ * alone. Lists are built in the arena. */
+struct pieces pieces_cost(const struct system *system, const struct model *model,
+                          const struct plan *plan, struct arena *arena);
+
+/* Whether the plan's collectives of a kind run beside compute: its own word, else the stack's. */
+bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
+/* The attention kernel that the plan runs on this system. */
+enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system);
+
+#endif

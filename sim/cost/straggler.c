@@ -1,0 +1,38 @@
+#include "sim/cost/straggler.h"
+
+#include <math.h>
+
+/* GPUs of the node that a profile is measured on: its own spread is already in the profile. */
+enum { MEASURED_GPUS = 8 };
+
+static double normal_cdf(double z)
+{
+    return 0.5 * erfc(-z / sqrt(2.0));
+}
+
+/* The quantile by bisection: called once for a search. */
+static double normal_quantile(double probability)
+{
+    double low = 0;
+    double high = 10;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (normal_cdf(middle) < probability)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double expected_maximum(double n)
+{
+    return n <= 1 ? 0 : normal_quantile((n - 0.375) / (n + 0.25));
+}
+
+double straggler_slowdown(double spread, int num_gpus)
+{
+    if (num_gpus <= MEASURED_GPUS)
+        return 1;
+    return 1 + spread * (expected_maximum(num_gpus) - expected_maximum(MEASURED_GPUS));
+}

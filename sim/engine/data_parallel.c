@@ -1,0 +1,50 @@
+#include "sim/engine/data_parallel.h"
+
+#include "sim/cost/compute.h"
+
+#include <math.h>
+
+double overlapped_s(const struct profile *profile, double compute_s, double comm_s)
+{
+    double x = profile->overlap_compute_slowdown;
+    double y = profile->overlap_comm_slowdown;
+    if (comm_s * y <= compute_s * x)
+        return compute_s + comm_s * y * (1 - 1 / x); /* compute lost this much progress */
+    return compute_s * x + (comm_s - compute_s * x / y);
+}
+
+/* Bucket j of n is ready at j/n of the window. The transfer ends no sooner than the last bucket after
+ * the window, and no sooner than all of them after the first. What runs beside compute slows it. */
+double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
+{
+    double slowed_s = comm_s * profile->overlap_comm_slowdown;
+    double after_window_s = fmax(slowed_s / pieces, slowed_s - window_s * (1 - 1 / pieces));
+    double hidden_s = slowed_s - after_window_s;
+    return after_window_s + hidden_s * (1 - 1 / profile->overlap_compute_slowdown);
+}
+
+struct data_comm data_comm(const struct plan *plan,
+                           const struct comm_group *group, double parameters)
+{
+    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);
+    if (plan->zero == 0)
+        return (struct data_comm){ .reduce_s =
+                                       collective_s(group, COLLECTIVE_ALL_REDUCE, gradient_bytes) };
+    return (struct data_comm){
+        .reduce_s = collective_s(group, COLLECTIVE_REDUCE_SCATTER, gradient_bytes),
+        .gather_s = collective_s(group, COLLECTIVE_ALL_GATHER, weight_bytes),
+    };
+}
+
+/* Adam in mixed precision moves 30 bytes a parameter: gradient 4, master, m and v read and written
+ * 8 each, weight written 2. The norm reads the gradients once more. */
+double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
+                   double parameters)
+{
+    struct state_bytes state = plan_state_bytes(plan, model);
+    double owned = plan->zero >= 1 ? parameters / plan->dp : parameters;
+    double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
+    double bytes = owned * (update_bytes * system->stack.optimizer_passes + state.gradients);
+    return traffic_s(&system->gpu, &system->profile, bytes, 4);
+}

@@ -1,0 +1,64 @@
+/* sim/engine/simulate.h - model + system + plan -> prediction.
+ *
+ * One evaluation serves search and report alike: the search reads the step time and the peak, the
+ * report the parts that they were added from. */
+#ifndef SIM_ENGINE_SIMULATE_H
+#define SIM_ENGINE_SIMULATE_H
+
+#include "base/err.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/memory.h"
+#include "sim/engine/pipeline.h"
+#include "sim/plan/plan.h"
+
+/* Seconds of the stage that is busy longest; its idle time is the bubble. They add up to the step. */
+struct time_parts {
+    double compute_s;
+    double recompute_s;
+    double tensor_comm_s;
+    double context_comm_s;
+    double expert_comm_s;
+    double pipeline_comm_s;
+    double bubble_s;
+    double data_comm_s;
+    double optimizer_s;
+    double other_s; /* host launch time, per-microbatch and per-step overhead */
+};
+
+struct prediction {
+    bool fits;
+    double step_s;
+    double step_low_s, step_high_s; /* 90 % interval, as the profile knows it */
+    double tokens_per_s;
+    double mfu, hfu;
+    double peak_memory_bytes;
+    int peak_stage;
+    int busiest_stage;
+    int num_microbatches;
+    struct time_parts time;
+    int num_stages;
+    struct stage_memory *stages; /* in the evaluator's arena until its next prediction */
+};
+
+/* Memo of what plans share, scratch space, one per worker. */
+struct evaluator;
+struct evaluator *evaluator_new(const struct system *system, const struct model *model);
+void evaluator_free(struct evaluator *evaluator);
+
+/* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
+struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
+
+/* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes. */
+bool system_check(const struct system *system, const struct plan *plan, struct err *err);
+
+/* Seconds in a column of parts, for explanations: names and offsets, in display order. */
+struct time_part {
+    const char *name; /* JSON key: "compute_s" */
+    const char *label;
+    size_t offset;
+};
+extern const struct time_part time_part_table[];
+extern const int num_time_parts;
+double time_part_s(const struct time_parts *parts, int i);
+
+#endif
