@@ -1,0 +1,176 @@
+#include "sim/cost/match.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "sim/cost/datafile.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define AT(type, member) .offset = offsetof(struct type, member)
+#define TEXT(member) \
+    .kind = FIELD_TEXT, AT(match_rule, member), .size = sizeof((struct match_rule *)0)->member
+
+// clang-format off
+const struct field match_fields[] = {
+    { .name = "gpu", TEXT(gpu), .fallback = "*", .doc = "Pattern of the GPU's name." },
+    { .name = "network", TEXT(network), .fallback = "*", .doc = "Pattern of the network's words." },
+    { .name = "software", TEXT(software), .fallback = "*",
+      .doc = "Pattern of the software's words." },
+    { .name = "gpus_per_node", .kind = FIELD_INT, AT(match_rule, gpus_per_node), .min = 0,
+      .max = 1024, .fallback = "0", .doc = "GPUs of a node; 0: any number." },
+    { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that is meant." },
+    { .name = "assumption", TEXT(assumption), .fallback = "",
+      .doc = "What the row does not say and is assumed." },
+    { .name = "skip", TEXT(skip), .fallback = "", .doc = "Why such rows cannot be predicted." },
+};
+const size_t num_match_fields = sizeof match_fields / sizeof *match_fields;
+
+static const struct field table_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the rules rest on." },
+    { .name = "clusters", .kind = FIELD_OTHER, .doc = "Rules that find the cluster." },
+    { .name = "stacks", .kind = FIELD_OTHER, .doc = "Rules that find the stack." },
+};
+// clang-format on
+enum { NUM_TABLE_FIELDS = sizeof table_fields / sizeof *table_fields, MAX_RULES = 1024 };
+
+static bool read_rule(const json_t *object, struct match_rule *out, struct err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (!fields_read(match_fields, num_match_fields, object, out, err))
+        return false;
+    if (!*out->use == !*out->skip)
+        return err_set(err, ERR_INPUT, "use", "expected either \"use\" or \"skip\"; found %s",
+                       *out->use ? "both" : "neither");
+    return true;
+}
+
+static bool read_rules(const json_t *list, const char *key, struct match_rules *out,
+                       struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (count == 0 || count > MAX_RULES)
+        return err_set(err, ERR_INPUT, key, "expected a list of 1 to %d rules; found %zu",
+                       MAX_RULES, count);
+    out->at = arena_grow(NULL, count * sizeof *out->at);
+    out->count = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        char outer[48];
+        if (read_rule(json_array_get(list, i), &out->at[i], err))
+            continue;
+        snprintf(outer, sizeof outer, "%s[%zu]%s", key, i, *err->where ? "." : "");
+        err_prefix(err, outer);
+        return false;
+    }
+    return true;
+}
+
+static bool read_table(const json_t *root, struct match_table *out, struct err *err)
+{
+    return fields_read(table_fields, NUM_TABLE_FIELDS, root, out, err) &&
+           datafile_check(table_fields, NUM_TABLE_FIELDS, root, err) &&
+           read_rules(json_object_get(root, "clusters"), "clusters", &out->clusters, err) &&
+           read_rules(json_object_get(root, "stacks"), "stacks", &out->stacks, err);
+}
+
+bool match_load(const char *path, struct match_table *out, struct err *err)
+{
+    char shipped[PATH_MAX + 16];
+    struct json_file file;
+    *out = (struct match_table){ 0 };
+    if (!path) {
+        char folder[PATH_MAX];
+        if (!file_data_folder("calibration", folder, sizeof folder))
+            return err_set(err, ERR_SYSTEM, "calibration",
+                           "no such data folder; is SIMSEARCH_DATA right?");
+        snprintf(shipped, sizeof shipped, "%s/match.json", folder);
+        path = shipped;
+    }
+    if (!json_file_load(&file, path, err))
+        return false;
+    bool ok = read_table(file.root, out, err);
+    if (!ok) {
+        json_file_blame(&file, err);
+        match_release(out);
+    }
+    json_file_release(&file);
+    return ok;
+}
+
+void match_release(struct match_table *table)
+{
+    free(table->clusters.at);
+    free(table->stacks.at);
+    *table = (struct match_table){ 0 };
+}
+
+/* Where `piece` ends at its first place in `text`; NULL: it isn't in there. */
+static const char *find_piece(const char *text, const char *piece, size_t length)
+{
+    for (; strlen(text) >= length; text++)
+        if (strncasecmp(text, piece, length) == 0)
+            return text + length;
+    return NULL;
+}
+
+/* The pieces between stars, in order. */
+static bool match_alternative(const char *pattern, size_t length, const char *text)
+{
+    const char *end = pattern + length;
+    if (length == 0)
+        return *text == '\0';
+    while (text && pattern < end) {
+        size_t piece = strcspn(pattern, "*|");
+        text = find_piece(text, pattern, piece);
+        pattern += piece + (pattern[piece] == '*');
+    }
+    return text != NULL;
+}
+
+bool match_text(const char *pattern, const char *text)
+{
+    for (;;) {
+        size_t length = strcspn(pattern, "|");
+        if (match_alternative(pattern, length, text))
+            return true;
+        if (pattern[length] == '\0')
+            return false;
+        pattern += length + 1;
+    }
+}
+
+static bool rule_applies(const struct match_rule *rule, const struct match_row *row)
+{
+    return (rule->gpus_per_node == 0 || rule->gpus_per_node == row->gpus_per_node) &&
+           match_text(rule->gpu, row->gpu) && match_text(rule->network, row->network) &&
+           match_text(rule->software, row->software);
+}
+
+static const struct match_rule *first_rule(const struct match_rules *rules,
+                                           const struct match_row *row)
+{
+    for (int i = 0; i < rules->count; i++)
+        if (rule_applies(&rules->at[i], row))
+            return &rules->at[i];
+    return NULL;
+}
+
+bool match_find(const struct match_table *table, const struct match_row *row, struct match *out)
+{
+    static const struct match_rule none = { .skip = "no rule of match.json knows these words" };
+    const struct match_rule *cluster = first_rule(&table->clusters, row);
+    const struct match_rule *stack = first_rule(&table->stacks, row);
+    cluster = cluster ? cluster : &none;
+    stack = stack ? stack : &none;
+    *out = (struct match){ .cluster = cluster->use,
+                           .stack = stack->use,
+                           .cluster_assumption = cluster->assumption,
+                           .stack_assumption = stack->assumption,
+                           .skip = *cluster->skip ? cluster->skip : stack->skip };
+    return *out->skip == '\0';
+}

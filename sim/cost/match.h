@@ -1,0 +1,58 @@
+/* sim/cost/match.h - which cluster and stack a measured run means by its words.
+ *
+ * A row of a results table says "A100-80GB-SXM", "8x HDR200", "Megatron-LM 2021".
+ * calibration/match.json turns that into names of files by two ordered lists of rules, "clusters"
+ * and "stacks": the first rule whose words all match wins, and what it had to assume is reported.
+ *
+ * A pattern is looked for anywhere in the text, whatever the case of letters; `*` in it stands for
+ * any text, `|` parts alternatives, and an empty pattern matches an empty text only. */
+#ifndef SIM_COST_MATCH_H
+#define SIM_COST_MATCH_H
+
+#include "base/err.h"
+#include "base/field.h"
+
+struct match_rule {
+    char gpu[80], network[128], software[128]; /* patterns; "*" matches anything */
+    int gpus_per_node;                         /* 0: any */
+    char use[48];                              /* the cluster or stack */
+    char assumption[160];                      /* what is taken for granted; "": nothing */
+    char skip[160];                            /* why there is none; "": there is */
+};
+
+struct match_rules {
+    struct match_rule *at;
+    int count;
+};
+
+/* `{ 0 }` is empty: nothing matches. */
+struct match_table {
+    struct match_rules clusters, stacks; /* owned */
+};
+
+/* What a measured row says. Texts may be empty but not NULL; 0 GPUs a node: not stated. */
+struct match_row {
+    const char *gpu, *network, *software;
+    int gpus_per_node;
+};
+
+/* Texts are borrowed from the table. */
+struct match {
+    const char *cluster, *stack;
+    const char *cluster_assumption, *stack_assumption; /* "": none */
+    const char *skip;                                  /* why the row cannot be predicted; "" */
+};
+
+/* From `path`, or from calibration/match.json when it is NULL. Release with match_release. */
+bool match_load(const char *path, struct match_table *out, struct err *err);
+void match_release(struct match_table *table);
+
+/* False, with `skip`, when the row is to be left out or no rule matches. */
+bool match_find(const struct match_table *table, const struct match_row *row, struct match *out);
+
+bool match_text(const char *pattern, const char *text);
+
+extern const struct field match_fields[];
+extern const size_t num_match_fields;
+
+#endif
