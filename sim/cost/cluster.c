@@ -85,7 +85,7 @@ static bool read_part_name(const json_t *value, const char *key, char *name, siz
         err_prefix(err, key);
         return false;
     }
-    memcpy(name, text, length);
+    snprintf(name, size, "%s", text);
     return true;
 }
 

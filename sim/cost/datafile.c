@@ -116,6 +116,13 @@ static bool check_name(const json_t *root, const char *name, struct err *err)
                    found ? found : "");
 }
 
+static bool open_listed(const struct listing *listing, const char *name, struct json_file *file,
+                        struct err *err)
+{
+    return listing_open(listing, name, file, err) &&
+           (check_name(file->root, name, err) || json_file_blame(file, err));
+}
+
 static bool open_by_name(const struct datafile_kind *kind, const char *name, struct json_file *file,
                          struct err *err)
 {
@@ -127,9 +134,7 @@ static bool open_by_name(const struct datafile_kind *kind, const char *name, str
     if (!found && find_word(kind->words_folder, name, word_of, sizeof word_of))
         found = listing_find(&listing, word_of);
     bool ok =
-        found ? listing_open(&listing, found, file, err) : refuse_name(kind, &listing, name, err);
-    if (ok && !check_name(file->root, found, err))
-        ok = json_file_blame(file, err);
+        found ? open_listed(&listing, found, file, err) : refuse_name(kind, &listing, name, err);
     listing_release(&listing);
     return ok;
 }
