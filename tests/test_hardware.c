@@ -77,10 +77,10 @@ START_TEST(every_cluster_survives_being_written_and_read)
 END_TEST
 
 /* Compares rows and empties them, so that what is left can be compared as bytes. */
-static void check_fitted(char (**a)[40], int *num_a, char (**b)[40], int *num_b)
+static void check_fitted(char (**a)[40], int num_a, char (**b)[40], int num_b)
 {
-    ck_assert_int_eq(*num_a, *num_b);
-    ck_assert(*num_a == 0 || memcmp(*a, *b, (size_t)*num_a * sizeof **a) == 0);
+    ck_assert_int_eq(num_a, num_b);
+    ck_assert(num_a == 0 || memcmp(*a, *b, (size_t)num_a * sizeof **a) == 0);
     free(*a);
     free(*b);
     *a = *b = NULL;
@@ -99,7 +99,7 @@ static void check_profile_comes_back(const char *name)
     free(profile.gemm_points);
     free(again.gemm_points);
     profile.gemm_points = again.gemm_points = NULL;
-    check_fitted(&profile.fitted, &profile.num_fitted, &again.fitted, &again.num_fitted);
+    check_fitted(&profile.fitted, profile.num_fitted, &again.fitted, again.num_fitted);
     ck_assert_mem_eq(&profile, &again, sizeof profile);
     json_decref(written);
 }
@@ -117,7 +117,7 @@ static void check_stack_comes_back(const char *name)
     check_ok(stack_load(name, &stack, &err), &err);
     json_t *written = through_text(stack_write(&stack));
     check_ok(stack_read(written, &again, &err), &err);
-    check_fitted(&stack.fitted, &stack.num_fitted, &again.fitted, &again.num_fitted);
+    check_fitted(&stack.fitted, stack.num_fitted, &again.fitted, again.num_fitted);
     ck_assert_mem_eq(&stack, &again, sizeof stack);
     json_decref(written);
 }
