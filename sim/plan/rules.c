@@ -75,23 +75,25 @@ static bool recompute_fits(const struct plan_case *of, struct err *err)
                    every, most_layers(of));
 }
 
+/* fp32, or the type of the products. */
+static bool type_is_consistent(const struct plan *plan, const char *token, int type,
+                               const char *verb, struct err *err)
+{
+    int own = (int)precision_dtype((enum precision)plan->precision);
+    if (type == DTYPE_FP32 || type == own)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, token, "gradients of %s are %s in fp32%s%s, not %s",
+                   precision_names[plan->precision], verb, own == DTYPE_FP32 ? "" : " or ",
+                   own == DTYPE_FP32 ? "" : dtype_names[own], dtype_names[type]);
+}
+
 static bool precision_is_consistent(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    const char *name = precision_names[plan->precision];
     if (plan->precision == PRECISION_FP8)
-        return err_set(err, ERR_INFEASIBLE, "dtype=fp8", "training in %s is not modelled yet",
-                       name);
-    int own = (int)precision_dtype((enum precision)plan->precision);
-    if (plan->gradient_dtype != DTYPE_FP32 && plan->gradient_dtype != own)
-        return err_set(err, ERR_INFEASIBLE, "grad", "gradients of %s are fp32 or %s, not %s", name,
-                       dtype_names[own], dtype_names[plan->gradient_dtype]);
-    if (plan->reduce_dtype != DTYPE_FP32 && plan->reduce_dtype != own)
-        return err_set(err, ERR_INFEASIBLE, "reduce",
-                       "gradients of %s are reduced in fp32 or %s, "
-                       "not %s",
-                       name, dtype_names[own], dtype_names[plan->reduce_dtype]);
-    return true;
+        return err_set(err, ERR_INFEASIBLE, "dtype=fp8", "training in fp8 is not modelled yet");
+    return type_is_consistent(plan, "grad", plan->gradient_dtype, "kept", err) &&
+           type_is_consistent(plan, "reduce", plan->reduce_dtype, "reduced", err);
 }
 
 static bool overlaps(const struct plan *plan, enum plan_overlap overlap)

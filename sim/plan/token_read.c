@@ -226,7 +226,7 @@ bool token_read_order(const struct plan_token *token, const char *value, struct 
         seen |= 1u << axis;
         previous = axis;
     }
-    if (count == NUM_AXES)
+    if (count == NUM_AXES && previous != AXIS_EXPERT)
         return true;
     return err_set(
         err, ERR_USAGE, "",

@@ -1,0 +1,727 @@
+#include "sim/plan/plan.h"
+#include "sim/plan/token.h"
+#include "sim/schedule/schedule.h"
+#include "tests/testing.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct arena arena;
+static struct text text;
+static struct err err;
+
+static void release(void)
+{
+    arena_release(&arena);
+    text_release(&text);
+}
+
+static struct plan parsed(const char *layout)
+{
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "\"%s\": %s: %s", layout, err.where,
+                  err.msg);
+    return plan;
+}
+
+static const char *written(const struct plan *plan)
+{
+    text_release(&text);
+    plan_write(plan, &text);
+    return text_get(&text);
+}
+
+/* --- grammar ---------------------------------------------------------------------------------- */
+
+START_TEST(what_a_layout_leaves_out_is_at_its_default)
+{
+    struct plan plan = parsed("tp2");
+    struct plan expected = plan_default();
+    expected.tp = 2;
+    expected.dp = 0;
+    ck_assert(plan_equal(&plan, &expected));
+    ck_assert_int_eq(plan.dp, 0);
+    ck_assert_int_eq(plan.precision, PRECISION_BF16);
+    ck_assert_int_eq(plan.gradient_dtype, DTYPE_FP32);
+    ck_assert_int_eq(plan.reduce_dtype, DTYPE_FP32);
+    ck_assert_str_eq(plan_schedule(&plan), "1f1b");
+}
+END_TEST
+
+START_TEST(every_word_reaches_its_part_of_the_plan)
+{
+    struct plan plan = parsed(
+        "tp2 cp3 ep4 etp5 pp2 dp7 mb8 vpp2 sp zero1 schedule=gpipe stages=12,14,14,2 "
+        "recompute=block:3,2,2,0 attn=flash dtype=fp16 grad=fp16 reduce=fp32 optimizer=momentum "
+        "overlap=grad,tp order=dp-tp-pp-cp offload=activations");
+    ck_assert_int_eq(plan.tp, 2);
+    ck_assert_int_eq(plan.cp, 3);
+    ck_assert_int_eq(plan.ep, 4);
+    ck_assert_int_eq(plan.etp, 5);
+    ck_assert_int_eq(plan.pp, 2);
+    ck_assert_int_eq(plan.dp, 7);
+    ck_assert_int_eq(plan.microbatch, 8);
+    ck_assert_int_eq(plan.vpp, 2);
+    ck_assert(plan.sp);
+    ck_assert_int_eq(plan.zero, 1);
+    ck_assert_str_eq(plan.schedule, "gpipe");
+    ck_assert_int_eq(plan.num_chunk_layers, 4);
+    ck_assert_int_eq(plan.chunk_layers[1], 14);
+    ck_assert_int_eq(plan.chunk_layers[3], 2);
+    ck_assert_int_eq(plan.recompute, RECOMPUTE_BLOCK);
+    ck_assert_int_eq(plan.num_recompute_layers, 4);
+    ck_assert_int_eq(plan.recompute_layers[0], 3);
+    ck_assert_int_eq(plan.recompute_layers[3], 0);
+    ck_assert_int_eq(plan.attention, PLAN_ATTENTION_FLASH);
+    ck_assert_int_eq(plan.precision, PRECISION_FP16);
+    ck_assert_int_eq(plan.gradient_dtype, DTYPE_FP16);
+    ck_assert_int_eq(plan.reduce_dtype, DTYPE_FP32);
+    ck_assert_int_eq(plan.optimizer, OPTIMIZER_MOMENTUM);
+    ck_assert(plan.overlaps_given);
+    ck_assert_uint_eq(plan.overlaps, 1u << PLAN_OVERLAP_GRAD | 1u << PLAN_OVERLAP_TP);
+    ck_assert_uint_eq(plan.offloads, 1u << OFFLOAD_ACTIVATIONS);
+    int order[] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_PIPELINE, AXIS_CONTEXT };
+    ck_assert_mem_eq(plan.order, order, sizeof order);
+}
+END_TEST
+
+static const struct {
+    const char *layout;
+    const char *canonical;
+} layouts[] = {
+    { "tp1", "tp1 pp1 mb1" },
+    { "tp8 cp1 ep1 etp1 pp8 dp16 mb1 vpp1 sp0 zero0", "tp8 pp8 dp16 mb1" },
+    { "zero1 sp vpp3 mb1 dp16 pp8 tp8", "tp8 pp8 dp16 mb1 vpp3 sp zero1" },
+    { "  tp=8\tpp=8  mb=2\ndp=16 sp=1 zero=1 ", "tp8 pp8 dp16 mb2 sp zero1" },
+    { "tp2 sp1 ep4 cp2 etp2", "tp2 cp2 ep4 etp2 pp1 mb1 sp" },
+    { "tp007", "tp7 pp1 mb1" },
+    { "tp16777216", "tp16777216 pp1 mb1" },
+    { "pp4 schedule=1f1b", "tp1 pp4 mb1" },
+    { "pp4 vpp2 schedule=interleaved", "tp1 pp4 mb1 vpp2" },
+    { "pp4 schedule=interleaved", "tp1 pp4 mb1 schedule=interleaved" },
+    { "pp4 vpp2 schedule=1f1b", "tp1 pp4 mb1 vpp2 schedule=1f1b" },
+    { "pp4 schedule=zb-h1", "tp1 pp4 mb1 schedule=zb-h1" },
+    { "pp4 stages=12,14,14,12", "tp1 pp4 mb1 stages=12,14,14,12" },
+    { "pp4 stages=12,12,12,12", "tp1 pp4 mb1" },
+    { "pp4 stages=12,12", "tp1 pp4 mb1 stages=12,12" },
+    { "recompute=none", "tp1 pp1 mb1" },
+    { "recompute=selective", "tp1 pp1 mb1 recompute=selective" },
+    { "recompute=full", "tp1 pp1 mb1 recompute=full" },
+    { "recompute=full:1", "tp1 pp1 mb1 recompute=full" },
+    { "recompute=full:4", "tp1 pp1 mb1 recompute=full:4" },
+    { "pp2 recompute=block:3", "tp1 pp2 mb1 recompute=block:3" },
+    { "pp2 recompute=block:3,3", "tp1 pp2 mb1 recompute=block:3" },
+    { "pp3 recompute=block:3,2,0", "tp1 pp3 mb1 recompute=block:3,2,0" },
+    { "attn=unfused", "tp1 pp1 mb1 attn=unfused" },
+    { "dtype=bf16 grad=fp32 reduce=fp32", "tp1 pp1 mb1" },
+    { "grad=bf16", "tp1 pp1 mb1 grad=bf16" },
+    { "grad=bf16 reduce=bf16", "tp1 pp1 mb1 grad=bf16" },
+    { "grad=bf16 reduce=fp32", "tp1 pp1 mb1 grad=bf16 reduce=fp32" },
+    { "reduce=bf16", "tp1 pp1 mb1 reduce=bf16" },
+    { "grad=bf16 dtype=bf16-pure", "tp1 pp1 mb1 dtype=bf16-pure" },
+    { "dtype=bf16-pure grad=fp32", "tp1 pp1 mb1 dtype=bf16-pure grad=fp32" },
+    { "dtype=fp8", "tp1 pp1 mb1 dtype=fp8" },
+    { "optimizer=adam", "tp1 pp1 mb1" },
+    { "optimizer=adam-8bit", "tp1 pp1 mb1 optimizer=adam-8bit" },
+    { "overlap=tp,p2p,param,grad", "tp1 pp1 mb1 overlap=grad,param,p2p,tp" },
+    { "overlap=none", "tp1 pp1 mb1 overlap=none" },
+    { "order=tp-cp-dp-pp", "tp1 pp1 mb1" },
+    { "order=tp-cp-ep-dp-pp", "tp1 pp1 mb1" },
+    { "order=pp-ep-dp-cp-tp", "tp1 pp1 mb1 order=pp-dp-cp-tp" },
+    { "offload=activations,optimizer", "tp1 pp1 mb1 offload=optimizer,activations" },
+    { "offload=none", "tp1 pp1 mb1" },
+};
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+START_TEST(a_layout_is_written_in_one_way)
+{
+    struct plan plan = parsed(layouts[_i].layout);
+    ck_assert_str_eq(written(&plan), layouts[_i].canonical);
+}
+END_TEST
+
+START_TEST(a_written_layout_reads_back_as_the_same_plan)
+{
+    struct plan plan = parsed(layouts[_i].canonical);
+    ck_assert_str_eq(written(&plan), layouts[_i].canonical);
+    struct plan first = parsed(layouts[_i].layout);
+    ck_assert(plan_equal(&first, &plan));
+}
+END_TEST
+
+static const struct {
+    const char *layout;
+    const char *where;
+    const char *says;
+} slips[] = {
+    { "", "", "the layout is empty; one is written like \"tp8 pp8 dp16 mb1\"" },
+    { " \t\n", "", "the layout is empty" },
+    { "tp8 shedule=1f1b", "shedule=1f1b", "unknown word \"shedule\"; did you mean \"schedule\"?" },
+    { "8", "8", "unknown word \"8\"" },
+    { "gpipe", "gpipe", "unknown word \"gpipe\"; a layout is written like" },
+    { "tp8,pp8", "tp8,pp8", "expected a whole number from 1 to 16777216, found \"8,pp8\"" },
+    { "tp8 pp8 tp8", "tp8", "tp is given twice" },
+    { "tp", "tp", "expected a whole number from 1 to 16777216, found \"\"" },
+    { "tp=", "tp=", "expected tpN" },
+    { "tp0", "tp0", "expected a whole number from 1 to 16777216, found \"0\"" },
+    { "tp-8", "tp-8", "expected a whole number from 1 to 16777216, found \"-8\"" },
+    { "tp16777217", "tp16777217", "from 1 to 16777216" },
+    { "tp99999999999999999999", "tp99999999999999999999", "from 1 to 16777216" },
+    { "tp8x", "tp8x", "found \"8x\"" },
+    { "tp8.5", "tp8.5", "found \"8.5\"" },
+    { "dp0", "dp0", "found \"0\"" },
+    { "zero4", "zero4", "expected a whole number from 0 to 3, found \"4\"" },
+    { "sp2", "sp2", "expected sp, sp1 or sp0, found \"sp2\"" },
+    { "schedule", "schedule", "expected schedule=NAME" },
+    { "schedule1f1b", "schedule1f1b", "expected schedule=NAME" },
+    { "schedule=", "schedule=", "expected schedule=NAME" },
+    { "schedule=gpip", "schedule=gpip", "did you mean \"gpipe\"?" },
+    { "schedule=soon", "schedule=soon", "unknown word \"soon\"; expected one of naive, gpipe" },
+    { "stages=12,", "stages=12,", "with commas between, found \"12,\"" },
+    { "stages=12,,3", "stages=12,,3", "with commas between" },
+    { "stages=12,0", "stages=12,0", "whole numbers from 1 to 16777216" },
+    { "stages=12,14x", "stages=12,14x", "with commas between" },
+    { "recompute=some", "recompute=some", "expected one of none, selective, full" },
+    { "recompute=selectiv", "recompute=selectiv", "did you mean \"selective\"?" },
+    { "recompute=full:0", "recompute=full:0", "expected full:K with a whole number of layers" },
+    { "recompute=full:4,4", "recompute=full:4,4", "expected full:K" },
+    { "recompute=full:K", "recompute=full:K", "expected full:K" },
+    { "recompute=block:N", "recompute=block:N", "with commas between" },
+    { "recompute=block:", "recompute=block:", "with commas between" },
+    { "attn=fast", "attn=fast", "unknown word \"fast\"" },
+    { "dtype=bf61", "dtype=bf61", "unknown word \"bf61\"" },
+    { "dtype=fp3", "dtype=fp3", "did you mean \"fp32\"?" },
+    { "grad=fp8", "grad=fp8", "unknown word \"fp8\"; " },
+    { "optimizer=adamw", "optimizer=adamw", "did you mean \"adam\"?" },
+    { "overlap=grad,", "overlap=grad,", "unknown word \"\"; expected one of grad, param, p2p, tp" },
+    { "overlap=grad,grad", "overlap=grad,grad", "\"grad\" is given twice" },
+    { "overlap=none,grad", "overlap=none,grad", "unknown word \"none\"" },
+    { "order=tp-cp-dp", "order=tp-cp-dp", "expected tp, cp, dp and pp once each" },
+    { "order=tp-cp-dp-pp-", "order=tp-cp-dp-pp-", "unknown word \"\"" },
+    { "order=tp-cp-dp-dp", "order=tp-cp-dp-dp", "\"dp\" is given twice" },
+    { "order=ep-tp-cp-dp-pp", "order=ep-tp-cp-dp-pp", "ep only right before dp" },
+    { "order=tp-cp-dp-pp-ep", "order=tp-cp-dp-pp-ep", "ep only right before dp" },
+    { "order=tp-cp-dp-qq", "order=tp-cp-dp-qq", "unknown word \"qq\"" },
+    { "offload=weights", "offload=weights", "expected one of optimizer, activations" },
+};
+enum { NUM_SLIPS = sizeof slips / sizeof *slips };
+
+START_TEST(a_slip_is_a_sentence_about_its_token)
+{
+    struct plan plan;
+    ck_assert_msg(!plan_parse(slips[_i].layout, &arena, &plan, &err), "%s", slips[_i].layout);
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, slips[_i].where);
+    ck_assert_msg(strstr(err.msg, slips[_i].says), "\"%s\" lacks \"%s\"", err.msg, slips[_i].says);
+}
+END_TEST
+
+START_TEST(a_token_of_a_thousand_letters_is_an_error_like_any_other)
+{
+    char layout[1001];
+    memset(layout, 's', sizeof layout - 1);
+    layout[1000] = '\0';
+    struct plan plan;
+    ck_assert(!plan_parse(layout, &arena, &plan, &err));
+    memcpy(layout, "schedule=", 9);
+    err = (struct err){ 0 };
+    ck_assert(!plan_parse(layout, &arena, &plan, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+}
+END_TEST
+
+START_TEST(the_longest_schedule_name_fits_in_a_plan)
+{
+    struct plan plan;
+    for (int i = 0; i < num_generators; i++)
+        ck_assert_uint_lt(strlen(generators[i].name), sizeof plan.schedule);
+}
+END_TEST
+
+START_TEST(every_word_is_documented_and_named_once)
+{
+    for (int i = 0; i < num_plan_tokens; i++) {
+        const struct plan_token *token = &plan_tokens[i];
+        ck_assert_int_eq(strncmp(token->form, token->name, strlen(token->name)), 0);
+        ck_assert_int_eq(token->doc[strlen(token->doc) - 1], '.');
+        for (int j = 0; j < i; j++)
+            ck_assert_str_ne(plan_tokens[j].name, token->name);
+    }
+}
+END_TEST
+
+/* Numerical Recipes' generator: the same numbers on every machine. */
+static unsigned next_random(unsigned *state)
+{
+    *state = 1664525 * *state + 1013904223;
+    return *state >> 8;
+}
+
+static int pick(unsigned *state, int n)
+{
+    return (int)(next_random(state) % (unsigned)n);
+}
+
+static struct plan random_plan(unsigned *state)
+{
+    struct plan plan = plan_default();
+    int *degrees[] = { &plan.tp, &plan.cp, &plan.ep, &plan.pp, &plan.vpp, &plan.microbatch };
+    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+        *degrees[i] = 1 + pick(state, 4);
+    plan.dp = pick(state, 3);
+    plan.sp = pick(state, 2);
+    plan.zero = pick(state, 4);
+    if (pick(state, 2))
+        snprintf(plan.schedule, sizeof plan.schedule, "%s",
+                 generators[pick(state, num_generators)].name);
+    plan.recompute = pick(state, 5);
+    plan.recompute_every = 1 + pick(state, 3);
+    int *layers = ARENA_ARRAY(&arena, int, 16);
+    for (int i = 0; i < 16; i++)
+        layers[i] = 1 + pick(state, 2);
+    plan.recompute_layers = layers;
+    plan.num_recompute_layers = 1 + pick(state, 16);
+    plan.chunk_layers = pick(state, 2) ? layers : NULL;
+    plan.num_chunk_layers = plan.chunk_layers ? 1 + pick(state, 16) : 0;
+    plan.attention = pick(state, 3);
+    plan.precision = pick(state, NUM_PRECISIONS);
+    plan.gradient_dtype = pick(state, DTYPE_BF16 + 1);
+    plan.reduce_dtype = pick(state, DTYPE_BF16 + 1);
+    plan.optimizer = pick(state, NUM_OPTIMIZERS);
+    plan.overlaps_given = pick(state, 2);
+    plan.overlaps = plan.overlaps_given ? (unsigned)pick(state, 1 << NUM_PLAN_OVERLAPS) : 0;
+    plan.offloads = (unsigned)pick(state, 1 << NUM_OFFLOADS);
+    return plan;
+}
+
+START_TEST(any_plan_survives_being_written_and_read)
+{
+    unsigned state = 1;
+    for (int i = 0; i < 3000; i++) {
+        struct plan plan = random_plan(&state);
+        char first[512];
+        snprintf(first, sizeof first, "%s", written(&plan));
+        struct plan again = parsed(first);
+        ck_assert_str_eq(written(&again), first);
+        ck_assert(plan_equal(&plan, &again));
+    }
+}
+END_TEST
+
+START_TEST(random_letters_are_read_or_refused_and_nothing_else)
+{
+    static const char alphabet[] = "tpcedmbvsz0123489=,:- recomputfulschgai";
+    unsigned state = 7;
+    for (int i = 0; i < 20000; i++) {
+        char layout[24];
+        int length = pick(&state, sizeof layout);
+        for (int j = 0; j < length; j++)
+            layout[j] = alphabet[pick(&state, sizeof alphabet - 1)];
+        layout[length] = '\0';
+        struct plan plan;
+        err = (struct err){ 0 };
+        bool ok = plan_parse(layout, &arena, &plan, &err);
+        ck_assert_int_eq(ok, err.code == ERR_NONE);
+    }
+}
+END_TEST
+
+START_TEST(plans_that_differ_are_not_equal)
+{
+    struct plan a = parsed("tp8 pp8 mb1");
+    struct plan b = parsed("tp8 pp8 mb1 sp");
+    ck_assert(!plan_equal(&a, &b));
+}
+END_TEST
+
+/* --- degrees ---------------------------------------------------------------------------------- */
+
+START_TEST(data_ranks_are_what_the_gpus_leave)
+{
+    struct plan plan = parsed("tp8 pp8 mb1");
+    ck_assert(plan_derive_data(&plan, 1024, &err));
+    ck_assert_int_eq(plan.dp, 16);
+    ck_assert_int_eq(plan_ranks(&plan), 1024);
+}
+END_TEST
+
+START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
+{
+    struct plan plan = parsed("tp8 pp3 mb1");
+    ck_assert(!plan_derive_data(&plan, 1024, &err));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_str_eq(err.msg, "1024 GPUs do not divide by the 24 of tp 8 x cp 1 x pp 3");
+}
+END_TEST
+
+START_TEST(data_ranks_that_were_given_must_use_all_gpus)
+{
+    struct plan plan = parsed("tp8 pp8 dp15 mb1");
+    ck_assert(!plan_derive_data(&plan, 1024, &err));
+    ck_assert_str_eq(err.msg, "tp 8 x cp 1 x pp 8 x dp 15 is 960 GPUs, not 1024");
+    ck_assert_int_eq(plan.dp, 15);
+}
+END_TEST
+
+START_TEST(no_product_of_degrees_overflows)
+{
+    struct plan plan = parsed("tp16777216 cp16777216 pp16777216 dp16777216 mb16777216 vpp16777216");
+    ck_assert_int_eq(plan_ranks(&plan), INT_MAX);
+    ck_assert_int_eq(plan_chunks(&plan), INT_MAX);
+    ck_assert(!plan_derive_data(&plan, 8, &err));
+    ck_assert_int_eq(plan_microbatches(&plan, 1e9), 0);
+    plan.dp = plan.microbatch = 1;
+    ck_assert_int_eq(plan_microbatches(&plan, 1e18), INT_MAX);
+}
+END_TEST
+
+START_TEST(microbatches_are_those_of_one_pipeline)
+{
+    struct plan plan = parsed("tp8 pp8 dp16 mb2");
+    ck_assert_int_eq(plan_microbatches(&plan, 1536), 48);
+}
+END_TEST
+
+START_TEST(the_layers_of_all_chunks_sum_to_the_models)
+{
+    struct model model = { .layers = 96 };
+    struct plan even = parsed("pp8 vpp3");
+    struct plan uneven = parsed("pp4 stages=23,25,25,23");
+    int sum = 0;
+    for (int chunk = 0; chunk < plan_chunks(&even); chunk++)
+        sum += plan_chunk_layers(&even, &model, chunk);
+    ck_assert_int_eq(sum, 96);
+    for (int chunk = 0; chunk < plan_chunks(&uneven); chunk++)
+        sum -= plan_chunk_layers(&uneven, &model, chunk);
+    ck_assert_int_eq(sum, 0);
+}
+END_TEST
+
+static const struct {
+    const char *layout;
+    int layers[2]; /* recomputed of chunks of 10 and 3 */
+} recomputes[] = {
+    { "pp2", { 0, 0 } },
+    { "pp2 recompute=selective", { 0, 0 } },
+    { "pp2 recompute=full", { 10, 3 } },
+    { "pp2 recompute=full:4", { 10, 3 } },
+    { "pp2 recompute=block:5", { 5, 3 } },
+    { "pp2 recompute=block:7,1", { 7, 1 } },
+};
+enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
+
+START_TEST(recompute_says_how_many_layers_run_again)
+{
+    struct plan plan = parsed(recomputes[_i].layout);
+    ck_assert_int_eq(plan_recomputed_layers(&plan, 0, 10), recomputes[_i].layers[0]);
+    ck_assert_int_eq(plan_recomputed_layers(&plan, 1, 3), recomputes[_i].layers[1]);
+}
+END_TEST
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+/* Bytes a parameter, from Megatron-LM's dist_optimizer.md, DeepSpeed, and each optimizer's paper.
+ */
+static const struct {
+    const char *layout;
+    double weights, gradients, optimizer;
+} recipes[] = {
+    { "dtype=fp32", 4, 4, 8 },                     /* 16: m, v; the weights are the master */
+    { "dtype=fp16 grad=fp16", 2, 2, 16 },          /* 20: fp32 gradients, master, m, v */
+    { "dtype=fp16", 2, 4, 12 },                    /* 18 */
+    { "dtype=bf16", 2, 4, 12 },                    /* 18 */
+    { "dtype=bf16 grad=bf16", 2, 2, 12 },          /* 16: ZeRO's count */
+    { "dtype=bf16-pure", 2, 2, 4 },                /* 8 */
+    { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 }, /* 14: precision-aware optimizer */
+    { "dtype=bf16 optimizer=adam-8bit", 2, 4, 6 + 8.0 / 2048 },
+    { "dtype=bf16 optimizer=momentum", 2, 4, 8 },
+    { "dtype=bf16 optimizer=sgd", 2, 4, 4 },
+    { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
+    { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
+};
+enum { NUM_RECIPES = sizeof recipes / sizeof *recipes };
+
+START_TEST(a_recipe_keeps_the_bytes_its_source_says)
+{
+    struct model model = { .hidden = 4096 };
+    struct plan plan = parsed(recipes[_i].layout);
+    struct state_bytes bytes = plan_state_bytes(&plan, &model);
+    ck_assert_double_eq(bytes.weights, recipes[_i].weights);
+    ck_assert_double_eq(bytes.gradients, recipes[_i].gradients);
+    ck_assert_double_eq(bytes.optimizer, recipes[_i].optimizer);
+}
+END_TEST
+
+/* Megatron-LM's table: bf16 weights and fp32 gradients, 6 + 12 / 8. */
+START_TEST(a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes)
+{
+    struct model model = { .hidden = 4096 };
+    struct plan plan = parsed("dp8 zero1");
+    struct state_bytes bytes = plan_state_bytes(&plan, &model);
+    ck_assert_double_eq(bytes.weights + bytes.gradients + bytes.optimizer / plan.dp, 7.5);
+}
+END_TEST
+
+START_TEST(a_type_of_products_has_a_name_a_dtype_and_a_size)
+{
+    for (int i = 0; i < NUM_PRECISIONS; i++) {
+        ck_assert_ptr_nonnull(precision_names[i]);
+        ck_assert_double_eq(precision_bytes((enum precision)i),
+                            dtype_bytes(precision_dtype((enum precision)i)));
+    }
+    ck_assert_ptr_null(precision_names[NUM_PRECISIONS]);
+    ck_assert_ptr_null(optimizer_names[NUM_OPTIMIZERS]);
+}
+END_TEST
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+static struct model gpt3(void)
+{
+    return (struct model){ .layers = 96,
+                           .hidden = 12288,
+                           .heads = 96,
+                           .kv_heads = 96,
+                           .head_dim = 128,
+                           .ffn = 49152,
+                           .vocab = 50257,
+                           .seq = 2048 };
+}
+
+static struct model grouped(void)
+{
+    struct model model = gpt3();
+    model.kv_heads = 8;
+    return model;
+}
+
+static struct model narrow(void)
+{
+    struct model model = gpt3();
+    model.ffn = 100;
+    model.seq = 1000;
+    return model;
+}
+
+static struct model odd(void)
+{
+    struct model model = gpt3();
+    model.hidden = 12300;
+    return model;
+}
+
+static const struct {
+    const char *layout;
+    struct model (*model)(void);
+    int num_gpus;
+    double batch;
+    const char *rule; /* NULL: the plan is possible */
+    const char *where;
+    const char *says;
+} cases[] = {
+    { "tp8 pp8 dp16 mb1 vpp3 sp zero1", gpt3, 1024, 1536, NULL, "", "" },
+    { "tp4 pp8 dp32 mb1 vpp6 sp zero1 recompute=selective overlap=grad,param,p2p", gpt3, 1024, 1536,
+      NULL, "", "" },
+    { "tp8 pp1 dp16 mb1 zero3", gpt3, 128, 1536, NULL, "", "" },
+    { "tp16 pp1 dp1 mb1", grouped, 16, 16, NULL, "", "" },
+    { "tp8 pp4 dp1 mb1 stages=23,25,25,23 recompute=block:23,3,3,0", gpt3, 32, 64, NULL, "", "" },
+    { "tp8 pp8 dp16 mb1 order=pp-dp-cp-tp", gpt3, 1024, 1536, NULL, "", "" },
+    { "tp8 pp8 mb1", gpt3, 1024, 1536, "degrees", "dp", "dp is 0, and must be 1 or more" },
+    { "tp8 pp8 dp16 mb1", gpt3, 1000, 1536, "gpus", "dp",
+      "tp 8 x cp 1 x pp 8 x dp 16 is 1024 GPUs, not 1000" },
+    { "tp7 pp8 dp16 mb1", gpt3, 896, 1536, "tensor_heads", "tp7",
+      "heads 96 is not a multiple of tp 7" },
+    { "tp12 pp8 dp16 mb1", grouped, 1536, 1536, "tensor_kv_heads", "tp12",
+      "kv_heads 8 is neither a multiple nor a divisor of tp 12" },
+    { "tp8 pp8 dp16 mb1", narrow, 1024, 1536, "tensor_ffn", "tp8",
+      "ffn 100 is not a multiple of tp 8" },
+    { "tp8 pp8 dp16 mb1", odd, 1024, 1536, "tensor_hidden", "tp8",
+      "hidden 12300 is not a multiple of tp 8" },
+    { "tp1 pp8 dp16 mb1 sp", gpt3, 128, 1536, "sequence_parallel", "sp",
+      "sequence parallelism needs tp of 2 or more, not 1" },
+    { "tp3 pp8 dp16 mb1 sp", gpt3, 384, 1536, "sequence_parallel", "sp",
+      "sequence length 2048 is not a multiple of tp 3" },
+    { "tp8 cp2 pp8 dp8 mb1", gpt3, 1024, 1536, "context", "cp2",
+      "context parallelism is not modelled yet" },
+    { "tp8 ep2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "ep2",
+      "expert parallelism is not modelled yet" },
+    { "tp8 etp2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "etp2",
+      "expert parallelism is not modelled yet" },
+    { "tp8 pp7 dp16 mb1", gpt3, 896, 1536, "pipeline_layers", "pp7",
+      "96 layers do not divide over 7 stages" },
+    { "tp8 pp8 dp16 mb1 vpp5", gpt3, 1024, 1536, "pipeline_layers", "vpp5",
+      "96 layers do not divide over 8 stages of 5 chunks" },
+    { "tp8 pp4 dp1 mb1 stages=24,24,24", gpt3, 32, 1536, "pipeline_layers", "stages",
+      "stages= lists 3 chunks, and pp 4 x vpp 1 is 4" },
+    { "tp8 pp4 dp1 mb1 stages=24,24,24,23", gpt3, 32, 1536, "pipeline_layers", "stages",
+      "stages= sums to 95 of 96 layers" },
+    { "tp8 pp1 dp7 mb2", gpt3, 56, 1536, "batch", "dp7",
+      "batch 1536 is not a multiple of dp 7 x microbatch 2; nearest are 1526 and 1540" },
+    { "tp8 pp1 dp16 mb2", gpt3, 128, 16, "batch", "dp16", "the smallest is 32" },
+    { "tp8 pp1 dp16 mb1", gpt3, 128, 100.5, "batch", "dp16", "batch 100.5 is not a multiple" },
+    { "tp8 pp1 dp16 mb1", gpt3, 128, 0, "batch", "dp16", "the smallest is 16" },
+    { "tp8 pp1 dp16 mb1", gpt3, 128, NAN, "batch", "dp16", "the smallest is 16" },
+    { "tp8 pp1 dp16 mb1", gpt3, 128, 16e15, "batch", "mb1", "microbatches, more than 16777216" },
+    { "tp8 pp1 dp16 mb1 vpp2", gpt3, 128, 1536, "interleave", "vpp2",
+      "vpp 2 needs pp of 2 or more, not 1" },
+    { "tp8 pp12 dp1 mb1 vpp2", gpt3, 96, 13, "interleave", "vpp2",
+      "interleaving needs a multiple of pp 12 microbatches, not 13" },
+    { "tp8 pp8 dp16 mb1 schedule=zb-h1", gpt3, 1024, 1536, "schedule", "schedule",
+      "schedule zb-h1 is not modelled yet" },
+    { "tp8 pp8 dp16 mb1 vpp2 schedule=gpipe", gpt3, 1024, 1536, "schedule", "schedule",
+      "2 chunks on each stage" },
+    { "tp8 pp8 dp1 mb1 zero1", gpt3, 64, 1536, "zero", "zero1",
+      "ZeRO stage 1 shards over data ranks, and dp is 1" },
+    { "tp8 pp8 dp16 mb1 zero2", gpt3, 1024, 1536, "zero", "zero2",
+      "ZeRO stage 2 needs pp 1, not 8: gradients accumulate across microbatches" },
+    { "tp8 pp8 dp16 mb1 recompute=full:13", gpt3, 1024, 1536, "recompute", "recompute",
+      "recompute=full:13 needs chunks of 13 layers or more, and they have 12" },
+    { "tp8 pp8 dp16 mb1 recompute=block:13", gpt3, 1024, 1536, "recompute", "recompute",
+      "13 layers of chunk 0 are recomputed, and it has 12" },
+    { "tp8 pp8 dp16 mb1 recompute=block:1,2", gpt3, 1024, 1536, "recompute", "recompute",
+      "recompute=block: lists 2 chunks, and pp 8 x vpp 1 is 8" },
+    { "tp8 pp8 dp16 mb1 dtype=fp8", gpt3, 1024, 1536, "precision", "dtype=fp8",
+      "training in fp8 is not modelled yet" },
+    { "tp8 pp8 dp16 mb1 grad=fp16", gpt3, 1024, 1536, "precision", "grad",
+      "gradients of bf16 are kept in fp32 or bf16, not fp16" },
+    { "tp8 pp8 dp16 mb1 dtype=fp32 reduce=bf16", gpt3, 1024, 1536, "precision", "reduce",
+      "gradients of fp32 are reduced in fp32, not bf16" },
+    { "tp8 pp8 dp16 mb1 overlap=grad,param", gpt3, 1024, 1536, "overlap", "overlap",
+      "overlap=param needs ZeRO stage 1 or more, not 0" },
+    { "tp8 pp8 dp16 mb1 zero1 overlap=param", gpt3, 1024, 1536, "overlap", "overlap",
+      "overlap=param needs overlap=grad at ZeRO stage 1" },
+    { "tp8 pp2 dp16 mb1 vpp2 overlap=none", gpt3, 256, 1536, "overlap", "overlap",
+      "vpp 2 on pp 2 needs overlap=p2p, or pp of 3 or more" },
+    { "tp8 pp8 dp16 mb1 offload=optimizer", gpt3, 1024, 1536, "offload", "offload",
+      "offloading the optimizer is not modelled yet" },
+};
+enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+START_TEST(a_plan_breaks_the_rule_that_it_should)
+{
+    struct model model = cases[_i].model();
+    struct plan plan = parsed(cases[_i].layout);
+    const struct plan_rule *rule =
+        plan_check(&plan, &model, cases[_i].batch, cases[_i].num_gpus, &err);
+    if (!cases[_i].rule) {
+        ck_assert_msg(!rule, "%s: %s", cases[_i].layout, err.msg);
+        return;
+    }
+    ck_assert_msg(rule, "%s is accepted", cases[_i].layout);
+    ck_assert_str_eq(rule->name, cases[_i].rule);
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_str_eq(err.where, cases[_i].where);
+    ck_assert_msg(strstr(err.msg, cases[_i].says), "\"%s\" lacks \"%s\"", err.msg, cases[_i].says);
+}
+END_TEST
+
+START_TEST(an_order_that_leaves_out_an_axis_is_refused)
+{
+    struct model model = gpt3();
+    struct plan plan = parsed("tp8 dp1");
+    plan.order[0] = AXIS_PIPELINE;
+    ck_assert_str_eq(plan_check(&plan, &model, 8, 8, &err)->name, "order");
+}
+END_TEST
+
+static bool is_tested(const char *rule)
+{
+    if (strcmp(rule, "order") == 0) /* no text can break it */
+        return true;
+    for (int i = 0; i < NUM_CASES; i++)
+        if (cases[i].rule && strcmp(cases[i].rule, rule) == 0)
+            return true;
+    return false;
+}
+
+START_TEST(every_rule_has_a_plan_that_breaks_it)
+{
+    for (int i = 0; i < num_plan_rules; i++) {
+        ck_assert_msg(is_tested(plan_rules[i].name), "%s", plan_rules[i].name);
+        ck_assert_int_eq(plan_rules[i].summary[strlen(plan_rules[i].summary) - 1], '.');
+    }
+}
+END_TEST
+
+/* The degrees are as large as the grammar lets them be. */
+START_TEST(no_rule_overflows)
+{
+    struct model model = gpt3();
+    model.layers = INT_MAX;
+    unsigned state = 3;
+    for (int i = 0; i < 2000; i++) {
+        struct plan plan = random_plan(&state);
+        int *degrees[] = { &plan.tp, &plan.pp, &plan.dp, &plan.vpp, &plan.microbatch };
+        for (size_t j = 0; j < sizeof degrees / sizeof *degrees; j++)
+            if (pick(&state, 3) == 0)
+                *degrees[j] = 1 << pick(&state, 25);
+        plan.dp = plan.dp ? plan.dp : 1;
+        for (int j = 0; j < num_plan_rules; j++) {
+            struct plan_case of = { &plan, &model, 1e15, plan_ranks(&plan) };
+            err = (struct err){ 0 };
+            bool holds = plan_rules[j].holds(&of, &err);
+            ck_assert_int_eq(holds, err.code == ERR_NONE);
+        }
+    }
+}
+END_TEST
+
+static TCase *grammar(void)
+{
+    TCase *tc = tcase_create("grammar");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, what_a_layout_leaves_out_is_at_its_default);
+    tcase_add_test(tc, every_word_reaches_its_part_of_the_plan);
+    tcase_add_loop_test(tc, a_layout_is_written_in_one_way, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, a_written_layout_reads_back_as_the_same_plan, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, a_slip_is_a_sentence_about_its_token, 0, NUM_SLIPS);
+    tcase_add_test(tc, a_token_of_a_thousand_letters_is_an_error_like_any_other);
+    tcase_add_test(tc, the_longest_schedule_name_fits_in_a_plan);
+    tcase_add_test(tc, every_word_is_documented_and_named_once);
+    tcase_add_test(tc, any_plan_survives_being_written_and_read);
+    tcase_add_test(tc, random_letters_are_read_or_refused_and_nothing_else);
+    tcase_add_test(tc, plans_that_differ_are_not_equal);
+    return tc;
+}
+
+static TCase *degrees_and_bytes(void)
+{
+    TCase *tc = tcase_create("degrees and bytes");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, data_ranks_are_what_the_gpus_leave);
+    tcase_add_test(tc, gpus_that_do_not_divide_are_an_error_with_both_numbers);
+    tcase_add_test(tc, data_ranks_that_were_given_must_use_all_gpus);
+    tcase_add_test(tc, no_product_of_degrees_overflows);
+    tcase_add_test(tc, microbatches_are_those_of_one_pipeline);
+    tcase_add_test(tc, the_layers_of_all_chunks_sum_to_the_models);
+    tcase_add_loop_test(tc, recompute_says_how_many_layers_run_again, 0, NUM_RECOMPUTES);
+    tcase_add_loop_test(tc, a_recipe_keeps_the_bytes_its_source_says, 0, NUM_RECIPES);
+    tcase_add_test(tc, a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes);
+    tcase_add_test(tc, a_type_of_products_has_a_name_a_dtype_and_a_size);
+    return tc;
+}
+
+static TCase *rules(void)
+{
+    TCase *tc = tcase_create("rules");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_loop_test(tc, a_plan_breaks_the_rule_that_it_should, 0, NUM_CASES);
+    tcase_add_test(tc, an_order_that_leaves_out_an_axis_is_refused);
+    tcase_add_test(tc, every_rule_has_a_plan_that_breaks_it);
+    tcase_add_test(tc, no_rule_overflows);
+    return tc;
+}
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("sim/plan");
+    suite_add_tcase(s, grammar());
+    suite_add_tcase(s, degrees_and_bytes());
+    suite_add_tcase(s, rules());
+    return s;
+}
+
+TEST_MAIN(suite)
