@@ -1,0 +1,64 @@
+/* cli/command.h - what the program can be told to do, and how it ends.
+ *
+ * Each command lives in cli/NAME.c; `commands` in main.c lists them. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include "base/err.h"
+
+#define SIMSEARCH_VERSION "0.1.0"
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NO_PLAN = 3,
+    EXIT_INPUT = 4,
+    EXIT_TOLERANCE = 5,
+    EXIT_MISSING = 6,
+    EXIT_TIME_LIMIT = 124,
+    EXIT_INTERRUPTED = 130,
+};
+
+/* Commands as a bit set, for the options that they share. */
+enum {
+    COMMAND_SEARCH = 1 << 0,
+    COMMAND_SIMULATE = 1 << 1,
+    COMMAND_EXPLAIN = 1 << 2,
+    COMMAND_VALIDATE = 1 << 3,
+    COMMAND_LIST = 1 << 4,
+};
+
+/* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
+ * one line on stderr: `return exit_code_of(err);` is how a command fails. --help and a failure to
+ * write to stdout are main's. */
+typedef int command_run(int argc, char **argv, struct err *err);
+
+struct command {
+    const char *name;
+    unsigned bit;         /* COMMAND_... */
+    const char *summary;  /* completes "simsearch NAME" */
+    const char *examples; /* lines */
+    const char *details;  /* lines below the examples; "" */
+    command_run *run;
+};
+
+/* One row each, in the order that --help shows; the first is the default. */
+extern const struct command commands[];
+extern const int num_commands;
+const struct command *command_find(const char *name); /* NULL: unknown */
+
+command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_list;
+
+/* The exit code that an error stands for. */
+int exit_code_of(const struct err *err);
+
+/* What an exit code means, for help and the reference page. */
+struct exit_meaning {
+    int code;
+    const char *meaning;
+};
+extern const struct exit_meaning exit_meanings[];
+extern const int num_exit_meanings;
+
+#endif

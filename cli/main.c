@@ -1,0 +1,212 @@
+/* cli/main.c - the commands of the program, and what they share: errors, help, a last flush. */
+#include "cli/command.h"
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// clang-format off
+const struct command commands[] = {
+    { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
+      "  simsearch list\n"
+      "  simsearch list models\n"
+      "  simsearch list clusters --json\n",
+      "",
+      cmd_list },
+};
+const int num_commands = sizeof commands / sizeof *commands;
+
+const struct exit_meaning exit_meanings[] = {
+    { EXIT_DONE, "done" },
+    { EXIT_FAILED, "failed: no memory, or the output cannot be written" },
+    { EXIT_USAGE, "the command line is wrong" },
+    { EXIT_NO_PLAN, "no plan is feasible; stdout says why and what would help" },
+    { EXIT_INPUT, "a file, or a value that was given, is wrong" },
+    { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
+    { EXIT_MISSING, "a capability is missing" },
+    { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
+    { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },
+};
+const int num_exit_meanings = sizeof exit_meanings / sizeof *exit_meanings;
+// clang-format on
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < num_commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+int exit_code_of(const struct err *err)
+{
+    switch (err->code) {
+    case ERR_NONE:
+        return EXIT_DONE;
+    case ERR_USAGE:
+        return EXIT_USAGE;
+    case ERR_INPUT:
+        return EXIT_INPUT;
+    case ERR_INFEASIBLE:
+        return EXIT_NO_PLAN;
+    case ERR_UNAVAILABLE:
+        return EXIT_MISSING;
+    case ERR_SYSTEM:
+        return EXIT_FAILED;
+    }
+    return EXIT_FAILED;
+}
+
+static void print_usage(void)
+{
+    printf("simsearch %s: how to split a model over GPUs, how long a step takes, will it fit\n\n",
+           SIMSEARCH_VERSION);
+    printf("  simsearch --gpus 1024 --model 175b\n");
+    printf("  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n\n");
+    printf("Commands\n");
+    for (int i = 0; i < num_commands; i++)
+        printf("  %-10s %s%s\n", commands[i].name, commands[i].summary,
+               i == 0 ? " (the default)" : "");
+    printf("\nsimsearch COMMAND --help tells the options of each; `man simsearch` tells all.\n");
+}
+
+static void print_exit_codes(void)
+{
+    printf("\nExit codes\n");
+    for (int i = 0; i < num_exit_meanings; i++)
+        printf("  %3d  %s\n", exit_meanings[i].code, exit_meanings[i].meaning);
+}
+
+static void print_help(const struct command *command)
+{
+    printf("simsearch %s: %s\n\n%s", command->name, command->summary, command->examples);
+    if (*command->details)
+        printf("\n%s", command->details);
+    printf("\nOptions\n");
+    options_print_help(command->bit, stdout);
+    if (command == &commands[0])
+        print_exit_codes();
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static bool refuse_command(const char *name, struct err *err)
+{
+    const char *names[sizeof commands / sizeof *commands];
+    for (int i = 0; i < num_commands; i++)
+        names[i] = commands[i].name;
+    const char *nearest = text_nearest(name, names, (size_t)num_commands);
+    if (nearest)
+        return err_set(err, ERR_USAGE, name, "no command is called that; did you mean \"%s\"?",
+                       nearest);
+    return err_set(err, ERR_USAGE, name,
+                   "no command is called that; `simsearch --help` lists them");
+}
+
+static int run_command(const struct command *command, int argc, char **argv, struct err *err)
+{
+    if (asks_for_help(argc, argv)) {
+        print_help(command);
+        return EXIT_DONE;
+    }
+    return command->run(argc, argv, err);
+}
+
+/* `simsearch --gpus ...` has no command's name: the program's own stands in its place. */
+static int dispatch(int argc, char **argv, struct err *err)
+{
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        const struct command *about = argc > 2 ? command_find(argv[2]) : NULL;
+        if (about)
+            print_help(about);
+        else
+            print_usage();
+        return argc < 2 ? EXIT_USAGE : EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("simsearch %s\n", SIMSEARCH_VERSION);
+        return EXIT_DONE;
+    }
+    if (argv[1][0] == '-')
+        return run_command(&commands[0], argc, argv, err);
+    const struct command *command = command_find(argv[1]);
+    if (!command) {
+        refuse_command(argv[1], err);
+        return exit_code_of(err);
+    }
+    return run_command(command, argc - 1, argv + 1, err);
+}
+
+/* No memory is left, so neither stdio nor anything that allocates. */
+_Noreturn static void out_of_memory(size_t bytes)
+{
+    static const char sentence[] = "simsearch: out of memory\n";
+    (void)bytes;
+    ssize_t written = write(STDERR_FILENO, sentence, sizeof sentence - 1);
+    (void)written;
+    _exit(EXIT_FAILED);
+}
+
+static void exhausted(size_t bytes)
+{
+    out_of_memory(bytes);
+}
+
+static void *allocate(size_t bytes)
+{
+    return arena_grow(NULL, bytes);
+}
+
+/* A file that is opened while 0, 1 or 2 is closed would get that number, and what is printed. */
+static void hold_standard_streams(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
+            _exit(EXIT_FAILED);
+}
+
+static void print_error(const struct err *err)
+{
+    if (*err->where)
+        fprintf(stderr, "simsearch: %s: %s\n", err->where, err->msg);
+    else
+        fprintf(stderr, "simsearch: %s\n", err->msg);
+}
+
+int main(int argc, char **argv)
+{
+    hold_standard_streams();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is a failed write, which is told */
+    arena_on_exhaustion(exhausted);
+    json_set_alloc_funcs(allocate, free);
+    setlocale(LC_CTYPE, "");
+
+    struct err err = { 0 };
+    int code = dispatch(argc, argv, &err);
+    if (err.code != ERR_NONE)
+        print_error(&err);
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "simsearch: standard output: cannot be written: %s\n",
+                strerror(errno ? errno : EIO));
+        code = EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,287 @@
+#include "cli/options.h"
+
+#include "base/text.h"
+#include "cli/command.h"
+#include "search/search.h"
+#include "sim/plan/plan.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define SEARCH   COMMAND_SEARCH
+#define SIMULATE COMMAND_SIMULATE
+#define EXPLAIN  COMMAND_EXPLAIN
+#define VALIDATE COMMAND_VALIDATE
+#define LIST     COMMAND_LIST
+#define PREDICTS (SEARCH | SIMULATE | EXPLAIN)
+#define ALL      (PREDICTS | VALIDATE | LIST)
+
+static const char *const objective_words[] = { "time", "cost", "memory", NULL };
+
+enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 1 << 30, MOST_JOBS = 1024 };
+
+#define F(member)      .offset = offsetof(struct options, member)
+#define TEXT(member)   .kind = FIELD_OTHER, F(member)
+#define SWITCH(member) .kind = FIELD_BOOL, F(member)
+
+// clang-format off
+const struct option_row option_rows[] = {
+    { "--gpus", NULL, "N", PREDICTS,
+      { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
+        .doc = "GPUs to use: whole nodes, or a part of one node." } },
+    { "--model", NULL, "MODEL", PREDICTS,
+      { "model", TEXT(model),
+        .doc = "A preset (`list models`), a preset-style file or a Hugging Face config.json." } },
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE,
+      { "cluster", TEXT(cluster),
+        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given." } },
+    { "--gpu", NULL, "GPU", PREDICTS,
+      { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
+    { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
+      { "stack", TEXT(stack),
+        .doc = "The software family (`list stacks`) or a file; megatron-core when not given." } },
+    { "--batch", "--gbs", "B", PREDICTS,
+      { "batch", TEXT(batch),
+        .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "
+               "when not given." } },
+    { "--seq", NULL, "TOKENS", PREDICTS,
+      { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
+        .doc = "Sequence length; the model's usual one when not given." } },
+    { "--tokens", NULL, "T", PREDICTS,
+      { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
+        .max = 1e30, .doc = "Tokens to train on (300Btok), for days and dollars." } },
+    { "--precision", NULL, "P", PREDICTS,
+      { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
+        .doc = "What is multiplied in which type: the layout's dtype=." } },
+    { "--optimizer", NULL, "O", PREDICTS,
+      { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
+        .doc = "The optimizer, and the types of its state." } },
+    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN,
+      { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
+    { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
+      { "compare", TEXT(compare),
+        .doc = "Another layout: search tells where it ranks and what it loses, explain the "
+               "difference term by term." } },
+    { "--fix", NULL, "WORDS", SEARCH,
+      { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
+    { "--forbid", NULL, "WORDS", SEARCH,
+      { "forbid", TEXT(forbid), .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+    { "--method", NULL, "METHOD", SEARCH,
+      { "method", TEXT(method), .doc = "How to search (`list methods`)." } },
+    { "--top", NULL, "K", SEARCH,
+      { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
+        .doc = "How many plans to show; 5 when not given." } },
+    { "--objective", NULL, "O", SEARCH,
+      { "objective", .kind = FIELD_NAME, .names = objective_words, F(objective),
+        .doc = "What is best: the shortest step, the cheapest or the leanest in memory." } },
+    { "--max-memory", NULL, "M", SEARCH,
+      { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
+        .min = 1, .max = 1e18, .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
+    { "--price", NULL, "P", PREDICTS,
+      { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
+        .min = 0, .max = 1e9, .doc = "Of one GPU (\"2.5 $/h\"); the cluster's when not given." } },
+    { "--time-limit", NULL, "T", SEARCH,
+      { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
+        .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far." } },
+    { "--jobs", "-j", "N", SEARCH | VALIDATE,
+      { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
+        .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
+    { "--predictions", NULL, "FILE", VALIDATE,
+      { "predictions", TEXT(predictions), .doc = "Writes each row's prediction to a CSV file." } },
+    { "--tolerance", NULL, "X", VALIDATE,
+      { "tolerance", .kind = FIELD_NUMBER, F(tolerance), .min = 0, .max = 100,
+        .doc = "Exit 5 when the mean of the sources' median errors is above this (0.1: 10 %)." } },
+    { "--schedule-text", NULL, NULL, SIMULATE,
+      { "schedule-text", SWITCH(schedule_text),
+        .doc = "Prints the instruction list of every stage instead." } },
+    { "--output", "-o", "FILE", PREDICTS,
+      { "output", TEXT(output), .doc = "Writes the plan file." } },
+    { "--json", NULL, NULL, ALL,
+      { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
+    { "--quiet", "-q", NULL, ALL,
+      { "quiet", SWITCH(quiet), .doc = "Leaves out what is not the answer itself." } },
+    { "--verbose", "-v", NULL, ALL,
+      { "verbose", SWITCH(verbose), .doc = "Shows more: all stages, sources." } },
+};
+// clang-format on
+const int num_option_rows = sizeof option_rows / sizeof *option_rows;
+
+/* What the documentation promises and this version can't do: refused, not ignored. */
+static const char *const later[] = { "--uneven",    "--recompute-mixes",
+                                     "--placement", "--pareto",
+                                     "--deadline",  "--run",
+                                     "--gantt",     "--trace" };
+
+static bool is_name(const struct option_row *row, const char *name)
+{
+    return strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0);
+}
+
+static const struct option_row *find(const char *name)
+{
+    for (int i = 0; i < num_option_rows; i++)
+        if (is_name(&option_rows[i], name))
+            return &option_rows[i];
+    return NULL;
+}
+
+static void name_takers(const struct option_row *row, char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (int i = 0; i < num_commands; i++)
+        if (row->commands & commands[i].bit && length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "",
+                                       commands[i].name);
+}
+
+static bool refuse_option(unsigned command, const char *name, struct err *err)
+{
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(later[i], name) == 0)
+            return err_set(err, ERR_USAGE, "", "%s is not in this version yet", name);
+    const struct option_row *row = find(name);
+    if (row) {
+        char takers[120];
+        name_takers(row, takers, sizeof takers);
+        return err_set(err, ERR_USAGE, name, "is an option of %s", takers);
+    }
+    const char *names[sizeof option_rows / sizeof *option_rows];
+    size_t num_names = 0;
+    for (int i = 0; i < num_option_rows; i++)
+        if (option_rows[i].commands & command)
+            names[num_names++] = option_rows[i].name;
+    const char *nearest = text_nearest(name, names, num_names);
+    if (nearest)
+        return err_set(err, ERR_USAGE, name, "no option is called that; did you mean %s?", nearest);
+    return err_set(err, ERR_USAGE, name, "no option is called that; --help lists them");
+}
+
+static bool read_value(const struct option_row *row, const char *value, struct options *out,
+                       struct err *err)
+{
+    bool ok = true;
+    if (row->field.kind != FIELD_OTHER)
+        ok = field_parse(&row->field, value, out, err);
+    else if (*value)
+        memcpy((char *)out + row->field.offset, &value, sizeof value);
+    else
+        ok = err_set(err, ERR_USAGE, row->field.name, "expected %s; found empty text",
+                     row->argument);
+    if (ok)
+        return true;
+    err->code = ERR_USAGE; /* and not a file */
+    err_prefix(err, "--");
+    return false;
+}
+
+/* The arguments that are left. */
+struct arguments {
+    int count;
+    char **at;
+};
+
+static char *next(struct arguments *arguments)
+{
+    arguments->count--;
+    return *arguments->at++;
+}
+
+/* "--gpus" and "8", or "--gpus=8". */
+static bool read_option(unsigned command, struct arguments *arguments, struct options *out,
+                        struct err *err)
+{
+    const char *word = next(arguments);
+    const char *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
+    char name[64];
+    int length = equals ? (int)(equals - word) : (int)strlen(word);
+    snprintf(name, sizeof name, "%.*s", length, word);
+    const struct option_row *row = find(name);
+    if (!row || !(row->commands & command))
+        return refuse_option(command, name, err);
+    if (!row->argument && equals)
+        return err_set(err, ERR_USAGE, name, "takes no value; found \"%.60s\"", equals + 1);
+    if (!row->argument)
+        return read_value(row, "yes", out, err);
+    if (equals)
+        return read_value(row, equals + 1, out, err);
+    if (arguments->count == 0)
+        return err_set(err, ERR_USAGE, name, "expected %s; nothing follows", row->argument);
+    if (strncmp(arguments->at[0], "--", 2) == 0)
+        return err_set(err, ERR_USAGE, name, "expected %s; found the option %.60s", row->argument,
+                       arguments->at[0]);
+    return read_value(row, next(arguments), out, err);
+}
+
+static bool read_file_name(int max_files, const char *word, struct options *out, struct err *err)
+{
+    if (out->num_files < max_files) {
+        out->files[out->num_files++] = word;
+        return true;
+    }
+    if (max_files == 0)
+        return err_set(err, ERR_USAGE, word, "expected an option, like --gpus 8");
+    return err_set(err, ERR_USAGE, word, "expected at most %d file%s", max_files,
+                   max_files > 1 ? "s" : "");
+}
+
+bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
+                   struct err *err)
+{
+    *out = (struct options){ .precision = -1, .optimizer = -1, .tolerance = -1, .price = -1 };
+    struct arguments left = { argc - 1, argv + 1 };
+    bool options_end = false;
+    while (left.count > 0) {
+        const char *word = left.at[0];
+        bool ok = true;
+        if (!options_end && strcmp(word, "--") == 0) {
+            options_end = true;
+            next(&left);
+        } else if (!options_end && word[0] == '-' && word[1]) {
+            ok = read_option(command, &left, out, err);
+        } else {
+            ok = read_file_name(max_files, next(&left), out, err);
+        }
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+static void left_column(const struct option_row *row, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s%s%s", row->name, row->argument ? " " : "",
+             row->argument ? row->argument : "", row->alias ? ", " : "",
+             row->alias ? row->alias : "");
+}
+
+void options_print_help(unsigned command, FILE *to)
+{
+    for (int i = 0; i < num_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        char left[64];
+        if (!(row->commands & command))
+            continue;
+        left_column(row, left, sizeof left);
+        fprintf(to, "  %-24s %s", left, row->field.doc);
+        for (int j = 0; row->field.names && row->field.names[j]; j++)
+            fprintf(to, "%s%s", j == 0 ? " " : " | ", row->field.names[j]);
+        fprintf(to, "\n");
+    }
+    fprintf(to, "  %-24s %s\n", "--help, -h", "Shows this.");
+}
+
+void options_document(FILE *to)
+{
+    fprintf(to, "| option | of | meaning |\n|---|---|---|\n");
+    for (int i = 0; i < num_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        char left[64], takers[120];
+        left_column(row, left, sizeof left);
+        name_takers(row, takers, sizeof takers);
+        fprintf(to, "| `%s` | %s | %s", left, takers, row->field.doc);
+        for (int j = 0; row->field.names && row->field.names[j]; j++)
+            fprintf(to, "%s`%s`", j == 0 ? " " : ", ", row->field.names[j]);
+        fprintf(to, " |\n");
+    }
+}

@@ -1,0 +1,58 @@
+/* cli/options.h - the options of all commands: one table that parses, checks and documents.
+ *
+ * A row's field reads and bounds the value. Values are as typed; what they mean together (a cluster
+ * from a GPU, a batch from tokens) is for the command to find out. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "base/err.h"
+#include "base/field.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { MAX_FILES = 64 };
+
+/* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
+struct options {
+    const char *model, *cluster, *gpu, *stack;
+    int gpus;
+    const char *batch; /* "1536", or "3.2 Mtok" */
+    int seq;
+    double tokens;
+    int precision, optimizer; /* -1: not given */
+    const char *layout;
+    const char *fix, *forbid, *compare, *method;
+    int objective;
+    int top, jobs;
+    double max_memory_bytes, price, time_limit_s;
+    const char *output;
+    bool json, quiet, verbose, schedule_text;
+    const char *predictions; /* validate */
+    double tolerance;        /* -1: not given */
+    const char *files[MAX_FILES];
+    int num_files;
+};
+
+struct option_row {
+    const char *name;     /* "--gpus" */
+    const char *alias;    /* "-o"; NULL: none */
+    const char *argument; /* "N"; NULL: a switch */
+    unsigned commands;    /* COMMAND_... that take it */
+    struct field field;   /* FIELD_OTHER: text that is kept as it is */
+};
+extern const struct option_row option_rows[];
+extern const int num_option_rows;
+
+/* Reads argv[1 ...] for one command, up to `max_files` arguments that are no options. A faulty
+ * value is ERR_USAGE, where = the option. */
+bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
+                   struct err *err);
+
+/* "  --gpus N    doc" for each option of the commands in the set. */
+void options_print_help(unsigned command, FILE *to);
+
+/* The same as rows of a Markdown table. */
+void options_document(FILE *to);
+
+#endif

@@ -1,0 +1,125 @@
+#include "cli/reference.h"
+
+#include "cli/command.h"
+#include "cli/options.h"
+#include "models/model.h"
+#include "sim/cost/collective.h"
+#include "sim/cost/hardware.h"
+#include "sim/plan/axes.h"
+#include "sim/plan/token.h"
+#include "sim/schedule/schedule.h"
+#include "sim/textbook/estimate.h"
+
+/* A sort of file, or a part of one. */
+struct section {
+    const char *title;
+    const struct field *fields;
+    const size_t *num_fields;
+};
+
+static const struct section sections[] = {
+    { "Model: models/presets/", model_fields, &num_model_fields },
+    { "GPU: calibration/hardware/", gpu_fields, &num_gpu_fields },
+    { "Cluster: calibration/clusters/", cluster_fields, &num_cluster_fields },
+    { "Cluster: each of groups", group_fields, &num_group_fields },
+    { "Cluster: each of a group's levels", level_fields, &num_level_fields },
+    { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
+    { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
+    { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
+};
+
+void reference_write_fields(FILE *to)
+{
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        fprintf(to, "%s### %s\n\n", i > 0 ? "\n" : "", sections[i].title);
+        fprintf(to, "| key | type | values | default | meaning |\n|---|---|---|---|---|\n");
+        fields_document(sections[i].fields, *sections[i].num_fields, to);
+    }
+}
+
+/* A '|' would end the cell. */
+static void write_cell(const char *text, FILE *to)
+{
+    for (; *text; text++)
+        fprintf(to, "%s%c", *text == '|' ? "\\" : "", *text);
+}
+
+static void write_row(const char *name, const char *meaning, const char *source, FILE *to)
+{
+    fprintf(to, "| `");
+    write_cell(name, to);
+    fprintf(to, "` | ");
+    write_cell(meaning, to);
+    fprintf(to, " |");
+    if (source) {
+        fprintf(to, " ");
+        write_cell(source, to);
+        fprintf(to, " |");
+    }
+    fprintf(to, "\n");
+}
+
+static void write_commands(FILE *to)
+{
+    fprintf(to, "## Commands\n\n| command | does |\n|---|---|\n");
+    for (int i = 0; i < num_commands; i++)
+        write_row(commands[i].name, commands[i].summary, NULL, to);
+    fprintf(to, "\n## Options\n\n");
+    options_document(to);
+    fprintf(to, "\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (int i = 0; i < num_exit_meanings; i++)
+        fprintf(to, "| %d | %s |\n", exit_meanings[i].code, exit_meanings[i].meaning);
+}
+
+static void write_layout(FILE *to)
+{
+    fprintf(to, "\n## Layout words\n\nIn any order; what is absent takes its default.\n\n"
+                "| word | meaning |\n|---|---|\n");
+    for (int i = 0; i < num_plan_tokens; i++)
+        write_row(plan_tokens[i].form, plan_tokens[i].doc, NULL, to);
+    fprintf(to, "\n## Rules\n\nWhat a plan must keep, in the order that it is checked.\n\n"
+                "| rule | meaning |\n|---|---|\n");
+    for (int i = 0; i < num_plan_rules; i++)
+        write_row(plan_rules[i].name, plan_rules[i].summary, NULL, to);
+}
+
+static void write_methods(FILE *to)
+{
+    fprintf(to, "\n## Axes\n\n| axis | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < NUM_AXES; i++)
+        write_row(axes[i].name, axes[i].summary, axes[i].source, to);
+    fprintf(to, "\n## Schedules\n\n| schedule | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < num_generators; i++)
+        write_row(generators[i].name, generators[i].summary, generators[i].source, to);
+    fprintf(to, "\n## Collectives\n\n| algorithm | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < num_collective_algos; i++)
+        write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
+                  to);
+    fprintf(to, "\n## Textbook estimate\n\n| value | formula |\n|---|---|\n");
+    for (size_t i = 0; i < num_textbook_estimate_fields; i++)
+        write_row(textbook_estimate_fields[i].name, textbook_estimate_fields[i].doc, NULL, to);
+}
+
+static void write_units(FILE *to)
+{
+    static const char *const names[] = { "bytes",     "time",  "bandwidth", "arithmetic",
+                                         "frequency", "power", "price",     "tokens" };
+    fprintf(to, "\n## Units\n\nA quantity in a file is text with its unit; a bare number is an "
+                "error.\n\n| quantity | units | example |\n|---|---|---|\n");
+    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+        fprintf(to, "| %s | %s | `%s` |\n", names[i], units_names((enum quantity)i),
+                units_example((enum quantity)i));
+}
+
+void reference_write(FILE *to)
+{
+    fprintf(to, "# Reference\n\n`simsearch list reference` prints this page from the program's own "
+                "tables; `make docs` writes it here.\n\n");
+    write_commands(to);
+    write_layout(to);
+    write_methods(to);
+    fprintf(to, "\n## Files\n\nJSON with `\"format\": 1`. Unknown, missing and duplicate keys are "
+                "errors. `words` and `sources` may be given anywhere.\n\n");
+    reference_write_fields(to);
+    write_units(to);
+}

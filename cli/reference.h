@@ -1,0 +1,12 @@
+/* cli/reference.h - the reference page: every table of the program as Markdown. */
+#ifndef CLI_REFERENCE_H
+#define CLI_REFERENCE_H
+
+#include <stdio.h>
+
+void reference_write(FILE *to);
+
+/* The keys of every sort of file. */
+void reference_write_fields(FILE *to);
+
+#endif

@@ -1,0 +1,69 @@
+#include "cli/terminal.h"
+
+#include "base/json.h"
+
+#include <langinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void print_json(const json_t *json)
+{
+    char *text = json_text(json, 2);
+    printf("%s\n", text);
+    free(text);
+}
+
+struct terminal terminal_of_stdout(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    bool is_dumb = !term || strcmp(term, "dumb") == 0;
+    return (struct terminal){
+        .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
+        .colour = isatty(STDOUT_FILENO) && !is_dumb && !(no_color && *no_color),
+    };
+}
+
+const char *terminal_dot(const struct terminal *terminal)
+{
+    return terminal->utf8 ? " · " : " - ";
+}
+
+const char *terminal_minus(const struct terminal *terminal)
+{
+    return terminal->utf8 ? "−" : "-";
+}
+
+const char *terminal_times(const struct terminal *terminal)
+{
+    return terminal->utf8 ? "×" : "x";
+}
+
+const char *terminal_bold(const struct terminal *terminal)
+{
+    return terminal->colour ? "\033[1m" : "";
+}
+
+const char *terminal_dim(const struct terminal *terminal)
+{
+    return terminal->colour ? "\033[2m" : "";
+}
+
+const char *terminal_plain(const struct terminal *terminal)
+{
+    return terminal->colour ? "\033[0m" : "";
+}
+
+void terminal_add_bar(const struct terminal *terminal, double share, int width, struct text *out)
+{
+    static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
+    int steps = (int)(share * width * 8 + 0.5);
+    for (int i = 0; i < steps / 8; i++)
+        text_add(out, "%s", terminal->utf8 ? "█" : "#");
+    if (terminal->utf8)
+        text_add(out, "%s", eighths[steps % 8]);
+    else if (steps % 8 >= 4)
+        text_add(out, "#");
+}

@@ -1,0 +1,32 @@
+/* cli/terminal.h - what stdout can show, and drawing with it. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* Indented JSON and a line's end. */
+void print_json(const json_t *json);
+
+struct terminal {
+    bool utf8;   /* the locale's encoding is UTF-8 */
+    bool colour; /* a terminal, and nobody asked for none (NO_COLOR, TERM=dumb) */
+};
+struct terminal terminal_of_stdout(void);
+
+/* Words that the locale may lack. */
+const char *terminal_dot(const struct terminal *terminal);   /* between parts of a line */
+const char *terminal_minus(const struct terminal *terminal); /* of a negative number */
+const char *terminal_times(const struct terminal *terminal); /* multiplied by */
+
+/* Escapes that begin and end a stress; "" without colour. */
+const char *terminal_bold(const struct terminal *terminal);
+const char *terminal_dim(const struct terminal *terminal);
+const char *terminal_plain(const struct terminal *terminal);
+
+/* A bar of `share` (0 to 1) of `width` columns, in eighths where the locale can, not padded. */
+void terminal_add_bar(const struct terminal *terminal, double share, int width, struct text *out);
+
+#endif
