@@ -47,12 +47,14 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
     op->kernels = accumulates ? 1 : 2;
 }
 
-static void push_bias_gradient(struct ops *out, const struct op *gemm)
+static void push_bias_gradient(struct ops *out, const struct op *gemm,
+                               const struct layer_options *options)
 {
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
+    double element = options->dtype == DTYPE_FP32 ? 4 : 2;
     op->kind = OP_BIAS_GRAD;
     op->flops = op->model_flops = op->k = 0;
-    op->bytes = gemm->bytes > 0 ? 2 * gemm->m * gemm->n : 0;
+    op->bytes = element * gemm->m * gemm->n;
 }
 
 /* Under sequence parallelism the saved input is a shard and is gathered again for the weight
@@ -61,7 +63,7 @@ static void push_gemm(struct ops *out, const struct op *gemm, const struct op *e
                       const struct layer_options *options)
 {
     if (gemm->has_bias)
-        push_bias_gradient(out, gemm);
+        push_bias_gradient(out, gemm, options);
     if (enter)
         push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
     push_input_gradient(out, gemm);

@@ -3,9 +3,8 @@
 #include <assert.h>
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
-    "bias_gelu",     "residual", "residual_norm",    "softmax",
-    "cross_entropy", "rotary",   "wgrad_accumulate", "norm",
-    NULL,
+    "bias_gelu", "residual",         "residual_norm", "softmax", "cross_entropy",
+    "rotary",    "wgrad_accumulate", "norm",          NULL,
 };
 
 enum { MAX_LAYER_OPS = 32 };
@@ -131,7 +130,8 @@ static void add_unfused_attention(struct builder *b)
 
     struct op *softmax = add(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
     set_attention_size(b, softmax);
-    softmax->bytes = probabilities * ((one_kernel ? 2 : 8) * element + (dropout ? 2 * element + 1 : 0));
+    softmax->bytes =
+        probabilities * ((one_kernel ? 2 : 8) * element + (dropout ? 2 * element + 1 : 0));
     softmax->backward_bytes =
         probabilities * ((one_kernel ? 3 : 9) * element + (dropout ? 2 * element + 1 : 0));
     softmax->kernels = (one_kernel ? 1 : 4) + (dropout ? 1 : 0);
@@ -242,8 +242,8 @@ struct ops layer_forward(const struct model *model, const struct layer_dims *dim
     return b.ops;
 }
 
-/* Token rows gathered, positions added, dropout. A vocabulary split over tensor ranks leaves partial
- * sums. Keeps the 8-byte token ids. */
+/* Token rows gathered, positions added, dropout. A vocabulary split over tensor ranks leaves
+ * partial sums. Keeps the 8-byte token ids. */
 struct ops embedding_forward(const struct model *model, const struct layer_dims *dims,
                              const struct layer_options *options, struct arena *arena)
 {

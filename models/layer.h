@@ -1,8 +1,8 @@
 /* models/layer.h - model -> op lists of a block, the embedding and the head.
  *
  * Only forward lists are written down; the backward is derived from them by one rule per op kind
- * (op_backward), so the two cannot drift apart. Sizes are those of `dims`: the whole model's, or one
- * rank's share after the axes of sim/plan have divided them. */
+ * (op_backward), so the two cannot drift apart. Sizes are those of `dims`: the whole model's, or
+ * one rank's share after the axes of sim/plan have divided them. */
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -25,23 +25,23 @@ struct layer_dims {
 
 /* What the kernels of a software family do in one pass; from a stack file. */
 enum fusion {
-    FUSION_BIAS_GELU,      /* bias + gelu (or the gated product) in one kernel */
-    FUSION_RESIDUAL,       /* bias + dropout + add in one kernel */
-    FUSION_RESIDUAL_NORM,  /* ... and the norm that follows */
-    FUSION_SOFTMAX,        /* scale + mask + softmax in one kernel */
-    FUSION_CROSS_ENTROPY,  /* softmax and loss without fp32 logits in memory */
-    FUSION_ROTARY,         /* rotary embedding in one kernel */
+    FUSION_BIAS_GELU,        /* bias + gelu (or the gated product) in one kernel */
+    FUSION_RESIDUAL,         /* bias + dropout + add in one kernel */
+    FUSION_RESIDUAL_NORM,    /* ... and the norm that follows */
+    FUSION_SOFTMAX,          /* scale + mask + softmax in one kernel */
+    FUSION_CROSS_ENTROPY,    /* softmax and loss without fp32 logits in memory */
+    FUSION_ROTARY,           /* rotary embedding in one kernel */
     FUSION_WGRAD_ACCUMULATE, /* weight gradients added into the main gradient by the GEMM */
-    FUSION_NORM,           /* one-kernel norms (Apex, Transformer Engine) */
+    FUSION_NORM,             /* one-kernel norms (Apex, Transformer Engine) */
     NUM_FUSIONS,
 };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {
-    bool flash_attention;   /* one fused kernel instead of scores, softmax, context */
-    unsigned fusions;       /* bit set of enum fusion */
-    enum dtype dtype;       /* of activations and GEMM inputs */
-    double gradient_bytes;  /* of one element of the weight gradient's accumulator */
+    bool flash_attention;  /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;      /* bit set of enum fusion */
+    enum dtype dtype;      /* of activations and GEMM inputs */
+    double gradient_bytes; /* of one element of the weight gradient's accumulator */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

@@ -1,8 +1,8 @@
 /* models/op.h - one operation of a training step, with its size.
  *
  * The lists made of these are the only description of the work in a layer: FLOPs, time, memory and,
- * later, the executor's calls are all read off them. An op is a value; sizes are those that one rank
- * handles. Rows of a matrix are tokens; 2 FLOPs a multiply-add. */
+ * later, the executor's calls are all read off them. An op is a value; sizes are those that one
+ * rank handles. Rows of a matrix are tokens; 2 FLOPs a multiply-add. */
 #ifndef MODELS_OP_H
 #define MODELS_OP_H
 
@@ -66,18 +66,18 @@ struct op {
     enum dtype dtype;
     const char *name; /* "qkv", "fc1" ...: static text */
     double m, n, k, batch;
-    double flops;       /* executed */
-    double model_flops; /* what MFU counts: a causal mask's half of attention */
-    double bytes;       /* least traffic to and from device memory */
-    double kernels;     /* launches */
-    double saved_bytes; /* kept from forward to backward, inside the op's region */
-    double saved_input_bytes;  /* kept too, but an input of the region: stays when it is replayed */
-    double comm_bytes;         /* collectives: payload, see the table */
-    double backward_bytes;     /* forward ops: traffic of the input gradient */
-    double backward_kernels;   /* forward ops: its launches */
-    bool column_parallel;      /* GEMM whose input came through TENSOR_ENTER */
-    bool has_bias;             /* GEMM that owes a BIAS_GRAD */
-    int after;                 /* index in the same list that must have finished, or -1 */
+    double flops;             /* executed */
+    double model_flops;       /* what MFU counts: a causal mask's half of attention */
+    double bytes;             /* least traffic to and from device memory */
+    double kernels;           /* launches */
+    double saved_bytes;       /* kept from forward to backward, inside the op's region */
+    double saved_input_bytes; /* kept too, but an input of the region: stays when it is replayed */
+    double comm_bytes;        /* collectives: payload, see the table */
+    double backward_bytes;    /* forward ops: traffic of the input gradient */
+    double backward_kernels;  /* forward ops: its launches */
+    bool column_parallel;     /* GEMM whose input came through TENSOR_ENTER */
+    bool has_bias;            /* GEMM that owes a BIAS_GRAD */
+    int after;                /* index in the same list that must have finished, or -1 */
 };
 
 struct ops {

@@ -90,8 +90,7 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
 static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
                                 const struct op *op)
 {
-    double rate_flops_per_s =
-        profile->batched_gemm_efficiency * gpu->peak_flops_per_s[op->dtype];
+    double rate_flops_per_s = profile->batched_gemm_efficiency * gpu->peak_flops_per_s[op->dtype];
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }

@@ -1,7 +1,7 @@
 /* sim/cost/compute.h - seconds of one op on one GPU.
  *
- * A roofline with the profile's efficiencies: products by tiles and waves, attention by its kernel's
- * generation, everything else by its traffic. Pure functions. */
+ * A roofline with the profile's efficiencies: products by tiles and waves, attention by its
+ * kernel's generation, everything else by its traffic. Pure functions. */
 #ifndef SIM_COST_COMPUTE_H
 #define SIM_COST_COMPUTE_H
 

@@ -97,7 +97,6 @@ struct profile {
     double gemm_memory_efficiency;  /* share of memory bandwidth a thin product reaches */
     double batched_gemm_efficiency; /* scores and context of unfused attention, of peak */
     double memory_efficiency;       /* share of memory bandwidth of large pointwise kernels */
-    double memory_half_bytes;       /* traffic at which half of it is reached */
     double kernel_s;                /* shortest kernel, start to start, queued */
     double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
@@ -129,6 +128,7 @@ struct stack {
     unsigned overlaps;       /* bit set of enum overlap: what an absent overlap= means */
     int launch;              /* enum launch */
     double issue_s;          /* host time to launch one kernel, eager */
+    double checkpoint_s;     /* host time to save and restore the state of a recomputed layer */
     double microbatch_s;     /* host time around one forward-backward of a chunk */
     double step_s;           /* host and logging time of a step */
     double allocator_slack;  /* reserved / allocated - 1 */

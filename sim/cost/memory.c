@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* cuBLAS' and Transformer Engine's workspaces: 32 MiB each on Hopper and newer, 4 MiB the latter
- * before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch CUBLAS_WORKSPACE_CONFIG). */
+ * before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch CUBLAS_WORKSPACE_CONFIG).
+ */
 static const double MIB = 1024.0 * 1024.0;
 
 /* NCCL keeps, for a connection of a channel, LL, LL128 and Simple buffers: 512 KiB + 4.6875 MiB +
@@ -160,7 +161,7 @@ struct stage_memory stage_memory(const struct memory_input *in, int stage)
                              memory.optimizer_bytes + memory.activations_bytes + moment_bytes +
                              memory.buckets_bytes + memory.library_bytes;
     memory.slack_bytes = memory.allocated_bytes * stack->allocator_slack;
-    memory.total_bytes = memory.allocated_bytes + memory.slack_bytes + memory.network_bytes +
-                         memory.context_bytes;
+    memory.total_bytes =
+        memory.allocated_bytes + memory.slack_bytes + memory.network_bytes + memory.context_bytes;
     return memory;
 }

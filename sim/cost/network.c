@@ -17,8 +17,8 @@ static bool is_pci(const struct level *node)
 static void use_node(struct comm_group *group, const struct level *node)
 {
     int channels = node->channels > 0 ? node->channels : 2;
-    double channel = node->channel_bytes_per_s > 0 ? node->channel_bytes_per_s
-                                                   : node->bytes_per_s / channels;
+    double channel =
+        node->channel_bytes_per_s > 0 ? node->channel_bytes_per_s : node->bytes_per_s / channels;
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = channel;
     group->in_network = node->in_network_reduction && node->nvls_channels > 0;
@@ -47,8 +47,8 @@ static void use_nics(struct comm_group *group, const struct system *system, int 
 {
     const struct cluster *cluster = &system->cluster;
     const struct level *net = &cluster->levels[cluster->num_levels > 1 ? 1 : 0];
-    double nic = net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s
-                                              : NIC_EFFICIENCY * net->bytes_per_s;
+    double nic =
+        net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : NIC_EFFICIENCY * net->bytes_per_s;
     double nics = ranks_per_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
     double total = nics * nic / oversubscription(cluster, nodes_spanned);
     int channels = nics > 2 ? (int)ceil(nics) : 2;

@@ -1,7 +1,7 @@
 /* sim/cost/network.h - which wires a group of ranks talks over.
  *
- * From the cluster's levels, where the group's members sit, and the profile's calibrated factors, to
- * what the collective model needs. */
+ * From the cluster's levels, where the group's members sit, and the profile's calibrated factors,
+ * to what the collective model needs. */
 #ifndef SIM_COST_NETWORK_H
 #define SIM_COST_NETWORK_H
 

@@ -90,18 +90,15 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     assert(ops.count <= MAX_LIST_OPS);
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
-    double issue_s = 0;
     for (int i = 0; i < ops.count; i++) {
         flight.left_s[i] = time_alone_s(timer, &ops.at[i]);
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];
-        issue_s += op_issue_s(&timer->system->stack, &ops.at[i]);
+        cost.issue_s += op_issue_s(&timer->system->stack, &ops.at[i]);
         cost.flops += ops.at[i].flops;
     }
     cost.total_s = makespan_s(&flight);
     cost.comm_s = cost.total_s - cost.compute_s;
-    cost.host_s = fmax(0, issue_s - cost.total_s);
-    cost.total_s += cost.host_s;
     return cost;
 }
 

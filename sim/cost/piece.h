@@ -2,29 +2,30 @@
  * microbatch.
  *
  * Everything is summed off the op lists of sim/plan/local. A list's time is its makespan over the
- * compute and the tensor stream, or the host's time to launch it when that is longer. */
+ * compute and the tensor stream. */
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
 #include "sim/cost/hardware.h"
 #include "sim/plan/local.h"
 
-/* One list, run once. total = compute + exposed comm + what waits for the host. */
+/* One list, run once on a GPU whose host is ahead of it: total = compute + exposed comm. */
 struct list_cost {
     double total_s;
     double compute_s;
-    double comm_s; /* exposed: neither beside compute nor covered by the host */
-    double host_s; /* launch time that nothing covers */
+    double comm_s; /* exposed: not beside compute */
+    double
+        issue_s; /* what the host takes to launch it all: a floor for longer stretches of lists */
     double flops;
 };
 
 struct piece_cost {
     struct list_cost forward, backward;
-    struct list_cost core;  /* the attention core's forward, as selective recompute replays it */
-    double saved_bytes;     /* kept for the backward without recompute */
-    double core_bytes;      /* of which selective recompute frees */
-    double input_bytes;     /* the checkpoint at the piece's entrance */
-    double parameters;      /* held by one tensor rank */
+    struct list_cost core; /* the attention core's forward, as selective recompute replays it */
+    double saved_bytes;    /* kept for the backward without recompute */
+    double core_bytes;     /* of which selective recompute frees */
+    double input_bytes;    /* the checkpoint at the piece's entrance */
+    double parameters;     /* held by one tensor rank */
 };
 
 /* What the pieces of a plan have in common. */

@@ -41,8 +41,6 @@ const struct field profile_fields[] = {
       .doc = "Rates by kernel: flash1, flash2, flash3; an absent one is that of the next." },
     { .name = "memory_efficiency", NUMBER(profile, memory_efficiency), SHARE,
       .doc = "Share of the memory bandwidth that large pointwise kernels reach." },
-    { .name = "memory_half", QUANTITY(BYTES, memory_half_bytes), .min = 0, .max = 1e18,
-      .fallback = "2 MB", .doc = "Traffic at which half of that is reached." },
     { .name = "kernel", QUANTITY(SECONDS, kernel_s), .min = 0, .max = 1, .fallback = "2 us",
       .doc = "Shortest kernel, from start to start, when queued." },
     { .name = "intra_bandwidth_factor", NUMBER(profile, intra_bandwidth_factor), .min = 1e-2,

@@ -13,8 +13,9 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
-/* Bucket j of n is ready at j/n of the window. The transfer ends no sooner than the last bucket after
- * the window, and no sooner than all of them after the first. What runs beside compute slows it. */
+/* Bucket j of n is ready at j/n of the window. The transfer ends no sooner than the last bucket
+ * after the window, and no sooner than all of them after the first. What runs beside compute slows
+ * it. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
     double slowed_s = comm_s * profile->overlap_comm_slowdown;
@@ -23,8 +24,8 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return after_window_s + hidden_s * (1 - 1 / profile->overlap_compute_slowdown);
 }
 
-struct data_comm data_comm(const struct plan *plan,
-                           const struct comm_group *group, double parameters)
+struct data_comm data_comm(const struct plan *plan, const struct comm_group *group,
+                           double parameters)
 {
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);

@@ -1,5 +1,5 @@
-/* sim/engine/data_parallel.h - what gradients and parameters cost on the data-parallel wires, and how
- * much of it compute can't hide. */
+/* sim/engine/data_parallel.h - what gradients and parameters cost on the data-parallel wires, and
+ * how much of it compute can't hide. */
 #ifndef SIM_ENGINE_DATA_PARALLEL_H
 #define SIM_ENGINE_DATA_PARALLEL_H
 
@@ -9,8 +9,8 @@
 /* A compute block and a transfer side by side, each slowing the other down while both run. */
 double overlapped_s(const struct profile *profile, double compute_s, double comm_s);
 
-/* What a transfer in `pieces` equal buckets adds to the `window_s` of compute that makes the buckets
- * ready one by one (reductions), or uses them one by one (gathers). */
+/* What a transfer in `pieces` equal buckets adds to the `window_s` of compute that makes the
+ * buckets ready one by one (reductions), or uses them one by one (gathers). */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
 /* Seconds on the wires of one rank's parameters. */
@@ -18,8 +18,8 @@ struct data_comm {
     double reduce_s; /* gradients: all-reduce, or reduce-scatter when they are sharded */
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
 };
-struct data_comm data_comm(const struct plan *plan,
-                           const struct comm_group *group, double parameters);
+struct data_comm data_comm(const struct plan *plan, const struct comm_group *group,
+                           double parameters);
 
 /* One fused pass over the optimizer's state, and the gradient norm before it. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,

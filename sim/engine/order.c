@@ -39,8 +39,9 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
     struct order *order = s->order;
     bool backward = instr->op == INSTR_BACKWARD;
     int index = order->count++;
-    order->ops[index] = (struct order_op){
-        .stage = stage, .slot = 2 * instr->chunk + (backward ? 1 : 0), .from = from };
+    order->ops[index] = (struct order_op){ .stage = stage,
+                                           .slot = 2 * instr->chunk + (backward ? 1 : 0),
+                                           .from = from };
     *done_slot(s, instr->chunk, instr->microbatch, backward) = index + 1;
     if (backward)
         order->backward_at[stage * order->per_stage + s->backwards[stage]++] = index;
@@ -79,8 +80,8 @@ static struct order *order_empty(const struct schedule_shape *shape, struct aren
     order->shape = *shape;
     order->per_stage = shape->chunks_per_stage * shape->num_microbatches;
     order->ops = ARENA_ARRAY(arena, struct order_op, 2 * stages * (size_t)order->per_stage);
-    order->forward_at = ARENA_ARRAY(arena, int, stages * (size_t)order->per_stage);
-    order->backward_at = ARENA_ARRAY(arena, int, stages * (size_t)order->per_stage);
+    order->forward_at = ARENA_ARRAY(arena, int, stages *(size_t)order->per_stage);
+    order->backward_at = ARENA_ARRAY(arena, int, stages *(size_t)order->per_stage);
     order->warmup = ARENA_ARRAY(arena, int, stages);
     return order;
 }

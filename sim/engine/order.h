@@ -1,7 +1,7 @@
 /* sim/engine/order.h - the compute order of a pipeline shape, sorted so that one pass times it.
  *
- * Dependencies do not depend on durations, so a shape is sorted once and timed as often as there are
- * layouts that share it. */
+ * Dependencies do not depend on durations, so a shape is sorted once and timed as often as there
+ * are layouts that share it. */
 #ifndef SIM_ENGINE_ORDER_H
 #define SIM_ENGINE_ORDER_H
 

@@ -11,7 +11,8 @@
 #include "sim/engine/pipeline.h"
 #include "sim/plan/plan.h"
 
-/* Seconds of the stage that is busy longest; its idle time is the bubble. They add up to the step. */
+/* Seconds of the stage that is busy longest; its idle time is the bubble. They add up to the step.
+ */
 struct time_parts {
     double compute_s;
     double recompute_s;
@@ -48,7 +49,8 @@ void evaluator_free(struct evaluator *evaluator);
 /* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
 struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
 
-/* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes. */
+/* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
+ */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
 /* Seconds in a column of parts, for explanations: names and offsets, in display order. */

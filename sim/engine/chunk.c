@@ -1,0 +1,127 @@
+#include "sim/engine/work.h"
+
+#include "sim/cost/network.h"
+#include "sim/engine/data_parallel.h"
+
+#include <math.h>
+
+/* A whole activation, or a tensor rank's share of it, gathered in the node on arrival. */
+double stage_message_s(const struct work *w)
+{
+    const struct plan *plan = w->plan;
+    if (plan->pp == 1)
+        return 0;
+    double element_bytes = plan->precision == PRECISION_FP32 ? 4 : 2;
+    double bytes = element_bytes * plan->microbatch * w->model->seq * w->model->hidden;
+    struct comm_group pair = network_stage_pair(w->system, plan);
+    if (plan->sp)
+        return point_to_point_s(&pair, bytes / plan->tp);
+    if (!w->system->stack.scatter_gather_p2p || plan->tp == 1)
+        return point_to_point_s(&pair, bytes);
+    struct comm_group tensor = network_axis_group(w->system, plan, AXIS_TENSOR);
+    return point_to_point_s(&pair, bytes / plan->tp) +
+           collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
+}
+
+/* A pass over a chunk: its lists on the GPU, and the host that must launch them in that time. */
+struct pass {
+    double gpu_s;
+    double issue_s;
+};
+
+static void add_list(struct pass *pass, struct time_parts *parts, const struct list_cost *list,
+                     double times)
+{
+    pass->gpu_s += times * list->total_s;
+    pass->issue_s += times * list->issue_s;
+    parts->compute_s += times * list->compute_s;
+    parts->tensor_comm_s += times * list->comm_s;
+}
+
+static void add_piece(struct pass *forward, struct pass *backward, struct time_parts *parts,
+                      const struct piece_cost *piece, double times)
+{
+    add_list(forward, parts, &piece->forward, times);
+    add_list(backward, parts, &piece->backward, times);
+}
+
+/* Layers, or attention cores, run forward once more before their backward. */
+static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
+                          int chunk, int layers)
+{
+    const struct piece_cost *layer = &w->pieces->layer;
+    bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
+    const struct list_cost *replay = selective ? &layer->core : &layer->forward;
+    int times = selective ? layers : plan_recomputed_layers(w->plan, chunk, layers);
+    backward->gpu_s += times * replay->total_s;
+    backward->issue_s += times * (replay->issue_s + w->system->stack.checkpoint_s);
+    parts->recompute_s += times * replay->total_s;
+}
+
+/* The host is ahead of the GPU or the GPU waits for it; the slowest chip sets the pace. */
+static double pass_s(const struct work *w, const struct pass *pass, struct time_parts *parts)
+{
+    double slower_s = pass->gpu_s * (w->slowdown - 1);
+    double gpu_s = pass->gpu_s + slower_s;
+    double waiting_s = fmax(0, pass->issue_s - gpu_s);
+    double host_s = w->system->stack.microbatch_s / 2;
+    parts->other_s += slower_s + waiting_s + host_s;
+    return gpu_s + waiting_s + host_s;
+}
+
+/* Parameters of a layer are gathered while the layer before runs, gradients reduced while the next
+ * runs: a rate, not a sum. The first gather and the last reduction have nothing to hide behind. */
+static double sharded_s(const struct work *w, double compute_s, double comm_s, int layers)
+{
+    if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
+        return compute_s + layers * comm_s;
+    return layers * overlapped_s(&w->system->profile, compute_s / layers, comm_s) + comm_s;
+}
+
+/* ZeRO-3 gathers each layer for its forward and again for its backward; ZeRO-2 and 3 reduce after
+ * every microbatch's backward. */
+static void add_sharding(const struct work *w, struct chunk_time *time, int layers)
+{
+    const struct plan *plan = w->plan;
+    if (plan->zero < 2 || plan->dp == 1 || layers == 0)
+        return;
+    struct data_comm comm = data_comm(plan, &w->data, w->pieces->layer.parameters);
+    double gather_s = plan->zero == 3 ? comm.gather_s : 0;
+    double forward_s =
+        gather_s > 0 ? sharded_s(w, time->forward_s, gather_s, layers) : time->forward_s;
+    double backward_s = sharded_s(w, time->backward_s, gather_s + comm.reduce_s, layers);
+    time->parts.data_comm_s += forward_s - time->forward_s + backward_s - time->backward_s;
+    time->forward_s = forward_s;
+    time->backward_s = backward_s;
+}
+
+/* Blocking messages keep the sending stage from computing. */
+static void add_messages(const struct work *w, struct chunk_time *time, int chunk)
+{
+    if (!w->blocking)
+        return;
+    double down_s = chunk < plan_chunks(w->plan) - 1 ? w->p2p_s : 0;
+    double up_s = chunk > 0 ? w->p2p_s : 0;
+    time->forward_s += down_s;
+    time->backward_s += up_s;
+    time->parts.pipeline_comm_s += down_s + up_s;
+}
+
+struct chunk_time chunk_time(const struct work *w, int chunk)
+{
+    struct chunk_time time = { 0 };
+    struct pass forward = { 0 };
+    struct pass backward = { 0 };
+    int layers = plan_chunk_layers(w->plan, w->model, chunk);
+    add_piece(&forward, &backward, &time.parts, &w->pieces->layer, layers);
+    if (chunk == 0)
+        add_piece(&forward, &backward, &time.parts, &w->pieces->embedding, 1);
+    if (chunk == plan_chunks(w->plan) - 1)
+        add_piece(&forward, &backward, &time.parts, &w->pieces->head, 1);
+    add_recompute(w, &backward, &time.parts, chunk, layers);
+    time.forward_s = pass_s(w, &forward, &time.parts);
+    time.backward_s = pass_s(w, &backward, &time.parts);
+    add_sharding(w, &time, layers);
+    add_messages(w, &time, chunk);
+    return time;
+}

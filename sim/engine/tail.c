@@ -1,0 +1,65 @@
+#include "sim/engine/work.h"
+
+#include "sim/cost/network.h"
+#include "sim/engine/data_parallel.h"
+
+#include <math.h>
+
+/* A bucket is a chunk when there are pipeline stages (Megatron-Core), else a fixed size. */
+static double num_buckets(const struct work *w, double bytes)
+{
+    double bucket_bytes = w->system->stack.bucket_bytes;
+    if (w->plan->pp > 1)
+        return w->plan->vpp;
+    return bucket_bytes > 0 && bytes > bucket_bytes ? ceil(bytes / bucket_bytes) : 1;
+}
+
+/* The compute of a stage's last backwards, or of its first forwards: what reductions, or gathers,
+ * may run beside. Chunks of an interleaved schedule come pp microbatches apart. */
+static double window_s(const struct work *w, int stage, bool backward)
+{
+    const struct plan *plan = w->plan;
+    double chunk_s = w->duration_s[2 * stage + (backward ? 1 : 0)];
+    return plan->vpp == 1 ? chunk_s : (double)plan->vpp * plan->pp * chunk_s;
+}
+
+static double visible_s(const struct work *w, enum overlap overlap, double comm_s, double bytes,
+                        int stage)
+{
+    if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, overlap))
+        return comm_s;
+    return exposed_s(&w->system->profile, comm_s, window_s(w, stage, overlap == OVERLAP_GRAD),
+                     num_buckets(w, bytes));
+}
+
+/* Tied embeddings: first and last stage add up their gradients of the table. */
+static double tied_reduce_s(const struct work *w, int stage)
+{
+    const struct plan *plan = w->plan;
+    bool holds_table = stage == 0 || stage == plan->pp - 1;
+    if (!w->model->tied || !w->system->stack.tied_reduce || plan->pp == 1 || !holds_table)
+        return 0;
+    struct comm_group pair = network_stage_pair(w->system, plan);
+    double rows = w->pieces->logits / ((double)plan->microbatch * w->model->seq);
+    return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
+                        rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
+}
+
+struct stage_tail stage_tail(const struct work *w, int stage)
+{
+    const struct plan *plan = w->plan;
+    double parameters = stage_parameters(w->model, plan, w->pieces, stage);
+    struct stage_tail tail = {
+        .data_comm_s = tied_reduce_s(w, stage),
+        .optimizer_s = optimizer_s(w->system, w->model, plan, parameters),
+    };
+    if (plan->dp * plan->cp == 1 || plan->zero >= 3)
+        return tail;
+    struct data_comm comm = data_comm(plan, &w->data, parameters);
+    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);
+    if (plan->zero < 2)
+        tail.data_comm_s += visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);
+    tail.data_comm_s += visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
+    return tail;
+}

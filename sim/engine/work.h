@@ -1,0 +1,41 @@
+/* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c and simulate.c share. Nothing
+ * else includes it. */
+#ifndef SIM_ENGINE_WORK_H
+#define SIM_ENGINE_WORK_H
+
+#include "sim/engine/simulate.h"
+
+struct work {
+    const struct system *system;
+    const struct model *model;
+    const struct plan *plan;
+    const struct pieces *pieces;
+    const struct generator *generator;
+    int num_microbatches;
+    double slowdown; /* of compute, by the slowest chip */
+    double p2p_s;    /* one message over a stage boundary */
+    bool blocking;   /* compute waits for p2p */
+    struct comm_group data;
+    double *duration_s; /* [2 x chunk] forward, [2 x chunk + 1] backward */
+};
+
+/* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that both together
+ * are made of. */
+struct chunk_time {
+    double forward_s, backward_s;
+    struct time_parts parts;
+};
+struct chunk_time chunk_time(const struct work *work, int chunk);
+
+/* Seconds of one message between stages. */
+double stage_message_s(const struct work *work);
+
+/* sim/engine/tail.c - what a stage adds once a step to its microbatches: data-parallel transfers
+ * that compute does not hide, and the optimizer. */
+struct stage_tail {
+    double data_comm_s;
+    double optimizer_s;
+};
+struct stage_tail stage_tail(const struct work *work, int stage);
+
+#endif

@@ -1,0 +1,181 @@
+#include "sim/engine/order.h"
+#include "sim/engine/pipeline.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MAX_CHUNKS = 128 };
+
+/* A pipeline whose chunks all take the same time. */
+struct uniform {
+    const char *generator;
+    int p, m, v;
+    double f, b, lag;
+};
+
+static double time_uniform(const struct uniform *u)
+{
+    double duration_s[2 * MAX_CHUNKS];
+    double end_s[MAX_CHUNKS];
+    for (int c = 0; c < u->p * u->v; c++) {
+        duration_s[2 * c] = u->f / u->v;
+        duration_s[2 * c + 1] = u->b / u->v;
+    }
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = {
+        generator_find(u->generator), { u->p, u->v, u->m }, duration_s, u->lag
+    };
+    double time_s = pipeline_s(&cache, &pipeline, end_s);
+    pipeline_cache_release(&cache);
+    return time_s;
+}
+
+/* p 4, m 8, f 1, b 2: (m + p - 1)(f + b) = 33. */
+START_TEST(gpipe_and_1f1b_have_the_same_bubble)
+{
+    struct uniform u = { "gpipe", 4, 8, 1, 1, 2, 0 };
+    ck_assert_double_eq_tol(time_uniform(&u), 33, 1e-12);
+    u.generator = "1f1b";
+    ck_assert_double_eq_tol(time_uniform(&u), 33, 1e-12);
+}
+END_TEST
+
+/* m(f + b) + (p - 1)(f + b)/v: 24 + 9/2 and 24 + 9/4. */
+START_TEST(chunks_divide_the_bubble)
+{
+    struct uniform u = { "interleaved", 4, 8, 2, 1, 2, 0 };
+    ck_assert_double_eq_tol(time_uniform(&u), 28.5, 1e-12);
+    u.v = 4;
+    ck_assert_double_eq_tol(time_uniform(&u), 26.25, 1e-12);
+}
+END_TEST
+
+/* cost-model.md 6.1: 1F1B adds c [2m(p-1)/p + 2(p-2)]; p 4, m 8, c 0.1: 1.6; p 8, m 64: 124 c. */
+START_TEST(a_lag_throttles_1f1b)
+{
+    struct uniform u = { "1f1b", 4, 8, 1, 1, 2, 0.1 };
+    ck_assert_double_eq_tol(time_uniform(&u), 34.6, 1e-12);
+    struct uniform large = { "1f1b", 8, 64, 1, 1, 2, 0.01 };
+    ck_assert_double_eq_tol(time_uniform(&large), (64 + 7) * 3 + 124 * 0.01, 1e-9);
+}
+END_TEST
+
+/* Interleaving hides the lag in steady state: 2c(pv - 1), whatever m is; p 8, v 4: 62 c. */
+START_TEST(interleaving_pays_a_lag_only_at_the_ends)
+{
+    for (int m = 16; m <= 64; m += 16) {
+        struct uniform u = { "interleaved", 8, m, 4, 1, 2, 0.001 };
+        ck_assert_double_eq_tol(time_uniform(&u), m * 3 + 7 * 3 / 4.0 + 62 * 0.001, 1e-9);
+    }
+}
+END_TEST
+
+static double random_between(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
+}
+
+/* One random shape with random durations: heavy first or last chunks, equal ones, or all different.
+ */
+static void check_random_jump(const char *name, int v)
+{
+    double duration_s[2 * MAX_CHUNKS];
+    double end_s[MAX_CHUNKS], full_end_s[MAX_CHUNKS];
+    int p = 2 + rand() % 7;
+    int m = p * (1 + rand() % 40) + (v == 1 ? rand() % p : 0);
+    double spread = rand() % 3 * 0.2;
+    for (int c = 0; c < p * v; c++) {
+        duration_s[2 * c] = random_between(1 - spread, 1 + spread);
+        duration_s[2 * c + 1] = 2 * random_between(1 - spread, 1 + spread);
+    }
+    duration_s[2 * (p * v - 1)] *= random_between(1, 1.6);
+    duration_s[2 * (p * v - 1) + 1] *= random_between(1, 1.6);
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = {
+        generator_find(name), { p, v, m }, duration_s, rand() % 2 * random_between(0, 0.3)
+    };
+    double jumped_s = pipeline_s(&cache, &pipeline, end_s);
+    double full_s = pipeline_full_s(&cache, &pipeline, full_end_s);
+    ck_assert_double_eq_tol(jumped_s, full_s, 1e-9 * full_s);
+    for (int s = 0; s < p; s++)
+        ck_assert_double_eq_tol(end_s[s], full_end_s[s], 1e-9 * full_s);
+    pipeline_cache_release(&cache);
+}
+
+START_TEST(jumping_whole_cycles_equals_running_every_microbatch)
+{
+    srand(20261120);
+    for (int i = 0; i < 1500; i++) {
+        check_random_jump("1f1b", 1);
+        check_random_jump("interleaved", 2 + rand() % 3);
+        check_random_jump("gpipe", 1);
+        check_random_jump("naive", 1);
+    }
+}
+END_TEST
+
+/* sum f + (m-1) max f + sum b + (m-1) max b, exact without lag (cost-model.md 6.1). */
+START_TEST(gpipe_equals_its_closed_form)
+{
+    srand(7);
+    for (int i = 0; i < 300; i++) {
+        double duration_s[2 * MAX_CHUNKS], end_s[MAX_CHUNKS];
+        int p = 1 + rand() % 8, m = 1 + rand() % 24;
+        double sum = 0, max_f = 0, max_b = 0;
+        for (int c = 0; c < p; c++) {
+            double f = duration_s[2 * c] = random_between(0.5, 2);
+            double b = duration_s[2 * c + 1] = random_between(1, 4);
+            sum += f + b;
+            max_f = fmax(max_f, f);
+            max_b = fmax(max_b, b);
+        }
+        struct pipeline_cache cache = { 0 };
+        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m }, duration_s, 0 };
+        double expected_s = sum + (m - 1) * (max_f + max_b);
+        ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
+                                1e-9 * expected_s);
+        pipeline_cache_release(&cache);
+    }
+}
+END_TEST
+
+/* Sum of all stages + (m - 1) times the slowest is never exceeded, and met when the last is
+ * slowest. */
+START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
+{
+    srand(11);
+    for (int i = 0; i < 300; i++) {
+        double duration_s[2 * MAX_CHUNKS], end_s[MAX_CHUNKS];
+        int p = 1 + rand() % 8, m = 1 + rand() % 40;
+        for (int c = 0; c < p; c++) {
+            duration_s[2 * c] = c == p - 1 ? 1.5 : 1;
+            duration_s[2 * c + 1] = c == p - 1 ? 3 : 2;
+        }
+        struct pipeline_cache cache = { 0 };
+        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m }, duration_s, 0 };
+        double expected_s = 3 * (p - 1) + 4.5 * m;
+        ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
+                                1e-9 * expected_s);
+        pipeline_cache_release(&cache);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("pipeline");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, gpipe_and_1f1b_have_the_same_bubble);
+    tcase_add_test(tc, chunks_divide_the_bubble);
+    tcase_add_test(tc, a_lag_throttles_1f1b);
+    tcase_add_test(tc, interleaving_pays_a_lag_only_at_the_ends);
+    tcase_add_test(tc, jumping_whole_cycles_equals_running_every_microbatch);
+    tcase_add_test(tc, gpipe_equals_its_closed_form);
+    tcase_add_test(tc, a_slow_last_stage_meets_the_1f1b_closed_form);
+    Suite *s = suite_create("sim/engine/pipeline");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
