@@ -563,7 +563,7 @@ static const struct {
     { "tp8 pp1 dp16 mb2", gpt3, 128, 16, "batch", "dp16", "the smallest is 32" },
     { "tp8 pp1 dp16 mb1", gpt3, 128, 100.5, "batch", "dp16", "batch 100.5 is not a multiple" },
     { "tp8 pp1 dp16 mb1", gpt3, 128, 0, "batch", "dp16", "the smallest is 16" },
-    { "tp8 pp1 dp16 mb1", gpt3, 128, NAN, "batch", "dp16", "the smallest is 16" },
+    { "tp8 pp1 dp16 mb1", gpt3, 128, (double)NAN, "batch", "dp16", "the smallest is 16" },
     { "tp8 pp1 dp16 mb1", gpt3, 128, 16e15, "batch", "mb1", "microbatches, more than 16777216" },
     { "tp8 pp1 dp16 mb1 vpp2", gpt3, 128, 1536, "interleave", "vpp2",
       "vpp 2 needs pp of 2 or more, not 1" },

@@ -1,0 +1,248 @@
+#include "sim/plan/axis.h"
+#include "sim/plan/layout.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+/* The 24 orders of tp, cp, dp and pp; ep always stands before dp and has one rank. */
+enum { NUM_ORDERS = 24 };
+
+static void set_order(struct plan *plan, int index)
+{
+    int left[] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
+    int count = 0;
+    for (int n = 4; n > 0; n--) {
+        int pick = index % n;
+        index /= n;
+        if (left[pick] == AXIS_DATA)
+            plan->order[count++] = AXIS_EXPERT;
+        plan->order[count++] = left[pick];
+        memmove(&left[pick], &left[pick + 1], sizeof(int) * (size_t)(n - 1 - pick));
+    }
+}
+
+static const int worlds[][4] = { /* tp, cp, dp, pp */
+                                 { 1, 1, 1, 1 },
+                                 { 2, 1, 2, 2 },
+                                 { 2, 3, 5, 4 },
+                                 { 8, 1, 3, 2 },
+                                 { 3, 2, 1, 7 }
+};
+enum { NUM_WORLDS = sizeof worlds / sizeof *worlds };
+
+static struct plan plan_of(int world, int order)
+{
+    struct plan plan = plan_default();
+    plan.tp = worlds[world][0];
+    plan.cp = worlds[world][1];
+    plan.dp = worlds[world][2];
+    plan.pp = worlds[world][3];
+    plan.ep = plan.dp; /* must not matter */
+    set_order(&plan, order);
+    return plan;
+}
+
+START_TEST(megatron_counts_tensor_then_context_then_data_then_pipeline)
+{
+    struct plan plan = plan_default();
+    plan.tp = 2, plan.cp = 3, plan.dp = 5, plan.pp = 4;
+    struct coordinates at = { 0 };
+    at.at[AXIS_TENSOR] = 1, at.at[AXIS_CONTEXT] = 2, at.at[AXIS_DATA] = 3, at.at[AXIS_PIPELINE] = 2;
+    /* 1 + 2 (2 + 3 (3 + 5 * 2)) */
+    ck_assert_int_eq(layout_rank_of(&plan, at), 83);
+    ck_assert_int_eq(layout_stride(&plan, AXIS_TENSOR), 1);
+    ck_assert_int_eq(layout_stride(&plan, AXIS_CONTEXT), 2);
+    ck_assert_int_eq(layout_stride(&plan, AXIS_DATA), 6);
+    ck_assert_int_eq(layout_stride(&plan, AXIS_PIPELINE), 30);
+}
+END_TEST
+
+START_TEST(every_rank_comes_back_from_its_coordinates)
+{
+    for (int world = 0; world < NUM_WORLDS; world++) {
+        struct plan plan = plan_of(world, _i);
+        for (int rank = 0; rank < plan_ranks(&plan); rank++) {
+            struct coordinates at = layout_coordinates_of(&plan, rank);
+            for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
+                ck_assert(at.at[axis] >= 0 && at.at[axis] < axis_degree(&plan, axis));
+            ck_assert_int_eq(layout_rank_of(&plan, at), rank);
+        }
+    }
+}
+END_TEST
+
+START_TEST(ranks_of_a_group_differ_in_one_coordinate)
+{
+    for (int world = 0; world < NUM_WORLDS; world++) {
+        struct plan plan = plan_of(world, _i);
+        for (int rank = 0; rank < plan_ranks(&plan); rank++)
+            for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
+                for (int i = 0; i < axis_degree(&plan, axis); i++) {
+                    struct coordinates at = layout_coordinates_of(&plan, rank);
+                    at.at[axis] = i;
+                    ck_assert_int_eq(layout_group_member(&plan, rank, axis, i),
+                                     layout_rank_of(&plan, at));
+                }
+    }
+}
+END_TEST
+
+/* Each rank is in one group of each axis: the groups of those that come first in theirs. */
+START_TEST(groups_of_an_axis_part_the_ranks)
+{
+    for (int world = 0; world < NUM_WORLDS; world++) {
+        struct plan plan = plan_of(world, _i);
+        for (enum axis_id axis = 0; axis < NUM_AXES; axis++) {
+            char seen[256] = { 0 };
+            for (int rank = 0; rank < plan_ranks(&plan); rank++)
+                if (layout_coordinates_of(&plan, rank).at[axis] == 0)
+                    for (int i = 0; i < axis_degree(&plan, axis); i++)
+                        seen[layout_group_member(&plan, rank, axis, i)]++;
+            for (int rank = 0; rank < plan_ranks(&plan); rank++)
+                ck_assert_int_eq(seen[rank], 1);
+        }
+    }
+}
+END_TEST
+
+START_TEST(neighbours_in_a_group_are_a_stride_apart)
+{
+    for (int world = 0; world < NUM_WORLDS; world++) {
+        struct plan plan = plan_of(world, _i);
+        for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
+            for (int i = 1; i < axis_degree(&plan, axis); i++)
+                ck_assert_int_eq(layout_group_member(&plan, 0, axis, i),
+                                 i * layout_stride(&plan, axis));
+    }
+}
+END_TEST
+
+static const struct {
+    int stride, size, node_size;
+    struct span span;
+} spans[] = {
+    { 1, 8, 8, { 8, 1 } },  { 1, 16, 8, { 8, 2 } }, { 8, 16, 8, { 1, 16 } }, { 4, 6, 8, { 2, 3 } },
+    { 2, 3, 8, { 3, 1 } },  { 16, 4, 8, { 1, 4 } }, { 3, 4, 8, { 3, 2 } },   { 6, 4, 8, { 2, 3 } },
+    { 12, 4, 8, { 1, 4 } }, { 1, 1, 8, { 1, 1 } },  { 100, 1, 8, { 1, 1 } }, { 5, 7, 1, { 1, 7 } },
+    { 9, 3, 72, { 3, 1 } },
+};
+enum { NUM_SPANS = sizeof spans / sizeof *spans };
+
+/* 6 apart: 0 and 6 share the first node of 8, then 12, then 18. */
+START_TEST(a_span_counts_members_and_nodes)
+{
+    struct span span = layout_span(spans[_i].stride, spans[_i].size, spans[_i].node_size);
+    ck_assert_int_eq(span.ranks_per_node, spans[_i].span.ranks_per_node);
+    ck_assert_int_eq(span.num_nodes, spans[_i].span.num_nodes);
+}
+END_TEST
+
+/* Members in each node, one by one. */
+static struct span counted(const int *members, int size, int node_size)
+{
+    int in_node[2048] = { 0 };
+    struct span span = { 0 };
+    for (int i = 0; i < size; i++) {
+        int count = ++in_node[members[i] / node_size];
+        span.num_nodes += count == 1;
+        span.ranks_per_node = count > span.ranks_per_node ? count : span.ranks_per_node;
+    }
+    return span;
+}
+
+START_TEST(a_span_is_what_counting_gives)
+{
+    int node_size = _i;
+    for (int stride = 1; stride <= 20; stride++)
+        for (int size = 1; size <= 20; size++) {
+            int members[20];
+            for (int i = 0; i < size; i++)
+                members[i] = i * stride;
+            struct span expected = counted(members, size, node_size);
+            struct span span = layout_span(stride, size, node_size);
+            ck_assert_int_eq(span.num_nodes, expected.num_nodes);
+            ck_assert_int_eq(span.ranks_per_node, expected.ranks_per_node);
+        }
+}
+END_TEST
+
+static bool is_worse(struct span a, struct span b)
+{
+    return a.num_nodes > b.num_nodes ||
+           (a.num_nodes == b.num_nodes && a.ranks_per_node < b.ranks_per_node);
+}
+
+/* Over every rank's group. */
+static struct span worst_group(const struct plan *plan, enum axis_id axis, int node_size)
+{
+    struct span worst = { 0 };
+    for (int rank = 0; rank < plan_ranks(plan); rank++) {
+        int members[64];
+        int size = axis_degree(plan, axis);
+        for (int i = 0; i < size; i++)
+            members[i] = layout_group_member(plan, rank, axis, i);
+        struct span span = counted(members, size, node_size);
+        if (is_worse(span, worst))
+            worst = span;
+    }
+    return worst;
+}
+
+START_TEST(the_span_of_an_axis_is_that_of_its_most_spread_group)
+{
+    for (int world = 0; world < NUM_WORLDS; world++)
+        for (int node_size = 1; node_size <= 20; node_size++) {
+            struct plan plan = plan_of(world, _i);
+            for (enum axis_id axis = 0; axis < NUM_AXES; axis++) {
+                struct span expected = worst_group(&plan, axis, node_size);
+                struct span span = layout_axis_span(&plan, axis, node_size);
+                ck_assert_int_eq(span.num_nodes, expected.num_nodes);
+                ck_assert_int_eq(span.ranks_per_node, expected.ranks_per_node);
+            }
+        }
+}
+END_TEST
+
+/* tp2 dp3 pp2 on nodes of 8: the first stage's data group is 0, 2, 4; the second's 6, 8, 10. */
+START_TEST(a_later_group_can_cross_nodes_where_the_first_does_not)
+{
+    struct plan plan = plan_default();
+    plan.tp = 2, plan.dp = 3, plan.pp = 2;
+    ck_assert_int_eq(layout_span(2, 3, 8).num_nodes, 1);
+    ck_assert_int_eq(layout_axis_span(&plan, AXIS_DATA, 8).num_nodes, 2);
+    plan.pp = 1;
+    ck_assert_int_eq(layout_axis_span(&plan, AXIS_DATA, 8).num_nodes, 1);
+}
+END_TEST
+
+START_TEST(every_axis_sits_at_its_own_index_and_says_what_it_is)
+{
+    const struct axis *axis = &axes[_i];
+    ck_assert_int_eq(axis->id, _i);
+    ck_assert_ptr_nonnull(axis->name);
+    ck_assert_ptr_nonnull(axis->source);
+    ck_assert_int_eq(axis->summary[strlen(axis->summary) - 1], '.');
+    struct plan plan = plan_default();
+    ck_assert_int_eq(axis->degree(&plan), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("layout");
+    tcase_add_test(tc, megatron_counts_tensor_then_context_then_data_then_pipeline);
+    tcase_add_loop_test(tc, every_rank_comes_back_from_its_coordinates, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, ranks_of_a_group_differ_in_one_coordinate, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, groups_of_an_axis_part_the_ranks, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, neighbours_in_a_group_are_a_stride_apart, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, a_span_counts_members_and_nodes, 0, NUM_SPANS);
+    tcase_add_loop_test(tc, a_span_is_what_counting_gives, 1, 20);
+    tcase_add_loop_test(tc, the_span_of_an_axis_is_that_of_its_most_spread_group, 0, NUM_ORDERS);
+    tcase_add_test(tc, a_later_group_can_cross_nodes_where_the_first_does_not);
+    tcase_add_loop_test(tc, every_axis_sits_at_its_own_index_and_says_what_it_is, 0, NUM_AXES);
+    Suite *s = suite_create("sim/plan/layout");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

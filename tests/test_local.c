@@ -1,0 +1,585 @@
+#include "models/layer.h"
+#include "sim/plan/axis.h"
+#include "sim/plan/layout.h"
+#include "sim/plan/local.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct arena arena;
+static struct err err;
+static const struct layer_options options = { .flash_attention = true,
+                                              .dtype = DTYPE_BF16,
+                                              .gradient_bytes = 4 };
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+static struct model model_of(const char *name)
+{
+    struct model model;
+    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
+    return model;
+}
+
+static struct plan plan_of(const char *layout)
+{
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
+    return plan;
+}
+
+/* --- dimensions ------------------------------------------------------------------------------- */
+
+START_TEST(a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest)
+{
+    struct model model = model_of("llama3-8b");
+    struct plan plan = plan_of("tp4 mb2");
+    struct layer_dims dims = local_dims(&plan, &model, 8192);
+    ck_assert_double_eq(dims.batch, 2);
+    ck_assert_double_eq(dims.tokens, 2 * 8192);
+    ck_assert_double_eq(dims.norm_tokens, 2 * 8192);
+    ck_assert_double_eq(dims.hidden, 4096);
+    ck_assert_double_eq(dims.heads, 8);
+    ck_assert_double_eq(dims.kv_heads, 2);
+    ck_assert_double_eq(dims.head_dim, 128);
+    ck_assert_double_eq(dims.ffn, 3584);
+    ck_assert_double_eq(dims.vocab, 128512 / 4.0); /* 251 x 512 */
+}
+END_TEST
+
+START_TEST(sequence_parallelism_splits_the_tokens_between_tensor_regions)
+{
+    struct model model = model_of("llama3-8b");
+    struct plan plan = plan_of("tp4 sp");
+    struct layer_dims dims = local_dims(&plan, &model, 8192);
+    ck_assert_double_eq(dims.tokens, 8192);
+    ck_assert_double_eq(dims.norm_tokens, 2048);
+}
+END_TEST
+
+START_TEST(ranks_beyond_the_key_heads_hold_a_copy_of_one)
+{
+    struct model model = model_of("llama3-8b");
+    struct plan plan = plan_of("tp16");
+    ck_assert_double_eq(local_dims(&plan, &model, 8192).kv_heads, 1);
+}
+END_TEST
+
+START_TEST(data_and_pipeline_ranks_divide_no_size)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan one = plan_of("tp8");
+    struct plan many = plan_of("tp8 pp8 dp16 vpp3 zero1");
+    struct layer_dims a = local_dims(&one, &model, 2048);
+    struct layer_dims b = local_dims(&many, &model, 2048);
+    ck_assert_mem_eq(&a, &b, sizeof a);
+}
+END_TEST
+
+/* Megatron-LM pads to a multiple of 128 tp. */
+START_TEST(the_vocabulary_is_padded_to_128_rows_a_rank)
+{
+    struct model model = { .vocab = 50257 };
+    ck_assert_double_eq(padded_vocab(&model, 1), 50304);
+    ck_assert_double_eq(padded_vocab(&model, 8), 51200);
+    model.vocab = 51200;
+    ck_assert_double_eq(padded_vocab(&model, 8), 51200);
+    model.vocab = 131073;
+    ck_assert_double_eq(padded_vocab(&model, 4), 131584);
+}
+END_TEST
+
+/* --- op lists --------------------------------------------------------------------------------- */
+
+static int count_kind(struct ops ops, enum op_kind kind)
+{
+    int count = 0;
+    for (int i = 0; i < ops.count; i++)
+        count += ops.at[i].kind == kind;
+    return count;
+}
+
+static struct local_ops layer_of(const char *model_name, const char *layout, bool overlap_tp)
+{
+    struct model model = model_of(model_name);
+    struct plan plan = plan_of(layout);
+    return local_layer(&plan, &model, model.seq, &options, overlap_tp, &arena);
+}
+
+START_TEST(one_tensor_rank_exchanges_nothing)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp1");
+    struct local_ops parts[] = {
+        local_layer(&plan, &model, 2048, &options, true, &arena),
+        local_embedding(&plan, &model, 2048, &options, true, &arena),
+        local_head(&plan, &model, 2048, &options, true, &arena),
+    };
+    for (size_t part = 0; part < 3; part++)
+        for (int i = 0; i < parts[part].forward.count; i++)
+            ck_assert_int_eq(parts[part].forward.at[i].stream, STREAM_COMPUTE);
+}
+END_TEST
+
+/* Collectives of a layer, Korthikanti et al. 2022, section 4.2: f and its conjugate are one
+ * all-reduce each way for each of the two blocks; g is an all-gather and a reduce-scatter, and the
+ * backward gathers the two saved inputs again. */
+static const struct {
+    const char *layout;
+    int forward[3], backward[3]; /* all-reduce, all-gather, reduce-scatter */
+} exchanges[] = {
+    { "tp1", { 0, 0, 0 }, { 0, 0, 0 } },
+    { "tp8", { 2, 0, 0 }, { 2, 0, 0 } },
+    { "tp8 sp", { 0, 2, 2 }, { 0, 4, 2 } },
+};
+enum { NUM_EXCHANGES = sizeof exchanges / sizeof *exchanges };
+
+START_TEST(a_layer_has_the_collectives_of_its_paper)
+{
+    static const enum op_kind kinds[] = { OP_ALL_REDUCE, OP_ALL_GATHER, OP_REDUCE_SCATTER };
+    struct local_ops ops = layer_of("gpt3-175b", exchanges[_i].layout, false);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(count_kind(ops.forward, kinds[i]), exchanges[_i].forward[i]);
+        ck_assert_int_eq(count_kind(ops.backward, kinds[i]), exchanges[_i].backward[i]);
+    }
+}
+END_TEST
+
+/* 2 s b h bytes of bf16: the whole residual stream, before scattering or after gathering. */
+START_TEST(a_collective_of_a_layer_carries_all_tokens)
+{
+    struct local_ops ops = layer_of("gpt3-175b", "tp8 sp mb2", false);
+    for (int i = 0; i < ops.backward.count; i++)
+        if (op_is_collective(ops.backward.at[i].kind)) {
+            ck_assert_double_eq(ops.backward.at[i].comm_bytes, 2.0 * 2048 * 2 * 12288);
+            ck_assert_int_eq(ops.backward.at[i].stream, STREAM_TENSOR);
+            ck_assert_double_eq(ops.backward.at[i].flops, 0);
+            ck_assert_double_eq(ops.backward.at[i].bytes, 0);
+        }
+}
+END_TEST
+
+START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp8");
+    struct local_ops ops = local_head(&plan, &model, 2048, &options, false, &arena);
+    ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
+    ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
+    ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE),
+                     1); /* of the logits' input gradient */
+}
+END_TEST
+
+START_TEST(an_embedding_of_a_split_vocabulary_is_summed_forward)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp8");
+    struct plan sharded = plan_of("tp8 sp");
+    struct local_ops ops = local_embedding(&plan, &model, 2048, &options, false, &arena);
+    ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
+    ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE), 0);
+    ops = local_embedding(&sharded, &model, 2048, &options, false, &arena);
+    ck_assert_int_eq(count_kind(ops.forward, OP_REDUCE_SCATTER), 1);
+    ck_assert_int_eq(count_kind(ops.backward, OP_ALL_GATHER), 1);
+}
+END_TEST
+
+static const char *const layouts[] = { "tp1", "tp2", "tp4", "tp8", "tp8 sp", "tp2 sp" };
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+START_TEST(no_mark_is_left_and_each_op_waits_for_an_earlier_one)
+{
+    for (int overlap_tp = 0; overlap_tp < 2; overlap_tp++) {
+        struct local_ops ops = layer_of("gpt3-175b", layouts[_i], overlap_tp);
+        struct ops lists[] = { ops.forward, ops.backward };
+        for (int list = 0; list < 2; list++)
+            for (int i = 0; i < lists[list].count; i++) {
+                const struct op *op = &lists[list].at[i];
+                ck_assert(op->kind != OP_TENSOR_ENTER && op->kind != OP_TENSOR_LEAVE);
+                ck_assert(op->after >= -1 && op->after < i);
+                if (!overlap_tp)
+                    ck_assert_int_eq(op->after, i - 1);
+            }
+    }
+}
+END_TEST
+
+/* The last op before `i` on its stream, or -1. */
+static int previous_on_stream(struct ops ops, int i)
+{
+    int previous = i - 1;
+    while (previous >= 0 && ops.at[previous].stream != ops.at[i].stream)
+        previous--;
+    return previous;
+}
+
+/* Whether op i can only run after op j. */
+static bool waits_for(struct ops ops, int i, int j)
+{
+    if (i <= j)
+        return i == j;
+    return waits_for(ops, ops.at[i].after, j) || waits_for(ops, previous_on_stream(ops, i), j);
+}
+
+static int find(struct ops ops, const char *name, enum op_kind kind, enum op_pass pass)
+{
+    for (int i = 0; i < ops.count; i++)
+        if (strcmp(ops.at[i].name, name) == 0 && ops.at[i].kind == kind && ops.at[i].pass == pass)
+            return i;
+    ck_abort_msg("no %s", name);
+    return -1;
+}
+
+START_TEST(the_sum_of_input_gradients_runs_beside_the_weight_gradient)
+{
+    struct ops ops = layer_of("gpt3-175b", "tp8", true).backward;
+    int input = find(ops, "fc1", OP_GEMM, PASS_BACKWARD_INPUT);
+    int sum = find(ops, "ffn_enter", OP_ALL_REDUCE, PASS_BACKWARD_INPUT);
+    int weight = find(ops, "fc1", OP_GEMM, PASS_BACKWARD_WEIGHT);
+    int norm = find(ops, "ffn_norm", OP_NORM, PASS_BACKWARD_INPUT);
+    ck_assert(waits_for(ops, sum, input));
+    ck_assert(!waits_for(ops, weight, sum));
+    ck_assert(waits_for(ops, norm, sum) && waits_for(ops, norm, weight));
+}
+END_TEST
+
+START_TEST(the_saved_input_is_gathered_beside_the_input_gradient)
+{
+    struct ops ops = layer_of("gpt3-175b", "tp8 sp", true).backward;
+    int gather = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT) - 1;
+    int input = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT);
+    int sum = find(ops, "attention_enter", OP_REDUCE_SCATTER, PASS_BACKWARD_INPUT);
+    int weight = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_WEIGHT);
+    int norm = find(ops, "attention_norm", OP_NORM, PASS_BACKWARD_INPUT);
+    ck_assert_int_eq(ops.at[gather].kind, OP_ALL_GATHER);
+    ck_assert(!waits_for(ops, input, gather));
+    ck_assert(waits_for(ops, weight, gather) && waits_for(ops, weight, input));
+    ck_assert(!waits_for(ops, weight, sum));
+    ck_assert(waits_for(ops, norm, sum) && waits_for(ops, norm, weight));
+}
+END_TEST
+
+/* The gathered gradient of a row-parallel output is what the next products read. */
+START_TEST(nothing_starts_before_the_gradient_it_reads_is_gathered)
+{
+    struct ops ops = layer_of("llama3-8b", "tp8 sp", true).backward;
+    int gather = find(ops, "ffn_leave", OP_ALL_GATHER, PASS_BACKWARD_INPUT);
+    ck_assert(waits_for(ops, find(ops, "fc2", OP_GEMM, PASS_BACKWARD_INPUT), gather));
+    ck_assert(waits_for(ops, find(ops, "fc2", OP_GEMM, PASS_BACKWARD_WEIGHT), gather));
+}
+END_TEST
+
+/* Every op takes a second. */
+static int finish_s(struct ops ops)
+{
+    int finish[128];
+    int last = 0;
+    for (int i = 0; i < ops.count; i++) {
+        int previous = previous_on_stream(ops, i);
+        int start = previous < 0 ? 0 : finish[previous];
+        if (ops.at[i].after >= 0 && finish[ops.at[i].after] > start)
+            start = finish[ops.at[i].after];
+        finish[i] = start + 1;
+        last = finish[i] > last ? finish[i] : last;
+    }
+    return last;
+}
+
+START_TEST(overlap_hides_one_collective_for_each_gradient_of_a_column_parallel_product)
+{
+    ck_assert_int_eq(finish_s(layer_of("gpt3-175b", "tp1", false).backward),
+                     finish_s(layer_of("gpt3-175b", "tp1", true).backward));
+    ck_assert_int_eq(finish_s(layer_of("gpt3-175b", "tp8", false).backward) -
+                         finish_s(layer_of("gpt3-175b", "tp8", true).backward),
+                     2);
+    ck_assert_int_eq(finish_s(layer_of("gpt3-175b", "tp8 sp", false).backward) -
+                         finish_s(layer_of("gpt3-175b", "tp8 sp", true).backward),
+                     4);
+}
+END_TEST
+
+/* --- parameters ------------------------------------------------------------------------------- */
+
+/* Megatron-LM's functional test gpt3_7b_tp4_pp1: untied, grouped keys, 131073 tokens padded to
+ * 131584. The optimizer's moments, 8 bytes a parameter over two data ranks, were measured to be
+ * 6,854,303,744 bytes. */
+static struct model megatron_7b(void)
+{
+    return (struct model){ .layers = 32,
+                           .hidden = 4096,
+                           .heads = 32,
+                           .kv_heads = 8,
+                           .head_dim = 128,
+                           .ffn = 16384,
+                           .vocab = 131073,
+                           .seq = 8192,
+                           .max_positions = 8192,
+                           .linear_bias = true,
+                           .dropout = 0.1 };
+}
+
+START_TEST(megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows)
+{
+    struct model model = megatron_7b();
+    struct plan plan = plan_of("tp4 dp2 mb2");
+    double parameters = local_embedding_parameters(&plan, &model) +
+                        model.layers * local_layer_parameters(&plan, &model) +
+                        local_head_parameters(&plan, &model);
+    ck_assert_double_eq(parameters, 1713299456);
+    ck_assert_double_eq_tol(8 * parameters / 2, 6854303744, 0.0002 * 6854303744);
+}
+END_TEST
+
+START_TEST(one_rank_holds_the_model_and_its_padding)
+{
+    struct model model = model_of("gpt2");
+    struct plan plan = plan_of("tp1");
+    double parameters = local_embedding_parameters(&plan, &model) +
+                        model.layers * local_layer_parameters(&plan, &model) +
+                        local_head_parameters(&plan, &model);
+    ck_assert_double_eq(parameters, model_parameters(&model) + (50304 - 50257) * 768);
+}
+END_TEST
+
+/* What each of tp ranks holds beyond its share: norms, biases added after the sum, and copies of
+ * key and value heads. */
+static double copies(const struct model *model, int tp)
+{
+    double hidden = model->hidden;
+    double norms = 2 * hidden * (model->norm == NORM_LAYER ? 2 : 1);
+    double head_norms = model->qk_norm ? 2 * model->head_dim : 0;
+    double biases = model->linear_bias ? 2 * hidden : 0;
+    double of_one_head =
+        2 * model->head_dim * (hidden + (model->linear_bias || model->qkv_bias ? 1 : 0));
+    double heads = tp > model->kv_heads ? tp - model->kv_heads : 0;
+    return (tp - 1) * (norms + head_norms + biases) + heads * of_one_head;
+}
+
+static bool can_split(const struct model *model, int tp)
+{
+    bool fits_kv = model->kv_heads % tp == 0 || tp % model->kv_heads == 0;
+    return model->heads % tp == 0 && model->ffn % tp == 0 && fits_kv;
+}
+
+START_TEST(ranks_together_hold_a_layer_and_the_copies)
+{
+    size_t count;
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_msg(presets, "%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        for (int tp = 1; tp <= 32; tp *= 2) {
+            const struct model *model = &presets[i].model;
+            struct plan plan = plan_default();
+            plan.tp = tp;
+            if (can_split(model, tp))
+                ck_assert_msg(tp * local_layer_parameters(&plan, model) ==
+                                  model_layer_parameters(model) + copies(model, tp),
+                              "%s at tp %d", model->name, tp);
+        }
+    free(presets);
+}
+END_TEST
+
+START_TEST(ranks_together_hold_the_padded_vocabulary_once_and_positions_each)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp8");
+    ck_assert_double_eq(8 * local_embedding_parameters(&plan, &model),
+                        12288 * (padded_vocab(&model, 8) + 8 * 2048.0));
+}
+END_TEST
+
+START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan one = plan_of("tp8 pp1");
+    struct plan eight = plan_of("tp8 pp8");
+    ck_assert_double_eq(local_head_parameters(&one, &model), 2 * 12288);
+    ck_assert_double_eq(local_head_parameters(&eight, &model),
+                        2 * 12288 + padded_vocab(&model, 8) / 8 * 12288);
+}
+END_TEST
+
+/* --- laws over presets ------------------------------------------------------------------------ */
+
+static bool is_sane(const struct op *op)
+{
+    const double sizes[] = { op->m,
+                             op->n,
+                             op->k,
+                             op->batch,
+                             op->flops,
+                             op->model_flops,
+                             op->bytes,
+                             op->kernels,
+                             op->saved_bytes,
+                             op->saved_input_bytes,
+                             op->comm_bytes,
+                             op->backward_bytes,
+                             op->backward_kernels };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (!isfinite(sizes[i]) || sizes[i] < 0)
+            return false;
+    return op->model_flops <= op->flops;
+}
+
+typedef void check_fn(const struct plan *plan, const struct model *model);
+
+static void for_each_preset(check_fn *check)
+{
+    size_t count;
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_msg(presets, "%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        for (int tp = 1; tp <= 16; tp *= 2)
+            for (int sp = 0; sp <= (tp > 1); sp++) {
+                struct plan plan = plan_default();
+                plan.tp = tp;
+                plan.sp = sp;
+                if (can_split(&presets[i].model, tp))
+                    check(&plan, &presets[i].model);
+                arena_release(&arena);
+            }
+    free(presets);
+}
+
+static void check_sizes(const struct plan *plan, const struct model *model)
+{
+    struct local_ops parts[] = {
+        local_layer(plan, model, model->seq, &options, true, &arena),
+        local_embedding(plan, model, model->seq, &options, true, &arena),
+        local_head(plan, model, model->seq, &options, true, &arena),
+    };
+    for (size_t part = 0; part < 3; part++) {
+        for (int i = 0; i < parts[part].forward.count; i++)
+            ck_assert_msg(is_sane(&parts[part].forward.at[i]), "%s: %s", model->name,
+                          parts[part].forward.at[i].name);
+        for (int i = 0; i < parts[part].backward.count; i++)
+            ck_assert_msg(is_sane(&parts[part].backward.at[i]), "%s: %s", model->name,
+                          parts[part].backward.at[i].name);
+    }
+}
+
+START_TEST(every_size_of_every_preset_is_finite_and_not_negative)
+{
+    for_each_preset(check_sizes);
+}
+END_TEST
+
+static double forward_flops(const struct plan *plan, const struct model *model)
+{
+    return ops_flops(local_layer(plan, model, model->seq, &options, false, &arena).forward);
+}
+
+/* Each rank multiplies its share; copies of key heads are multiplied by each of their ranks. */
+static void check_flops(const struct plan *plan, const struct model *model)
+{
+    struct plan one = plan_default();
+    double spare_heads = plan->tp > model->kv_heads ? plan->tp - model->kv_heads : 0;
+    double copied = 2.0 * model->seq * model->hidden * 2 * spare_heads * model->head_dim;
+    double expected = forward_flops(&one, model) + copied;
+    ck_assert_double_eq_tol(plan->tp * forward_flops(plan, model), expected, 1e-12 * expected);
+}
+
+START_TEST(ranks_together_do_the_flops_of_one)
+{
+    for_each_preset(check_flops);
+}
+END_TEST
+
+static double saved_bytes(const struct plan *plan, const struct model *model)
+{
+    struct ops ops = local_layer(plan, model, model->seq, &options, false, &arena).forward;
+    double bytes = 0;
+    for (int i = 0; i < ops.count; i++)
+        bytes += ops.at[i].saved_bytes + ops.at[i].saved_input_bytes;
+    return bytes;
+}
+
+/* With sequence parallelism nothing but copies of key and value heads is kept twice. */
+static void check_activations(const struct plan *plan, const struct model *model)
+{
+    struct plan one = plan_default();
+    double whole = saved_bytes(&one, model);
+    double share = saved_bytes(plan, model);
+    ck_assert(share <= whole);
+    if (plan->sp && plan->tp <= model->kv_heads && !model->qk_norm)
+        ck_assert_double_eq_tol(plan->tp * share, whole, 1e-12 * whole);
+    else
+        ck_assert(plan->tp * share >= whole * (1 - 1e-12));
+}
+
+START_TEST(ranks_together_keep_the_activations_of_one_or_more)
+{
+    for_each_preset(check_activations);
+}
+END_TEST
+
+static TCase *dimensions(void)
+{
+    TCase *tc = tcase_create("dimensions");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest);
+    tcase_add_test(tc, sequence_parallelism_splits_the_tokens_between_tensor_regions);
+    tcase_add_test(tc, ranks_beyond_the_key_heads_hold_a_copy_of_one);
+    tcase_add_test(tc, data_and_pipeline_ranks_divide_no_size);
+    tcase_add_test(tc, the_vocabulary_is_padded_to_128_rows_a_rank);
+    return tc;
+}
+
+static TCase *op_lists(void)
+{
+    TCase *tc = tcase_create("op lists");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, one_tensor_rank_exchanges_nothing);
+    tcase_add_loop_test(tc, a_layer_has_the_collectives_of_its_paper, 0, NUM_EXCHANGES);
+    tcase_add_test(tc, a_collective_of_a_layer_carries_all_tokens);
+    tcase_add_test(tc, the_loss_of_a_split_vocabulary_is_reduced_once_forward);
+    tcase_add_test(tc, an_embedding_of_a_split_vocabulary_is_summed_forward);
+    tcase_add_loop_test(tc, no_mark_is_left_and_each_op_waits_for_an_earlier_one, 0, NUM_LAYOUTS);
+    tcase_add_test(tc, the_sum_of_input_gradients_runs_beside_the_weight_gradient);
+    tcase_add_test(tc, the_saved_input_is_gathered_beside_the_input_gradient);
+    tcase_add_test(tc, nothing_starts_before_the_gradient_it_reads_is_gathered);
+    tcase_add_test(tc, overlap_hides_one_collective_for_each_gradient_of_a_column_parallel_product);
+    return tc;
+}
+
+static TCase *parameters(void)
+{
+    TCase *tc = tcase_create("parameters");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows);
+    tcase_add_test(tc, one_rank_holds_the_model_and_its_padding);
+    tcase_add_test(tc, ranks_together_hold_a_layer_and_the_copies);
+    tcase_add_test(tc, ranks_together_hold_the_padded_vocabulary_once_and_positions_each);
+    tcase_add_test(tc, a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another);
+    return tc;
+}
+
+static TCase *presets_laws(void)
+{
+    TCase *tc = tcase_create("presets");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, every_size_of_every_preset_is_finite_and_not_negative);
+    tcase_add_test(tc, ranks_together_do_the_flops_of_one);
+    tcase_add_test(tc, ranks_together_keep_the_activations_of_one_or_more);
+    return tc;
+}
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("sim/plan/local");
+    suite_add_tcase(s, dimensions());
+    suite_add_tcase(s, op_lists());
+    suite_add_tcase(s, parameters());
+    suite_add_tcase(s, presets_laws());
+    return s;
+}
+
+TEST_MAIN(suite)
