@@ -1,7 +1,7 @@
 /* search/search.h - the best plans of a named space, and why the others are not in it.
  *
- * A search walks a space of candidate plans (search/space) with a method, scores them with sim/engine
- * and keeps the best. The answer does not depend on the number of jobs. */
+ * A search walks a space of candidate plans (search/space) with a method, scores them with
+ * sim/engine and keeps the best. The answer does not depend on the number of jobs. */
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 
@@ -61,25 +61,26 @@ struct search_result {
     /* When nothing fits: the plan that lacks the least memory, and the fewest GPUs that fit. */
     bool has_nearest;
     struct scored_plan nearest;
-    int fewest_gpus; /* 0: not found */
+    int fewest_gpus;           /* 0: not found */
     struct scored_plan fewest; /* the plan on that many */
     struct arena arena;
 };
+
+struct search; /* search/method.h */
 
 /* One way to search. Add yours to `search_methods` in methods.c. */
 struct search_method {
     const char *name;
     const char *summary;
     const char *source;
-    bool (*run)(const struct search_request *request, struct search_result *result,
-                struct err *err);
+    bool (*run)(const struct search *search, struct search_result *result, struct err *err);
 };
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
 const struct search_method *search_method_find(const char *name);
 
-/* False only when the request is wrong (unknown words in fix, method not there ...). No feasible plan
- * is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
+/* False only when the request is wrong (unknown words in fix, method not there ...). No feasible
+ * plan is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
 bool search_run(const struct search_request *request, struct search_result *result,
                 struct err *err);
 void search_result_release(struct search_result *result);

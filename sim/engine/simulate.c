@@ -279,6 +279,21 @@ struct prediction evaluate(struct evaluator *e, const struct plan *plan)
     return p;
 }
 
+double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_on(e, plan);
+    struct prediction p = { 0 };
+    fill_memory(e, &w, &p);
+    return p.peak_memory_bytes;
+}
+
+double evaluate_step_s(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_on(e, plan);
+    time_chunks(&w);
+    return step_s(e, &w);
+}
+
 bool system_check(const struct system *system, const struct plan *plan, struct err *err)
 {
     enum dtype dtype = precision_dtype((enum precision)plan->precision);

@@ -49,6 +49,10 @@ void evaluator_free(struct evaluator *evaluator);
 /* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
 struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
 
+/* Two numbers of the same prediction, for what only ranks plans; the peak is much the cheaper. */
+double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
+double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
+
 /* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
  */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);

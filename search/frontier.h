@@ -1,0 +1,32 @@
+/* search/frontier.h - the best K plans of a stream, whatever its order.
+ *
+ * Plans are compared by objective and, when equal, by canonical layout as text; no two plans of a
+ * space are equal in both, so which K are best doesn't depend on who met them when. */
+#ifndef SEARCH_FRONTIER_H
+#define SEARCH_FRONTIER_H
+
+#include "base/arena.h"
+#include "search/search.h"
+
+struct ranked_plan {
+    struct plan plan;
+    double step_s;
+    double peak_memory_bytes;
+};
+
+/* Whether a comes before b. On one cluster cost is time. Least memory comes first with
+ * OBJECTIVE_MEMORY, and of equal memory the faster. */
+bool ranked_before(int objective, const struct ranked_plan *a, const struct ranked_plan *b);
+
+struct frontier {
+    int objective;
+    int capacity;
+    int count;
+    struct ranked_plan *at; /* a heap, the last of them at 0; sorted by frontier_sort */
+};
+
+struct frontier frontier_new(int objective, int capacity, struct arena *arena);
+void frontier_offer(struct frontier *frontier, const struct ranked_plan *plan);
+void frontier_sort(struct frontier *frontier); /* best first; offer nothing afterwards */
+
+#endif

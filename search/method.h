@@ -1,0 +1,33 @@
+/* search/method.h - what search_run hands to a method, and what methods share. */
+#ifndef SEARCH_METHOD_H
+#define SEARCH_METHOD_H
+
+#include "search/walk.h"
+
+struct search {
+    const struct search_request *request;
+    const struct system *system; /* its GPU's memory is the limit */
+    const struct space *space;
+    double start_s;
+};
+
+/* Counts, exclusions and bound of a walk over the whole space. */
+void search_fill_counts(const struct tally *tally, struct search_result *result);
+/* The plans, best first, each predicted in full. */
+void search_fill_top(const struct search *search, struct frontier *frontier,
+                     struct search_result *result);
+/* A plan's prediction, its stages copied into the arena. */
+struct scored_plan search_predict(struct evaluator *evaluator, const struct plan *plan,
+                                  struct arena *arena);
+
+/* A walk that keeps the best `top`; the frontier is in the arena. */
+struct tally search_best(const struct search *search, int top, struct arena *arena,
+                         struct frontier *best);
+
+bool exhaustive_run(const struct search *search, struct search_result *result, struct err *err);
+
+/* What to relax when nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
+void search_fill_nearest(const struct search *search, const struct tally *tally,
+                         struct search_result *result);
+
+#endif

@@ -1,0 +1,118 @@
+#include "search/method.h"
+
+/* Counts that are looked at: the divisors of a node, then whole nodes, up to 64 times what was
+ * asked for and no more than this. */
+enum { MOST_GPUS = 65536, MOST_TIMES = 64 };
+/* Steps in which the gap between a count that fails and one that fits is looked through. */
+enum { STEPS = 16 };
+
+/* The same request on another number of GPUs. */
+struct other {
+    const struct search *search;
+    struct system *system; /* scratch: its num_gpus changes */
+    struct arena *arena;
+};
+
+static bool make_space(const struct other *other, int num_gpus, struct space *space)
+{
+    const struct search_request *request = other->search->request;
+    struct err ignored = { 0 };
+    other->system->num_gpus = num_gpus;
+    struct space_request space_request = { request->model, num_gpus, &request->base, request->fix,
+                                           request->forbid };
+    return space_new(&space_request, other->arena, space, &ignored) &&
+           system_check(other->system, &space->base, &ignored);
+}
+
+static bool any_fits(const struct other *other, int num_gpus)
+{
+    struct arena_mark mark = arena_mark(other->arena);
+    struct space space;
+    struct walk walk = { .request = other->search->request,
+                         .system = other->system,
+                         .space = &space,
+                         .start_s = other->search->start_s,
+                         .only_whether_any_fits = true };
+    bool fits = make_space(other, num_gpus, &space) && walk_run(&walk, other->arena).evaluated > 0;
+    arena_reset(other->arena, mark);
+    return fits;
+}
+
+/* The least multiple of `unit` over `low` that fits, `high` being known to: the gap is looked
+ * through in STEPS steps, then the step that found one, until steps are of one unit. Exact where
+ * more GPUs never hurt; the batch can make them. */
+static int refine(const struct other *other, int low, int high, int unit)
+{
+    while (high - low > unit) {
+        int step = (high - low) / STEPS / unit * unit;
+        step = step < unit ? unit : step;
+        int at = low + step;
+        while (at < high && !any_fits(other, at))
+            at += step;
+        if (at < high)
+            high = at;
+        low = at - step < low ? low : at - step;
+        if (at >= high && high - low > step)
+            low = high - step;
+    }
+    return high;
+}
+
+/* 1, 2, 4 ... of a node that divide it, then 1, 2, 4 ... nodes, then back to the least. */
+static int fewest_gpus(const struct other *other)
+{
+    int asked = other->search->system->num_gpus;
+    int node = cluster_node_size(&other->system->cluster);
+    int most = asked > MOST_GPUS / MOST_TIMES ? MOST_GPUS : asked * MOST_TIMES;
+    for (int count = 1; count < node; count++)
+        if (node % count == 0 && any_fits(other, count))
+            return count;
+    int failed = 0;
+    for (int count = node; count <= most; count *= 2) {
+        if (any_fits(other, count))
+            return refine(other, failed, count, node);
+        failed = count;
+    }
+    return 0;
+}
+
+static struct scored_plan predict(const struct search *search, const struct plan *plan,
+                                  struct search_result *result)
+{
+    struct evaluator *evaluator = evaluator_new(search->system, search->request->model);
+    struct scored_plan scored = search_predict(evaluator, plan, &result->arena);
+    evaluator_free(evaluator);
+    return scored;
+}
+
+/* The best plan on the fewest GPUs. */
+static void fill_fewest(const struct other *other, int num_gpus, struct search_result *result)
+{
+    struct space space;
+    if (!make_space(other, num_gpus, &space))
+        return;
+    struct search search = { other->search->request, other->system, &space,
+                             other->search->start_s };
+    struct frontier best;
+    search_best(&search, 1, other->arena, &best);
+    if (best.count == 0)
+        return;
+    result->fewest_gpus = num_gpus;
+    result->fewest = predict(&search, &best.at[0].plan, result);
+}
+
+void search_fill_nearest(const struct search *search, const struct tally *tally,
+                         struct search_result *result)
+{
+    result->has_nearest = tally->has_least;
+    if (tally->has_least)
+        result->nearest = predict(search, &tally->least.plan, result);
+    struct system system = *search->system;
+    struct search_request quiet = *search->request; /* progress is the search's own */
+    quiet.progress = NULL;
+    struct search silent = { &quiet, search->system, search->space, search->start_s };
+    struct other other = { &silent, &system, &result->arena };
+    int num_gpus = fewest_gpus(&other);
+    if (num_gpus > 0)
+        fill_fewest(&other, num_gpus, result);
+}

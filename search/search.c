@@ -1,0 +1,112 @@
+#include "search/search.h"
+
+#include "search/method.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const objective_names[] = { "time", "cost", "memory", NULL };
+
+/* Most frequent first, then by name. */
+static int compare_exclusions(const void *a, const void *b)
+{
+    const struct exclusion *left = a;
+    const struct exclusion *right = b;
+    if (left->count != right->count)
+        return left->count > right->count ? -1 : 1;
+    return strcmp(left->rule, right->rule);
+}
+
+static void add_exclusion(struct search_result *result, const char *rule, const char *summary,
+                          double count)
+{
+    if (count == 0)
+        return;
+    result->exclusions[result->num_exclusions++] = (struct exclusion){ rule, summary, count };
+    result->infeasible += count;
+}
+
+void search_fill_counts(const struct tally *tally, struct search_result *result)
+{
+    size_t most = (size_t)num_plan_rules + 1;
+    result->exclusions = ARENA_ARRAY(&result->arena, struct exclusion, most);
+    for (int i = 0; i < num_plan_rules; i++)
+        add_exclusion(result, plan_rules[i].name, plan_rules[i].summary, tally->broken[i]);
+    add_exclusion(result, "memory", "Every stage fits in the GPU's memory.", tally->over_memory);
+    qsort(result->exclusions, (size_t)result->num_exclusions, sizeof *result->exclusions,
+          compare_exclusions);
+    result->evaluated = tally->evaluated;
+    result->candidates = result->evaluated + result->bounded + result->infeasible;
+    result->timed_out = tally->timed_out;
+    result->was_interrupted = tally->was_interrupted;
+}
+
+struct scored_plan search_predict(struct evaluator *evaluator, const struct plan *plan,
+                                  struct arena *arena)
+{
+    struct scored_plan scored = { *plan, evaluate(evaluator, plan) };
+    struct prediction *prediction = &scored.prediction;
+    size_t num_stages = (size_t)prediction->num_stages;
+    struct stage_memory *stages = ARENA_ARRAY(arena, struct stage_memory, num_stages);
+    memcpy(stages, prediction->stages, num_stages * sizeof *stages);
+    prediction->stages = stages;
+    return scored;
+}
+
+void search_fill_top(const struct search *search, struct frontier *frontier,
+                     struct search_result *result)
+{
+    struct evaluator *evaluator = evaluator_new(search->system, search->space->model);
+    result->num_top = frontier->count;
+    result->top = ARENA_ARRAY(&result->arena, struct scored_plan, (size_t)frontier->count);
+    for (int i = 0; i < frontier->count; i++)
+        result->top[i] = search_predict(evaluator, &frontier->at[i].plan, &result->arena);
+    evaluator_free(evaluator);
+}
+
+static const struct search_method *find_method(const char *name, struct err *err)
+{
+    const struct search_method *method = name ? search_method_find(name) : &search_methods[0];
+    if (!method)
+        err_set(err, ERR_USAGE, name, "there is no method \"%s\"", name);
+    return method;
+}
+
+static int within(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+bool search_run(const struct search_request *asked, struct search_result *result, struct err *err)
+{
+    *result = (struct search_result){ 0 };
+    double start_s = walk_clock_s();
+    const struct search_method *method = find_method(asked->method, err);
+    if (!method)
+        return false;
+    struct search_request request = *asked;
+    request.top = within(asked->top, 1, MAX_TOP);
+    struct system system = *asked->system;
+    if (asked->max_memory_bytes > 0)
+        system.gpu.memory_bytes = asked->max_memory_bytes;
+    request.system = &system;
+
+    struct space space;
+    struct space_request space_request = { asked->model, system.num_gpus, &asked->base, asked->fix,
+                                           asked->forbid };
+    if (!space_new(&space_request, &result->arena, &space, err) ||
+        !system_check(&system, &space.base, err))
+        return false;
+    struct search search = { &request, &system, &space, start_s };
+    result->method = method->name;
+    result->space_name = space.name;
+    bool ok = method->run(&search, result, err);
+    result->elapsed_s = walk_clock_s() - start_s;
+    return ok;
+}
+
+void search_result_release(struct search_result *result)
+{
+    arena_release(&result->arena);
+    *result = (struct search_result){ 0 };
+}

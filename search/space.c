@@ -1,0 +1,418 @@
+#include "search/space.h"
+
+#include "base/text.h"
+#include "sim/plan/token.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* A word of `forbid`: one value, or all but the default of its token. */
+struct forbidden_word {
+    const struct plan_token *token;
+    struct plan plan; /* has the value */
+    bool all_others;
+};
+
+static const char blanks[] = " \t\r\n";
+
+/* The next word of *rest as a copy, or NULL. */
+static char *next_word(const char **rest, struct arena *arena)
+{
+    *rest += strspn(*rest, blanks);
+    size_t length = strcspn(*rest, blanks);
+    if (length == 0)
+        return NULL;
+    char *word = arena_alloc(arena, length + 1);
+    memcpy(word, *rest, length);
+    *rest += length;
+    return word;
+}
+
+/* The token whose name the word begins with, NULL when there is none. */
+static const struct plan_token *token_of(const char *word)
+{
+    size_t letters = 0;
+    while (isalpha((unsigned char)word[letters]))
+        letters++;
+    for (int i = 0; i < num_plan_tokens; i++)
+        if (strlen(plan_tokens[i].name) == letters &&
+            memcmp(plan_tokens[i].name, word, letters) == 0)
+            return &plan_tokens[i];
+    return NULL;
+}
+
+static unsigned token_bit(const struct plan_token *token)
+{
+    return token ? 1u << (token - plan_tokens) : 0;
+}
+
+static bool has_token(unsigned tokens, const char *name)
+{
+    return (tokens & token_bit(token_of(name))) != 0;
+}
+
+static unsigned tokens_of(const char *words, struct arena *arena)
+{
+    unsigned tokens = 0;
+    for (char *word; (word = next_word(&words, arena));)
+        tokens |= token_bit(token_of(word));
+    return tokens;
+}
+
+/* The base's own words, where no fixed word replaces them, and the fixed ones. */
+static bool apply_fixed(const struct plan *base, const char *fix, unsigned fixed,
+                        struct arena *arena, struct plan *out, struct err *err)
+{
+    *out = *base;
+    if (fix[strspn(fix, blanks)] == '\0')
+        return true;
+    struct text own = { 0 };
+    struct text merged = { 0 };
+    plan_write(base, &own);
+    const char *rest = text_get(&own);
+    for (char *word; (word = next_word(&rest, arena));)
+        if (!(fixed & token_bit(token_of(word))))
+            text_add(&merged, "%s ", word);
+    text_add(&merged, "%s", fix);
+    bool ok = plan_parse(text_get(&merged), arena, out, err);
+    text_release(&own);
+    text_release(&merged);
+    return ok;
+}
+
+/* "tp8" is one value; "pp" is every value over the default's. "sp" is both. */
+static bool read_forbidden(const char *word, struct arena *arena, struct forbidden_word *out,
+                           struct err *err)
+{
+    out->token = token_of(word);
+    out->plan = plan_default();
+    out->all_others = out->token && strcmp(word, out->token->name) == 0;
+    return out->all_others || plan_parse(word, arena, &out->plan, err);
+}
+
+static bool read_all_forbidden(const char *words, struct arena *arena, struct space *space,
+                               struct err *err)
+{
+    struct forbidden_word *list = ARENA_ARRAY(arena, struct forbidden_word, strlen(words) / 2 + 1);
+    for (char *word; (word = next_word(&words, arena));)
+        if (!read_forbidden(word, arena, &list[space->num_forbidden++], err))
+            return false;
+    space->forbidden = list;
+    return true;
+}
+
+static bool has_schedule_token(const struct plan_token *token)
+{
+    return strcmp(token->name, "schedule") == 0;
+}
+
+/* Texts are compared because every token can write its value. A schedule is compared with what vpp
+ * implies, which has no text. */
+static bool matches(const struct forbidden_word *word, const struct plan *plan)
+{
+    if (has_schedule_token(word->token) && !word->all_others)
+        return strcmp(plan_schedule(&word->plan), plan_schedule(plan)) == 0;
+    struct text theirs = { 0 };
+    struct text ours = { 0 };
+    word->token->write(word->token, &word->plan, &theirs);
+    word->token->write(word->token, plan, &ours);
+    bool equal = strcmp(text_get(&theirs), text_get(&ours)) == 0;
+    text_release(&theirs);
+    text_release(&ours);
+    return equal != word->all_others;
+}
+
+/* Whether the plan's value of one token is not forbidden. */
+static bool is_allowed(const struct space *space, const char *token, const struct plan *plan)
+{
+    for (int i = 0; i < space->num_forbidden; i++)
+        if (strcmp(space->forbidden[i].token->name, token) == 0 &&
+            matches(&space->forbidden[i], plan))
+            return false;
+    return true;
+}
+
+/* Members that the lists set, for the lists to be filtered by. */
+static void set_tp(struct plan *plan, int value)
+{
+    plan->tp = value;
+}
+
+static void set_sp(struct plan *plan, int value)
+{
+    plan->sp = value != 0;
+}
+
+static void set_microbatch(struct plan *plan, int value)
+{
+    plan->microbatch = value;
+}
+
+static void set_pp(struct plan *plan, int value)
+{
+    plan->pp = value;
+}
+
+static void set_recompute(struct plan *plan, int value)
+{
+    plan->recompute = value;
+}
+
+static void set_zero(struct plan *plan, int value)
+{
+    plan->zero = value;
+}
+
+static void keep_allowed(const struct space *space, const char *token,
+                         void (*set)(struct plan *plan, int value), struct values *values)
+{
+    struct plan probe = space->base;
+    int kept = 0;
+    for (int i = 0; i < values->count; i++) {
+        set(&probe, values->at[i]);
+        if (is_allowed(space, token, &probe))
+            values->at[kept++] = values->at[i];
+    }
+    values->count = kept;
+}
+
+static struct values one_value(int value, struct arena *arena)
+{
+    struct values values = { ARENA_NEW(arena, int), 1 };
+    values.at[0] = value;
+    return values;
+}
+
+static struct values copy_values(const int *from, int count, struct arena *arena)
+{
+    struct values values = { ARENA_ARRAY(arena, int, (size_t)count), count };
+    memcpy(values.at, from, (size_t)count * sizeof *from);
+    return values;
+}
+
+/* Those of n up to `most`, rising. */
+static struct values divisors(int n, int most, struct arena *arena)
+{
+    struct values values = { 0 };
+    for (int pass = 0; pass < 2; pass++) {
+        int count = 0;
+        for (int d = 1; d <= n && d <= most; d++) {
+            if (n % d != 0)
+                continue;
+            if (pass == 1)
+                values.at[count] = d;
+            count++;
+        }
+        if (pass == 0)
+            values = (struct values){ ARENA_ARRAY(arena, int, (size_t)count), count };
+    }
+    return values;
+}
+
+static const int default_switch[] = { 0, 1 };
+static const int default_microbatches[] = { 1, 2, 4, 8, 16 };
+static const int default_recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+static const int default_zeros[] = { 0, 1, 2, 3 };
+enum { MAX_TP = 64 };
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static void list_values(struct space *space, unsigned fixed, struct arena *arena)
+{
+    const struct plan *base = &space->base;
+    int n = space->num_gpus;
+    space->tp = has_token(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
+    space->sp =
+        has_token(fixed, "sp") ? one_value(base->sp, arena) : copy_values(default_switch, 2, arena);
+    space->microbatch = has_token(fixed, "mb")
+                            ? one_value(base->microbatch, arena)
+                            : copy_values(default_microbatches, COUNT(default_microbatches), arena);
+    space->pp = has_token(fixed, "pp") ? one_value(base->pp, arena) : divisors(n, n, arena);
+    space->recompute = has_token(fixed, "recompute")
+                           ? one_value(base->recompute, arena)
+                           : copy_values(default_recomputes, COUNT(default_recomputes), arena);
+    space->zero = has_token(fixed, "zero")
+                      ? one_value(base->zero, arena)
+                      : copy_values(default_zeros, COUNT(default_zeros), arena);
+    space->sp_is_fixed = has_token(fixed, "sp");
+    space->dp = has_token(fixed, "dp") ? base->dp : 0;
+    space->vpp = has_token(fixed, "vpp") ? base->vpp : 0;
+}
+
+static void take_out_forbidden(struct space *space)
+{
+    keep_allowed(space, "tp", set_tp, &space->tp);
+    keep_allowed(space, "sp", set_sp, &space->sp);
+    keep_allowed(space, "mb", set_microbatch, &space->microbatch);
+    keep_allowed(space, "pp", set_pp, &space->pp);
+    keep_allowed(space, "recompute", set_recompute, &space->recompute);
+    keep_allowed(space, "zero", set_zero, &space->zero);
+    /* What is not searched has one value: without it nothing is left. */
+    static const char *const others[] = { "cp",        "ep",      "etp",   "stages",
+                                          "attn",      "dtype",   "grad",  "reduce",
+                                          "optimizer", "overlap", "order", "offload" };
+    for (int i = 0; i < COUNT(others); i++)
+        if (!is_allowed(space, others[i], &space->base))
+            space->tp.count = 0;
+}
+
+/* tp x cp x pp divides the GPUs, and what is left is the fixed dp, if there is one. */
+static bool find_data_ranks(const struct space *space, struct plan *plan)
+{
+    long long others = (long long)plan->tp * plan->cp * plan->pp;
+    if (others > space->num_gpus || space->num_gpus % others != 0)
+        return false;
+    plan->dp = (int)(space->num_gpus / others);
+    return space->dp == 0 || space->dp == plan->dp;
+}
+
+static bool any_fits_gpus(const struct space *space)
+{
+    struct plan plan = space->base;
+    for (int i = 0; i < space->tp.count; i++)
+        for (int j = 0; j < space->pp.count; j++) {
+            plan.tp = space->tp.at[i];
+            plan.pp = space->pp.at[j];
+            if (find_data_ranks(space, &plan))
+                return true;
+        }
+    return false;
+}
+
+static const char *name_space(const struct space *space, const struct space_request *request,
+                              struct arena *arena)
+{
+    struct text name = { 0 };
+    const struct plan *base = &space->base;
+    struct plan usual = plan_default();
+    bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
+    text_add(&name, "%s, %s order, tp pp dp mb vpp sp zero recompute, cp %d, ep %d",
+             base->chunk_layers ? "given chunks" : "even chunks",
+             megatron_order ? "Megatron" : "given", base->cp, base->ep);
+    if (request->fix && request->fix[strspn(request->fix, blanks)])
+        text_add(&name, ", fixed %s", request->fix + strspn(request->fix, blanks));
+    if (request->forbid && request->forbid[strspn(request->forbid, blanks)])
+        text_add(&name, ", without %s", request->forbid + strspn(request->forbid, blanks));
+    const char *copy = arena_text(arena, text_get(&name));
+    text_release(&name);
+    return copy;
+}
+
+bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
+               struct err *err)
+{
+    const char *fix = request->fix ? request->fix : "";
+    unsigned fixed = tokens_of(fix, arena);
+    *out = (struct space){ .model = request->model, .num_gpus = request->num_gpus };
+    if (!apply_fixed(request->base, fix, fixed, arena, &out->base, err) ||
+        !read_all_forbidden(request->forbid ? request->forbid : "", arena, out, err))
+        return false;
+    list_values(out, fixed, arena);
+    take_out_forbidden(out);
+    out->fits_gpus = any_fits_gpus(out);
+    out->name = name_space(out, request, arena);
+    return true;
+}
+
+/* The pair that stands for all when none fits the GPUs, so that the rule says so. */
+static bool set_degrees(const struct space *space, int tp_index, int pp_index, struct plan *plan)
+{
+    plan->tp = space->tp.at[tp_index];
+    plan->pp = space->pp.at[pp_index];
+    plan->dp = space->dp > 0 ? space->dp : 1;
+    bool stands = space->fits_gpus ? find_data_ranks(space, plan) : tp_index + pp_index == 0;
+    return stands && is_allowed(space, "dp", plan);
+}
+
+/* Rules that read what varies within a walk of recompute and zero; what any other rule says of one
+ * candidate it says of all. */
+static bool reads_inner_values(const struct plan_rule *rule)
+{
+    static const char *const names[] = { "zero", "recompute", "overlap" };
+    for (int i = 0; i < COUNT(names); i++)
+        if (strcmp(rule->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const struct plan_rule *check(const struct space *space, const struct plan *plan)
+{
+    struct err ignored;
+    ignored.code = ERR_INFEASIBLE; /* already set: nobody reads a text, so none is made */
+    return plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
+}
+
+/* All of recompute and zero. */
+static bool walk_inner(const struct space *space, struct plan *plan, const struct visitor *visitor)
+{
+    plan->recompute = space->recompute.at[0];
+    plan->zero = space->zero.at[0];
+    const struct plan_rule *broken = check(space, plan);
+    if (broken && !reads_inner_values(broken)) {
+        visitor->exclude(visitor->context, broken, space->recompute.count * space->zero.count);
+        return true;
+    }
+    for (int i = 0; i < space->recompute.count; i++)
+        for (int j = 0; j < space->zero.count; j++) {
+            plan->recompute = space->recompute.at[i];
+            plan->zero = space->zero.at[j];
+            if (i + j > 0)
+                broken = check(space, plan);
+            if (broken)
+                visitor->exclude(visitor->context, broken, 1);
+            else if (!visitor->visit(visitor->context, plan))
+                return false;
+        }
+    return true;
+}
+
+/* Chunks per stage: the fixed number, what a given list makes, or the divisors of the layers. */
+static bool is_listed_vpp(const struct space *space, const struct plan *plan, int most)
+{
+    if (space->vpp > 0)
+        return plan->vpp == space->vpp;
+    if (space->base.chunk_layers)
+        return plan->vpp == most;
+    return most % plan->vpp == 0;
+}
+
+static int most_vpp(const struct space *space, int pp)
+{
+    if (space->vpp > 0)
+        return space->vpp;
+    int divided = space->base.chunk_layers ? space->base.num_chunk_layers : space->model->layers;
+    return pp > 1 && divided % pp == 0 ? divided / pp : 1;
+}
+
+size_t space_num_blocks(const struct space *space)
+{
+    return (size_t)space->tp.count * (size_t)space->sp.count * (size_t)space->microbatch.count *
+           (size_t)space->pp.count;
+}
+
+static size_t take_digit(size_t *number, int base)
+{
+    size_t digit = *number % (size_t)base;
+    *number /= (size_t)base;
+    return digit;
+}
+
+bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor)
+{
+    struct plan plan = space->base;
+    size_t pp = take_digit(&block, space->pp.count);
+    plan.microbatch = space->microbatch.at[take_digit(&block, space->microbatch.count)];
+    plan.sp = space->sp.at[take_digit(&block, space->sp.count)] != 0;
+    size_t tp = block;
+    if (!set_degrees(space, (int)tp, (int)pp, &plan))
+        return true;
+    if (plan.sp && plan.tp == 1 && !space->sp_is_fixed)
+        return true;
+    if (space->recompute.count == 0 || space->zero.count == 0)
+        return true;
+    int most = most_vpp(space, plan.pp);
+    for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
+        if (is_listed_vpp(space, &plan, most) && is_allowed(space, "vpp", &plan) &&
+            is_allowed(space, "schedule", &plan) && !walk_inner(space, &plan, visitor))
+            return false;
+    return true;
+}

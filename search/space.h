@@ -1,0 +1,64 @@
+/* search/space.h - candidate plans in a fixed order.
+ *
+ * A space is a base plan and lists of values for what is searched. A candidate is one value of
+ * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by tp, sp, microbatch,
+ * pp, vpp, recompute and zero, the last fastest, and no two have the same layout. By default tp
+ * divisors of the GPUs up to 64 sp         off, and on where tp is over 1 microbatch 1 2 4 8 16 pp
+ * divisors of the GPUs vpp        divisors of layers / pp; 1 where that isn't whole, or pp is 1
+ *   recompute  none selective full
+ *   zero       0 1 2 3
+ * and dp is what the GPUs leave. A fixed word leaves its value alone in the list, also one that the
+ * list would not have had; forbidden values are taken out. */
+#ifndef SEARCH_SPACE_H
+#define SEARCH_SPACE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "sim/plan/plan.h"
+
+struct values {
+    int *at;
+    int count;
+};
+
+struct forbidden_word;
+
+struct space {
+    const struct model *model;
+    int num_gpus;
+    struct plan base; /* the fixed words are in it */
+    const char *name; /* in words */
+    struct values tp, sp, microbatch, pp, recompute, zero;
+    int dp, vpp; /* 0: not fixed */
+    bool sp_is_fixed;
+    const struct forbidden_word *forbidden;
+    int num_forbidden;
+    bool fits_gpus; /* false: no tp and pp divide the GPUs, one pair stands for all */
+};
+
+struct space_request {
+    const struct model *model; /* its batch is the run's */
+    int num_gpus;
+    const struct plan *base;
+    const char *fix, *forbid; /* layout words, or NULL */
+};
+
+/* Lists live in the arena. False when a word is unknown: where = the word. */
+bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
+               struct err *err);
+
+/* What a walk meets. */
+struct visitor {
+    /* A candidate that keeps every rule; false ends the walk. */
+    bool (*visit)(void *context, const struct plan *plan);
+    /* `count` candidates in a row that break `rule` first. */
+    void (*exclude)(void *context, const struct plan_rule *rule, double count);
+    void *context;
+};
+
+/* A block is the candidates that share tp, sp, microbatch and pp; some are empty. False when the
+ * visitor ended the walk. */
+size_t space_num_blocks(const struct space *space);
+bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
+
+#endif
