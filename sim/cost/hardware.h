@@ -138,6 +138,9 @@ struct stack {
     double optimizer_passes; /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
+    bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
+    bool sp_default;         /* a measured run that does not say has sequence parallelism with tp */
+    int zero_default;        /* ZeRO stage of a measured run that does not say */
     int num_fitted;          /* as in a profile */
     char (*fitted)[40];
 };

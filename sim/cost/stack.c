@@ -55,6 +55,12 @@ const struct field stack_fields[] = {
       .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
+    { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",
+      .doc = "Gradients of fp16 are accumulated and reduced in fp16, not in fp32." },
+    { .name = "sp_default", .kind = FIELD_BOOL, AT(sp_default), .fallback = "false",
+      .doc = "Measured runs that do not say have sequence parallelism wherever tp is." },
+    { .name = "zero_default", .kind = FIELD_INT, AT(zero_default), .min = 0, .max = 3,
+      .fallback = "0", .doc = "ZeRO stage of measured runs that do not say." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
 };
