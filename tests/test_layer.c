@@ -205,9 +205,10 @@ END_TEST
 START_TEST(a_step_of_gpt_costs_the_closed_form)
 {
     struct model model = model_of("gpt3-175b");
-    double B = 1536, s = 2048, L = 96, h = 12288, V = model.vocab;
-    double expected = 72 * B * s * L * h * h * (1 + s / (12 * h) + V / (12 * L * h));
-    ck_assert_double_eq_tol(model_step_flops(&model, B, s), expected, 1e-12 * expected);
+    double batch = 1536, s = 2048, layers = 96, h = 12288, vocab = model.vocab;
+    double expected =
+        72 * batch * s * layers * h * h * (1 + s / (12 * h) + vocab / (12 * layers * h));
+    ck_assert_double_eq_tol(model_step_flops(&model, batch, s), expected, 1e-12 * expected);
 }
 END_TEST
 
@@ -233,11 +234,11 @@ START_TEST(each_product_of_a_layer_costs_two_flops_a_multiply_add)
     struct model model = model_of("llama3-8b");
     struct layer_dims dims = layer_dims(&model, 2, 8192);
     struct ops ops = layer_forward(&model, &dims, &unfused, &arena);
-    double n = 2 * 8192, h = 4096, H = 32, G = 8, d = 128, f = 14336, s = 8192, b = 2;
-    ck_assert_double_eq(find(ops, "qkv")->flops, 2 * n * h * (H + 2 * G) * d);
-    ck_assert_double_eq(find(ops, "scores")->flops, 2 * b * s * s * H * d);
-    ck_assert_double_eq(find(ops, "context")->flops, 2 * b * s * s * H * d);
-    ck_assert_double_eq(find(ops, "projection")->flops, 2 * n * H * d * h);
+    double n = 2 * 8192, h = 4096, heads = 32, kv_heads = 8, d = 128, f = 14336, s = 8192, b = 2;
+    ck_assert_double_eq(find(ops, "qkv")->flops, 2 * n * h * (heads + 2 * kv_heads) * d);
+    ck_assert_double_eq(find(ops, "scores")->flops, 2 * b * s * s * heads * d);
+    ck_assert_double_eq(find(ops, "context")->flops, 2 * b * s * s * heads * d);
+    ck_assert_double_eq(find(ops, "projection")->flops, 2 * n * heads * d * h);
     ck_assert_double_eq(find(ops, "fc1")->flops, 2 * n * h * 2 * f);
     ck_assert_double_eq(find(ops, "fc2")->flops, 2 * n * h * f);
     struct ops head = head_forward(&model, &dims, &unfused, &arena);

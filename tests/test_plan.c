@@ -4,8 +4,6 @@
 #include "tests/testing.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -477,198 +475,6 @@ START_TEST(a_type_of_products_has_a_name_a_dtype_and_a_size)
 }
 END_TEST
 
-/* --- rules ------------------------------------------------------------------------------------ */
-
-static struct model gpt3(void)
-{
-    return (struct model){ .layers = 96,
-                           .hidden = 12288,
-                           .heads = 96,
-                           .kv_heads = 96,
-                           .head_dim = 128,
-                           .ffn = 49152,
-                           .vocab = 50257,
-                           .seq = 2048 };
-}
-
-static struct model grouped(void)
-{
-    struct model model = gpt3();
-    model.kv_heads = 8;
-    return model;
-}
-
-static struct model narrow(void)
-{
-    struct model model = gpt3();
-    model.ffn = 100;
-    model.seq = 1000;
-    return model;
-}
-
-static struct model odd(void)
-{
-    struct model model = gpt3();
-    model.hidden = 12300;
-    return model;
-}
-
-static const struct {
-    const char *layout;
-    struct model (*model)(void);
-    int num_gpus;
-    double batch;
-    const char *rule; /* NULL: the plan is possible */
-    const char *where;
-    const char *says;
-} cases[] = {
-    { "tp8 pp8 dp16 mb1 vpp3 sp zero1", gpt3, 1024, 1536, NULL, "", "" },
-    { "tp4 pp8 dp32 mb1 vpp6 sp zero1 recompute=selective overlap=grad,param,p2p", gpt3, 1024, 1536,
-      NULL, "", "" },
-    { "tp8 pp1 dp16 mb1 zero3", gpt3, 128, 1536, NULL, "", "" },
-    { "tp16 pp1 dp1 mb1", grouped, 16, 16, NULL, "", "" },
-    { "tp8 pp4 dp1 mb1 stages=23,25,25,23 recompute=block:23,3,3,0", gpt3, 32, 64, NULL, "", "" },
-    { "tp8 pp8 dp16 mb1 order=pp-dp-cp-tp", gpt3, 1024, 1536, NULL, "", "" },
-    { "tp8 pp8 mb1", gpt3, 1024, 1536, "degrees", "dp", "dp is 0, and must be 1 or more" },
-    { "tp8 pp8 dp16 mb1", gpt3, 1000, 1536, "gpus", "dp",
-      "tp 8 x cp 1 x pp 8 x dp 16 is 1024 GPUs, not 1000" },
-    { "tp7 pp8 dp16 mb1", gpt3, 896, 1536, "tensor_heads", "tp7",
-      "heads 96 is not a multiple of tp 7" },
-    { "tp12 pp8 dp16 mb1", grouped, 1536, 1536, "tensor_kv_heads", "tp12",
-      "kv_heads 8 is neither a multiple nor a divisor of tp 12" },
-    { "tp8 pp8 dp16 mb1", narrow, 1024, 1536, "tensor_ffn", "tp8",
-      "ffn 100 is not a multiple of tp 8" },
-    { "tp8 pp8 dp16 mb1", odd, 1024, 1536, "tensor_hidden", "tp8",
-      "hidden 12300 is not a multiple of tp 8" },
-    { "tp1 pp8 dp16 mb1 sp", gpt3, 128, 1536, "sequence_parallel", "sp",
-      "sequence parallelism needs tp of 2 or more, not 1" },
-    { "tp3 pp8 dp16 mb1 sp", gpt3, 384, 1536, "sequence_parallel", "sp",
-      "sequence length 2048 is not a multiple of tp 3" },
-    { "tp8 cp2 pp8 dp8 mb1", gpt3, 1024, 1536, "context", "cp2",
-      "context parallelism is not modelled yet" },
-    { "tp8 ep2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "ep2",
-      "expert parallelism is not modelled yet" },
-    { "tp8 etp2 pp8 dp16 mb1", gpt3, 1024, 1536, "expert", "etp2",
-      "expert parallelism is not modelled yet" },
-    { "tp8 pp7 dp16 mb1", gpt3, 896, 1536, "pipeline_layers", "pp7",
-      "96 layers do not divide over 7 stages" },
-    { "tp8 pp8 dp16 mb1 vpp5", gpt3, 1024, 1536, "pipeline_layers", "vpp5",
-      "96 layers do not divide over 8 stages of 5 chunks" },
-    { "tp8 pp4 dp1 mb1 stages=24,24,24", gpt3, 32, 1536, "pipeline_layers", "stages",
-      "stages= lists 3 chunks, and pp 4 x vpp 1 is 4" },
-    { "tp8 pp4 dp1 mb1 stages=24,24,24,23", gpt3, 32, 1536, "pipeline_layers", "stages",
-      "stages= sums to 95 of 96 layers" },
-    { "tp8 pp1 dp7 mb2", gpt3, 56, 1536, "batch", "dp7",
-      "batch 1536 is not a multiple of dp 7 x microbatch 2; nearest are 1526 and 1540" },
-    { "tp8 pp1 dp16 mb2", gpt3, 128, 16, "batch", "dp16", "the smallest is 32" },
-    { "tp8 pp1 dp16 mb1", gpt3, 128, 100.5, "batch", "dp16", "batch 100.5 is not a multiple" },
-    { "tp8 pp1 dp16 mb1", gpt3, 128, 0, "batch", "dp16", "the smallest is 16" },
-    { "tp8 pp1 dp16 mb1", gpt3, 128, (double)NAN, "batch", "dp16", "the smallest is 16" },
-    { "tp8 pp1 dp16 mb1", gpt3, 128, 16e15, "batch", "mb1", "microbatches, more than 16777216" },
-    { "tp8 pp1 dp16 mb1 vpp2", gpt3, 128, 1536, "interleave", "vpp2",
-      "vpp 2 needs pp of 2 or more, not 1" },
-    { "tp8 pp12 dp1 mb1 vpp2", gpt3, 96, 13, "interleave", "vpp2",
-      "interleaving needs a multiple of pp 12 microbatches, not 13" },
-    { "tp8 pp8 dp16 mb1 schedule=zb-h1", gpt3, 1024, 1536, "schedule", "schedule",
-      "schedule zb-h1 is not modelled yet" },
-    { "tp8 pp8 dp16 mb1 vpp2 schedule=gpipe", gpt3, 1024, 1536, "schedule", "schedule",
-      "2 chunks on each stage" },
-    { "tp8 pp8 dp1 mb1 zero1", gpt3, 64, 1536, "zero", "zero1",
-      "ZeRO stage 1 shards over data ranks, and dp is 1" },
-    { "tp8 pp8 dp16 mb1 zero2", gpt3, 1024, 1536, "zero", "zero2",
-      "ZeRO stage 2 needs pp 1, not 8: gradients accumulate across microbatches" },
-    { "tp8 pp8 dp16 mb1 recompute=full:13", gpt3, 1024, 1536, "recompute", "recompute",
-      "recompute=full:13 needs chunks of 13 layers or more, and they have 12" },
-    { "tp8 pp8 dp16 mb1 recompute=block:13", gpt3, 1024, 1536, "recompute", "recompute",
-      "13 layers of chunk 0 are recomputed, and it has 12" },
-    { "tp8 pp8 dp16 mb1 recompute=block:1,2", gpt3, 1024, 1536, "recompute", "recompute",
-      "recompute=block: lists 2 chunks, and pp 8 x vpp 1 is 8" },
-    { "tp8 pp8 dp16 mb1 dtype=fp8", gpt3, 1024, 1536, "precision", "dtype=fp8",
-      "training in fp8 is not modelled yet" },
-    { "tp8 pp8 dp16 mb1 grad=fp16", gpt3, 1024, 1536, "precision", "grad",
-      "gradients of bf16 are kept in fp32 or bf16, not fp16" },
-    { "tp8 pp8 dp16 mb1 dtype=fp32 reduce=bf16", gpt3, 1024, 1536, "precision", "reduce",
-      "gradients of fp32 are reduced in fp32, not bf16" },
-    { "tp8 pp8 dp16 mb1 overlap=grad,param", gpt3, 1024, 1536, "overlap", "overlap",
-      "overlap=param needs ZeRO stage 1 or more, not 0" },
-    { "tp8 pp8 dp16 mb1 zero1 overlap=param", gpt3, 1024, 1536, "overlap", "overlap",
-      "overlap=param needs overlap=grad at ZeRO stage 1" },
-    { "tp8 pp2 dp16 mb1 vpp2 overlap=none", gpt3, 256, 1536, "overlap", "overlap",
-      "vpp 2 on pp 2 needs overlap=p2p, or pp of 3 or more" },
-    { "tp8 pp8 dp16 mb1 offload=optimizer", gpt3, 1024, 1536, "offload", "offload",
-      "offloading the optimizer is not modelled yet" },
-};
-enum { NUM_CASES = sizeof cases / sizeof *cases };
-
-START_TEST(a_plan_breaks_the_rule_that_it_should)
-{
-    struct model model = cases[_i].model();
-    struct plan plan = parsed(cases[_i].layout);
-    const struct plan_rule *rule =
-        plan_check(&plan, &model, cases[_i].batch, cases[_i].num_gpus, &err);
-    if (!cases[_i].rule) {
-        ck_assert_msg(!rule, "%s: %s", cases[_i].layout, err.msg);
-        return;
-    }
-    ck_assert_msg(rule, "%s is accepted", cases[_i].layout);
-    ck_assert_str_eq(rule->name, cases[_i].rule);
-    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
-    ck_assert_str_eq(err.where, cases[_i].where);
-    ck_assert_msg(strstr(err.msg, cases[_i].says), "\"%s\" lacks \"%s\"", err.msg, cases[_i].says);
-}
-END_TEST
-
-START_TEST(an_order_that_leaves_out_an_axis_is_refused)
-{
-    struct model model = gpt3();
-    struct plan plan = parsed("tp8 dp1");
-    plan.order[0] = AXIS_PIPELINE;
-    ck_assert_str_eq(plan_check(&plan, &model, 8, 8, &err)->name, "order");
-}
-END_TEST
-
-static bool is_tested(const char *rule)
-{
-    if (strcmp(rule, "order") == 0) /* no text can break it */
-        return true;
-    for (int i = 0; i < NUM_CASES; i++)
-        if (cases[i].rule && strcmp(cases[i].rule, rule) == 0)
-            return true;
-    return false;
-}
-
-START_TEST(every_rule_has_a_plan_that_breaks_it)
-{
-    for (int i = 0; i < num_plan_rules; i++) {
-        ck_assert_msg(is_tested(plan_rules[i].name), "%s", plan_rules[i].name);
-        ck_assert_int_eq(plan_rules[i].summary[strlen(plan_rules[i].summary) - 1], '.');
-    }
-}
-END_TEST
-
-/* The degrees are as large as the grammar lets them be. */
-START_TEST(no_rule_overflows)
-{
-    struct model model = gpt3();
-    model.layers = INT_MAX;
-    unsigned state = 3;
-    for (int i = 0; i < 2000; i++) {
-        struct plan plan = random_plan(&state);
-        int *degrees[] = { &plan.tp, &plan.pp, &plan.dp, &plan.vpp, &plan.microbatch };
-        for (size_t j = 0; j < sizeof degrees / sizeof *degrees; j++)
-            if (pick(&state, 3) == 0)
-                *degrees[j] = 1 << pick(&state, 25);
-        plan.dp = plan.dp ? plan.dp : 1;
-        for (int j = 0; j < num_plan_rules; j++) {
-            struct plan_case of = { &plan, &model, 1e15, plan_ranks(&plan) };
-            err = (struct err){ 0 };
-            bool holds = plan_rules[j].holds(&of, &err);
-            ck_assert_int_eq(holds, err.code == ERR_NONE);
-        }
-    }
-}
-END_TEST
-
 static TCase *grammar(void)
 {
     TCase *tc = tcase_create("grammar");
@@ -704,23 +510,11 @@ static TCase *degrees_and_bytes(void)
     return tc;
 }
 
-static TCase *rules(void)
-{
-    TCase *tc = tcase_create("rules");
-    tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, a_plan_breaks_the_rule_that_it_should, 0, NUM_CASES);
-    tcase_add_test(tc, an_order_that_leaves_out_an_axis_is_refused);
-    tcase_add_test(tc, every_rule_has_a_plan_that_breaks_it);
-    tcase_add_test(tc, no_rule_overflows);
-    return tc;
-}
-
 static Suite *suite(void)
 {
     Suite *s = suite_create("sim/plan");
     suite_add_tcase(s, grammar());
     suite_add_tcase(s, degrees_and_bytes());
-    suite_add_tcase(s, rules());
     return s;
 }
 
