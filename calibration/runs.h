@@ -26,12 +26,14 @@ struct run_rows {
 };
 
 /* RFC 4180 CSV (quoted fields, doubled quotes, embedded newlines); columns by header name in any
- * order, unknown ones ignored. A missing needed column, a field that is not a number, or a row of
- * another width is ERR_INPUT with FILE:LINE: column. */
+ * order, unknown ones ignored. Needed are id, source_key, gpu, n_gpus, layers, hidden, heads,
+ * vocab, seq, gbs_seqs, mbs, dp, tp, pp and core; another that is absent is not stated in any row.
+ * A missing needed column, a field that is not a number of 0 or more, a row of another width, or
+ * what is not UTF-8 text is ERR_INPUT with FILE:LINE: column. Texts live in the arena. */
 bool runs_load(const char *path, struct arena *arena, struct run_rows *out, struct err *err);
 
-/* Seconds of a step as the row measured it (measured_iter_s, else tokens/s, else derived_iter_s), or
- * -1 when it does not say. */
+/* Seconds of a step as the row measured it (measured_iter_s, else tokens/s, else derived_iter_s),
+ * or -1 when it does not say. */
 double run_measured_s(const struct run_row *row);
 
 #endif
