@@ -1,0 +1,45 @@
+/* calibration/convert.h - a measured row -> the model, system and plan that it ran.
+ *
+ * What a row does not say and must be known is a reason to skip it; what has a usual answer is
+ * assumed and told. */
+#ifndef CALIBRATION_CONVERT_H
+#define CALIBRATION_CONVERT_H
+
+#include "base/arena.h"
+#include "calibration/runs.h"
+#include "sim/cost/hardware.h"
+#include "sim/cost/match.h"
+#include "sim/plan/plan.h"
+
+enum { MAX_ASSUMPTIONS = 12 };
+
+/* Texts and arrays live in the arena of the systems, or forever. */
+struct run_case {
+    const struct run_row *row;
+    const char *skip; /* why it cannot be predicted; "": all below is known */
+    struct system *system;
+    struct model model; /* with the batch and sequence length of the run */
+    struct plan plan;   /* has passed plan_check and system_check */
+    bool is_moe;
+    bool is_fitted; /* a constant of the system's profile or stack was fitted on it */
+    const char *assumptions[MAX_ASSUMPTIONS];
+    int num_assumptions;
+};
+
+/* The systems that rows ran on, each loaded once. Cases point into it: a fit may change the
+ * profiles and stacks in it and predict again. */
+struct run_systems;
+
+/* `cluster` and `stack` stand in place of what match.json finds; NULL: they don't. */
+struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err);
+void run_systems_free(struct run_systems *systems);
+
+/* False only when a data file is faulty: a row that cannot be converted has a reason in `skip`. */
+bool run_convert(struct run_systems *systems, const struct run_row *row, struct run_case *out,
+                 struct err *err);
+
+/* The model alone: dimensions of the row, options by its family. ERR_INFEASIBLE says what is
+ * missing or not modelled; where = the column. */
+bool run_model(const struct run_row *row, struct model *out, struct err *err);
+
+#endif

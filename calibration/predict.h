@@ -1,0 +1,16 @@
+/* calibration/predict.h - step time and memory of measured rows. */
+#ifndef CALIBRATION_PREDICT_H
+#define CALIBRATION_PREDICT_H
+
+#include "calibration/convert.h"
+
+struct run_prediction {
+    double step_s, memory_bytes;
+    bool fits;
+};
+
+/* out[i] is of cases[i]; zero where that is skipped. Rows of one system and model share what an
+ * evaluator remembers, so predict many at once. */
+void runs_predict(const struct run_case *cases, int count, struct run_prediction *out);
+
+#endif
