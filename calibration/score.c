@@ -1,0 +1,284 @@
+#include "calibration/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const score_kind_names[NUM_SCORE_KINDS] = { "sources", "dense", "moe", "memory" };
+
+/* --- one set of errors ----------------------------------------------------------------------- */
+
+static int compare_values(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_sizes(const void *a, const void *b)
+{
+    double x = fabs(*(const double *)a);
+    double y = fabs(*(const double *)b);
+    return (x > y) - (x < y);
+}
+
+/* Between the two nearest ranks, in proportion. */
+static double quantile(const double *sorted, int n, double share)
+{
+    double rank = share * (n - 1);
+    int below = (int)rank;
+    int above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
+}
+
+struct score score_errors(double *errors, int n)
+{
+    if (n == 0)
+        return (struct score){ 0, NAN, NAN, NAN, NAN, NAN };
+    struct score score = { .groups = n };
+    qsort(errors, (size_t)n, sizeof *errors, compare_values);
+    score.bias = quantile(errors, n, 0.5);
+    qsort(errors, (size_t)n, sizeof *errors, compare_sizes);
+    double *sizes = arena_grow(NULL, (size_t)n * sizeof *sizes);
+    for (int i = 0; i < n; i++) {
+        sizes[i] = fabs(errors[i]);
+        score.mean += sizes[i] / n;
+    }
+    score.median = quantile(sizes, n, 0.5);
+    score.p90 = quantile(sizes, n, 0.9);
+    score.worst = sizes[n - 1];
+    free(sizes);
+    return score;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+double run_measured_bytes(const struct run_row *row)
+{
+    if (!(row->measured_mem_gb > 0))
+        return -1;
+    return row->measured_mem_gb * (strstr(row->notes, "GiB") ? 1024.0 * 1024 * 1024 : 1e9);
+}
+
+const char *run_skip_reason(const struct run_case *of)
+{
+    if (*of->skip)
+        return of->skip;
+    if (of->row->core && run_measured_s(of->row) <= 0)
+        return "no time or throughput was measured";
+    return "";
+}
+
+double run_error(const struct run_case *of, const struct run_prediction *predicted)
+{
+    return log(predicted->step_s / run_measured_s(of->row));
+}
+
+static double memory_error(const struct run_case *of, const struct run_prediction *predicted)
+{
+    return log(predicted->memory_bytes / run_measured_bytes(of->row));
+}
+
+static bool is_core(const struct run_case *of)
+{
+    return of->row->core;
+}
+
+static bool is_core_with_memory(const struct run_case *of)
+{
+    return of->row->core && run_measured_bytes(of->row) > 0;
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+/* A row that names no group is one of its own. */
+static int compare_groups(const struct run_case *x, const struct run_case *y)
+{
+    int by_source = strcmp(x->row->source_key, y->row->source_key);
+    if (by_source)
+        return by_source;
+    int by_group = strcmp(x->row->config_group, y->row->config_group);
+    return by_group || *x->row->config_group ? by_group : (x > y) - (x < y);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct run_case *x = *(const struct run_case *const *)a;
+    const struct run_case *y = *(const struct run_case *const *)b;
+    int by_group = compare_groups(x, y);
+    return by_group ? by_group : (x > y) - (x < y);
+}
+
+/* The last row in file order of each group, among those that count; sources together. */
+static int last_of_groups(const struct run_case *cases, int count,
+                          bool (*counts)(const struct run_case *), const struct run_case **out)
+{
+    int n = 0;
+    int groups = 0;
+    for (int i = 0; i < count; i++)
+        if (counts(&cases[i]))
+            out[n++] = &cases[i];
+    qsort(out, (size_t)n, sizeof(void *), compare_places);
+    for (int i = 0; i < n; i++)
+        if (i + 1 == n || compare_groups(out[i], out[i + 1]) != 0)
+            out[groups++] = out[i];
+    return groups;
+}
+
+/* --- sources --------------------------------------------------------------------------------- */
+
+/* One scored group. */
+struct entry {
+    const struct run_case *of;
+    double error;
+};
+
+static bool is_in_kind(const struct run_case *of, enum score_kind kind)
+{
+    switch (kind) {
+    case SCORE_TIME:
+    case SCORE_MEMORY:
+        return true;
+    case SCORE_DENSE:
+        return !of->is_moe;
+    case SCORE_MOE:
+        return of->is_moe;
+    case NUM_SCORE_KINDS:
+        break;
+    }
+    return false;
+}
+
+enum { EITHER = -1 };
+
+/* `fitted`: 0, 1 or EITHER. */
+static struct score score_part(const struct entry *entries, int n, enum score_kind kind, int fitted,
+                               double *scratch)
+{
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (is_in_kind(entries[i].of, kind) &&
+            (fitted == EITHER || fitted == entries[i].of->is_fitted))
+            scratch[count++] = entries[i].error;
+    return score_errors(scratch, count);
+}
+
+static struct split_score score_split(const struct entry *entries, int n, enum score_kind kind,
+                                      double *scratch)
+{
+    return (struct split_score){
+        .all = score_part(entries, n, kind, EITHER, scratch),
+        .fitted = score_part(entries, n, kind, 1, scratch),
+        .not_fitted = score_part(entries, n, kind, 0, scratch),
+    };
+}
+
+/* Entries of one source stand together. */
+static const struct entry *entries_of(const struct entry *entries, int n, const char *source,
+                                      int *count)
+{
+    int first = 0;
+    while (first < n && strcmp(entries[first].of->row->source_key, source) != 0)
+        first++;
+    int end = first;
+    while (end < n && strcmp(entries[end].of->row->source_key, source) == 0)
+        end++;
+    *count = end - first;
+    return entries + first;
+}
+
+/* Their names, in the order they appear; rows of one source usually follow each other. */
+static void list_sources(const struct run_case *cases, int count, struct arena *arena,
+                         struct scores *out)
+{
+    out->sources = ARENA_ARRAY(arena, struct source_score, (size_t)count);
+    const char *last = NULL;
+    for (int i = 0; i < count; i++) {
+        const char *source = cases[i].row->source_key;
+        bool is_known = last && strcmp(last, source) == 0;
+        for (int k = 0; k < out->num_sources && !is_known; k++)
+            is_known = strcmp(out->sources[k].source, source) == 0;
+        if (!is_known)
+            out->sources[out->num_sources++].source = source;
+        last = source;
+    }
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    int by_error = compare_sizes(&y->error, &x->error);
+    return by_error ? by_error : (x->of > y->of) - (x->of < y->of);
+}
+
+/* The groups whose last row was predicted, and their errors. */
+static int collect(const struct run_case **groups, int num_groups, const struct run_case *cases,
+                   const struct run_prediction *predictions,
+                   double (*error)(const struct run_case *, const struct run_prediction *),
+                   struct entry *out)
+{
+    int n = 0;
+    for (int i = 0; i < num_groups; i++)
+        if (*run_skip_reason(groups[i]) == '\0')
+            out[n++] =
+                (struct entry){ groups[i], error(groups[i], &predictions[groups[i] - cases]) };
+    return n;
+}
+
+static void score_sources(struct scores *scores, const struct entry *times, int num_times,
+                          const struct entry *memories, int num_memories, double *scratch)
+{
+    double sum = 0;
+    int num_dense = 0;
+    for (int i = 0; i < scores->num_sources; i++) {
+        struct source_score *source = &scores->sources[i];
+        for (int kind = 0; kind < NUM_SCORE_KINDS; kind++) {
+            bool is_memory = kind == SCORE_MEMORY;
+            int n;
+            const struct entry *own =
+                entries_of(is_memory ? memories : times, is_memory ? num_memories : num_times,
+                           source->source, &n);
+            source->kind[kind] = score_split(own, n, (enum score_kind)kind, scratch);
+        }
+        if (source->kind[SCORE_DENSE].all.groups > 0) {
+            sum += source->kind[SCORE_DENSE].all.median;
+            num_dense++;
+        }
+    }
+    scores->mean_of_medians = num_dense > 0 ? sum / num_dense : (double)NAN;
+}
+
+static const int *list_worst(struct entry *entries, int n, const struct run_case *cases,
+                             struct arena *arena)
+{
+    int *worst = ARENA_ARRAY(arena, int, (size_t)n);
+    qsort(entries, (size_t)n, sizeof *entries, compare_entries);
+    for (int i = 0; i < n; i++)
+        worst[i] = (int)(entries[i].of - cases);
+    return worst;
+}
+
+struct scores runs_score(const struct run_case *cases, const struct run_prediction *predictions,
+                         int count, struct arena *arena)
+{
+    struct scores scores = { .num_rows = count };
+    size_t room = (size_t)count;
+    const struct run_case **groups = ARENA_ARRAY(arena, const struct run_case *, room);
+    struct entry *times = ARENA_ARRAY(arena, struct entry, room);
+    struct entry *memories = ARENA_ARRAY(arena, struct entry, room);
+    double *scratch = ARENA_ARRAY(arena, double, room);
+
+    int num_groups = last_of_groups(cases, count, is_core_with_memory, groups);
+    int num_memories = collect(groups, num_groups, cases, predictions, memory_error, memories);
+    scores.num_core_groups = last_of_groups(cases, count, is_core, groups);
+    scores.num_scored =
+        collect(groups, scores.num_core_groups, cases, predictions, run_error, times);
+
+    list_sources(cases, count, arena, &scores);
+    score_sources(&scores, times, scores.num_scored, memories, num_memories, scratch);
+    scores.worst = list_worst(times, scores.num_scored, cases, arena);
+    return scores;
+}

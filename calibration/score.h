@@ -1,0 +1,52 @@
+/* calibration/score.h - how far predictions are from measurements: the protocol.
+ *
+ * Of the rows with core = 1, the last of each configuration (config_group of a source) counts; its
+ * error is log(predicted / measured). Sources are scored one by one, so that a large one does not
+ * decide, and rows that constants were fitted on apart. */
+#ifndef CALIBRATION_SCORE_H
+#define CALIBRATION_SCORE_H
+
+#include "calibration/predict.h"
+
+/* Of the sizes of errors, whatever their sign, but for bias: the median with its sign. */
+struct score {
+    int groups;
+    double median, mean, p90, worst, bias; /* NaN without groups */
+};
+struct split_score {
+    struct score all, fitted, not_fitted;
+};
+
+enum score_kind { SCORE_TIME, SCORE_DENSE, SCORE_MOE, SCORE_MEMORY, NUM_SCORE_KINDS };
+extern const char *const score_kind_names[NUM_SCORE_KINDS]; /* "sources", "dense" ... */
+
+struct source_score {
+    const char *source;
+    struct split_score kind[NUM_SCORE_KINDS];
+};
+
+struct scores {
+    int num_rows;
+    int num_core_groups;
+    int num_scored;
+    struct source_score *sources; /* in the order they first appear, skipped ones too */
+    int num_sources;
+    double mean_of_medians; /* of dense; NaN when there is none */
+    const int *worst;       /* the num_scored cases by size of error, largest first */
+};
+
+/* Arrays live in the arena. */
+struct scores runs_score(const struct run_case *cases, const struct run_prediction *predictions,
+                         int count, struct arena *arena);
+
+/* Why the row has no score, "" when it has: it cannot be predicted, or nothing was measured. */
+const char *run_skip_reason(const struct run_case *of);
+
+double run_error(const struct run_case *of, const struct run_prediction *predicted);
+/* Bytes of measured_mem_gb: GB unless the notes say GiB; -1 when it does not say. */
+double run_measured_bytes(const struct run_row *row);
+
+/* Of n errors, which are sorted by size on return. */
+struct score score_errors(double *errors, int n);
+
+#endif
