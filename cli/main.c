@@ -23,6 +23,12 @@ const struct command commands[] = {
       "  simsearch list clusters --json\n",
       "",
       cmd_list },
+    { "validate", COMMAND_VALIDATE, "score predictions against measured runs",
+      "  simsearch validate\n"
+      "  simsearch validate runs.csv --json\n"
+      "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
+      "Without a file it scores the rows that are shipped; with several, all of them together.\n",
+      cmd_validate },
 };
 const int num_commands = sizeof commands / sizeof *commands;
 
