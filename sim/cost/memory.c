@@ -72,9 +72,9 @@ int chunk_in_flight(const struct generator *generator, const struct schedule_sha
     return held / group * shape->num_stages + (rest < shape->num_stages ? rest : shape->num_stages);
 }
 
-/* Kept of a chunk from its forward to its backward. A recomputed layer keeps its input (full:K one
- * for K layers), a selectively recomputed one all but the inside of its attention. */
-static double chunk_saved_bytes(const struct memory_input *in, int chunk)
+/* Kept of a chunk's layers from its forward to its backward. A recomputed layer keeps its input
+ * (full:K one for K layers), a selectively recomputed one all but the inside of its attention. */
+static double layers_saved_bytes(const struct memory_input *in, int chunk)
 {
     const struct plan *plan = in->plan;
     const struct piece_cost *layer = &in->pieces->layer;
@@ -85,10 +85,7 @@ static double chunk_saved_bytes(const struct memory_input *in, int chunk)
     if (plan->recompute == RECOMPUTE_SELECTIVE)
         saved -= kept * layer->core_bytes;
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
-    saved += ceil((double)recomputed / every) * layer->input_bytes;
-    if (has_embedding(chunk))
-        saved += in->pieces->embedding.saved_bytes;
-    return saved;
+    return saved + ceil((double)recomputed / every) * layer->input_bytes;
 }
 
 /* Alive while a backward recomputes: the layers between two checkpoints, or one attention core. */
@@ -135,11 +132,17 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
 {
     const struct plan *plan = in->plan;
     struct schedule_shape shape = { plan->pp, plan->vpp, in->num_microbatches };
+    double layers_bytes = 0;
     for (int local = 0; local < plan->vpp; local++) {
         int chunk = local * plan->pp + stage;
         int held = chunk_in_flight(in->generator, &shape, stage, local);
-        memory->activations_bytes += held * chunk_saved_bytes(in, chunk);
-        memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
+        if (local == 0 || !plan_is_even(plan)) {
+            layers_bytes = layers_saved_bytes(in, chunk);
+            memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
+        }
+        double saved_bytes =
+            layers_bytes + (has_embedding(chunk) ? in->pieces->embedding.saved_bytes : 0);
+        memory->activations_bytes += held * saved_bytes;
         if (has_head(plan, chunk)) {
             memory->activations_bytes += held * in->pieces->head.saved_bytes;
             memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
@@ -147,12 +150,12 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     }
 }
 
-struct stage_memory stage_memory(const struct memory_input *in, int stage)
+/* `common` has what is the same on every stage. */
+static struct stage_memory with_common(const struct memory_input *in, int stage,
+                                       const struct stage_memory *common)
 {
     const struct stack *stack = &in->system->stack;
-    struct stage_memory memory = { .library_bytes = library_bytes(in->system),
-                                   .network_bytes = network_bytes(in->system, in->plan),
-                                   .context_bytes = stack->context_bytes };
+    struct stage_memory memory = *common;
     add_state(&memory, in, stage);
     add_activations(&memory, in, stage);
     /* The logits are gone before the first layer is recomputed. */
@@ -164,4 +167,24 @@ struct stage_memory stage_memory(const struct memory_input *in, int stage)
     memory.total_bytes =
         memory.allocated_bytes + memory.slack_bytes + memory.network_bytes + memory.context_bytes;
     return memory;
+}
+
+static struct stage_memory common_memory(const struct memory_input *in)
+{
+    return (struct stage_memory){ .library_bytes = library_bytes(in->system),
+                                  .network_bytes = network_bytes(in->system, in->plan),
+                                  .context_bytes = in->system->stack.context_bytes };
+}
+
+struct stage_memory stage_memory(const struct memory_input *in, int stage)
+{
+    struct stage_memory common = common_memory(in);
+    return with_common(in, stage, &common);
+}
+
+void plan_memory(const struct memory_input *in, struct stage_memory *stages)
+{
+    struct stage_memory common = common_memory(in);
+    for (int stage = 0; stage < in->plan->pp; stage++)
+        stages[stage] = with_common(in, stage, &common);
 }

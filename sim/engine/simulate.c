@@ -179,6 +179,13 @@ static void fill_time(const struct work *w, struct prediction *p)
         p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - w->system->stack.step_s;
 }
 
+/* Whether a chunk, or a stage, is as the one before: even ones between the first and the last are.
+ */
+static bool is_as_before(const struct plan *plan, int i, int count)
+{
+    return plan_is_even(plan) && i > 1 && i < count - 1;
+}
+
 /* Every stage's last backward, then its reduction; the gradient norm joins all stages, so the
  * optimizer starts when the last is through. */
 static double step_s(struct evaluator *e, const struct work *w)
@@ -186,8 +193,10 @@ static double step_s(struct evaluator *e, const struct work *w)
     time_pipeline(e, w);
     double reduced_s = 0;
     double optimizer = 0;
+    struct stage_tail tail = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        struct stage_tail tail = stage_tail(w, stage);
+        if (!is_as_before(w->plan, stage, w->plan->pp))
+            tail = stage_tail(w, stage);
         reduced_s = fmax(reduced_s, e->end_s[stage] + tail.data_comm_s);
         optimizer = fmax(optimizer, tail.optimizer_s);
     }
@@ -216,13 +225,12 @@ static void fill_memory(const struct evaluator *e, const struct work *w, struct 
                                   w->pieces, w->generator, w->num_microbatches };
     p->num_stages = w->plan->pp;
     p->stages = e->stages;
-    for (int stage = 0; stage < w->plan->pp; stage++) {
-        p->stages[stage] = stage_memory(&input, stage);
+    plan_memory(&input, p->stages);
+    for (int stage = 0; stage < w->plan->pp; stage++)
         if (p->stages[stage].total_bytes > p->peak_memory_bytes) {
             p->peak_memory_bytes = p->stages[stage].total_bytes;
             p->peak_stage = stage;
         }
-    }
     p->fits = p->peak_memory_bytes <= w->system->gpu.memory_bytes;
 }
 
@@ -260,8 +268,10 @@ static void time_chunks(struct work *w)
     w->blocking = plan->vpp == 1 || !plan_overlaps(plan, &w->system->stack, OVERLAP_P2P);
     w->data = network_axis_group(w->system, plan, AXIS_DATA);
     w->p2p_s = stage_message_s(w);
+    struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
-        struct chunk_time time = chunk_time(w, chunk);
+        if (!is_as_before(plan, chunk, plan_chunks(plan)))
+            time = chunk_time(w, chunk);
         w->duration_s[2 * chunk] = time.forward_s;
         w->duration_s[2 * chunk + 1] = time.backward_s;
     }

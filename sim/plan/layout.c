@@ -43,17 +43,26 @@ int layout_group_member(const struct plan *plan, int rank, enum axis_id axis, in
     return rank + (i - own) * layout_stride(plan, axis);
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /* Members in the node where rank `start` sits, and so on to the last; they are in rising order, so
- * a node's members follow one another. */
+ * a node's members follow one another, and where members are less than a node apart no node between
+ * is left out. How many a node has repeats after node_size members at most, so a few times that are
+ * looked at. */
 static struct span count_span(int start, int stride, int size, int node_size)
 {
-    struct span span = { 0 };
+    if (stride >= node_size)
+        return (struct span){ .ranks_per_node = 1, .num_nodes = size };
+    int last_node = (start + (size - 1) * stride) / node_size;
+    struct span span = { .num_nodes = last_node - start / node_size + 1 };
     int node = -1;
     int in_node = 0;
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < least(size, 3 * node_size); i++) {
         int node_of_i = (start + i * stride) / node_size;
         in_node = node_of_i == node ? in_node + 1 : 1;
-        span.num_nodes += node_of_i != node;
         span.ranks_per_node = in_node > span.ranks_per_node ? in_node : span.ranks_per_node;
         node = node_of_i;
     }
@@ -62,14 +71,11 @@ static struct span count_span(int start, int stride, int size, int node_size)
 
 struct span layout_span(int stride, int size, int node_size)
 {
-    if (stride % node_size == 0)
-        return (struct span){ .ranks_per_node = 1, .num_nodes = size };
+    if (node_size % stride == 0) {
+        int in_node = least(size, node_size / stride);
+        return (struct span){ .ranks_per_node = in_node, .num_nodes = (size - 1) / in_node + 1 };
+    }
     return count_span(0, stride, size, node_size);
-}
-
-static int least(int a, int b)
-{
-    return a < b ? a : b;
 }
 
 static int common_divisor(int a, int b)

@@ -104,6 +104,8 @@ const char *plan_schedule(const struct plan *plan); /* the generator's name, def
 /* Per pipeline; rounded down. */
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
+/* Every chunk has as many layers, and runs as many again: what holds of one holds of all. */
+bool plan_is_even(const struct plan *plan);
 /* How many of the chunk's `layers` the backward runs again in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 
