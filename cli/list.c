@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/reference.h"
@@ -40,14 +41,6 @@ static json_t *add_entry(json_t *list, const char *name, json_t *aliases, const 
     json_object_set_new(entry, "source", json_string(source ? source : ""));
     json_array_append_new(list, entry);
     return entry;
-}
-
-/* Whole numbers as integers, so that no digit is lost or blurred by an exponent. */
-static json_t *number(double value)
-{
-    if (value == floor(value) && fabs(value) <= 1e18)
-        return json_integer((json_int_t)value);
-    return json_real(value);
 }
 
 static void add_model(json_t *list, const struct model_preset *preset)
@@ -129,9 +122,9 @@ static bool add_gpu(json_t *list, const char *name, json_t *aliases, struct err 
     units_show(gpu.peak_flops_per_s[dtype], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
     snprintf(summary, sizeof summary, "%s, %s, %s %s", memory, bandwidth, peak, dtype_names[dtype]);
     json_t *entry = add_entry(list, name, aliases, summary, gpu.source);
-    json_object_set_new(entry, "memory_bytes", number(gpu.memory_bytes));
-    json_object_set_new(entry, "memory_bytes_per_s", number(gpu.memory_bytes_per_s));
-    json_object_set_new(entry, "peak_flops_per_s", number(gpu.peak_flops_per_s[dtype]));
+    json_object_set_new(entry, "memory_bytes", number_json(gpu.memory_bytes));
+    json_object_set_new(entry, "memory_bytes_per_s", number_json(gpu.memory_bytes_per_s));
+    json_object_set_new(entry, "peak_flops_per_s", number_json(gpu.peak_flops_per_s[dtype]));
     json_object_set_new(entry, "peak_dtype", json_string(dtype_names[dtype]));
     return true;
 }
@@ -152,7 +145,7 @@ static bool add_cluster(json_t *list, const char *name, json_t *aliases, struct 
     json_object_set_new(entry, "gpu", json_string(cluster.gpu_name));
     json_object_set_new(entry, "profile", json_string(cluster.profile_name));
     json_object_set_new(entry, "gpus_per_node", json_integer(cluster_node_size(&cluster)));
-    json_object_set_new(entry, "price_per_gpu_h", number(cluster.price_per_gpu_h));
+    json_object_set_new(entry, "price_per_gpu_h", number_json(cluster.price_per_gpu_h));
     return true;
 }
 

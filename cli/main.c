@@ -17,18 +17,25 @@
 
 // clang-format off
 const struct command commands[] = {
-    { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
-      "  simsearch list\n"
-      "  simsearch list models\n"
-      "  simsearch list clusters --json\n",
-      "",
-      cmd_list },
+    { "simulate", COMMAND_SIMULATE, "predict step time and memory of one plan",
+      "  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
+      "  simsearch simulate plan.json --json\n"
+      "  simsearch simulate plan.json --schedule-text\n",
+      "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
+      "A plan that exceeds memory is predicted all the same.\n",
+      cmd_simulate },
     { "validate", COMMAND_VALIDATE, "score predictions against measured runs",
       "  simsearch validate\n"
       "  simsearch validate runs.csv --json\n"
       "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
       "Without a file it scores the rows that are shipped; with several, all of them together.\n",
       cmd_validate },
+    { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
+      "  simsearch list\n"
+      "  simsearch list models\n"
+      "  simsearch list clusters --json\n",
+      "",
+      cmd_list },
 };
 const int num_commands = sizeof commands / sizeof *commands;
 

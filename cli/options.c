@@ -18,7 +18,7 @@
 
 static const char *const objective_words[] = { "time", "cost", "memory", NULL };
 
-enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 1 << 30, MOST_JOBS = 1024 };
+enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024 };
 
 #define F(member)      .offset = offsetof(struct options, member)
 #define TEXT(member)   .kind = FIELD_OTHER, F(member)
@@ -49,7 +49,7 @@ const struct option_row option_rows[] = {
         .doc = "Sequence length; the model's usual one when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
-        .max = 1e30, .doc = "Tokens to train on (300Btok), for days and dollars." } },
+        .max = 1e18, .doc = "Tokens to train on (300Btok), for days and dollars." } },
     { "--precision", NULL, "P", PREDICTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
         .doc = "What is multiplied in which type: the layout's dtype=." } },

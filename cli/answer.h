@@ -1,0 +1,26 @@
+/* cli/answer.h - predictions as the JSON that other programs read: docs/reference.md names the
+ * keys. */
+#ifndef CLI_ANSWER_H
+#define CLI_ANSWER_H
+
+#include "cli/setup.h"
+
+/* What a plan would take from start to end; 0 when the tokens or the price are not known. */
+double days_to_train(const struct setup *setup, const struct prediction *prediction);
+double dollars_to_train(const struct setup *setup, const struct prediction *prediction);
+
+/* The object of one plan. with_plan: with the plan file's object under "plan". */
+json_t *prediction_json(const struct setup *setup, const struct plan *plan,
+                        const struct prediction *prediction, bool with_plan);
+
+/* { "compute_s": ... } */
+json_t *time_parts_json(const struct time_parts *time);
+
+/* Whole numbers without an exponent. */
+json_t *number_json(double value);
+
+/* Writes the plan file. */
+bool write_plan(const char *path, const struct setup *setup, const struct plan *plan,
+                const struct prediction *prediction, struct err *err);
+
+#endif

@@ -1,0 +1,69 @@
+#include "cli/planfile.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const keys[] = { "format", "layout",  "model", "cluster",
+                                    "gpu",    "profile", "stack", "prediction" };
+
+static bool check(const json_t *root, struct err *err)
+{
+    const json_t *format = json_object_get(root, "format");
+    if (!json_only_keys(root, keys, sizeof keys / sizeof *keys, err))
+        return false;
+    if (!json_is_integer(format) || json_integer_value(format) != 1)
+        return err_set(err, ERR_INPUT, "format", "expected 1, the only version of a plan file%s",
+                       format ? "" : "; the key is missing");
+    if (!json_is_string(json_object_get(root, "layout")))
+        return err_set(err, ERR_INPUT, "layout", "expected text, like \"tp8 pp8 dp16 mb1\"");
+    for (size_t i = 2; i < sizeof keys / sizeof *keys; i++) {
+        const json_t *part = json_object_get(root, keys[i]);
+        if (part && !json_is_object(part) && !json_is_string(part))
+            return err_set(err, ERR_INPUT, keys[i], "expected an object or a name");
+    }
+    return true;
+}
+
+bool planfile_open(struct json_file *file, const char *path, struct err *err)
+{
+    if (!json_file_load(file, path, err))
+        return false;
+    if (check(file->root, err))
+        return true;
+    json_file_blame(file, err);
+    json_file_release(file);
+    return false;
+}
+
+json_t *planfile_json(const struct system *system, const struct model *model,
+                      const struct plan *plan, json_t *prediction)
+{
+    struct text layout = { 0 };
+    plan_write(plan, &layout);
+    json_t *object = json_object();
+    json_object_set_new(object, "format", json_integer(1));
+    json_object_set_new(object, "layout", json_string(text_get(&layout)));
+    json_object_set_new(object, "model", model_write(model));
+    json_object_set_new(object, "cluster", cluster_write(&system->cluster));
+    json_object_set_new(object, "gpu", gpu_write(&system->gpu));
+    json_object_set_new(object, "profile", profile_write(&system->profile));
+    json_object_set_new(object, "stack", stack_write(&system->stack));
+    if (prediction)
+        json_object_set_new(object, "prediction", prediction);
+    text_release(&layout);
+    return object;
+}
+
+bool planfile_write(const char *path, const json_t *plan, struct err *err)
+{
+    struct text file = { 0 };
+    char *json = json_text(plan, 2);
+    text_add(&file, "%s\n", json);
+    free(json);
+    bool ok = file_write(path, file.at, file.length, err);
+    text_release(&file);
+    return ok;
+}

@@ -1,0 +1,20 @@
+/* cli/planfile.h - a plan with all that it was predicted on, in one file.
+ *
+ * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Parts are
+ * objects as their own files hold them, or names; all but layout may be absent. */
+#ifndef CLI_PLANFILE_H
+#define CLI_PLANFILE_H
+
+#include "base/json.h"
+#include "sim/engine/simulate.h"
+
+/* Opens the file and checks its keys; the caller releases it. */
+bool planfile_open(struct json_file *file, const char *path, struct err *err);
+
+/* The object that a plan file holds. `prediction` is taken over; NULL: without one. */
+json_t *planfile_json(const struct system *system, const struct model *model,
+                      const struct plan *plan, json_t *prediction);
+
+bool planfile_write(const char *path, const json_t *plan, struct err *err);
+
+#endif

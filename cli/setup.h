@@ -1,0 +1,32 @@
+/* cli/setup.h - what a command line asks about: a model on a system, and what had to be assumed.
+ *
+ * Each part comes from its option, else from the plan file, else from a default, which is said. */
+#ifndef CLI_SETUP_H
+#define CLI_SETUP_H
+
+#include "base/arena.h"
+#include "cli/options.h"
+#include "sim/engine/simulate.h"
+
+#include <jansson.h>
+
+struct setup {
+    struct system system; /* its cluster's price is that of --price, when given */
+    struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
+    json_t *assumptions;  /* sentences, most important first */
+    struct arena arena;   /* of the plan's arrays */
+    bool has_plan;
+    struct plan plan; /* of --layout or the plan file; else what is not searched */
+};
+
+/* From the options and, unless NULL, a plan file. Checks that the GPUs are whole nodes, and a plan
+ * by plan_check and system_check. Release it in either case. */
+bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
+                struct err *err);
+void setup_release(struct setup *setup);
+
+/* Another layout text for the same model and system, in the same precision. */
+bool setup_parse(struct setup *setup, const struct options *options, const char *option,
+                 const char *text, struct plan *out, struct err *err);
+
+#endif

@@ -1,0 +1,37 @@
+/* cli/show.h - a plan and its prediction, for people. */
+#ifndef CLI_SHOW_H
+#define CLI_SHOW_H
+
+#include "cli/setup.h"
+#include "cli/terminal.h"
+
+/* Seconds in the unit that suits a step of this length. */
+struct time_scale {
+    double per_s;
+    const char *unit; /* "s", "ms", "us" */
+    int decimals;
+};
+struct time_scale time_scale_of(double step_s);
+
+/* Version, model, system, batch; then what was assumed. */
+void show_header(const struct terminal *terminal, const struct setup *setup);
+
+/* "TP 4+SP - PP 8 - DP 32 (ZeRO-1) - micro-batch 1 x 48 - selective recompute" */
+void add_plan_words(const struct terminal *terminal, const struct plan *plan, int num_microbatches,
+                    struct text *out);
+
+/* What a plan is, how long a step takes, what it holds, and where both go. */
+void show_plan(const struct terminal *terminal, const struct setup *setup, const char *title,
+               const struct plan *plan, const struct prediction *prediction, bool all_stages);
+
+/* "simsearch simulate": header, plan, what to do next. */
+void show_simulation(const struct options *options, const struct setup *setup,
+                     const struct prediction *prediction);
+
+/* "--gpus 8 --model tiny ...": the options that ask the same again, to be pasted. */
+void add_case_options(const struct options *options, const struct setup *setup, struct text *out);
+
+/* The part of the step, compute aside, that takes longest: index into time_part_table. */
+int bottleneck_of(const struct time_parts *time);
+
+#endif
