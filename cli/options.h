@@ -30,7 +30,7 @@ struct options {
     bool json, quiet, verbose, schedule_text;
     const char *predictions; /* validate */
     const char *source;
-    double tolerance;        /* -1: not given */
+    double tolerance; /* -1: not given */
     const char *files[MAX_FILES];
     int num_files;
 };

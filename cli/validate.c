@@ -1,6 +1,7 @@
 /* cli/validate.c - predictions scored against measured runs. */
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "calibration/score.h"
@@ -81,7 +82,6 @@ static bool load_rows(struct validation *v, const struct options *options, struc
     return true;
 }
 
-/* A faulty cluster or stack that was asked for must fail before a thousand rows do. */
 static bool predict_rows(struct validation *v, const struct options *options, struct err *err)
 {
     size_t count = (size_t)v->rows.count;
@@ -93,7 +93,8 @@ static bool predict_rows(struct validation *v, const struct options *options, st
     for (int i = 0; i < v->rows.count; i++)
         if (!run_convert(v->systems, &v->rows.at[i], &v->cases[i], err))
             return false;
-    runs_predict(v->cases, v->rows.count, v->predictions);
+    int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
+    runs_predict(v->cases, v->rows.count, jobs, v->predictions);
     v->scores = runs_score(v->cases, v->predictions, v->rows.count, &v->arena);
     return true;
 }

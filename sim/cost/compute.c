@@ -85,12 +85,16 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
            kernels * profile->kernel_s;
 }
 
-/* Batched products of unfused attention: a rate of their own (short inner or outer dimension), or
- * the traffic of the probabilities. */
+/* Batched products of unfused attention. The head dimension is the inner one of the scores and the
+ * narrow one of the context: either way a short one wastes part of each tile. Or the traffic of the
+ * probabilities takes longer. */
 static double batched_product_s(const struct gpu *gpu, const struct profile *profile,
                                 const struct op *op)
 {
-    double rate_flops_per_s = profile->batched_gemm_efficiency * gpu->peak_flops_per_s[op->dtype];
+    double head_dim = fmin(op->n, op->k);
+    double filled = head_dim / (head_dim + profile->batched_gemm_half_dim);
+    double rate_flops_per_s =
+        profile->batched_gemm_efficiency * filled * gpu->peak_flops_per_s[op->dtype];
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }

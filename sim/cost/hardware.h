@@ -96,6 +96,7 @@ struct profile {
     double gemm_half_k;             /* inner dimension at which half of it is reached */
     double gemm_memory_efficiency;  /* share of memory bandwidth a thin product reaches */
     double batched_gemm_efficiency; /* scores and context of unfused attention, of peak */
+    double batched_gemm_half_dim;   /* head dimension at which half of it is reached */
     double memory_efficiency;       /* share of memory bandwidth of large pointwise kernels */
     double kernel_s;                /* shortest kernel, start to start, queued */
     double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */
@@ -122,19 +123,21 @@ struct stack {
     char name[48];
     char source[320];
     char summary[160];
-    int attention;           /* enum attention_kernel when the plan says attn=flash */
-    bool flash_default;      /* what an absent attn= means */
-    unsigned fusions;        /* bit set of enum fusion */
-    unsigned overlaps;       /* bit set of enum overlap: what an absent overlap= means */
-    int launch;              /* enum launch */
-    double issue_s;          /* host time to launch one kernel, eager */
-    double checkpoint_s;     /* host time to save and restore the state of a recomputed layer */
-    double microbatch_s;     /* host time around one forward-backward of a chunk */
-    double step_s;           /* host and logging time of a step */
-    double allocator_slack;  /* reserved / allocated - 1 */
-    double context_bytes;    /* CUDA context, kernels, workspaces of libraries */
-    double logits_bytes;     /* per logit held at the loss */
-    double bucket_bytes;     /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int attention;             /* enum attention_kernel when the plan says attn=flash */
+    bool flash_default;        /* what an absent attn= means */
+    unsigned fusions;          /* bit set of enum fusion */
+    unsigned overlaps;         /* bit set of enum overlap: what an absent overlap= means */
+    int launch;                /* enum launch */
+    double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
+    double issue_s;            /* host time to launch one kernel, eager */
+    double checkpoint_s;       /* host time to save and restore the state of a recomputed layer */
+    double microbatch_s;       /* host time around one forward-backward of a chunk */
+    double step_s;             /* host and logging time of a step */
+    double allocator_slack;    /* reserved / allocated - 1 */
+    double context_bytes;      /* CUDA context, kernels, workspaces of libraries */
+    double logits_bytes;       /* per logit held at the loss */
+    double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int layer_messages;      /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
     double optimizer_passes; /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */

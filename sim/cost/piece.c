@@ -26,7 +26,9 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
 {
     if (op_is_collective(op->kind))
         return collective_s(&timer->tensor, collective_of(op->kind), op->comm_bytes);
-    return op_s(&timer->system->gpu, &timer->system->profile, timer->attention, op);
+    const struct system *system = timer->system;
+    double alone_s = op_s(&system->gpu, &system->profile, timer->attention, op);
+    return op->kind == OP_GEMM ? alone_s / system->stack.product_efficiency : alone_s;
 }
 
 /* A list in flight: each stream runs its ops in order, each op after `after`. */

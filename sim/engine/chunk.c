@@ -85,11 +85,13 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
     const struct plan *plan = w->plan;
     if (plan->zero < 2 || plan->dp == 1 || layers == 0)
         return;
-    struct data_comm comm = data_comm(plan, &w->data, w->pieces->layer.parameters);
-    double gather_s = plan->zero == 3 ? comm.gather_s : 0;
+    int messages = w->system->stack.layer_messages;
+    struct data_comm comm = data_comm(plan, &w->data, w->pieces->layer.parameters / messages);
+    double gather_s = plan->zero == 3 ? messages * comm.gather_s : 0;
+    double reduce_s = messages * comm.reduce_s;
     double forward_s =
         gather_s > 0 ? sharded_s(w, time->forward_s, gather_s, layers) : time->forward_s;
-    double backward_s = sharded_s(w, time->backward_s, gather_s + comm.reduce_s, layers);
+    double backward_s = sharded_s(w, time->backward_s, gather_s + reduce_s, layers);
     time->parts.data_comm_s += forward_s - time->forward_s + backward_s - time->backward_s;
     time->forward_s = forward_s;
     time->backward_s = backward_s;
