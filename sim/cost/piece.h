@@ -34,8 +34,8 @@ struct pieces {
     double logits; /* of one microbatch on one tensor rank */
 };
 
-/* Depends on tp, sp, microbatch, attention, precision, gradient dtype, tp overlap and rank order
- * alone. Lists are built in the arena. */
+/* Depends on tp, sp, microbatch, attention, precision, gradient dtype, tp overlap, rank
+ * order and, for tied heads, whether pp is 1. Lists are built in the arena. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 

@@ -13,7 +13,7 @@
 /* What pieces_cost depends on. */
 struct pieces_key {
     int tp, microbatch, attention, precision, gradient_dtype, tensor_stride;
-    bool sp, overlap_tp;
+    bool sp, overlap_tp, has_one_stage;
 };
 
 struct known_pieces {
@@ -93,6 +93,7 @@ static struct pieces_key pieces_key(const struct evaluator *e, const struct plan
     key.tensor_stride = layout_stride(plan, AXIS_TENSOR);
     key.sp = plan->sp;
     key.overlap_tp = plan_overlaps(plan, &e->system->stack, OVERLAP_TP);
+    key.has_one_stage = plan->pp == 1;
     return key;
 }
 
