@@ -61,14 +61,12 @@ static int refine(const struct other *other, int low, int high, int unit)
 /* 1, 2, 4 ... of a node that divide it, then 1, 2, 4 ... nodes, then back to the least. */
 static int fewest_gpus(const struct other *other)
 {
-    int asked = other->search->system->num_gpus;
     int node = cluster_node_size(&other->system->cluster);
-    int most = asked > MOST_GPUS / MOST_TIMES ? MOST_GPUS : asked * MOST_TIMES;
     for (int count = 1; count < node; count++)
         if (node % count == 0 && any_fits(other, count))
             return count;
     int failed = 0;
-    for (int count = node; count <= most; count *= 2) {
+    for (int count = node; count <= MOST_GPUS; count *= 2) {
         if (any_fits(other, count))
             return refine(other, failed, count, node);
         failed = count;

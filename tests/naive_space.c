@@ -1,0 +1,62 @@
+#include "tests/naive_space.h"
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+
+static void add(struct naive_space *space, int *capacity, const struct plan *plan)
+{
+    if (space->count == *capacity) {
+        *capacity = 2 * *capacity + 64;
+        space->at = arena_grow(space->at, (size_t)*capacity * sizeof *space->at);
+    }
+    space->at[space->count++] = *plan;
+}
+
+static bool is_vpp(const struct model *model, int pp, int vpp)
+{
+    if (pp == 1 || model->layers % pp != 0)
+        return vpp == 1;
+    return model->layers / pp % vpp == 0;
+}
+
+static void add_inner(struct naive_space *space, int *capacity, struct plan plan)
+{
+    static const int recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
+    for (int i = 0; i < 3; i++)
+        for (plan.zero = 0; plan.zero < 4; plan.zero++) {
+            plan.recompute = recomputes[i];
+            add(space, capacity, &plan);
+        }
+}
+
+struct naive_space naive_space_new(const struct model *model, int num_gpus)
+{
+    struct naive_space space = { 0 };
+    int capacity = 0;
+    for (int tp = 1; tp <= 64; tp++)
+        for (int sp = 0; sp <= (tp > 1); sp++)
+            for (int microbatch = 1; microbatch <= 16; microbatch *= 2)
+                for (int pp = 1; pp <= num_gpus; pp++)
+                    for (int vpp = 1; vpp <= model->layers; vpp++) {
+                        if (num_gpus % (tp * pp) != 0 || !is_vpp(model, pp, vpp))
+                            continue;
+                        struct plan plan = plan_default();
+                        plan.tp = tp;
+                        plan.sp = sp;
+                        plan.microbatch = microbatch;
+                        plan.pp = pp;
+                        plan.vpp = vpp;
+                        plan.dp = num_gpus / tp / pp;
+                        add_inner(&space, &capacity, plan);
+                    }
+    return space;
+}
+
+char *naive_layout(const struct plan *plan)
+{
+    struct text text = { 0 };
+    plan_write(plan, &text);
+    return text.at;
+}

@@ -1,0 +1,18 @@
+/* tests/naive_space.h - the default search space as nested loops, to hold search/ against. */
+#ifndef TESTS_NAIVE_SPACE_H
+#define TESTS_NAIVE_SPACE_H
+
+#include "sim/plan/plan.h"
+
+struct naive_space {
+    struct plan *at; /* the caller frees */
+    int count;
+};
+
+/* All candidates in search/space.h's order, those that break rules too. */
+struct naive_space naive_space_new(const struct model *model, int num_gpus);
+
+/* The canonical layout; the caller frees. */
+char *naive_layout(const struct plan *plan);
+
+#endif

@@ -1,0 +1,581 @@
+#include "tests/testing.h"
+
+#include "search/search.h"
+#include "tests/naive_space.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A model and a system small enough that loops over every plan take no time. */
+struct instance {
+    struct system system;
+    struct model model;
+};
+
+static struct instance instance;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 16, &instance.system, &err) &&
+              model_load("gpt3-1.3b", &instance.model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    instance.model.batch = 64;
+}
+
+static void tear_down(void)
+{
+    system_release(&instance.system);
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int pick(uint64_t *state, const int *from, int count)
+{
+    return from[next_random(state) % (uint64_t)count];
+}
+
+static double between(uint64_t *state, double low, double high)
+{
+    return low + (high - low) * ((double)(next_random(state) >> 11) / 9007199254740992.0);
+}
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+#define PICK(state, ...) \
+    pick(state, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
+
+static void make_random(uint64_t seed)
+{
+    uint64_t state = seed;
+    struct model *model = &instance.model;
+    struct system *system = &instance.system;
+    model->layers = PICK(&state, 4, 6, 8, 12, 13);
+    model->heads = model->kv_heads = PICK(&state, 6, 8, 12, 16);
+    model->head_dim = PICK(&state, 64, 128);
+    model->hidden = model->heads * model->head_dim;
+    model->ffn = 4 * model->hidden;
+    model->batch = PICK(&state, 12, 16, 32, 48, 60);
+    system->num_gpus = PICK(&state, 1, 4, 8, 12, 16, 24, 32);
+    system->gpu.memory_bytes = between(&state, 6e9, 20e9);
+    system->cluster.levels[0].bytes_per_s *= between(&state, 0.1, 2);
+    system->cluster.levels[1].bytes_per_s *= between(&state, 0.1, 2);
+    system->gpu.memory_bytes_per_s *= between(&state, 0.3, 2);
+}
+
+static struct search_request new_request(void)
+{
+    return (struct search_request){ .system = &instance.system,
+                                    .model = &instance.model,
+                                    .base = plan_default(),
+                                    .top = 20,
+                                    .jobs = 2 };
+}
+
+static void run(const struct search_request *request, struct search_result *result)
+{
+    struct err err = { 0 };
+    bool ok = search_run(request, result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+}
+
+/* A plan of the brute-force loop. */
+struct found {
+    char *layout;
+    double step_s, peak_memory_bytes;
+};
+
+struct brute {
+    struct found *fits;
+    int num_fits;
+    double broken[64];
+    double candidates, over_memory;
+    char *least_layout; /* of those over memory */
+    double least_bytes;
+};
+
+static void see_over_memory(struct brute *brute, char *layout, double bytes)
+{
+    brute->over_memory++;
+    bool is_less = !brute->least_layout || bytes < brute->least_bytes ||
+                   (bytes == brute->least_bytes && strcmp(layout, brute->least_layout) < 0);
+    if (!is_less) {
+        free(layout);
+        return;
+    }
+    free(brute->least_layout);
+    brute->least_layout = layout;
+    brute->least_bytes = bytes;
+}
+
+static struct brute brute_force(void)
+{
+    const struct system *system = &instance.system;
+    const struct model *model = &instance.model;
+    struct naive_space space = naive_space_new(model, system->num_gpus);
+    struct evaluator *evaluator = evaluator_new(system, model);
+    struct brute brute = { .fits = calloc((size_t)space.count, sizeof *brute.fits),
+                           .candidates = space.count };
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        const struct plan_rule *rule =
+            plan_check(&space.at[i], model, model->batch, system->num_gpus, &err);
+        if (rule) {
+            brute.broken[rule - plan_rules]++;
+            continue;
+        }
+        struct prediction p = evaluate(evaluator, &space.at[i]);
+        char *layout = naive_layout(&space.at[i]);
+        if (p.fits)
+            brute.fits[brute.num_fits++] = (struct found){ layout, p.step_s, p.peak_memory_bytes };
+        else
+            see_over_memory(&brute, layout, p.peak_memory_bytes);
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+    return brute;
+}
+
+static void brute_release(struct brute *brute)
+{
+    for (int i = 0; i < brute->num_fits; i++)
+        free(brute->fits[i].layout);
+    free(brute->fits);
+    free(brute->least_layout);
+}
+
+static int compare_doubles(double a, double b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct found *left = a;
+    const struct found *right = b;
+    int order = compare_doubles(left->step_s, right->step_s);
+    return order ? order : strcmp(left->layout, right->layout);
+}
+
+static int by_memory(const void *a, const void *b)
+{
+    const struct found *left = a;
+    const struct found *right = b;
+    int order = compare_doubles(left->peak_memory_bytes, right->peak_memory_bytes);
+    return order ? order : by_time(a, b);
+}
+
+static void check_layout(const struct plan *plan, const char *expected)
+{
+    char *layout = naive_layout(plan);
+    ck_assert_str_eq(layout, expected);
+    free(layout);
+}
+
+static void check_top(const struct search_result *result, const struct brute *brute, int top)
+{
+    ck_assert_int_eq(result->num_top, brute->num_fits < top ? brute->num_fits : top);
+    for (int i = 0; i < result->num_top; i++) {
+        check_layout(&result->top[i].plan, brute->fits[i].layout);
+        ck_assert_double_eq(result->top[i].prediction.step_s, brute->fits[i].step_s);
+        ck_assert_double_eq(result->top[i].prediction.peak_memory_bytes,
+                            brute->fits[i].peak_memory_bytes);
+    }
+}
+
+static double exclusion_of(const struct search_result *result, const char *rule)
+{
+    for (int i = 0; i < result->num_exclusions; i++)
+        if (strcmp(result->exclusions[i].rule, rule) == 0)
+            return result->exclusions[i].count;
+    return 0;
+}
+
+static void check_counts(const struct search_result *result, const struct brute *brute)
+{
+    ck_assert_double_eq(result->candidates, brute->candidates);
+    ck_assert_double_eq(result->evaluated, brute->num_fits);
+    ck_assert_double_eq(result->candidates,
+                        result->evaluated + result->bounded + result->infeasible);
+    for (int i = 0; i < num_plan_rules; i++)
+        ck_assert_double_eq(exclusion_of(result, plan_rules[i].name), brute->broken[i]);
+    ck_assert_double_eq(exclusion_of(result, "memory"), brute->over_memory);
+    double sum = 0;
+    for (int i = 0; i < result->num_exclusions; i++) {
+        sum += result->exclusions[i].count;
+        ck_assert(i == 0 || result->exclusions[i].count <= result->exclusions[i - 1].count);
+    }
+    ck_assert_double_eq(sum, result->infeasible);
+}
+
+enum { NUM_RANDOM = 24 };
+
+START_TEST(an_exhaustive_search_finds_what_a_brute_force_loop_finds)
+{
+    make_random(1000 + (uint64_t)_i); /* Check prints _i when the test fails */
+    struct search_request request = new_request();
+    request.method = "exhaustive";
+    request.objective = _i % 3;
+    struct search_result result;
+    run(&request, &result);
+    struct brute brute = brute_force();
+    qsort(brute.fits, (size_t)brute.num_fits, sizeof *brute.fits,
+          request.objective == OBJECTIVE_MEMORY ? by_memory : by_time);
+    check_top(&result, &brute, request.top);
+    check_counts(&result, &brute);
+    ck_assert(result.proved_optimal);
+    if (brute.num_fits > 0) {
+        qsort(brute.fits, (size_t)brute.num_fits, sizeof *brute.fits, by_time);
+        ck_assert_double_eq(result.lower_bound_s, brute.fits[0].step_s);
+    }
+    ck_assert_int_eq(result.has_nearest, brute.num_fits == 0 && brute.least_layout != NULL);
+    if (result.has_nearest) {
+        check_layout(&result.nearest.plan, brute.least_layout);
+        ck_assert_double_eq(result.nearest.prediction.peak_memory_bytes, brute.least_bytes);
+    }
+    brute_release(&brute);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(peak_and_step_alone_are_those_of_the_whole_prediction)
+{
+    make_random(77);
+    const struct model *model = &instance.model;
+    struct naive_space space = naive_space_new(model, 16);
+    instance.system.num_gpus = 16;
+    struct evaluator *alone = evaluator_new(&instance.system, model);
+    struct evaluator *whole = evaluator_new(&instance.system, model);
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        if (plan_check(&space.at[i], model, model->batch, 16, &err))
+            continue;
+        struct prediction p = evaluate(whole, &space.at[i]);
+        ck_assert_double_eq(evaluate_peak_bytes(alone, &space.at[i]), p.peak_memory_bytes);
+        ck_assert_double_eq(evaluate_step_s(alone, &space.at[i]), p.step_s);
+    }
+    evaluator_free(alone);
+    evaluator_free(whole);
+    free(space.at);
+}
+END_TEST
+
+START_TEST(the_number_of_jobs_cannot_be_seen_in_the_answer)
+{
+    make_random(5);
+    struct search_request request = new_request();
+    request.objective = _i % 3;
+    if (_i >= 3)
+        instance.system.gpu.memory_bytes = 1e9; /* nothing fits */
+    struct search_result one, eight;
+    request.jobs = 1;
+    run(&request, &one);
+    request.jobs = 8;
+    run(&request, &eight);
+    ck_assert_int_eq(one.num_top, eight.num_top);
+    for (int i = 0; i < one.num_top; i++) {
+        struct prediction a = one.top[i].prediction;
+        struct prediction b = eight.top[i].prediction;
+        ck_assert(plan_equal(&one.top[i].plan, &eight.top[i].plan));
+        ck_assert_mem_eq(a.stages, b.stages, (size_t)a.num_stages * sizeof *a.stages);
+        ck_assert_mem_eq(&a.time, &b.time, sizeof a.time);
+        ck_assert_double_eq(a.step_s, b.step_s);
+    }
+    ck_assert_int_eq(one.num_exclusions, eight.num_exclusions);
+    for (int i = 0; i < one.num_exclusions; i++)
+        ck_assert_mem_eq(&one.exclusions[i], &eight.exclusions[i], sizeof *one.exclusions);
+    ck_assert_double_eq(one.evaluated, eight.evaluated);
+    ck_assert_double_eq(one.lower_bound_s, eight.lower_bound_s);
+    ck_assert_int_eq(one.fewest_gpus, eight.fewest_gpus);
+    ck_assert_int_eq(one.has_nearest, _i >= 3);
+    if (one.has_nearest)
+        ck_assert(plan_equal(&one.nearest.plan, &eight.nearest.plan));
+    if (one.fewest_gpus > 0)
+        ck_assert(plan_equal(&one.fewest.plan, &eight.fewest.plan));
+    search_result_release(&one);
+    search_result_release(&eight);
+}
+END_TEST
+
+START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
+{
+    struct search_request request = new_request();
+    request.fix = "tp2 zero1";
+    request.forbid = "pp recompute=full";
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_int_gt(result.num_top, 0);
+    for (int i = 0; i < result.num_top; i++) {
+        ck_assert_int_eq(result.top[i].plan.tp, 2);
+        ck_assert_int_eq(result.top[i].plan.zero, 1);
+        ck_assert_int_eq(result.top[i].plan.pp, 1);
+        ck_assert_int_ne(result.top[i].plan.recompute, RECOMPUTE_FULL);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(no_plan_needs_more_than_the_memory_that_was_allowed)
+{
+    struct search_request request = new_request();
+    request.max_memory_bytes = 12e9;
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_int_gt(result.num_top, 0);
+    ck_assert_double_gt(exclusion_of(&result, "memory"), 0);
+    for (int i = 0; i < result.num_top; i++) {
+        ck_assert(result.top[i].prediction.fits);
+        ck_assert_double_le(result.top[i].prediction.peak_memory_bytes, 12e9);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
+static bool fits_on(int num_gpus)
+{
+    instance.system.num_gpus = num_gpus;
+    struct brute brute = brute_force();
+    bool fits = brute.num_fits > 0;
+    brute_release(&brute);
+    return fits;
+}
+
+START_TEST(when_nothing_fits_the_fewest_gpus_that_do_are_found)
+{
+    static const double memories[] = { 3.4e9, 4e9, 6e9, 12e9 };
+    instance.system.gpu.memory_bytes = memories[_i];
+    instance.system.num_gpus = 1;
+    struct search_request request = new_request();
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_int_eq(result.num_top, 0);
+    ck_assert(result.has_nearest);
+    ck_assert_double_gt(result.nearest.prediction.peak_memory_bytes, memories[_i]);
+    ck_assert_int_gt(result.fewest_gpus, 1);
+    ck_assert(result.fewest.prediction.fits);
+    ck_assert_int_eq(plan_ranks(&result.fewest.plan), result.fewest_gpus);
+    static const int counts[] = { 1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72 };
+    int i = 0;
+    while (i < COUNT(counts) && !fits_on(counts[i]))
+        i++;
+    ck_assert_int_eq(result.fewest_gpus, counts[i]);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(nothing_fits_where_no_number_of_gpus_helps)
+{
+    instance.system.gpu.memory_bytes = 1e8; /* less than a context */
+    struct search_request request = new_request();
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_int_eq(result.num_top, 0);
+    ck_assert(result.has_nearest);
+    ck_assert_int_eq(result.fewest_gpus, 0);
+    ck_assert_double_eq(result.lower_bound_s, 0);
+    ck_assert_double_lt(result.elapsed_s, 20);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(the_ith_plan_has_rank_i)
+{
+    struct search_request request = new_request();
+    request.objective = _i;
+    struct search_result result;
+    run(&request, &result);
+    struct arena arena = { 0 };
+    for (int i = 0; i < result.num_top; i++) {
+        struct rank_result rank;
+        struct err err = { 0 };
+        ck_assert(search_rank(&request, &result, &result.top[i].plan, &arena, &rank, &err));
+        ck_assert(rank.is_valid);
+        ck_assert_double_eq(rank.rank, i + 1);
+        ck_assert_double_eq(rank.of, result.evaluated);
+        double lost = result.top[i].prediction.step_s / result.top[0].prediction.step_s - 1;
+        ck_assert_double_eq(rank.lost_share, lost);
+    }
+    arena_release(&arena);
+    search_result_release(&result);
+}
+END_TEST
+
+static struct rank_result rank_layout(const char *layout, struct arena *arena, struct err *err)
+{
+    struct search_request request = new_request();
+    struct search_result result;
+    run(&request, &result);
+    struct plan plan;
+    struct rank_result rank;
+    ck_assert(plan_parse(layout, arena, &plan, err));
+    ck_assert(search_rank(&request, &result, &plan, arena, &rank, err));
+    search_result_release(&result);
+    return rank;
+}
+
+START_TEST(a_layout_from_outside_the_space_has_a_rank_among_it)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout("tp2 pp2 mb1 stages=11,13", &arena, &err);
+    ck_assert(rank.is_valid);
+    ck_assert_int_eq(rank.plan.plan.dp, 4);
+    ck_assert_double_gt(rank.rank, 1);
+    ck_assert_double_gt(rank.lost_share, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(a_layout_that_breaks_a_rule_has_no_rank)
+{
+    static const char *const layouts[] = { "tp3 pp1 mb1", "tp2 pp2 dp5 mb1", "tp2 pp7 dp1 mb1" };
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout(layouts[_i], &arena, &err);
+    ck_assert(!rank.is_valid);
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_double_eq(rank.rank, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(a_layout_that_does_not_fit_has_no_rank)
+{
+    instance.system.gpu.memory_bytes = 12e9;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout("tp1 pp1 mb16", &arena, &err);
+    ck_assert_int_eq(rank.is_valid, err.code == ERR_NONE);
+    ck_assert_double_eq(rank.rank, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+static bool always(void)
+{
+    return true;
+}
+
+START_TEST(an_interrupted_search_says_so_and_proves_nothing)
+{
+    struct search_request request = new_request();
+    request.interrupted = always;
+    struct search_result result;
+    run(&request, &result);
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.proved_optimal);
+    ck_assert_double_eq(result.lower_bound_s, 0);
+    ck_assert(!result.has_nearest);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(a_search_out_of_time_says_so_and_proves_nothing)
+{
+    struct search_request request = new_request();
+    request.time_limit_s = 1e-9;
+    struct search_result result;
+    run(&request, &result);
+    ck_assert(result.timed_out);
+    ck_assert(!result.proved_optimal);
+    search_result_release(&result);
+}
+END_TEST
+
+static void keep_progress(double done, void *context)
+{
+    double *latest = context;
+    ck_assert_double_ge(done, *latest);
+    *latest = done;
+}
+
+START_TEST(progress_rises_to_one)
+{
+    double latest = 0;
+    struct search_request request = new_request();
+    request.jobs = 1;
+    request.progress = keep_progress;
+    request.progress_context = &latest;
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_double_eq(latest, 1);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(an_unknown_method_is_a_usage_error)
+{
+    struct search_request request = new_request();
+    request.method = "oracle";
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, "oracle");
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(an_unknown_word_ends_search_and_rank)
+{
+    struct search_request request = new_request();
+    request.forbid = "warp";
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_str_eq(err.where, "warp");
+    struct arena arena = { 0 };
+    struct plan plan = plan_default();
+    struct rank_result rank;
+    ck_assert(!search_rank(&request, &result, &plan, &arena, &rank, &err));
+    arena_release(&arena);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(every_method_is_found_by_its_name)
+{
+    for (int i = 0; i < num_search_methods; i++) {
+        const struct search_method *method = &search_methods[i];
+        ck_assert_ptr_eq(search_method_find(method->name), method);
+        ck_assert(method->summary[0] != '\0' && method->run != NULL);
+    }
+    ck_assert_ptr_null(search_method_find(""));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("search");
+    TCase *cases = tcase_create("search");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_loop_test(cases, an_exhaustive_search_finds_what_a_brute_force_loop_finds, 0,
+                        NUM_RANDOM);
+    tcase_add_test(cases, peak_and_step_alone_are_those_of_the_whole_prediction);
+    tcase_add_loop_test(cases, the_number_of_jobs_cannot_be_seen_in_the_answer, 0, 6);
+    tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
+    tcase_add_test(cases, no_plan_needs_more_than_the_memory_that_was_allowed);
+    tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
+    tcase_add_test(cases, nothing_fits_where_no_number_of_gpus_helps);
+    tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
+    tcase_add_test(cases, a_layout_from_outside_the_space_has_a_rank_among_it);
+    tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);
+    tcase_add_test(cases, a_layout_that_does_not_fit_has_no_rank);
+    tcase_add_test(cases, an_interrupted_search_says_so_and_proves_nothing);
+    tcase_add_test(cases, a_search_out_of_time_says_so_and_proves_nothing);
+    tcase_add_test(cases, progress_rises_to_one);
+    tcase_add_test(cases, an_unknown_method_is_a_usage_error);
+    tcase_add_test(cases, an_unknown_word_ends_search_and_rank);
+    tcase_add_test(cases, every_method_is_found_by_its_name);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,341 @@
+#include "tests/testing.h"
+
+#include "search/space.h"
+#include "tests/naive_space.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct model small = { .layers = 12,
+                                    .hidden = 768,
+                                    .heads = 12,
+                                    .kv_heads = 12,
+                                    .head_dim = 64,
+                                    .ffn = 3072,
+                                    .vocab = 50257,
+                                    .seq = 1024,
+                                    .max_positions = 1024,
+                                    .batch = 48 };
+
+enum { MAX_SEEN = 20000 };
+
+/* What a walk met. */
+struct seen {
+    struct plan plans[MAX_SEEN];
+    int count;
+    double broken[64]; /* by rule */
+    double excluded;
+    int stop_after; /* 0: never */
+};
+
+static bool remember(void *context, const struct plan *plan)
+{
+    struct seen *seen = context;
+    ck_assert_int_lt(seen->count, MAX_SEEN);
+    seen->plans[seen->count++] = *plan;
+    return seen->count != seen->stop_after;
+}
+
+static void count_excluded(void *context, const struct plan_rule *rule, double count)
+{
+    struct seen *seen = context;
+    seen->broken[rule - plan_rules] += count;
+    seen->excluded += count;
+}
+
+static void walk(const struct space *space, struct seen *seen)
+{
+    struct visitor visitor = { remember, count_excluded, seen };
+    for (size_t block = 0; block < space_num_blocks(space); block++)
+        if (!space_walk_block(space, block, &visitor))
+            return;
+}
+
+static struct arena arena;
+static struct seen *seen;
+
+static void set_up(void)
+{
+    seen = calloc(1, sizeof *seen);
+}
+
+static void tear_down(void)
+{
+    free(seen);
+    arena_release(&arena);
+}
+
+/* The space of the small model with those words. */
+static struct space new_space(int num_gpus, const char *fix, const char *forbid)
+{
+    struct plan base = plan_default();
+    struct space_request request = { &small, num_gpus, &base, fix, forbid };
+    struct space space;
+    struct err err = { 0 };
+    bool ok = space_new(&request, &arena, &space, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return space;
+}
+
+static void walk_words(int num_gpus, const char *fix, const char *forbid)
+{
+    struct space space = new_space(num_gpus, fix, forbid);
+    walk(&space, seen);
+}
+
+static const int gpu_counts[] = { 1, 2, 6, 8, 24, 64, 97, 144 };
+
+START_TEST(the_default_space_is_nested_loops_in_the_documented_order)
+{
+    int num_gpus = gpu_counts[_i];
+    struct naive_space naive = naive_space_new(&small, num_gpus);
+    double broken[64] = { 0 };
+    walk_words(num_gpus, NULL, NULL);
+    int kept = 0;
+    for (int i = 0; i < naive.count; i++) {
+        struct err err = { 0 };
+        const struct plan_rule *rule =
+            plan_check(&naive.at[i], &small, small.batch, num_gpus, &err);
+        if (rule) {
+            broken[rule - plan_rules]++;
+            continue;
+        }
+        ck_assert_int_lt(kept, seen->count);
+        ck_assert_msg(plan_equal(&naive.at[i], &seen->plans[kept]), "candidate %d differs", kept);
+        kept++;
+    }
+    ck_assert_int_eq(kept, seen->count);
+    for (int i = 0; i < num_plan_rules; i++)
+        ck_assert_msg(broken[i] == seen->broken[i], "%s: %g and %g", plan_rules[i].name, broken[i],
+                      seen->broken[i]);
+    free(naive.at);
+}
+END_TEST
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+START_TEST(no_two_candidates_have_the_same_layout)
+{
+    struct naive_space naive = naive_space_new(&small, 24);
+    char **texts = calloc((size_t)naive.count, sizeof *texts);
+    for (int i = 0; i < naive.count; i++)
+        texts[i] = naive_layout(&naive.at[i]);
+    qsort(texts, (size_t)naive.count, sizeof *texts, compare_texts);
+    for (int i = 1; i < naive.count; i++)
+        ck_assert_str_ne(texts[i - 1], texts[i]);
+    for (int i = 0; i < naive.count; i++)
+        free(texts[i]);
+    free(texts);
+    free(naive.at);
+}
+END_TEST
+
+START_TEST(fixed_words_are_in_every_candidate)
+{
+    walk_words(16, "tp4 zero1 sp", NULL);
+    ck_assert_int_gt(seen->count, 0);
+    for (int i = 0; i < seen->count; i++) {
+        ck_assert_int_eq(seen->plans[i].tp, 4);
+        ck_assert_int_eq(seen->plans[i].zero, 1);
+        ck_assert(seen->plans[i].sp);
+    }
+}
+END_TEST
+
+START_TEST(fixing_takes_nothing_else_away)
+{
+    walk_words(16, NULL, NULL);
+    double all = seen->count + seen->excluded;
+    double sum = 0;
+    static const char *const fixes[] = { "zero0", "zero1", "zero2", "zero3" };
+    for (int i = 0; i < 4; i++) {
+        memset(seen, 0, sizeof *seen);
+        walk_words(16, fixes[i], NULL);
+        sum += seen->count + seen->excluded;
+    }
+    ck_assert_double_eq(sum, all);
+}
+END_TEST
+
+/* Values that the lists don't have, with the layout word that each candidate must then show. */
+static const char *const outside[][2] = {
+    { "tp3", "tp3 " },
+    { "mb3", "mb3" },
+    { "recompute=full:2", "recompute=full:2" },
+    { "schedule=gpipe", "schedule=gpipe" },
+    { "pp2 vpp1 stages=5,7", "stages=5,7" },
+    { "recompute=block:1", "recompute=block:1" },
+    { "dtype=fp16", "dtype=fp16" },
+    { "dtype=bf16-pure", "dtype=bf16-pure" },
+    { "dp4 tp1", "dp4 " },
+};
+
+START_TEST(a_fixed_value_need_not_be_in_the_lists)
+{
+    walk_words(24, outside[_i][0], NULL);
+    int shown = 0;
+    for (int i = 0; i < seen->count; i++) {
+        char *layout = naive_layout(&seen->plans[i]);
+        bool pipelined = seen->plans[i].pp > 1 || strncmp(outside[_i][1], "sch", 3) != 0;
+        if (pipelined)
+            ck_assert_msg(strstr(layout, outside[_i][1]), "%s has no %s", layout, outside[_i][1]);
+        shown += strstr(layout, outside[_i][1]) != NULL;
+        free(layout);
+    }
+    ck_assert_int_gt(shown, 0);
+}
+END_TEST
+
+START_TEST(given_chunks_decide_vpp)
+{
+    walk_words(24, "pp2 stages=2,4,4,2", NULL);
+    ck_assert_int_gt(seen->count, 0);
+    for (int i = 0; i < seen->count; i++)
+        ck_assert_int_eq(seen->plans[i].vpp, 2);
+}
+END_TEST
+
+START_TEST(a_fixed_word_replaces_the_base_s)
+{
+    struct plan base = plan_default();
+    base.precision = PRECISION_FP16;
+    base.optimizer = OPTIMIZER_SGD;
+    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL };
+    struct space space;
+    struct err err = { 0 };
+    ck_assert(space_new(&request, &arena, &space, &err));
+    ck_assert_int_eq(space.base.precision, PRECISION_BF16);
+    ck_assert_int_eq(space.base.optimizer, OPTIMIZER_SGD);
+}
+END_TEST
+
+START_TEST(degrees_that_no_gpus_make_are_counted_as_gpus)
+{
+    walk_words(16, "tp3", NULL);
+    ck_assert_int_eq(seen->count, 0);
+    ck_assert_double_gt(seen->excluded, 0);
+    ck_assert_str_eq(plan_rules[1].name, "gpus");
+    ck_assert_double_eq(seen->broken[1], seen->excluded);
+}
+END_TEST
+
+/* Forbidden words, and the least and greatest value of a token that is left on 16 GPUs. */
+static const struct {
+    const char *words;
+    size_t member;
+    int least, most;
+} forbidden[] = {
+    { "tp", offsetof(struct plan, tp), 1, 1 },
+    { "tp1 tp4 tp8 tp16", offsetof(struct plan, tp), 2, 2 },
+    { "pp", offsetof(struct plan, pp), 1, 1 },
+    { "dp", offsetof(struct plan, dp), 1, 1 },
+    { "vpp", offsetof(struct plan, vpp), 1, 1 },
+    { "schedule=interleaved", offsetof(struct plan, vpp), 1, 1 },
+    { "schedule=1f1b", offsetof(struct plan, vpp), 2, 6 },
+    { "zero0", offsetof(struct plan, zero), 1, 3 },
+    { "zero", offsetof(struct plan, zero), 0, 0 },
+    { "mb1 mb16", offsetof(struct plan, microbatch), 2, 8 },
+    { "recompute=none recompute=selective", offsetof(struct plan, recompute), RECOMPUTE_FULL,
+      RECOMPUTE_FULL },
+    { "cp ep", offsetof(struct plan, cp), 1, 1 },
+};
+
+START_TEST(forbidden_values_are_in_no_candidate)
+{
+    walk_words(16, NULL, forbidden[_i].words);
+    ck_assert_int_gt(seen->count, 0);
+    for (int i = 0; i < seen->count; i++) {
+        int value;
+        memcpy(&value, (const char *)&seen->plans[i] + forbidden[_i].member, sizeof value);
+        ck_assert_int_ge(value, forbidden[_i].least);
+        ck_assert_int_le(value, forbidden[_i].most);
+    }
+}
+END_TEST
+
+START_TEST(sequence_parallel_can_be_forbidden_both_ways)
+{
+    walk_words(16, NULL, "sp");
+    for (int i = 0; i < seen->count; i++)
+        ck_assert(!seen->plans[i].sp);
+    memset(seen, 0, sizeof *seen);
+    walk_words(16, NULL, "sp0");
+    ck_assert_int_gt(seen->count, 0);
+    for (int i = 0; i < seen->count; i++)
+        ck_assert(seen->plans[i].sp && seen->plans[i].tp > 1);
+}
+END_TEST
+
+START_TEST(forbidding_what_is_not_searched_leaves_nothing)
+{
+    walk_words(16, NULL, "dtype=bf16");
+    ck_assert_double_eq(seen->count + seen->excluded, 0);
+}
+END_TEST
+
+/* fix, forbid and where the error is. */
+static const char *const faults[][3] = {
+    { "tp8 zreo1", NULL, "zreo1" }, { NULL, "tp8 foo", "foo" },
+    { "pp", NULL, "pp" },           { "tp8 tp4", NULL, "tp4" },
+    { NULL, "zero7", "zero7" },     { "recompute=some", NULL, "recompute=some" },
+    { NULL, "sp2", "sp2" },         { "schedule=zig", NULL, "schedule=zig" },
+};
+
+START_TEST(unknown_words_are_usage_errors_that_name_the_word)
+{
+    struct plan base = plan_default();
+    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1] };
+    struct space space;
+    struct err err = { 0 };
+    ck_assert(!space_new(&request, &arena, &space, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, faults[_i][2]);
+}
+END_TEST
+
+START_TEST(a_visitor_can_end_the_walk)
+{
+    seen->stop_after = 7;
+    walk_words(16, NULL, NULL);
+    ck_assert_int_eq(seen->count, 7);
+}
+END_TEST
+
+START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
+{
+    struct space space = new_space(8, " tp2", "pp");
+    ck_assert_str_eq(space.name, "even chunks, Megatron order, tp pp dp mb vpp sp zero recompute, "
+                                 "cp 1, ep 1, fixed tp2, without pp");
+}
+END_TEST
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("search/space");
+    TCase *cases = tcase_create("space");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_loop_test(cases, the_default_space_is_nested_loops_in_the_documented_order, 0,
+                        COUNT(gpu_counts));
+    tcase_add_test(cases, no_two_candidates_have_the_same_layout);
+    tcase_add_test(cases, fixed_words_are_in_every_candidate);
+    tcase_add_test(cases, fixing_takes_nothing_else_away);
+    tcase_add_loop_test(cases, a_fixed_value_need_not_be_in_the_lists, 0, COUNT(outside));
+    tcase_add_test(cases, given_chunks_decide_vpp);
+    tcase_add_test(cases, a_fixed_word_replaces_the_base_s);
+    tcase_add_test(cases, degrees_that_no_gpus_make_are_counted_as_gpus);
+    tcase_add_loop_test(cases, forbidden_values_are_in_no_candidate, 0, COUNT(forbidden));
+    tcase_add_test(cases, sequence_parallel_can_be_forbidden_both_ways);
+    tcase_add_test(cases, forbidding_what_is_not_searched_leaves_nothing);
+    tcase_add_loop_test(cases, unknown_words_are_usage_errors_that_name_the_word, 0, COUNT(faults));
+    tcase_add_test(cases, a_visitor_can_end_the_walk);
+    tcase_add_test(cases, the_name_says_what_is_fixed_and_what_is_left_out);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
