@@ -10,6 +10,7 @@
 #include "cli/reference.h"
 #include "cli/terminal.h"
 #include "models/model.h"
+#include "search/search.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/datafile.h"
 #include "sim/cost/hardware.h"
@@ -224,6 +225,16 @@ static json_t *list_collectives(struct err *err)
     return list;
 }
 
+static json_t *list_methods(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_search_methods; i++)
+        add_entry(list, search_methods[i].name, NULL, search_methods[i].summary,
+                  search_methods[i].source);
+    return list;
+}
+
 static json_t *list_nothing(struct err *err)
 {
     (void)err;
@@ -260,7 +271,7 @@ static const struct list_kind kinds[] = {
     { "axes", "the ways a step can be split", list_axes, NULL },
     { "schedules", "orders of the pipeline, for schedule=", list_schedules, NULL },
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
-    { "methods", "ways to search, for --method", list_nothing, NULL },
+    { "methods", "ways to search, for --method", list_methods, NULL },
     { "backends", "what a plan can run on (none in this version)", list_nothing, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },

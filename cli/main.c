@@ -17,6 +17,13 @@
 
 // clang-format off
 const struct command commands[] = {
+    { "search", COMMAND_SEARCH, "find the best plans for a model on a number of GPUs",
+      "  simsearch --gpus 1024 --model 175b\n"
+      "  simsearch --gpus 64 --model llama2-70b --cluster dgx-a100-80g -o plan.json\n"
+      "  simsearch --gpus 512 --model llama3-70b --fix \"tp8 sp\" --forbid cp --top 10\n"
+      "  simsearch --gpus 1024 --model 175b --compare \"tp8 pp16 mb1\" --json\n",
+      "The word `search` may be left out when an option comes first.\n",
+      cmd_search },
     { "simulate", COMMAND_SIMULATE, "predict step time and memory of one plan",
       "  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
       "  simsearch simulate plan.json --json\n"

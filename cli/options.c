@@ -16,8 +16,6 @@
 #define PREDICTS (SEARCH | SIMULATE | EXPLAIN)
 #define ALL      (PREDICTS | VALIDATE | LIST)
 
-static const char *const objective_words[] = { "time", "cost", "memory", NULL };
-
 enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024 };
 
 #define F(member)      .offset = offsetof(struct options, member)
@@ -72,7 +70,7 @@ const struct option_row option_rows[] = {
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
     { "--objective", NULL, "O", SEARCH,
-      { "objective", .kind = FIELD_NAME, .names = objective_words, F(objective),
+      { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
         .doc = "What is best: the shortest step, the cheapest or the leanest in memory." } },
     { "--max-memory", NULL, "M", SEARCH,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),

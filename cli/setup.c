@@ -362,6 +362,18 @@ static bool count_gpus(const struct options *options, const char *layout, int *n
                    "is missing; for example: simsearch --gpus 1024 --model 175b");
 }
 
+static bool set_memory(const struct options *options, struct setup *setup, struct err *err)
+{
+    const struct gpu *gpu = &setup->system.gpu;
+    char has[64];
+    setup->memory_bytes =
+        options->max_memory_bytes > 0 ? options->max_memory_bytes : gpu->memory_bytes;
+    if (setup->memory_bytes <= gpu->memory_bytes)
+        return true;
+    units_write(gpu->memory_bytes, QUANTITY_BYTES, has, sizeof has);
+    return err_set(err, ERR_USAGE, "--max-memory", "%s has no more than %s", gpu->name, has);
+}
+
 static void say_profile(struct setup *setup)
 {
     const struct profile *profile = &setup->system.profile;
@@ -403,6 +415,8 @@ static bool load_all(const struct options *options, const struct json_file *file
     if (options->price >= 0)
         setup->system.cluster.price_per_gpu_h = options->price;
     say_profile(setup);
+    if (!set_memory(options, setup, err))
+        return false;
     bool model_of_file = !options->model && object_part(file->root, "model");
     return set_run(options, model_of_file, setup, err) && load_plan(options, file, setup, err);
 }

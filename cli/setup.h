@@ -13,6 +13,7 @@
 struct setup {
     struct system system; /* its cluster's price is that of --price, when given */
     struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
+    double memory_bytes;  /* that a GPU may hold: all it has, or --max-memory */
     json_t *assumptions;  /* sentences, most important first */
     struct arena arena;   /* of the plan's arrays */
     bool has_plan;

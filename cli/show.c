@@ -199,7 +199,7 @@ static void show_rates(const struct terminal *terminal, const struct setup *setu
 static void show_peak(const struct terminal *terminal, const struct setup *setup,
                       const struct prediction *prediction)
 {
-    double capacity = setup->system.gpu.memory_bytes;
+    double capacity = setup->memory_bytes;
     double margin = capacity - prediction->peak_memory_bytes;
     struct text line = { 0 };
     text_add(&line, "%.1f of %.1f GiB", prediction->peak_memory_bytes / GIB, capacity / GIB);
@@ -337,7 +337,7 @@ static struct block memory_block(const struct terminal *terminal, const struct s
                                  const struct prediction *p, bool all, struct arena *arena)
 {
     struct block block = { 0 };
-    double full_bytes = fmax(setup->system.gpu.memory_bytes, p->peak_memory_bytes);
+    double full_bytes = fmax(setup->memory_bytes, p->peak_memory_bytes);
     text_add(add_line(&block, arena), "memory, GiB      0%*.0f", MEMORY_WIDTH - 1,
              full_bytes / GIB);
     bool gap = false;

@@ -1,0 +1,325 @@
+#include "cli/ranking.h"
+
+#include "base/units.h"
+#include "cli/answer.h"
+#include "cli/show.h"
+#include "cli/what_if.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GIB 0x1p30
+
+static void add_count(struct text *out, double count)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.0f", count);
+    for (int i = 0; i < length; i++)
+        text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 && length > 4 ? " " : "", digits[i]);
+}
+
+/* "memory 36 144, tensor_heads 12": the most frequent three. */
+static void add_exclusions(struct text *out, const struct search_result *result)
+{
+    for (int i = 0; i < result->num_exclusions && i < 3; i++) {
+        text_add(out, "%s%s ", i > 0 ? ", " : " (", result->exclusions[i].rule);
+        add_count(out, result->exclusions[i].count);
+    }
+    if (result->num_exclusions > 0)
+        text_add(out, "%s)", result->num_exclusions > 3 ? " ..." : "");
+}
+
+static void show_searched(const struct search_result *result)
+{
+    struct text line = { 0 };
+    char elapsed[32];
+    units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
+    text_add(&line, "searched ");
+    add_count(&line, result->candidates);
+    text_add(&line, " plans in %s (%s): ", elapsed, result->method);
+    add_count(&line, result->evaluated);
+    text_add(&line, " timed, ");
+    if (result->bounded > 0) {
+        add_count(&line, result->bounded);
+        text_add(&line, " ruled out by a bound, ");
+    }
+    add_count(&line, result->infeasible);
+    text_add(&line, " not feasible");
+    add_exclusions(&line, result);
+    printf("%s\n", text_get(&line));
+    text_release(&line);
+}
+
+static void show_proof(const struct search_result *result)
+{
+    if (result->was_interrupted)
+        printf("INTERRUPTED: this is the best so far; the space was not searched to its end\n");
+    else if (result->timed_out)
+        printf("TIME LIMIT: this is the best so far; the space was not searched to its end\n");
+    else if (result->proved_optimal)
+        printf("proved the best of its space: %s\n", result->space_name);
+    else
+        printf("not proved the best of its space: %s\n", result->space_name);
+}
+
+/* --- the table ---------------------------------------------------------------------------- */
+
+static void add_recompute_word(const struct plan *plan, struct text *out)
+{
+    if (plan->recompute == RECOMPUTE_EVERY)
+        text_add(out, "full:%d", plan->recompute_every);
+    else if (plan->recompute == RECOMPUTE_BLOCK)
+        text_add(out, "block");
+    else
+        text_add(out, "%s", recompute_names[plan->recompute]);
+}
+
+static void show_row(const struct terminal *terminal, int number, const struct scored_plan *row,
+                     bool with_context, struct time_scale scale)
+{
+    const struct plan *plan = &row->plan;
+    const struct prediction *p = &row->prediction;
+    int bottleneck = bottleneck_of(&p->time);
+    struct text recompute = { 0 }, tensor = { 0 };
+    add_recompute_word(plan, &recompute);
+    text_add(&tensor, "%d%s", plan->tp, plan->sp ? "+SP" : "");
+    printf("  %s%3d %6s %4d %4d %5d", number == 1 ? terminal_bold(terminal) : "", number,
+           text_get(&tensor), plan->pp, plan->vpp, plan->dp);
+    if (with_context)
+        printf(" %3d", plan->cp);
+    printf(" %4d %5d  %-10s %8.*f %5.1f %6.1f  %s %.1f %%%s\n", plan->zero, plan->microbatch,
+           text_get(&recompute), scale.decimals, p->step_s * scale.per_s, 100 * p->mfu,
+           p->peak_memory_bytes / GIB, time_part_table[bottleneck].label,
+           100 * time_part_s(&p->time, bottleneck) / p->step_s,
+           number == 1 ? terminal_plain(terminal) : "");
+    text_release(&recompute);
+    text_release(&tensor);
+}
+
+/* How many plans, from the first, may be the fastest for all that the intervals tell. */
+static int num_within_interval(const struct search_result *result)
+{
+    int count = 0;
+    while (count < result->num_top &&
+           result->top[count].prediction.step_low_s <= result->top[0].prediction.step_high_s)
+        count++;
+    return count;
+}
+
+static void show_table(const struct terminal *terminal, const struct search_result *result)
+{
+    struct time_scale scale = time_scale_of(result->top[0].prediction.step_s);
+    bool with_context = false;
+    for (int i = 0; i < result->num_top; i++)
+        with_context |= result->top[i].plan.cp > 1;
+    printf(
+        "\n    #     TP   PP  VPP    DP%s ZeRO micro  recompute  %8s   MFU    GiB  after compute\n",
+        with_context ? "  CP" : "",
+        scale.per_s > 1e3 ? "step us"
+        : scale.per_s > 1 ? "step ms"
+                          : "step s");
+    for (int i = 0; i < result->num_top; i++)
+        show_row(terminal, i + 1, &result->top[i], with_context, scale);
+    int close = num_within_interval(result);
+    if (close == result->num_top && close > 1)
+        printf("  All %d lie within each other's intervals: measure them before you choose.\n",
+               close);
+    else if (close > 1)
+        printf(
+            "  The first %d lie within each other's intervals: measure them before you choose.\n",
+            close);
+}
+
+/* --- differences -------------------------------------------------------------------------- */
+
+static void add_signed(const struct terminal *terminal, double value, int decimals,
+                       struct text *out)
+{
+    text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
+}
+
+/* Terms from the largest; those that round to nothing are left out. */
+static void show_terms(const struct terminal *terminal, const struct prediction *a,
+                       const struct prediction *b, struct time_scale scale)
+{
+    enum { MOST_PARTS = 32 };
+    bool is_shown[MOST_PARTS] = { false };
+    int decimals = scale.decimals + 1;
+    struct text line = { 0 };
+    for (int k = 0; k < num_time_parts && k < MOST_PARTS; k++) {
+        int largest = -1;
+        double largest_s = 0.5 * pow(10, -decimals) / scale.per_s;
+        for (int i = 0; i < num_time_parts && i < MOST_PARTS; i++) {
+            double term_s = fabs(time_part_s(&a->time, i) - time_part_s(&b->time, i));
+            if (is_shown[i] || term_s < largest_s)
+                continue;
+            largest = i;
+            largest_s = term_s;
+        }
+        if (largest < 0)
+            break;
+        is_shown[largest] = true;
+        text_add(&line, "%s%s ", line.length > 0 ? terminal_dot(terminal) : "",
+                 time_part_table[largest].label);
+        add_signed(terminal,
+                   (time_part_s(&a->time, largest) - time_part_s(&b->time, largest)) * scale.per_s,
+                   decimals, &line);
+    }
+    text_add(&line, "%s", line.length > 0 ? " = " : "");
+    add_signed(terminal, (a->step_s - b->step_s) * scale.per_s, decimals, &line);
+    text_add(&line, " %s; memory ", scale.unit);
+    add_signed(terminal, (a->peak_memory_bytes - b->peak_memory_bytes) / GIB, 1, &line);
+    text_add(&line, " GiB");
+    printf("    %s\n", text_get(&line));
+    text_release(&line);
+}
+
+static void show_why(const struct terminal *terminal, const struct search_result *result)
+{
+    if (result->num_top < 2)
+        return;
+    struct text first = { 0 }, second = { 0 };
+    const struct scored_plan *top = result->top;
+    plan_write(&top[0].plan, &first);
+    plan_write(&top[1].plan, &second);
+    printf("\n  why #1 and not #2   %s  instead of  %s\n", text_get(&first), text_get(&second));
+    show_terms(terminal, &top[0].prediction, &top[1].prediction,
+               time_scale_of(top[0].prediction.step_s));
+    text_release(&first);
+    text_release(&second);
+}
+
+static void show_comparison(const struct terminal *terminal, const struct search_result *result,
+                            const struct comparison *comparison)
+{
+    const struct rank_result *rank = comparison->rank;
+    if (!rank)
+        return;
+    struct text layout = { 0 }, place = { 0 };
+    plan_write(&rank->plan.plan, &layout);
+    printf("\n  compared  %s\n", text_get(&layout));
+    text_release(&layout);
+    if (!rank->is_valid) {
+        printf("    breaks a rule: %s\n", comparison->reason);
+        return;
+    }
+    const struct prediction *p = &rank->plan.prediction;
+    if (p->fits && rank->rank > 0) {
+        add_count(&place, rank->rank);
+        text_add(&place, " of ");
+        add_count(&place, rank->of);
+        printf("    rank %s that fit, ", text_get(&place));
+    } else if (!p->fits) {
+        printf("    does not fit: %.1f GiB on stage %d; else ", p->peak_memory_bytes / GIB,
+               p->peak_stage);
+    } else {
+        printf("    ");
+    }
+    text_release(&place);
+    struct time_scale scale = time_scale_of(p->step_s);
+    printf("%.*f %s, %.1f %% %s than #1; #1 less this:\n", scale.decimals, p->step_s * scale.per_s,
+           scale.unit, 100 * fabs(rank->lost_share), rank->lost_share >= 0 ? "slower" : "faster");
+    show_terms(terminal, &result->top[0].prediction, p, scale);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static void show_next(const struct options *options, const struct setup *setup,
+                      const struct search_result *result)
+{
+    struct text again = { 0 }, layout = { 0 };
+    add_case_options(options, setup, &again);
+    plan_write(&result->top[0].plan, &layout);
+    if (options->output)
+        printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n",
+               options->output, options->output);
+    else
+        printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s -o plan.json\n",
+               text_get(&again), text_get(&layout), text_get(&again));
+    text_release(&again);
+    text_release(&layout);
+}
+
+void show_ranking(const struct options *options, const struct setup *setup,
+                  const struct search_result *result, const struct comparison *comparison)
+{
+    struct terminal terminal = terminal_of_stdout();
+    if (!options->quiet) {
+        show_header(&terminal, setup);
+        show_searched(result);
+    }
+    if (!options->quiet || !result->proved_optimal)
+        show_proof(result);
+    show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
+              options->verbose);
+    show_table(&terminal, result);
+    show_comparison(&terminal, result, comparison);
+    if (options->quiet)
+        return;
+    show_why(&terminal, result);
+    show_what_if(&terminal, setup, &result->top[0]);
+    show_next(options, setup, result);
+}
+
+/* --- nothing fits ------------------------------------------------------------------------- */
+
+void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
+                             struct text *out)
+{
+    double capacity = setup->memory_bytes;
+    text_add(out, "no plan ");
+    if (result->has_nearest)
+        text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
+                 result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
+    else if (result->num_exclusions > 0)
+        text_add(out, "is feasible: %s rules most of them out", result->exclusions[0].rule);
+    else
+        text_add(out, "was found");
+    if (result->fewest_gpus > 0)
+        text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
+}
+
+static void show_nearest(const struct terminal *terminal, const struct setup *setup,
+                         const struct search_result *result)
+{
+    struct text layout = { 0 }, words = { 0 };
+    const struct scored_plan *nearest = &result->nearest;
+    const struct scored_plan *fewest = &result->fewest;
+    if (result->has_nearest) {
+        double lacks = nearest->prediction.peak_memory_bytes - setup->memory_bytes;
+        plan_write(&nearest->plan, &layout);
+        printf("\n  the nearest lacks %.1f GiB at stage %d: %s\n", lacks / GIB,
+               nearest->prediction.peak_stage, text_get(&layout));
+    }
+    if (result->fewest_gpus > 0) {
+        struct time_scale scale = time_scale_of(fewest->prediction.step_s);
+        add_plan_words(terminal, &fewest->plan, fewest->prediction.num_microbatches, &words);
+        printf("%s  smallest count that fits: %d GPUs (%s; %.*f %s a step)\n",
+               result->has_nearest ? "" : "\n", result->fewest_gpus, text_get(&words),
+               scale.decimals, fewest->prediction.step_s * scale.per_s, scale.unit);
+    }
+    text_release(&layout);
+    text_release(&words);
+}
+
+void show_infeasible(const struct options *options, const struct setup *setup,
+                     const struct search_result *result)
+{
+    struct terminal terminal = terminal_of_stdout();
+    if (!options->quiet)
+        show_header(&terminal, setup);
+    show_searched(result);
+    if (result->timed_out || result->was_interrupted)
+        show_proof(result);
+    if (result->num_exclusions > 0)
+        printf("\n       plans  break the rule\n");
+    for (int i = 0; i < result->num_exclusions; i++) {
+        struct text count = { 0 };
+        add_count(&count, result->exclusions[i].count);
+        printf("  %10s  %-18s %s\n", text_get(&count), result->exclusions[i].rule,
+               result->exclusions[i].summary);
+        text_release(&count);
+    }
+    show_nearest(&terminal, setup, result);
+}

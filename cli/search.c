@@ -1,0 +1,312 @@
+/* cli/search.c - the best plans. */
+#include "search/search.h"
+
+#include "base/parallel.h"
+#include "base/text.h"
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/ranking.h"
+#include "cli/setup.h"
+#include "cli/terminal.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEFAULT_TOP = 5 };
+
+static volatile sig_atomic_t was_interrupted;
+
+/* The second Ctrl-C ends the program as usual. */
+static void on_interrupt(int number)
+{
+    was_interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+static bool interrupted(void)
+{
+    return was_interrupted != 0;
+}
+
+/* --- progress ----------------------------------------------------------------------------- */
+
+struct progress {
+    double start_s, shown_s;
+    bool is_shown;
+};
+
+static double clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Nothing in the first second, for answers that come sooner; then ten times a second. */
+static void show_progress(double done, void *context)
+{
+    enum { WIDTH = 40 };
+    struct progress *progress = context;
+    double now_s = clock_s();
+    if (now_s - progress->start_s < 1 || now_s - progress->shown_s < 0.1)
+        return;
+    int filled = (int)(WIDTH * fmin(fmax(done, 0), 1));
+    char bar[WIDTH + 1];
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)filled);
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\rsearching %s %3.0f %%", bar, 100 * done);
+    fflush(stderr);
+    progress->shown_s = now_s;
+    progress->is_shown = true;
+}
+
+static void clear_progress(const struct progress *progress)
+{
+    if (progress->is_shown)
+        fprintf(stderr, "\r\033[K");
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+/* Not a number in JSON: null. */
+static json_t *real_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *space_json(const struct search_result *result)
+{
+    json_t *object = json_object(), *reasons = json_object();
+    for (int i = 0; i < result->num_exclusions; i++)
+        json_object_set_new(reasons, result->exclusions[i].rule,
+                            number_json(result->exclusions[i].count));
+    json_object_set_new(object, "candidates", number_json(result->candidates));
+    json_object_set_new(object, "evaluated", number_json(result->evaluated));
+    json_object_set_new(object, "bounded", number_json(result->bounded));
+    json_object_set_new(object, "infeasible", number_json(result->infeasible));
+    json_object_set_new(object, "infeasible_by", reasons);
+    return object;
+}
+
+static json_t *scored_json(const struct setup *setup, const struct scored_plan *scored,
+                           bool with_plan)
+{
+    return prediction_json(setup, &scored->plan, &scored->prediction, with_plan);
+}
+
+static json_t *top_json(const struct setup *setup, const struct search_result *result)
+{
+    json_t *top = json_array();
+    for (int i = 0; i < result->num_top; i++)
+        json_array_append_new(top, scored_json(setup, &result->top[i], false));
+    return top;
+}
+
+static json_t *comparison_json(const struct setup *setup, const struct comparison *comparison)
+{
+    const struct rank_result *rank = comparison->rank;
+    json_t *object = NULL;
+    if (rank->is_valid) {
+        object = scored_json(setup, &rank->plan, false);
+        json_object_set_new(object, "rank", number_json(rank->rank));
+        json_object_set_new(object, "of", number_json(rank->of));
+        json_object_set_new(object, "lost_share", json_real(rank->lost_share));
+    } else {
+        struct text layout = { 0 };
+        plan_write(&rank->plan.plan, &layout);
+        object = json_object();
+        json_object_set_new(object, "layout", json_string(text_get(&layout)));
+        json_object_set_new(object, "reason", json_string(comparison->reason));
+        text_release(&layout);
+    }
+    json_object_set_new(object, "valid", json_boolean(rank->is_valid));
+    return object;
+}
+
+/* What would help when nothing fits. */
+static void add_relaxation(json_t *object, const struct setup *setup,
+                           const struct search_result *result)
+{
+    if (result->has_nearest) {
+        double lacks = result->nearest.prediction.peak_memory_bytes - setup->memory_bytes;
+        json_t *nearest = scored_json(setup, &result->nearest, false);
+        json_object_set_new(nearest, "lacks_bytes", number_json(round(lacks)));
+        json_object_set_new(object, "nearest", nearest);
+    }
+    if (result->fewest_gpus > 0) {
+        struct setup smaller = *setup; /* shares all it owns */
+        smaller.system.num_gpus = result->fewest_gpus;
+        json_object_set_new(object, "fewest_gpus", json_integer(result->fewest_gpus));
+        json_object_set_new(object, "fewest", scored_json(&smaller, &result->fewest, false));
+    }
+}
+
+static json_t *result_json(const struct setup *setup, const struct search_result *result,
+                           const struct comparison *comparison)
+{
+    bool found = result->num_top > 0;
+    json_t *object = json_object();
+    json_object_set_new(object, "version", json_string(SIMSEARCH_VERSION));
+    json_object_set_new(object, "model", json_string(setup->model.name));
+    json_object_set_new(object, "cluster", json_string(setup->system.cluster.name));
+    json_object_set_new(object, "stack", json_string(setup->system.stack.name));
+    json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
+    json_object_set_new(object, "method", json_string(result->method));
+    json_object_set_new(object, "space_name", json_string(result->space_name));
+    json_object_set_new(object, "best",
+                        found ? scored_json(setup, &result->top[0], true) : json_null());
+    json_object_set_new(object, "top", top_json(setup, result));
+    if (!found)
+        add_relaxation(object, setup, result);
+    if (comparison->rank)
+        json_object_set_new(object, "compared", comparison_json(setup, comparison));
+    json_object_set_new(object, "space", space_json(result));
+    json_object_set_new(object, "proved_optimal", json_boolean(result->proved_optimal));
+    json_object_set_new(object, "lower_bound_s", real_or_null(result->lower_bound_s));
+    json_object_set_new(object, "elapsed_s", json_real(result->elapsed_s));
+    json_object_set(object, "assumptions", setup->assumptions);
+    return object;
+}
+
+/* --- the command -------------------------------------------------------------------------- */
+
+static bool check_method(const char *name, struct err *err)
+{
+    enum { MOST_METHODS = 64 };
+    const char *names[MOST_METHODS];
+    if (!name || search_method_find(name))
+        return true;
+    int count = num_search_methods < MOST_METHODS ? num_search_methods : MOST_METHODS;
+    for (int i = 0; i < count; i++)
+        names[i] = search_methods[i].name;
+    const char *nearest = text_nearest(name, names, (size_t)count);
+    if (nearest)
+        return err_set(err, ERR_USAGE, "--method", "there is no \"%.60s\"; did you mean \"%s\"?",
+                       name, nearest);
+    return err_set(err, ERR_USAGE, "--method", "there is no \"%.60s\"; `list methods` tells which",
+                   name);
+}
+
+static struct search_request request_of(const struct options *options, const struct setup *setup)
+{
+    return (struct search_request){
+        .system = &setup->system,
+        .model = &setup->model,
+        .method = options->method,
+        .fix = options->fix,
+        .forbid = options->forbid,
+        .base = setup->plan,
+        .objective = options->objective,
+        .max_memory_bytes = options->max_memory_bytes,
+        .top = options->top > 0 ? options->top : DEFAULT_TOP,
+        .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
+        .time_limit_s = options->time_limit_s,
+        .interrupted = interrupted,
+    };
+}
+
+/* A layout that can't be is an answer; one that can't be read is an error. */
+static bool compare(const struct options *options, struct setup *setup,
+                    const struct search_request *request, const struct search_result *result,
+                    struct rank_result *rank, struct err *reason, struct err *err)
+{
+    struct plan plan;
+    struct err broken = { 0 };
+    if (!setup_parse(setup, options, "--compare", options->compare, &plan, err))
+        return false;
+    if (!search_rank(request, result, &plan, &setup->arena, rank, &broken))
+        return err_set(err, broken.code, broken.where, "%s", broken.msg);
+    *reason = broken;
+    return true;
+}
+
+static int exit_code_of_result(const struct setup *setup, const struct search_result *result,
+                               struct err *err)
+{
+    if (result->was_interrupted)
+        return EXIT_INTERRUPTED;
+    if (result->timed_out)
+        return EXIT_TIME_LIMIT;
+    if (result->num_top > 0)
+        return EXIT_DONE;
+    struct text sentence = { 0 };
+    add_infeasible_sentence(setup, result, &sentence);
+    err_set(err, ERR_INFEASIBLE, "", "%s", text_get(&sentence));
+    text_release(&sentence);
+    return EXIT_NO_PLAN;
+}
+
+static void print_result(const struct options *options, const struct setup *setup,
+                         const struct search_result *result, const struct comparison *comparison)
+{
+    if (options->json) {
+        json_t *json = result_json(setup, result, comparison);
+        print_json(json);
+        json_decref(json);
+    } else if (result->num_top > 0) {
+        show_ranking(options, setup, result, comparison);
+    } else {
+        show_infeasible(options, setup, result);
+    }
+}
+
+static bool find_plans(const struct options *options, struct search_request *request,
+                       struct search_result *result, struct err *err)
+{
+    struct progress progress = { .start_s = clock_s() };
+    if (isatty(STDERR_FILENO) && !options->quiet) {
+        request->progress = show_progress;
+        request->progress_context = &progress;
+    }
+    struct sigaction action = { .sa_handler = on_interrupt };
+    sigaction(SIGINT, &action, NULL);
+    bool ok = search_run(request, result, err);
+    signal(SIGINT, SIG_DFL);
+    clear_progress(&progress);
+    return ok;
+}
+
+static int answer(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct search_request request = request_of(options, setup);
+    struct search_result result = { 0 };
+    struct rank_result rank;
+    struct err reason = { 0 };
+    struct comparison comparison = { NULL, reason.msg };
+    int code = EXIT_FAILED;
+    if (!find_plans(options, &request, &result, err))
+        goto done;
+    if (options->compare && result.num_top > 0) {
+        if (!compare(options, setup, &request, &result, &rank, &reason, err))
+            goto done;
+        comparison.rank = &rank;
+    }
+    if (options->output && result.num_top > 0 &&
+        !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
+        goto done;
+    print_result(options, setup, &result, &comparison);
+    code = exit_code_of_result(setup, &result, err);
+done:
+    search_result_release(&result);
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
+}
+
+int cmd_search(int argc, char **argv, struct err *err)
+{
+    struct options options;
+    struct setup setup = { 0 };
+    if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
+        !check_method(options.method, err))
+        return exit_code_of(err);
+    int code = EXIT_FAILED;
+    if (setup_load(&options, NULL, &setup, err))
+        code = answer(&options, &setup, err);
+    setup_release(&setup);
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
+}

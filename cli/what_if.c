@@ -1,0 +1,80 @@
+#include "cli/what_if.h"
+
+#include "base/units.h"
+#include "cli/show.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* One change, made to copies; adds its name. False: it changes nothing here. */
+struct what_if {
+    bool (*change)(struct system *system, struct model *model, struct text *name);
+};
+
+static bool double_network(struct system *system, struct model *model, struct text *name)
+{
+    (void)model;
+    struct cluster *cluster = &system->cluster;
+    char speed[32];
+    if (cluster->num_levels < 2 || system->num_gpus <= cluster_node_size(cluster))
+        return false;
+    for (int i = 1; i < cluster->num_levels; i++) {
+        cluster->levels[i].bytes_per_s *= 2;
+        cluster->levels[i].channel_bytes_per_s *= 2;
+    }
+    units_show(cluster->levels[1].bytes_per_s, QUANTITY_BYTES_PER_S, speed, sizeof speed);
+    text_add(name, "network of %s", speed);
+    return true;
+}
+
+static bool double_batch(struct system *system, struct model *model, struct text *name)
+{
+    (void)system;
+    model->batch *= 2;
+    text_add(name, "batch %.0f", model->batch);
+    return true;
+}
+
+/* All wait for it. */
+static bool slow_one_gpu(struct system *system, struct model *model, struct text *name)
+{
+    (void)model;
+    for (int i = 0; i < NUM_DTYPES; i++)
+        system->gpu.peak_flops_per_s[i] *= 0.95;
+    text_add(name, "one GPU 5 %% slower");
+    return true;
+}
+
+static const struct what_if what_ifs[] = { { double_network }, { double_batch }, { slow_one_gpu } };
+
+/* A larger batch has a longer step, so its gain is told by the tokens. */
+static void add_effect(const struct terminal *terminal, const struct prediction *before,
+                       const struct prediction *after, struct text *out)
+{
+    double gain = after->tokens_per_s / before->tokens_per_s - 1;
+    struct time_scale scale = time_scale_of(after->step_s);
+    text_add(out, "%.*f %s (tokens/s %s%.1f %%)", scale.decimals, after->step_s * scale.per_s,
+             scale.unit, gain < 0 ? terminal_minus(terminal) : "+", 100 * fabs(gain));
+}
+
+void show_what_if(const struct terminal *terminal, const struct setup *setup,
+                  const struct scored_plan *plan)
+{
+    struct text line = { 0 };
+    for (size_t i = 0; i < sizeof what_ifs / sizeof *what_ifs; i++) {
+        struct system system = setup->system;
+        struct model model = setup->model;
+        struct text name = { 0 };
+        if (what_ifs[i].change(&system, &model, &name)) {
+            struct evaluator *evaluator = evaluator_new(&system, &model);
+            struct prediction after = evaluate(evaluator, &plan->plan);
+            text_add(&line, "%s%s: ", line.length > 0 ? terminal_dot(terminal) : "",
+                     text_get(&name));
+            add_effect(terminal, &plan->prediction, &after, &line);
+            evaluator_free(evaluator);
+        }
+        text_release(&name);
+    }
+    printf("\n  what if   %s\n", text_get(&line));
+    text_release(&line);
+}
