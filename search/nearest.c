@@ -1,10 +1,9 @@
 #include "search/method.h"
 
-/* Counts that are looked at: the divisors of a node, then whole nodes, up to 64 times what was
- * asked for and no more than this. */
-enum { MOST_GPUS = 65536, MOST_TIMES = 64 };
-/* Steps in which the gap between a count that fails and one that fits is looked through. */
-enum { STEPS = 16 };
+/* Counts that are looked at: the divisors of a node, one node after the other up to NODES_IN_A_ROW,
+ * then doublings up to MOST_GPUS. The gap between the last that failed and the first that fits is
+ * looked through in STEPS steps. */
+enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
 /* The same request on another number of GPUs. */
 struct other {
@@ -38,35 +37,35 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* The least multiple of `unit` over `low` that fits, `high` being known to: the gap is looked
- * through in STEPS steps, then the step that found one, until steps are of one unit. Exact where
- * more GPUs never hurt; the batch can make them. */
-static int refine(const struct other *other, int low, int high, int unit)
+/* From `low` GPUs, which fail, to `high`, which fit: looked through in steps, then the step that
+ * found one, until steps are of one node. Not always the least, since more GPUs can hurt: the batch
+ * may not divide. */
+static int refine(const struct other *other, int low, int high, int node)
 {
-    while (high - low > unit) {
-        int step = (high - low) / STEPS / unit * unit;
-        step = step < unit ? unit : step;
+    while (high - low > node) {
+        int step = (high - low) / STEPS / node * node;
+        step = step < node ? node : step;
         int at = low + step;
         while (at < high && !any_fits(other, at))
             at += step;
-        if (at < high)
-            high = at;
-        low = at - step < low ? low : at - step;
-        if (at >= high && high - low > step)
-            low = high - step;
+        low = at - step;
+        high = at < high ? at : high;
     }
     return high;
 }
 
-/* 1, 2, 4 ... of a node that divide it, then 1, 2, 4 ... nodes, then back to the least. */
+/* 0 when no count that is looked at will do. */
 static int fewest_gpus(const struct other *other)
 {
     int node = cluster_node_size(&other->system->cluster);
     for (int count = 1; count < node; count++)
         if (node % count == 0 && any_fits(other, count))
             return count;
-    int failed = 0;
-    for (int count = node; count <= MOST_GPUS; count *= 2) {
+    for (int nodes = 1; nodes <= NODES_IN_A_ROW; nodes++)
+        if (any_fits(other, nodes * node))
+            return nodes * node;
+    int failed = NODES_IN_A_ROW * node;
+    for (int count = 2 * failed; count <= MOST_GPUS; count *= 2) {
         if (any_fits(other, count))
             return refine(other, failed, count, node);
         failed = count;

@@ -1,0 +1,141 @@
+/* How fast plans are searched: GPT-3 175B on DGX H100 with Megatron-Core. The reference is a plain
+ * loop in one thread over the same candidates, which predicts every plan that keeps the rules in
+ * full. Each line is a process of its own, for its peak memory. */
+#include "base/parallel.h"
+#include "search/search.h"
+#include "search/space.h"
+#include "search/walk.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct {
+    int num_gpus;
+    double batch; /* sequences */
+} cases[] = { { 1024, 1536 }, { 16384, 1536 }, { 131072, 1536 }, { 131072, 12288 } };
+
+struct reference {
+    struct evaluator *evaluator;
+    double fits, fastest_s;
+};
+
+static bool predict(void *context, const struct plan *plan)
+{
+    struct reference *reference = context;
+    struct prediction prediction = evaluate(reference->evaluator, plan);
+    if (!prediction.fits)
+        return true;
+    reference->fits++;
+    reference->fastest_s = fmin(reference->fastest_s, prediction.step_s);
+    return true;
+}
+
+static void ignore(void *context, const struct plan_rule *rule, double count)
+{
+    (void)context, (void)rule, (void)count;
+}
+
+static struct reference run_reference(const struct search_request *request)
+{
+    struct reference reference = { evaluator_new(request->system, request->model), 0, HUGE_VAL };
+    struct arena arena = { 0 };
+    struct space space;
+    struct err err = { 0 };
+    struct space_request asked = { .model = request->model,
+                                   .num_gpus = request->system->num_gpus,
+                                   .base = &request->base };
+    struct visitor visitor = { predict, ignore, &reference };
+    if (space_new(&asked, &arena, &space, &err))
+        for (size_t block = 0; block < space_num_blocks(&space); block++)
+            space_walk_block(&space, block, &visitor);
+    evaluator_free(reference.evaluator);
+    arena_release(&arena);
+    return reference;
+}
+
+static double peak_mib(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
+enum { REPEATS = 7 };
+
+/* Best of a few. */
+static double search_s(const struct search_request *request, struct search_result *result)
+{
+    double best_s = HUGE_VAL;
+    for (int i = 0; i < REPEATS; i++) {
+        struct err err = { 0 };
+        if (i > 0)
+            search_result_release(result);
+        if (!search_run(request, result, &err)) {
+            printf("%s: %s\n", err.where, err.msg);
+            exit(1);
+        }
+        best_s = fmin(best_s, result->elapsed_s);
+    }
+    return best_s;
+}
+
+static void run_case(int i)
+{
+    struct system system;
+    struct model model;
+    struct err err = { 0 };
+    if (!system_load("dgx-h100", "megatron-core", cases[i].num_gpus, &system, &err) ||
+        !model_load("gpt3-175b", &model, &err)) {
+        printf("%s: %s\n", err.where, err.msg);
+        exit(1);
+    }
+    model.batch = cases[i].batch;
+    struct search_request request = {
+        .system = &system, .model = &model, .base = plan_default(), .top = 10, .jobs = 1
+    };
+    struct search_result result;
+    double one_s = search_s(&request, &result);
+    search_result_release(&result);
+    request.jobs = parallel_cores();
+    double all_s = search_s(&request, &result);
+    double searched_mib = peak_mib();
+
+    double plain_s = HUGE_VAL;
+    struct reference plain = { 0 };
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        double start_s = walk_clock_s();
+        plain = run_reference(&request);
+        plain_s = fmin(plain_s, walk_clock_s() - start_s);
+    }
+    bool agrees = plain.fits == result.evaluated &&
+                  (plain.fits == 0 || plain.fastest_s == result.lower_bound_s);
+    printf("%7d %6.0f %10.0f %9.0f %8.1f %12.0f %8.2fx %8.2fx %8.1f %s\n", cases[i].num_gpus,
+           model.batch, result.candidates, result.evaluated, 1e3 * all_s, result.evaluated / all_s,
+           plain_s / one_s, plain_s / all_s, searched_mib, agrees ? "" : "DIFFERS");
+    search_result_release(&result);
+    system_release(&system);
+    exit(agrees ? 0 : 1);
+}
+
+int main(void)
+{
+    printf("%7s %6s %10s %9s %8s %12s %9s %9s %8s\n", "GPUs", "batch", "candidates", "evaluated",
+           "wall ms", "evaluated/s", "1 job", "all jobs", "MiB");
+    printf("(1 job, all jobs: times as fast as predicting each plan in full in one thread;"
+           " all is %d)\n",
+           parallel_cores());
+    bool ok = true;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0)
+            run_case(i);
+        int status = 1;
+        ok = child > 0 && waitpid(child, &status, 0) == child && status == 0 && ok;
+    }
+    return !ok;
+}
