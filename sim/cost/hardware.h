@@ -66,7 +66,7 @@ struct gemm_tile {
     int m, n;
     double efficiency;
 };
-enum { MAX_GEMM_TILES = 8, MAX_GEMM_POINTS = 1024, MAX_FITTED = 64 };
+enum { MAX_GEMM_TILES = 8, MAX_GEMM_POINTS = 1024, MAX_FITTED = 1024 };
 
 /* A measured product: corrects the tile model near its shape. */
 struct gemm_point {
