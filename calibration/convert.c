@@ -4,7 +4,6 @@
 #include "sim/engine/simulate.h"
 #include "sim/schedule/schedule.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +291,9 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         return err_set(reason, ERR_INFEASIBLE, "ep", "expert parallelism is not modelled yet");
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
+    int layers = of->out->model.layers;
+    if ((double)plan->pp * plan->vpp > layers)
+        return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
     return true;
 }
 
@@ -418,8 +420,8 @@ static void read_attention(const struct conversion *of, struct plan *plan)
 static void spread_layers(const struct conversion *of, struct plan *plan)
 {
     int layers = of->out->model.layers;
-    int num_chunks = plan->pp < INT_MAX / plan->vpp ? plan_chunks(plan) : layers;
-    if (num_chunks >= layers || layers % num_chunks == 0)
+    int num_chunks = plan_chunks(plan);
+    if (layers % num_chunks == 0)
         return;
     int *chunk_layers = ARENA_ARRAY(&of->systems->arena, int, (size_t)num_chunks);
     bool balanced = (layers + 2) % num_chunks == 0 && (layers + 2) / num_chunks > 1;

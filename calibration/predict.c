@@ -1,5 +1,6 @@
 #include "calibration/predict.h"
 
+#include "base/parallel.h"
 #include "sim/engine/simulate.h"
 
 #include <stdlib.h>
@@ -22,25 +23,51 @@ static bool share_evaluator(const struct run_case *a, const struct run_case *b)
     return a->system == b->system && memcmp(&a->model, &b->model, sizeof a->model) == 0;
 }
 
-void runs_predict(const struct run_case *cases, int count, struct run_prediction *out)
+/* Predictable cases, in order, and where each run of them that shares an evaluator starts. */
+struct work {
+    const struct run_case *cases;
+    const struct run_case **order;
+    int *start; /* of each share, and the end of the last */
+    struct run_prediction *out;
+};
+
+static void predict_share(void *context, size_t index, int worker)
 {
-    const struct run_case **order = arena_grow(NULL, ((size_t)count + 1) * sizeof(void *));
+    const struct work *work = context;
+    int first = work->start[index];
+    (void)worker;
+    struct evaluator *evaluator =
+        evaluator_new(work->order[first]->system, &work->order[first]->model);
+    for (int i = first; i < work->start[index + 1]; i++) {
+        struct prediction p = evaluate(evaluator, &work->order[i]->plan);
+        work->out[work->order[i] - work->cases] =
+            (struct run_prediction){ p.step_s, p.peak_memory_bytes, p.fits };
+    }
+    evaluator_free(evaluator);
+}
+
+void runs_predict(const struct run_case *cases, int count, int jobs, struct run_prediction *out)
+{
+    size_t room = (size_t)count + 1;
+    struct work work = {
+        .cases = cases,
+        .order = arena_grow(NULL, room * sizeof *work.order),
+        .start = arena_grow(NULL, room * sizeof *work.start),
+        .out = out,
+    };
     int known = 0;
     for (int i = 0; i < count; i++) {
         out[i] = (struct run_prediction){ 0 };
         if (*cases[i].skip == '\0')
-            order[known++] = &cases[i];
+            work.order[known++] = &cases[i];
     }
-    qsort(order, (size_t)known, sizeof(void *), compare_cases);
-    struct evaluator *evaluator = NULL;
-    for (int i = 0; i < known; i++) {
-        if (i == 0 || !share_evaluator(order[i - 1], order[i])) {
-            evaluator_free(evaluator);
-            evaluator = evaluator_new(order[i]->system, &order[i]->model);
-        }
-        struct prediction p = evaluate(evaluator, &order[i]->plan);
-        out[order[i] - cases] = (struct run_prediction){ p.step_s, p.peak_memory_bytes, p.fits };
-    }
-    evaluator_free(evaluator);
-    free(order);
+    qsort(work.order, (size_t)known, sizeof *work.order, compare_cases);
+    size_t num_shares = 0;
+    for (int i = 0; i < known; i++)
+        if (i == 0 || !share_evaluator(work.order[i - 1], work.order[i]))
+            work.start[num_shares++] = i;
+    work.start[num_shares] = known;
+    parallel_for(jobs, num_shares, 1, predict_share, &work);
+    free(work.order);
+    free(work.start);
 }

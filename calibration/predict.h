@@ -10,7 +10,7 @@ struct run_prediction {
 };
 
 /* out[i] is of cases[i]; zero where that is skipped. Rows of one system and model share what an
- * evaluator remembers, so predict many at once. */
-void runs_predict(const struct run_case *cases, int count, struct run_prediction *out);
+ * evaluator remembers, so predict many at once. The same on any number of jobs (threads). */
+void runs_predict(const struct run_case *cases, int count, int jobs, struct run_prediction *out);
 
 #endif

@@ -365,15 +365,22 @@ static void add_tallies(struct text *out, const struct tallies *tallies, int mos
         text_add(out, "          and %d more\n", tallies->count - shown);
 }
 
+static void add_choice(struct text *out, const char *what, const char *chosen)
+{
+    if (chosen)
+        text_add(out, "%s %s for every row", what, chosen);
+    else
+        text_add(out, "the %s that a row's words mean", what);
+}
+
 static void add_assumptions(struct text *out, const struct validation *v,
                             const struct options *options)
 {
     struct tallies tallies = tally_assumptions(v);
-    text_add(out, "Assumed: %s%s and %s%s", options->cluster ? "cluster " : "the cluster",
-             options->cluster ? options->cluster : "", options->stack ? "stack " : "the stack",
-             options->stack ? options->stack : "");
-    text_add(out, "%s",
-             options->cluster && options->stack ? " for every row" : " that a row's words mean");
+    text_add(out, "Assumed: ");
+    add_choice(out, "cluster", options->cluster);
+    text_add(out, ", ");
+    add_choice(out, "stack", options->stack);
     text_add(out, tallies.count > 0 ? "; by rows:\n" : "\n");
     add_tallies(out, &tallies, options->verbose ? INT_MAX : 12);
     text_add(out, "\n");
