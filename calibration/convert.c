@@ -106,7 +106,7 @@ static const struct family *family_of(const struct run_row *row)
 
 static bool read_dimensions(const struct run_row *row, struct model *out, struct err *err)
 {
-    int batch;
+    int batch = 0;
     if (!read_count(row->layers, "layers", &out->layers, err) ||
         !read_count(row->hidden, "hidden", &out->hidden, err) ||
         !read_count(row->heads, "heads", &out->heads, err) ||
@@ -123,7 +123,7 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
 
 bool run_model(const struct run_row *row, struct model *out, struct err *err)
 {
-    memset(out, 0, sizeof *out); /* padding too: models are compared as bytes */
+    memset(out, 0, sizeof *out);
     if (row->experts > 0)
         return err_set(err, ERR_INFEASIBLE, "experts", "mixture of experts is not modelled yet");
     if (!read_dimensions(row, out, err))
@@ -395,7 +395,7 @@ static bool read_schedule(const struct conversion *of, struct plan *plan, struct
     for (int i = 0; i < num_generators; i++)
         if (strcasecmp(generators[i].name, word) == 0)
             snprintf(plan->schedule, sizeof plan->schedule, "%s", generators[i].name);
-    if (*plan->schedule == '\0' && says(word, interleaved))
+    if (*plan->schedule == '\0' && match_text(interleaved, word))
         snprintf(plan->schedule, sizeof plan->schedule, "interleaved");
     if (*plan->schedule == '\0')
         return err_set(reason, ERR_INFEASIBLE, "schedule", "schedule %.40s is not modelled yet",

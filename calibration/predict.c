@@ -4,23 +4,47 @@
 #include "sim/engine/simulate.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-/* Cases of one system and one model next to each other. Only equality matters of the first two; the
- * place in the file makes the order certain. */
+static int compare_numbers(double x, double y)
+{
+    return (x > y) - (x < y);
+}
+
+/* Cases of one system and one model next to each other, as far as what rows differ in; the place in
+ * the file makes the order certain. */
 static int compare_cases(const void *a, const void *b)
 {
     const struct run_case *x = *(const struct run_case *const *)a;
     const struct run_case *y = *(const struct run_case *const *)b;
-    if (x->system != y->system)
-        return x->system < y->system ? -1 : 1;
-    int by_model = memcmp(&x->model, &y->model, sizeof x->model);
-    return by_model ? by_model : (x > y) - (x < y);
+    const int differences[] = {
+        (x->system > y->system) - (x->system < y->system),
+        compare_numbers(x->model.layers, y->model.layers),
+        compare_numbers(x->model.hidden, y->model.hidden),
+        compare_numbers(x->model.seq, y->model.seq),
+        compare_numbers(x->model.batch, y->model.batch),
+        (x > y) - (x < y),
+    };
+    size_t i = 0;
+    while (differences[i] == 0 && i + 1 < sizeof differences / sizeof *differences)
+        i++;
+    return differences[i];
+}
+
+/* Names aside; all else that a prediction depends on. */
+static bool are_equal(const struct model *a, const struct model *b)
+{
+    return a->layers == b->layers && a->hidden == b->hidden && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn == b->ffn &&
+           a->vocab == b->vocab && a->seq == b->seq && a->max_positions == b->max_positions &&
+           a->norm == b->norm && a->activation == b->activation && a->positions == b->positions &&
+           a->linear_bias == b->linear_bias && a->qkv_bias == b->qkv_bias &&
+           a->qk_norm == b->qk_norm && a->embedding_norm == b->embedding_norm &&
+           a->tied == b->tied && a->dropout == b->dropout && a->batch == b->batch;
 }
 
 static bool share_evaluator(const struct run_case *a, const struct run_case *b)
 {
-    return a->system == b->system && memcmp(&a->model, &b->model, sizeof a->model) == 0;
+    return a->system == b->system && are_equal(&a->model, &b->model);
 }
 
 /* Predictable cases, in order, and where each run of them that shares an evaluator starts. */
@@ -51,7 +75,7 @@ void runs_predict(const struct run_case *cases, int count, int jobs, struct run_
     size_t room = (size_t)count + 1;
     struct work work = {
         .cases = cases,
-        .order = arena_grow(NULL, room * sizeof *work.order),
+        .order = arena_grow(NULL, room * sizeof(void *)),
         .start = arena_grow(NULL, room * sizeof *work.start),
         .out = out,
     };
@@ -61,7 +85,7 @@ void runs_predict(const struct run_case *cases, int count, int jobs, struct run_
         if (*cases[i].skip == '\0')
             work.order[known++] = &cases[i];
     }
-    qsort(work.order, (size_t)known, sizeof *work.order, compare_cases);
+    qsort(work.order, (size_t)known, sizeof(void *), compare_cases);
     size_t num_shares = 0;
     for (int i = 0; i < known; i++)
         if (i == 0 || !share_evaluator(work.order[i - 1], work.order[i]))

@@ -192,15 +192,13 @@ static void list_sources(const struct run_case *cases, int count, struct arena *
                          struct scores *out)
 {
     out->sources = ARENA_ARRAY(arena, struct source_score, (size_t)count);
-    const char *last = NULL;
     for (int i = 0; i < count; i++) {
         const char *source = cases[i].row->source_key;
-        bool is_known = last && strcmp(last, source) == 0;
-        for (int k = 0; k < out->num_sources && !is_known; k++)
-            is_known = strcmp(out->sources[k].source, source) == 0;
-        if (!is_known)
+        int k = out->num_sources - 1;
+        while (k >= 0 && strcmp(out->sources[k].source, source) != 0)
+            k--;
+        if (k < 0)
             out->sources[out->num_sources++].source = source;
-        last = source;
     }
 }
 

@@ -1,0 +1,438 @@
+#include "tests/testing.h"
+
+#include "calibration/score.h"
+#include "sim/schedule/schedule.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+#define FITTED        "tests/fixtures/runs/fitted_stack.json"
+
+static struct run_systems *systems;
+
+/* GPT of 24 layers on one node of eight A100. */
+static struct run_row plain_row(void)
+{
+    return (struct run_row){
+        .id = "one",
+        .source_key = "mine",
+        .gpu = "A100-80GB-SXM",
+        .network = "single node",
+        .model_name = "GPT",
+        .schedule = "",
+        .recompute = "none",
+        .precision = "fp16",
+        .software = "Megatron-LM 2021",
+        .notes = "",
+        .config_group = "one",
+        .n_gpus = 8,
+        .gpus_per_node = 8,
+        .params_b = -1,
+        .layers = 24,
+        .hidden = 1024,
+        .heads = 16,
+        .kv_heads = -1,
+        .ffn_hidden = -1,
+        .gated_mlp = 0,
+        .vocab = 51200,
+        .seq = 1024,
+        .experts = -1,
+        .topk = -1,
+        .gbs_seqs = 64,
+        .mbs = 2,
+        .dp = 2,
+        .tp = 2,
+        .sp = 0,
+        .pp = 2,
+        .vpp = -1,
+        .cp = -1,
+        .ep = -1,
+        .zero_stage = 0,
+        .dist_opt = 0,
+        .flash_attn = 0,
+        .measured_iter_s = 1,
+        .measured_tokens_per_s_per_gpu = -1,
+        .measured_mem_gb = -1,
+        .derived_iter_s = -1,
+        .core = true,
+    };
+}
+
+static void start_systems(void)
+{
+    struct err err = { 0 };
+    systems = run_systems_new(NULL, NULL, &err);
+    ck_assert_msg(systems != NULL, "%s: %s", err.where, err.msg);
+}
+
+static void end_systems(void)
+{
+    run_systems_free(systems);
+}
+
+static struct run_case convert(const struct run_row *row)
+{
+    struct run_case out;
+    struct err err = { 0 };
+    bool ok = run_convert(systems, row, &out, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return out;
+}
+
+static struct run_case convert_known(const struct run_row *row)
+{
+    struct run_case out = convert(row);
+    ck_assert_str_eq(out.skip, "");
+    return out;
+}
+
+static bool is_assumed(const struct run_case *of, const char *text)
+{
+    for (int i = 0; i < of->num_assumptions; i++)
+        if (strstr(of->assumptions[i], text))
+            return true;
+    return false;
+}
+
+/* One change to the plain row, and why it is skipped then. */
+#define NUMBER(member, value) .offset = offsetof(struct run_row, member), .number = value
+#define TEXT(member, value)   .offset = offsetof(struct run_row, member), .text = value
+static const struct {
+    size_t offset;
+    double number;
+    const char *text;
+    const char *reason;
+} skips[] = {
+    { NUMBER(layers, -1), .reason = "layers is not stated" },
+    { NUMBER(hidden, -1), .reason = "hidden is not stated" },
+    { NUMBER(heads, -1), .reason = "heads is not stated" },
+    { NUMBER(vocab, -1), .reason = "vocab is not stated" },
+    { NUMBER(seq, -1), .reason = "seq is not stated" },
+    { NUMBER(gbs_seqs, -1), .reason = "gbs_seqs is not stated" },
+    { NUMBER(n_gpus, -1), .reason = "n_gpus is not stated" },
+    { NUMBER(mbs, -1), .reason = "mbs is not stated" },
+    { NUMBER(dp, -1), .reason = "dp is not stated" },
+    { NUMBER(tp, -1), .reason = "tp is not stated" },
+    { NUMBER(pp, -1), .reason = "pp is not stated" },
+    { NUMBER(layers, 2.5), .reason = "layers is not a whole number from 1 to 2^30" },
+    { NUMBER(mbs, 0), .reason = "mbs is not a whole number from 1 to 2^30" },
+    { NUMBER(gbs_seqs, 1e12), .reason = "gbs_seqs is not a whole number from 1 to 2^30" },
+    { NUMBER(experts, 8), .reason = "mixture of experts is not modelled yet" },
+    { NUMBER(cp, 2), .reason = "context parallelism is not modelled yet" },
+    { NUMBER(ep, 2), .reason = "expert parallelism is not modelled yet" },
+    { NUMBER(gated_mlp, 1), .reason = "ffn_hidden is not stated" },
+    { NUMBER(zero_stage, 4), .reason = "zero_stage is not 0 to 3" },
+    { NUMBER(vpp, 1e9), .reason = "pp x vpp is more than the 24 layers" },
+    { NUMBER(dp, 4), .reason = "tp 2 x cp 1 x pp 2 x dp 4 is 16 GPUs, not 8" },
+    { NUMBER(mbs, 3), .reason = "batch 64 is not a multiple of dp 2 x microbatch 3" },
+    { TEXT(precision, "fp8-cs"), .reason = "fp8 is not modelled yet" },
+    { TEXT(precision, "mxfp8"), .reason = "fp8 is not modelled yet" },
+    { TEXT(precision, "nvfp4"), .reason = "fp4 is not modelled yet" },
+    { TEXT(precision, "int3"), .reason = "precision int3 is not modelled yet" },
+    { TEXT(schedule, "zb-h1"), .reason = "schedule zb-h1 is not modelled yet" },
+    { TEXT(recompute, "some"), .reason = "recompute some is not known" },
+    { TEXT(recompute, "full tp4"), .reason = "recompute full tp4 is not known" },
+    { TEXT(gpu, "MI300X"), .reason = "no profile of AMD GPUs yet" },
+    { TEXT(gpu, "abacus"), .reason = "no profile of this GPU yet" },
+};
+
+START_TEST(a_row_is_skipped_for_a_reason_that_names_what_is_wrong)
+{
+    struct run_row row = plain_row();
+    char *member = (char *)&row + skips[_i].offset;
+    if (skips[_i].text)
+        memcpy(member, &skips[_i].text, sizeof skips[_i].text);
+    else
+        memcpy(member, &skips[_i].number, sizeof skips[_i].number);
+    struct run_case out = convert(&row);
+    ck_assert_msg(strncmp(out.skip, skips[_i].reason, strlen(skips[_i].reason)) == 0,
+                  "\"%s\" is not \"%s\"", out.skip, skips[_i].reason);
+    ck_assert_str_eq(run_skip_reason(&out), out.skip);
+}
+END_TEST
+
+START_TEST(the_plan_is_what_the_row_says)
+{
+    struct run_row row = plain_row();
+    row.recompute = "full:3";
+    row.sp = 1;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.plan.tp, 2);
+    ck_assert_int_eq(out.plan.pp, 2);
+    ck_assert_int_eq(out.plan.dp, 2);
+    ck_assert_int_eq(out.plan.vpp, 1);
+    ck_assert_int_eq(out.plan.microbatch, 2);
+    ck_assert(out.plan.sp);
+    ck_assert_int_eq(out.plan.recompute, RECOMPUTE_EVERY);
+    ck_assert_int_eq(out.plan.recompute_every, 3);
+    ck_assert_int_eq(out.plan.attention, PLAN_ATTENTION_UNFUSED);
+    ck_assert_double_eq(out.model.batch, 64);
+    ck_assert_int_eq(out.system->num_gpus, 8);
+    ck_assert_str_eq(out.system->cluster.name, "dgx-a100-80g");
+    ck_assert_str_eq(out.system->stack.name, "megatron-2021");
+    ck_assert_int_eq(out.num_assumptions, 0);
+}
+END_TEST
+
+START_TEST(every_schedule_of_the_registry_is_known_in_rows)
+{
+    struct run_row row = plain_row();
+    row.schedule = generators[_i].name;
+    row.vpp = strcmp(row.schedule, "interleaved") == 0 ? 2 : 1;
+    ck_assert_str_eq(convert_known(&row).plan.schedule, generators[_i].name);
+}
+END_TEST
+
+START_TEST(a_plain_feed_forward_means_gpt)
+{
+    struct run_row row = plain_row();
+    struct model model = convert_known(&row).model;
+    ck_assert_int_eq(model.norm, NORM_LAYER);
+    ck_assert_int_eq(model.activation, ACTIVATION_GELU);
+    ck_assert_int_eq(model.positions, POSITION_LEARNED);
+    ck_assert_int_eq(model.ffn, 4096);
+    ck_assert_int_eq(model.kv_heads, 16);
+    ck_assert(model.tied && model.linear_bias);
+    ck_assert_double_eq(model.dropout, 0.1);
+}
+END_TEST
+
+START_TEST(a_gated_feed_forward_means_llama)
+{
+    struct run_row row = plain_row();
+    row.gated_mlp = 1;
+    row.ffn_hidden = 2816;
+    row.kv_heads = 8;
+    struct model model = convert_known(&row).model;
+    ck_assert_int_eq(model.norm, NORM_RMS);
+    ck_assert_int_eq(model.activation, ACTIVATION_SWIGLU);
+    ck_assert_int_eq(model.positions, POSITION_ROTARY);
+    ck_assert_int_eq(model.kv_heads, 8);
+    ck_assert(!model.tied && !model.linear_bias);
+    ck_assert_double_eq(model.dropout, 0);
+}
+END_TEST
+
+START_TEST(megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32)
+{
+    struct run_row row = plain_row();
+    ck_assert_int_eq(convert_known(&row).plan.gradient_dtype, DTYPE_FP16);
+    row.precision = "bf16";
+    ck_assert_int_eq(convert_known(&row).plan.gradient_dtype, DTYPE_FP32);
+    row.precision = "fp16";
+    row.software = "Megatron Core";
+    ck_assert_int_eq(convert_known(&row).plan.gradient_dtype, DTYPE_FP32);
+}
+END_TEST
+
+START_TEST(pure_bf16_is_told_by_precision_or_notes)
+{
+    struct run_row row = plain_row();
+    row.precision = "bf16-pure";
+    ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16_PURE);
+    row.precision = "bf16";
+    ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16);
+    row.notes = "precision flag bf16, MP mode PURE; rounded";
+    ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16_PURE);
+}
+END_TEST
+
+START_TEST(a_distributed_optimizer_is_zero_1)
+{
+    struct run_row row = plain_row();
+    row.dist_opt = 1;
+    row.zero_stage = -1;
+    ck_assert_int_eq(convert_known(&row).plan.zero, 1);
+}
+END_TEST
+
+START_TEST(flags_without_ranks_to_act_on_are_left_out)
+{
+    struct run_row row = plain_row();
+    row.tp = row.dp = 1;
+    row.n_gpus = 2;
+    row.sp = row.dist_opt = 1;
+    struct plan plan = convert_known(&row).plan;
+    ck_assert(!plan.sp);
+    ck_assert_int_eq(plan.zero, 0);
+}
+END_TEST
+
+START_TEST(what_software_usually_does_is_assumed_and_told)
+{
+    struct run_row row = plain_row();
+    row.software = "NeMo 24.09";
+    row.sp = row.zero_stage = row.dist_opt = row.flash_attn = -1;
+    row.precision = row.recompute = "";
+    struct run_case out = convert_known(&row);
+    ck_assert(out.plan.sp);
+    ck_assert_int_eq(out.plan.zero, 1);
+    ck_assert_int_eq(out.plan.precision, PRECISION_BF16);
+    ck_assert_int_eq(out.plan.attention, PLAN_ATTENTION_DEFAULT);
+    ck_assert(is_assumed(&out, "sp not stated"));
+    ck_assert(is_assumed(&out, "zero_stage not stated: 1"));
+    ck_assert(is_assumed(&out, "precision not stated: bf16"));
+    ck_assert(is_assumed(&out, "recompute not stated: none"));
+    ck_assert(is_assumed(&out, "flash_attn not stated: on"));
+}
+END_TEST
+
+START_TEST(layers_that_do_not_divide_leave_room_for_embedding_and_head)
+{
+    struct run_row row = plain_row();
+    row.layers = 22;
+    row.pp = 4;
+    row.dp = 1;
+    struct run_case out = convert_known(&row);
+    static const int expected[] = { 5, 6, 6, 5 };
+    ck_assert_int_eq(out.plan.num_chunk_layers, 4);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
+    ck_assert(is_assumed(&out, "layers do not divide"));
+}
+END_TEST
+
+START_TEST(layers_that_divide_in_no_way_fill_the_first_chunks)
+{
+    struct run_row row = plain_row();
+    row.layers = 23;
+    row.pp = 4;
+    row.dp = 1;
+    struct run_case out = convert_known(&row);
+    static const int expected[] = { 6, 6, 6, 5 };
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
+}
+END_TEST
+
+START_TEST(nodes_are_as_small_as_the_row_says)
+{
+    struct run_row row = plain_row();
+    row.gpus_per_node = 2;
+    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 2);
+    row.gpus_per_node = 16;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(cluster_node_size(&out.system->cluster), 8);
+    ck_assert(is_assumed(&out, "smaller than stated"));
+}
+END_TEST
+
+START_TEST(rows_on_equal_systems_share_one)
+{
+    struct run_row row = plain_row();
+    struct run_row other = plain_row();
+    other.mbs = 4;
+    struct run_case first = convert_known(&row);
+    ck_assert_ptr_eq(first.system, convert_known(&other).system);
+    other.n_gpus = 16;
+    other.dp = 4;
+    ck_assert_ptr_ne(first.system, convert_known(&other).system);
+}
+END_TEST
+
+START_TEST(a_row_is_fitted_when_its_id_or_source_is_listed)
+{
+    struct err err = { 0 };
+    run_systems_free(systems);
+    systems = run_systems_new(NULL, FITTED, &err);
+    struct run_row row = plain_row();
+    ck_assert(!convert_known(&row).is_fitted);
+    row.id = "again-2";
+    ck_assert(convert_known(&row).is_fitted);
+    row.id = "one";
+    row.source_key = "other";
+    ck_assert(convert_known(&row).is_fitted);
+}
+END_TEST
+
+START_TEST(an_unknown_stack_that_was_asked_for_is_an_error)
+{
+    struct err err = { 0 };
+    struct run_case out;
+    run_systems_free(systems);
+    systems = run_systems_new(NULL, "megatron-1999", &err);
+    struct run_row row = plain_row();
+    ck_assert(!run_convert(systems, &row, &out, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, "megatron-1999");
+}
+END_TEST
+
+START_TEST(a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows)
+{
+    struct err err = { 0 };
+    run_systems_free(systems);
+    systems = run_systems_new("dgx-h100", NULL, &err);
+    struct run_row row = plain_row();
+    row.gpu = "abacus";
+    ck_assert_str_eq(convert_known(&row).system->cluster.name, "dgx-h100");
+}
+END_TEST
+
+START_TEST(predictions_are_the_same_alone_and_in_any_company)
+{
+    struct run_row rows[6];
+    struct run_case all[6];
+    struct run_prediction together[6];
+    for (int i = 0; i < 6; i++) {
+        rows[i] = plain_row();
+        rows[i].mbs = i % 2 ? 4 : 2;
+        rows[i].layers = i < 3 ? 24 : 48;
+        rows[i].precision = i == 4 ? "fp8" : "fp16"; /* skipped */
+        all[i] = convert(&rows[i]);
+    }
+    runs_predict(all, 6, 3, together);
+    for (int i = 0; i < 6; i++) {
+        struct run_prediction alone;
+        runs_predict(&all[i], 1, 1, &alone);
+        ck_assert_double_eq(together[i].step_s, alone.step_s);
+        ck_assert_double_eq(together[i].memory_bytes, alone.memory_bytes);
+        ck_assert((alone.step_s > 0) == (i != 4));
+    }
+}
+END_TEST
+
+START_TEST(a_run_that_exceeds_memory_is_predicted_all_the_same)
+{
+    struct run_row row = plain_row();
+    row.hidden = 16384;
+    row.layers = 96;
+    struct run_case out = convert_known(&row);
+    struct run_prediction prediction;
+    runs_predict(&out, 1, 1, &prediction);
+    ck_assert(!prediction.fits);
+    ck_assert_double_gt(prediction.step_s, 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("convert");
+    TCase *rows = tcase_create("rows");
+    tcase_add_checked_fixture(rows, start_systems, end_systems);
+    tcase_add_loop_test(rows, a_row_is_skipped_for_a_reason_that_names_what_is_wrong, 0,
+                        LENGTH(skips));
+    tcase_add_test(rows, the_plan_is_what_the_row_says);
+    tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
+    tcase_add_test(rows, a_plain_feed_forward_means_gpt);
+    tcase_add_test(rows, a_gated_feed_forward_means_llama);
+    tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
+    tcase_add_test(rows, pure_bf16_is_told_by_precision_or_notes);
+    tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
+    tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
+    tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
+    tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
+    tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
+    tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
+    tcase_add_test(rows, rows_on_equal_systems_share_one);
+    tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);
+    tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);
+    tcase_add_test(rows, a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows);
+    tcase_add_test(rows, predictions_are_the_same_alone_and_in_any_company);
+    tcase_add_test(rows, a_run_that_exceeds_memory_is_predicted_all_the_same);
+    suite_add_tcase(s, rows);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,254 @@
+#include "tests/testing.h"
+
+#include "calibration/score.h"
+
+#include <math.h>
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static const double TINY = 1e-12;
+
+/* What the tests of the protocol vary: a row that was measured at 1 s, and its prediction. */
+struct made_row {
+    const char *source, *group;
+    double error; /* log(predicted / measured) */
+    bool not_core, is_moe, is_fitted;
+    const char *skip;
+    double predicted_gb, measured_gb;
+};
+
+#define ROW(its_source, its_group, its_error) \
+    .source = its_source, .group = its_group, .error = its_error
+
+enum { MOST_ROWS = 16 };
+static struct run_row made[MOST_ROWS];
+static struct run_case cases[MOST_ROWS];
+static struct run_prediction predictions[MOST_ROWS];
+static struct arena arena;
+
+static struct scores score_made(const struct made_row *rows, int count)
+{
+    for (int i = 0; i < count; i++) {
+        made[i] =
+            (struct run_row){ .id = "row",
+                              .source_key = rows[i].source,
+                              .config_group = rows[i].group,
+                              .notes = "",
+                              .measured_iter_s = 1,
+                              .measured_mem_gb = rows[i].measured_gb > 0 ? rows[i].measured_gb : -1,
+                              .core = !rows[i].not_core };
+        cases[i] = (struct run_case){ .row = &made[i],
+                                      .skip = rows[i].skip ? rows[i].skip : "",
+                                      .is_moe = rows[i].is_moe,
+                                      .is_fitted = rows[i].is_fitted };
+        predictions[i] = (struct run_prediction){ .step_s = exp(rows[i].error),
+                                                  .memory_bytes = 1e9 * rows[i].predicted_gb };
+    }
+    return runs_score(cases, predictions, count, &arena);
+}
+
+static const struct score *time_score(const struct scores *scores, int source)
+{
+    return &scores->sources[source].kind[SCORE_DENSE].all;
+}
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+START_TEST(errors_of_either_sign_are_judged_by_their_size)
+{
+    /* Sizes 0.1 0.2 0.3 0.4; signed -0.4 -0.2 0.1 0.3. */
+    double errors[] = { 0.1, -0.2, 0.3, -0.4 };
+    struct score score = score_errors(errors, 4);
+    ck_assert_int_eq(score.groups, 4);
+    ck_assert_double_eq_tol(score.median, 0.25, TINY);
+    ck_assert_double_eq_tol(score.mean, 0.25, TINY);
+    ck_assert_double_eq_tol(score.p90, 0.37, TINY); /* rank 2.7 of 0 .. 3 */
+    ck_assert_double_eq_tol(score.worst, 0.4, TINY);
+    ck_assert_double_eq_tol(score.bias, -0.05, TINY);
+}
+END_TEST
+
+START_TEST(one_error_is_its_own_median_and_worst)
+{
+    double errors[] = { -0.5 };
+    struct score score = score_errors(errors, 1);
+    ck_assert_double_eq(score.median, 0.5);
+    ck_assert_double_eq(score.p90, 0.5);
+    ck_assert_double_eq(score.worst, 0.5);
+    ck_assert_double_eq(score.bias, -0.5);
+}
+END_TEST
+
+START_TEST(no_errors_have_no_median)
+{
+    struct score score = score_errors(NULL, 0);
+    ck_assert_int_eq(score.groups, 0);
+    ck_assert(isnan(score.median) && isnan(score.bias));
+}
+END_TEST
+
+START_TEST(the_last_row_of_a_group_counts)
+{
+    static const struct made_row rows[] = { { ROW("a", "g", 0.9) },
+                                            { ROW("a", "h", 0.3) },
+                                            { ROW("a", "g", 0.1) } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_rows, 3);
+    ck_assert_int_eq(scores.num_core_groups, 2);
+    ck_assert_int_eq(scores.num_scored, 2);
+    ck_assert_double_eq_tol(time_score(&scores, 0)->worst, 0.3, TINY);
+    ck_assert_double_eq_tol(time_score(&scores, 0)->median, 0.2, TINY);
+}
+END_TEST
+
+START_TEST(a_group_whose_last_row_is_skipped_is_not_scored)
+{
+    static const struct made_row rows[] = { { ROW("a", "g", 0.1) },
+                                            { ROW("a", "g", 0), .skip = "for a reason" } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_core_groups, 1);
+    ck_assert_int_eq(scores.num_scored, 0);
+    ck_assert_int_eq(time_score(&scores, 0)->groups, 0);
+}
+END_TEST
+
+START_TEST(groups_of_the_same_name_in_two_sources_are_two)
+{
+    static const struct made_row rows[] = { { ROW("a", "g", 0.1) }, { ROW("b", "g", 0.2) } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_core_groups, 2);
+}
+END_TEST
+
+START_TEST(rows_without_a_group_are_groups_of_their_own)
+{
+    static const struct made_row rows[] = { { ROW("a", "", 0.1) }, { ROW("a", "", 0.2) } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_scored, 2);
+}
+END_TEST
+
+START_TEST(rows_that_are_not_core_are_not_scored)
+{
+    static const struct made_row rows[] = { { ROW("a", "g", 0.1) },
+                                            { ROW("a", "g", 0.7), .not_core = true },
+                                            { ROW("a", "h", 0.8), .not_core = true } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_core_groups, 1);
+    ck_assert_double_eq_tol(time_score(&scores, 0)->worst, 0.1, TINY);
+}
+END_TEST
+
+START_TEST(each_source_weighs_the_same_in_the_mean_of_medians)
+{
+    static const struct made_row rows[] = {
+        { ROW("big", "1", 0.1) }, { ROW("big", "2", 0.1) },   { ROW("big", "3", -0.1) },
+        { ROW("big", "4", 0.1) }, { ROW("small", "1", 0.5) }, { ROW("big", "5", 0.1) },
+    };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.num_sources, 2);
+    ck_assert_str_eq(scores.sources[0].source, "big");
+    ck_assert_int_eq(time_score(&scores, 0)->groups, 5);
+    ck_assert_double_eq_tol(scores.mean_of_medians, 0.3, TINY);
+}
+END_TEST
+
+START_TEST(mixtures_of_experts_stay_out_of_the_dense_mean)
+{
+    static const struct made_row rows[] = { { ROW("a", "1", 0.1) },
+                                            { ROW("a", "2", 0.9), .is_moe = true } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_int_eq(scores.sources[0].kind[SCORE_TIME].all.groups, 2);
+    ck_assert_int_eq(scores.sources[0].kind[SCORE_DENSE].all.groups, 1);
+    ck_assert_int_eq(scores.sources[0].kind[SCORE_MOE].all.groups, 1);
+    ck_assert_double_eq_tol(scores.mean_of_medians, 0.1, TINY);
+}
+END_TEST
+
+START_TEST(fitted_rows_are_scored_apart)
+{
+    static const struct made_row rows[] = { { ROW("a", "1", 0.1), .is_fitted = true },
+                                            { ROW("a", "2", 0.4) },
+                                            { ROW("a", "3", 0.6) } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    const struct split_score *split = &scores.sources[0].kind[SCORE_DENSE];
+    ck_assert_int_eq(split->fitted.groups, 1);
+    ck_assert_double_eq_tol(split->fitted.median, 0.1, TINY);
+    ck_assert_int_eq(split->not_fitted.groups, 2);
+    ck_assert_double_eq_tol(split->not_fitted.median, 0.5, TINY);
+    ck_assert_double_eq_tol(split->all.median, 0.4, TINY);
+}
+END_TEST
+
+START_TEST(memory_is_scored_where_it_was_measured)
+{
+    static const struct made_row rows[] = { { ROW("a", "1", 0.1), .predicted_gb = 20,
+                                              .measured_gb = 10 },
+                                            { ROW("a", "2", 0.1), .predicted_gb = 50 } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    const struct score *memory = &scores.sources[0].kind[SCORE_MEMORY].all;
+    ck_assert_int_eq(memory->groups, 1);
+    ck_assert_double_eq_tol(memory->bias, log(2), TINY);
+}
+END_TEST
+
+START_TEST(the_worst_rows_come_first)
+{
+    static const struct made_row rows[] = { { ROW("a", "1", 0.2) },
+                                            { ROW("b", "2", -0.9) },
+                                            { ROW("a", "3", 0.5) },
+                                            { ROW("a", "4", -0.1) } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    static const int expected[] = { 1, 2, 0, 3 };
+    for (int i = 0; i < LENGTH(expected); i++)
+        ck_assert_int_eq(scores.worst[i], expected[i]);
+}
+END_TEST
+
+START_TEST(nothing_to_score_has_no_mean)
+{
+    struct scores scores = score_made(NULL, 0);
+    ck_assert_int_eq(scores.num_sources, 0);
+    ck_assert(isnan(scores.mean_of_medians));
+}
+END_TEST
+
+START_TEST(memory_is_in_decimal_gigabytes_unless_the_notes_say_otherwise)
+{
+    struct run_row row = { .measured_mem_gb = 40, .notes = "" };
+    ck_assert_double_eq(run_measured_bytes(&row), 40e9);
+    row.notes = "peak reserved, GiB";
+    ck_assert_double_eq(run_measured_bytes(&row), 40 * 1073741824.0);
+    row.measured_mem_gb = -1;
+    ck_assert_double_eq(run_measured_bytes(&row), -1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("score");
+    TCase *protocol = tcase_create("protocol");
+    tcase_add_checked_fixture(protocol, NULL, release);
+    tcase_add_test(protocol, errors_of_either_sign_are_judged_by_their_size);
+    tcase_add_test(protocol, one_error_is_its_own_median_and_worst);
+    tcase_add_test(protocol, no_errors_have_no_median);
+    tcase_add_test(protocol, the_last_row_of_a_group_counts);
+    tcase_add_test(protocol, a_group_whose_last_row_is_skipped_is_not_scored);
+    tcase_add_test(protocol, groups_of_the_same_name_in_two_sources_are_two);
+    tcase_add_test(protocol, rows_without_a_group_are_groups_of_their_own);
+    tcase_add_test(protocol, rows_that_are_not_core_are_not_scored);
+    tcase_add_test(protocol, each_source_weighs_the_same_in_the_mean_of_medians);
+    tcase_add_test(protocol, mixtures_of_experts_stay_out_of_the_dense_mean);
+    tcase_add_test(protocol, fitted_rows_are_scored_apart);
+    tcase_add_test(protocol, memory_is_scored_where_it_was_measured);
+    tcase_add_test(protocol, the_worst_rows_come_first);
+    tcase_add_test(protocol, nothing_to_score_has_no_mean);
+    tcase_add_test(protocol, memory_is_in_decimal_gigabytes_unless_the_notes_say_otherwise);
+    suite_add_tcase(s, protocol);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,205 @@
+#include "tests/testing.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
+#define MIXED         "tests/fixtures/runs/mixed.csv"
+#define FITTED        "tests/fixtures/runs/fitted_stack.json"
+
+/* Runs `simsearch validate ARGUMENTS`; what it prints, which the caller frees. */
+static char *run_program(const char *arguments, int *code)
+{
+    char command[1024];
+    size_t capacity = 1 << 20;
+    char *output = calloc(1, capacity);
+    ck_assert_ptr_nonnull(output);
+    snprintf(command, sizeof command, "'%s' validate %s 2>&1", getenv("SIMSEARCH"), arguments);
+    FILE *pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    output[fread(output, 1, capacity - 1, pipe)] = '\0';
+    int status = pclose(pipe);
+    ck_assert(WIFEXITED(status));
+    *code = WEXITSTATUS(status);
+    return output;
+}
+
+static json_t *run_json(const char *arguments)
+{
+    int code;
+    json_error_t error;
+    char *output = run_program(arguments, &code);
+    json_t *root = json_loads(output, 0, &error);
+    ck_assert_msg(root != NULL, "%s\n%s", error.text, output);
+    ck_assert_int_eq(code, 0);
+    free(output);
+    return root;
+}
+
+static void must_exit(const char *arguments, int expected, const char *output)
+{
+    int code;
+    char *found = run_program(arguments, &code);
+    ck_assert_msg(code == expected && strstr(found, output), "exit %d: %s", code, found);
+    free(found);
+}
+
+START_TEST(the_json_document_has_what_the_contract_names)
+{
+    json_t *root = run_json(MIXED " --json --stack " FITTED);
+    json_int_t rows, core_groups, scored, groups, fitted, not_fitted;
+    double mean, median, bias;
+    json_t *skipped, *moe, *memory, *worst;
+    int status = json_unpack(
+        root, "{s:I, s:I, s:I, s:o, s:F, s:o, s:o, s:o, s:{s:{s:I, s:F, s:F, s:{s:I}, s:{s:I}}}}",
+        "rows", &rows, "core_groups", &core_groups, "scored", &scored, "skipped", &skipped,
+        "mean_of_medians", &mean, "moe", &moe, "memory", &memory, "worst_rows", &worst, "dense",
+        "mine", "groups", &groups, "median", &median, "bias", &bias, "fitted", "groups", &fitted,
+        "not_fitted", "groups", &not_fitted);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(rows, 14);
+    ck_assert_int_eq(core_groups, 11);
+    ck_assert_int_eq(scored, 4);
+    ck_assert_int_eq(groups, 3);
+    ck_assert_int_eq(fitted, 1);
+    ck_assert_int_eq(not_fitted, 2);
+    ck_assert_int_eq((int)json_array_size(skipped), 8);
+    ck_assert_int_eq((int)json_array_size(worst), 4);
+    ck_assert_int_eq((int)json_object_size(moe), 0);
+    ck_assert_int_eq((int)json_object_size(memory), 1);
+    ck_assert(json_equal(json_object_get(root, "sources"), json_object_get(root, "dense")));
+    ck_assert_double_eq_tol(fabs(bias), median, 1e-12); /* all too fast or all too slow */
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(every_row_is_predicted_or_skipped)
+{
+    char path[] = "/tmp/simsearch-predictions-XXXXXX";
+    char arguments[256], line[512];
+    close(mkstemp(path));
+    snprintf(arguments, sizeof arguments, MIXED " --json --predictions %s", path);
+    json_t *root = run_json(arguments);
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, file));
+    ck_assert_str_eq(line, "id,predicted_s,measured_s,predicted_bytes,measured_bytes\n");
+    int predicted = 0;
+    int without_time = 0;
+    while (fgets(line, sizeof line, file)) {
+        predicted++;
+        without_time += strncmp(line, "no time,", 8) == 0 && strstr(line, ",,") != NULL;
+    }
+    fclose(file);
+    unlink(path);
+    ck_assert_int_eq(without_time, 1);
+    /* The row that was predicted and not measured is in both. */
+    size_t skipped = json_array_size(json_object_get(root, "skipped"));
+    ck_assert_uint_eq((size_t)predicted + skipped, 14 + 1);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(the_shipped_rows_are_scored_when_no_file_is_named)
+{
+    json_t *root = run_json("--json");
+    static const char *const sources[] = { "megatron2021", "korthikanti2022", "vtrain_single" };
+    for (int i = 0; i < LENGTH(sources); i++)
+        ck_assert_ptr_nonnull(json_object_get(json_object_get(root, "dense"), sources[i]));
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 1473);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(several_files_are_scored_together)
+{
+    json_t *root = run_json(MIXED " tests/fixtures/runs/header_only.csv " MIXED " --json");
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 28);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "core_groups")), 11);
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(no_rows_are_an_answer)
+{
+    json_t *root = run_json("tests/fixtures/runs/header_only.csv --json");
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 0);
+    ck_assert(json_is_null(json_object_get(root, "mean_of_medians")));
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(one_source_can_be_scored_alone)
+{
+    json_t *root = run_json(MIXED " --json --source other");
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 1);
+    json_decref(root);
+    must_exit(MIXED " --source othr", 2, "did you mean \"other\"?");
+}
+END_TEST
+
+START_TEST(errors_beyond_the_tolerance_exit_with_5)
+{
+    must_exit(MIXED " --tolerance 100", 0, "Step time");
+    must_exit(MIXED " --tolerance 0", 5, "the median error");
+    must_exit("tests/fixtures/runs/header_only.csv --tolerance 1", 5, "no dense source");
+}
+END_TEST
+
+START_TEST(a_faulty_file_exits_with_4_and_its_line)
+{
+    must_exit("tests/fixtures/runs/not_a_number.csv", 4,
+              "not_a_number.csv:2: hidden: expected a number, 0 or more; found \"1k\"");
+}
+END_TEST
+
+START_TEST(an_unknown_cluster_exits_with_2)
+{
+    must_exit(MIXED " --cluster dgx-a100-80", 2, "did you mean");
+}
+END_TEST
+
+START_TEST(the_table_tells_what_was_assumed_first_and_the_worst_last)
+{
+    int code;
+    char *output = run_program(MIXED, &code);
+    ck_assert_int_eq(code, 0);
+    ck_assert_msg(strncmp(output, "Assumed: ", 9) == 0, "%s", output);
+    static const char *const parts[] = {
+        "14 rows, 11 configurations", "Memory",    "Mean over dense", "Skipped rows",
+        "vocab is not stated",        "Worst rows"
+    };
+    const char *at = output;
+    for (int i = 0; i < LENGTH(parts); i++) {
+        at = strstr(at, parts[i]);
+        ck_assert_msg(at != NULL, "%s is not in\n%s", parts[i], output);
+    }
+    free(output);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("validate");
+    TCase *command = tcase_create("command");
+    tcase_add_test(command, the_json_document_has_what_the_contract_names);
+    tcase_add_test(command, every_row_is_predicted_or_skipped);
+    tcase_add_test(command, the_shipped_rows_are_scored_when_no_file_is_named);
+    tcase_add_test(command, several_files_are_scored_together);
+    tcase_add_test(command, no_rows_are_an_answer);
+    tcase_add_test(command, one_source_can_be_scored_alone);
+    tcase_add_test(command, errors_beyond_the_tolerance_exit_with_5);
+    tcase_add_test(command, a_faulty_file_exits_with_4_and_its_line);
+    tcase_add_test(command, an_unknown_cluster_exits_with_2);
+    tcase_add_test(command, the_table_tells_what_was_assumed_first_and_the_worst_last);
+    suite_add_tcase(s, command);
+    return s;
+}
+
+TEST_MAIN(suite)
