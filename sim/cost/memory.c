@@ -44,17 +44,25 @@ static bool has_head(const struct plan *plan, int chunk)
     return chunk == plan_chunks(plan) - 1;
 }
 
+/* Of all chunks of a stage. */
+static double stage_layers(const struct model *model, const struct plan *plan, int stage)
+{
+    if (plan_is_even(plan))
+        return (double)plan->vpp * plan_chunk_layers(plan, model, stage);
+    double layers = 0;
+    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp)
+        layers += plan_chunk_layers(plan, model, chunk);
+    return layers;
+}
+
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {
-    double parameters = 0;
-    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp) {
-        parameters += plan_chunk_layers(plan, model, chunk) * pieces->layer.parameters;
-        if (has_embedding(chunk))
-            parameters += pieces->embedding.parameters;
-        if (has_head(plan, chunk))
-            parameters += pieces->head.parameters;
-    }
+    double parameters = stage_layers(model, plan, stage) * pieces->layer.parameters;
+    if (stage == 0)
+        parameters += pieces->embedding.parameters;
+    if (stage == plan->pp - 1)
+        parameters += pieces->head.parameters;
     return parameters;
 }
 

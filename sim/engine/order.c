@@ -49,30 +49,19 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
         order->forward_at[stage * order->per_stage + s->forwards[stage]++] = index;
 }
 
-/* Sorts the next op of a stage when what it needs was among the first `sorted`; false when it was
- * not. */
-static bool sort_next(struct sorter *s, int stage, int sorted)
+/* Sorts as much of a stage as is ready; false when nothing was. */
+static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];
-    if (s->next[stage] == list->count)
-        return false;
-    const struct instr *instr = &list->at[s->next[stage]];
-    int from = needed(s, instr);
-    if (from == 0 || from > sorted)
-        return false;
-    s->next[stage]++;
-    sort_one(s, stage, instr, from > 0 ? from - 1 : -1);
-    return true;
-}
-
-/* One op of each stage that can go on, none of which needs another: timing them in this order, a
- * processor need not wait for one to begin the next. */
-static bool sort_round(struct sorter *s)
-{
-    int sorted = s->order->count;
-    for (int stage = 0; stage < s->order->shape.num_stages; stage++)
-        sort_next(s, stage, sorted);
-    return s->order->count > sorted;
+    int before = s->next[stage];
+    for (; s->next[stage] < list->count; s->next[stage]++) {
+        const struct instr *instr = &list->at[s->next[stage]];
+        int from = needed(s, instr);
+        if (from == 0)
+            break;
+        sort_one(s, stage, instr, from > 0 ? from - 1 : -1);
+    }
+    return s->next[stage] > before;
 }
 
 /* Forwards before a stage's first backward, less the one that pairs with it. */
@@ -117,8 +106,11 @@ struct order *order_new(const struct generator *generator, const struct schedule
     };
     for (int s = 0; s < shape->num_stages; s++)
         order->warmup[s] = count_warmup(&schedule->ranks[s]);
-    while (sort_round(&sorter))
-        continue;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int s = 0; s < shape->num_stages; s++)
+            moved |= sort_stage(&sorter, s);
+    }
     assert(order->count == 2 * shape->num_stages * order->per_stage);
     arena_reset(arena, scratch);
     return order;
