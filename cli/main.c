@@ -31,6 +31,13 @@ const struct command commands[] = {
       "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
       "A plan that exceeds memory is predicted all the same.\n",
       cmd_simulate },
+    { "explain", COMMAND_EXPLAIN, "set textbook formulas beside the prediction, or one plan beside another",
+      "  simsearch explain --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
+      "  simsearch explain plan.json\n"
+      "  simsearch explain plan.json other.json\n"
+      "  simsearch explain plan.json --compare \"tp4 pp8 mb1 sp zero1\"\n",
+      "",
+      cmd_explain },
     { "validate", COMMAND_VALIDATE, "score predictions against measured runs",
       "  simsearch validate\n"
       "  simsearch validate runs.csv --json\n"

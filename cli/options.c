@@ -94,7 +94,7 @@ const struct option_row option_rows[] = {
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },
-    { "--output", "-o", "FILE", PREDICTS,
+    { "--output", "-o", "FILE", SEARCH | SIMULATE,
       { "output", TEXT(output), .doc = "Writes the plan file." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },

@@ -107,7 +107,8 @@ static int num_within_interval(const struct search_result *result)
     return count;
 }
 
-static void show_table(const struct terminal *terminal, const struct search_result *result)
+static void show_table(const struct terminal *terminal, const struct search_result *result,
+                       bool by_time)
 {
     struct time_scale scale = time_scale_of(result->top[0].prediction.step_s);
     bool with_context = false;
@@ -121,6 +122,8 @@ static void show_table(const struct terminal *terminal, const struct search_resu
                           : "step s");
     for (int i = 0; i < result->num_top; i++)
         show_row(terminal, i + 1, &result->top[i], with_context, scale);
+    if (!by_time)
+        return;
     int close = num_within_interval(result);
     if (close == result->num_top && close > 1)
         printf("  All %d lie within each other's intervals: measure them before you choose.\n",
@@ -225,18 +228,44 @@ static void show_comparison(const struct terminal *terminal, const struct search
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
+static void add_quantity(struct text *out, const char *name, double value, enum quantity quantity)
+{
+    char text[64];
+    units_write(value, quantity, text, sizeof text);
+    text_add(out, " %s '%s'", name, text);
+}
+
+/* What only a search is told. */
+static void add_search_options(const struct options *options, struct text *out)
+{
+    if (options->fix)
+        text_add(out, " --fix '%s'", options->fix);
+    if (options->forbid)
+        text_add(out, " --forbid '%s'", options->forbid);
+    if (options->objective != OBJECTIVE_TIME)
+        text_add(out, " --objective %s", objective_names[options->objective]);
+    if (options->max_memory_bytes > 0)
+        add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
+    if (options->tokens > 0)
+        add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
+    if (options->price >= 0)
+        add_quantity(out, "--price", options->price, QUANTITY_DOLLARS_PER_HOUR);
+}
+
 static void show_next(const struct options *options, const struct setup *setup,
                       const struct search_result *result)
 {
-    struct text again = { 0 }, layout = { 0 };
+    struct text again = { 0 }, layout = { 0 }, search = { 0 };
     add_case_options(options, setup, &again);
+    add_search_options(options, &search);
     plan_write(&result->top[0].plan, &layout);
     if (options->output)
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n",
                options->output, options->output);
     else
-        printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s -o plan.json\n",
-               text_get(&again), text_get(&layout), text_get(&again));
+        printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n",
+               text_get(&again), text_get(&layout), text_get(&again), text_get(&search));
+    text_release(&search);
     text_release(&again);
     text_release(&layout);
 }
@@ -253,7 +282,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
         show_proof(result);
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
-    show_table(&terminal, result);
+    show_table(&terminal, result, options->objective == OBJECTIVE_TIME);
     show_comparison(&terminal, result, comparison);
     if (options->quiet)
         return;
@@ -273,7 +302,8 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
         text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
     else if (result->num_exclusions > 0)
-        text_add(out, "is feasible: %s rules most of them out", result->exclusions[0].rule);
+        text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
+                 result->candidates, result->exclusions[0].rule);
     else
         text_add(out, "was found");
     if (result->fewest_gpus > 0)

@@ -18,13 +18,14 @@ struct time_scale time_scale_of(double step_s)
 {
     double per_s = step_s >= 0.9995 ? 1 : step_s >= 0.9995e-3 ? 1e3 : 1e6;
     double shown = step_s * per_s;
-    int digits = shown >= 1 ? (int)floor(log10(shown)) : 0;
     return (struct time_scale){
         .per_s = per_s,
         .unit = per_s > 1e3 ? "us"
                 : per_s > 1 ? "ms"
                             : "s",
-        .decimals = digits < 2 ? 2 - digits : 0,
+        .decimals = shown < 9.995   ? 2
+                    : shown < 999.5 ? 1
+                                    : 0,
     };
 }
 
@@ -108,6 +109,11 @@ static void add_option(struct text *out, const char *name, const char *value)
     text_add(out, " %s %s%s%s", name, quote ? "'" : "", value, quote ? "'" : "");
 }
 
+static const char *name_of(const char *const *names, int index)
+{
+    return index >= 0 ? names[index] : NULL;
+}
+
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out)
 {
     text_add(out, "--gpus %d", setup->system.num_gpus);
@@ -120,10 +126,8 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     add_option(out, "--batch", options->batch);
     if (options->seq)
         text_add(out, " --seq %d", options->seq);
-    if (options->precision >= 0)
-        add_option(out, "--precision", precision_names[options->precision]);
-    if (options->optimizer >= 0)
-        add_option(out, "--optimizer", optimizer_names[options->optimizer]);
+    add_option(out, "--precision", name_of(precision_names, options->precision));
+    add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
 }
 
 /* --- the few lines that say it all ------------------------------------------------------- */
@@ -239,14 +243,14 @@ static void block_release(struct block *block)
 
 enum { MOST_PARTS = 32 };
 
-/* Longest first; equal ones in the table's order. */
-static int sort_parts(const struct time_parts *time, int order[MOST_PARTS])
+/* Longest first, equal ones in the table's order; without those of `least_s` or less. */
+static int sort_parts(const struct time_parts *time, double least_s, int order[MOST_PARTS])
 {
     int count = 0;
     for (int i = 0; i < num_time_parts && i < MOST_PARTS; i++) {
         double part_s = time_part_s(time, i);
         int at = count;
-        if (!(part_s > 0))
+        if (!(part_s > least_s))
             continue;
         for (; at > 0 && time_part_s(time, order[at - 1]) < part_s; at--)
             order[at] = order[at - 1];
@@ -259,7 +263,7 @@ static int sort_parts(const struct time_parts *time, int order[MOST_PARTS])
 int bottleneck_of(const struct time_parts *time)
 {
     int order[MOST_PARTS];
-    int count = sort_parts(time, order);
+    int count = sort_parts(time, 0, order);
     for (int i = 0; i < count; i++)
         if (strcmp(time_part_table[order[i]].name, "compute_s") != 0)
             return order[i];
@@ -272,7 +276,7 @@ static struct block time_block(const struct terminal *terminal, const struct pre
     struct block block = { 0 };
     struct time_scale scale = time_scale_of(p->step_s);
     int order[MOST_PARTS];
-    int count = sort_parts(&p->time, order);
+    int count = sort_parts(&p->time, 5e-4 * p->step_s, order);
     double longest_s = count > 0 ? time_part_s(&p->time, order[0]) : 1;
     text_add(add_line(&block, arena), "where the %.*f %s go", scale.decimals,
              p->step_s * scale.per_s, scale.unit);
