@@ -305,6 +305,13 @@ double evaluate_step_s(struct evaluator *e, const struct plan *plan)
     return step_s(e, &w);
 }
 
+double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_on(e, plan);
+    time_chunks(&w);
+    return work_bound_s(&w);
+}
+
 bool system_check(const struct system *system, const struct plan *plan, struct err *err)
 {
     enum dtype dtype = precision_dtype((enum precision)plan->precision);

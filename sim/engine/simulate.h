@@ -53,6 +53,9 @@ struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan)
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
+/* Never above evaluate_step_s of the same plan, without timing its pipeline. */
+double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
+
 /* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
  */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);

@@ -1,0 +1,82 @@
+#include "sim/engine/simulate.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+
+/* A small model on one or two nodes, every plan of a lattice. */
+static const struct lattice {
+    const char *model, *cluster, *stack;
+    int gpus;
+    double batch;
+} lattices[] = {
+    { "gpt3-1.3b", "dgx-a100-80g", "megatron-2021", 8, 32 },
+    { "gpt3-1.3b", "dgx-a100-80g", "megatron-core", 16, 64 },
+    { "gpt3-6.7b", "dgx-h100", "megatron-core", 16, 48 },
+    { "llama3-8b", "dgx-h100", "torchtitan", 32, 64 },
+    { "gpt2-xl", "dgx2-v100", "megatron-deepspeed", 16, 96 },
+    { "tiny", "rtx-2080ti-4", "torch-ddp", 4, 8 },
+};
+enum { NUM_LATTICES = sizeof lattices / sizeof *lattices };
+
+static const char *const recompute_words[] = { "", " recompute=selective", " recompute=full" };
+
+/* Every layout text of a shape; returns whether the plan is valid there. */
+static bool next_plan(const struct lattice *l, const struct model *model, int code,
+                      struct arena *arena, struct plan *plan)
+{
+    char text[160];
+    int tp = 1 << code % 4, pp = 1 << code / 4 % 4, mb = 1 << code / 16 % 3;
+    int vpp = 1 << code / 48 % 3, zero = code / 144 % 4, recompute = code / 576 % 3;
+    snprintf(text, sizeof text, "tp%d pp%d mb%d vpp%d zero%d%s%s%s", tp, pp, mb, vpp, zero,
+             code / 1728 % 2 && tp > 1 ? " sp" : "", recompute_words[recompute],
+             l->cluster[0] == 'd' && l->cluster[3] != '2' ? "" : " dtype=fp16");
+    struct err err = { 0 };
+    return plan_parse(text, arena, plan, &err) && plan_derive_data(plan, l->gpus, &err) &&
+           !plan_check(plan, model, l->batch, l->gpus, &err);
+}
+enum { NUM_CODES = 1728 * 2 };
+
+START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
+{
+    const struct lattice *l = &lattices[_i];
+    struct err err = { 0 };
+    struct model model;
+    struct system system;
+    struct arena arena = { 0 };
+    ck_assert_msg(model_load(l->model, &model, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(system_load(l->cluster, l->stack, l->gpus, &system, &err), "%s: %s", err.where,
+                  err.msg);
+    model.batch = l->batch;
+    struct evaluator *evaluator = evaluator_new(&system, &model);
+    int valid = 0;
+    double slack = 0;
+    for (int code = 0; code < NUM_CODES; code++) {
+        struct plan plan;
+        if (!next_plan(l, &model, code, &arena, &plan))
+            continue;
+        double step_s = evaluate_step_s(evaluator, &plan);
+        double bound_s = evaluate_bound_s(evaluator, &plan);
+        ck_assert_double_le(bound_s, step_s * (1 + 1e-12));
+        slack += step_s / bound_s - 1;
+        valid++;
+    }
+    ck_assert_int_gt(valid, 10);
+    ck_assert_double_lt(slack / valid, 0.15); /* and it is worth having */
+    evaluator_free(evaluator);
+    system_release(&system);
+    arena_release(&arena);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("bound");
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, the_bound_is_never_above_the_step_on_every_point_of_a_lattice, 0,
+                        NUM_LATTICES);
+    Suite *s = suite_create("sim/engine/bound");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
