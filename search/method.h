@@ -11,13 +11,23 @@ struct search {
     double start_s;
 };
 
+/* What a search points at, made of a caller's request. */
+struct prepared {
+    struct search_request request;
+    struct system system;
+    struct space space;
+    struct search search;
+};
+bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
+                    struct err *err);
+
 /* Counts, exclusions and bound of a walk over the whole space. */
 void search_fill_counts(const struct tally *tally, struct search_result *result);
 /* The plans, best first, each predicted in full. */
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result);
-/* A plan's prediction, its stages copied into the arena. */
-struct scored_plan search_predict(struct evaluator *evaluator, const struct plan *plan,
+/* A plan's prediction, its stages in the arena. */
+struct scored_plan search_predict(const struct search *search, const struct plan *plan,
                                   struct arena *arena);
 
 /* A walk that keeps the best `top`; the frontier is in the arena. */

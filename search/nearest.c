@@ -73,15 +73,6 @@ static int fewest_gpus(const struct other *other)
     return 0;
 }
 
-static struct scored_plan predict(const struct search *search, const struct plan *plan,
-                                  struct search_result *result)
-{
-    struct evaluator *evaluator = evaluator_new(search->system, search->request->model);
-    struct scored_plan scored = search_predict(evaluator, plan, &result->arena);
-    evaluator_free(evaluator);
-    return scored;
-}
-
 /* The best plan on the fewest GPUs. */
 static void fill_fewest(const struct other *other, int num_gpus, struct search_result *result)
 {
@@ -95,7 +86,7 @@ static void fill_fewest(const struct other *other, int num_gpus, struct search_r
     if (best.count == 0)
         return;
     result->fewest_gpus = num_gpus;
-    result->fewest = predict(&search, &best.at[0].plan, result);
+    result->fewest = search_predict(&search, &best.at[0].plan, &result->arena);
 }
 
 void search_fill_nearest(const struct search *search, const struct tally *tally,
@@ -103,7 +94,7 @@ void search_fill_nearest(const struct search *search, const struct tally *tally,
 {
     result->has_nearest = tally->has_least;
     if (tally->has_least)
-        result->nearest = predict(search, &tally->least.plan, result);
+        result->nearest = search_predict(search, &tally->least.plan, &result->arena);
     struct system system = *search->system;
     struct search_request quiet = *search->request; /* progress is the search's own */
     quiet.progress = NULL;

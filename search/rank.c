@@ -39,39 +39,26 @@ static void count_ranks(const struct search *search, const struct ranked_plan *t
         out->rank += counter.better[i];
 }
 
-static struct scored_plan predict(const struct search *search, const struct plan *plan,
-                                  struct arena *arena)
-{
-    struct evaluator *evaluator = evaluator_new(search->system, search->space->model);
-    struct scored_plan scored = search_predict(evaluator, plan, arena);
-    evaluator_free(evaluator);
-    return scored;
-}
-
-bool search_rank(const struct search_request *asked, const struct search_result *result,
+bool search_rank(const struct search_request *request, const struct search_result *result,
                  const struct plan *plan, struct arena *arena, struct rank_result *out,
                  struct err *err)
 {
     *out = (struct rank_result){ .plan.plan = *plan };
-    struct system system = *asked->system;
-    if (asked->max_memory_bytes > 0)
-        system.gpu.memory_bytes = asked->max_memory_bytes;
-    struct space space;
-    struct space_request space_request = { asked->model, system.num_gpus, &asked->base, asked->fix,
-                                           asked->forbid };
-    if (!space_new(&space_request, arena, &space, err))
+    struct prepared prepared;
+    if (!search_prepare(request, arena, &prepared, err))
         return false;
+    const struct model *model = request->model;
+    int num_gpus = prepared.system.num_gpus;
     struct plan whole = *plan;
-    if ((whole.dp == 0 && !plan_derive_data(&whole, system.num_gpus, err)) ||
-        plan_check(&whole, asked->model, asked->model->batch, system.num_gpus, err) ||
-        !system_check(&system, &whole, err))
+    if ((whole.dp == 0 && !plan_derive_data(&whole, num_gpus, err)) ||
+        plan_check(&whole, model, model->batch, num_gpus, err) ||
+        !system_check(&prepared.system, &whole, err))
         return true;
     out->is_valid = true;
-    struct search search = { asked, &system, &space, walk_clock_s() };
-    out->plan = predict(&search, &whole, arena);
+    out->plan = search_predict(&prepared.search, &whole, arena);
     const struct prediction *prediction = &out->plan.prediction;
     struct ranked_plan than = { whole, prediction->step_s, prediction->peak_memory_bytes };
-    count_ranks(&search, &than, arena, out);
+    count_ranks(&prepared.search, &than, arena, out);
     if (result->num_top > 0)
         out->lost_share = prediction->step_s / result->top[0].prediction.step_s - 1;
     return true;

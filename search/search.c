@@ -41,7 +41,7 @@ void search_fill_counts(const struct tally *tally, struct search_result *result)
     result->was_interrupted = tally->was_interrupted;
 }
 
-struct scored_plan search_predict(struct evaluator *evaluator, const struct plan *plan,
+static struct scored_plan predict(struct evaluator *evaluator, const struct plan *plan,
                                   struct arena *arena)
 {
     struct scored_plan scored = { *plan, evaluate(evaluator, plan) };
@@ -53,6 +53,15 @@ struct scored_plan search_predict(struct evaluator *evaluator, const struct plan
     return scored;
 }
 
+struct scored_plan search_predict(const struct search *search, const struct plan *plan,
+                                  struct arena *arena)
+{
+    struct evaluator *evaluator = evaluator_new(search->system, search->space->model);
+    struct scored_plan scored = predict(evaluator, plan, arena);
+    evaluator_free(evaluator);
+    return scored;
+}
+
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result)
 {
@@ -60,7 +69,7 @@ void search_fill_top(const struct search *search, struct frontier *frontier,
     result->num_top = frontier->count;
     result->top = ARENA_ARRAY(&result->arena, struct scored_plan, (size_t)frontier->count);
     for (int i = 0; i < frontier->count; i++)
-        result->top[i] = search_predict(evaluator, &frontier->at[i].plan, &result->arena);
+        result->top[i] = predict(evaluator, &frontier->at[i].plan, &result->arena);
     evaluator_free(evaluator);
 }
 
@@ -77,31 +86,37 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-bool search_run(const struct search_request *asked, struct search_result *result, struct err *err)
+bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
+                    struct err *err)
+{
+    double start_s = walk_clock_s();
+    out->request = *asked;
+    out->request.top = within(asked->top, 1, MAX_TOP);
+    out->system = *asked->system;
+    out->request.system = &out->system;
+    if (asked->max_memory_bytes > 0)
+        out->system.gpu.memory_bytes = asked->max_memory_bytes;
+    out->search = (struct search){ &out->request, &out->system, &out->space, start_s };
+    struct space_request space = { .model = asked->model,
+                                   .num_gpus = out->system.num_gpus,
+                                   .base = &asked->base,
+                                   .fix = asked->fix,
+                                   .forbid = asked->forbid };
+    return space_new(&space, arena, &out->space, err) &&
+           system_check(&out->system, &out->space.base, err);
+}
+
+bool search_run(const struct search_request *request, struct search_result *result, struct err *err)
 {
     *result = (struct search_result){ 0 };
-    double start_s = walk_clock_s();
-    const struct search_method *method = find_method(asked->method, err);
-    if (!method)
+    const struct search_method *method = find_method(request->method, err);
+    struct prepared prepared;
+    if (!method || !search_prepare(request, &result->arena, &prepared, err))
         return false;
-    struct search_request request = *asked;
-    request.top = within(asked->top, 1, MAX_TOP);
-    struct system system = *asked->system;
-    if (asked->max_memory_bytes > 0)
-        system.gpu.memory_bytes = asked->max_memory_bytes;
-    request.system = &system;
-
-    struct space space;
-    struct space_request space_request = { asked->model, system.num_gpus, &asked->base, asked->fix,
-                                           asked->forbid };
-    if (!space_new(&space_request, &result->arena, &space, err) ||
-        !system_check(&system, &space.base, err))
-        return false;
-    struct search search = { &request, &system, &space, start_s };
     result->method = method->name;
-    result->space_name = space.name;
-    bool ok = method->run(&search, result, err);
-    result->elapsed_s = walk_clock_s() - start_s;
+    result->space_name = prepared.space.name;
+    bool ok = method->run(&prepared.search, result, err);
+    result->elapsed_s = walk_clock_s() - prepared.search.start_s;
     return ok;
 }
 

@@ -88,10 +88,12 @@ void search_result_release(struct search_result *result);
 /* Where a layout stands among all plans of the space that fit: 1 is the best. */
 struct rank_result {
     struct scored_plan plan;
-    bool is_valid;     /* keeps the rules; else the error says which it breaks */
-    double rank, of;   /* of the feasible plans; rank 0 when it does not fit */
+    bool is_valid;   /* keeps the rules; else the error says which it breaks */
+    double rank, of; /* of the space's plans that fit; rank 0 when it does not fit, or was ended */
     double lost_share; /* step time over the best's, less 1 */
 };
+/* A plan from outside the space stands right behind those that are better. False only when the
+ * request is wrong: a plan that breaks a rule is an answer. */
 bool search_rank(const struct search_request *request, const struct search_result *result,
                  const struct plan *plan, struct arena *arena, struct rank_result *out,
                  struct err *err);
