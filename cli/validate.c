@@ -373,14 +373,22 @@ static void add_choice(struct text *out, const char *what, const char *chosen)
         text_add(out, "the %s that a row's words mean", what);
 }
 
+static void add_choices(struct text *out, const struct options *options)
+{
+    add_choice(out, "cluster", options->cluster);
+    text_add(out, ", ");
+    add_choice(out, "stack", options->stack);
+}
+
 static void add_assumptions(struct text *out, const struct validation *v,
                             const struct options *options)
 {
     struct tallies tallies = tally_assumptions(v);
     text_add(out, "Assumed: ");
-    add_choice(out, "cluster", options->cluster);
-    text_add(out, ", ");
-    add_choice(out, "stack", options->stack);
+    if (!options->cluster && !options->stack)
+        text_add(out, "the cluster and the stack that a row's words mean");
+    else
+        add_choices(out, options);
     text_add(out, tallies.count > 0 ? "; by rows:\n" : "\n");
     add_tallies(out, &tallies, options->verbose ? INT_MAX : 12);
     text_add(out, "\n");
