@@ -47,9 +47,7 @@ static bool read_count_or(double value, const char *column, int fallback, int *o
 struct family {
     const char *model_name, *software; /* patterns of match_text */
     bool gated;
-    enum norm_kind norm;
-    enum activation_kind activation;
-    enum position_kind positions;
+    int norm, activation, positions; /* enums of struct model */
     bool linear_bias, tied, embedding_norm;
     double dropout;
 };
