@@ -370,6 +370,29 @@ START_TEST(when_nothing_fits_the_fewest_gpus_that_do_are_found)
 }
 END_TEST
 
+START_TEST(past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed)
+{
+    struct err err = { 0 };
+    ck_assert(model_load("gpt3-175b", &instance.model, &err));
+    instance.model.batch = 1536;
+    instance.system.gpu.memory_bytes = 25e9;
+    struct search_request request = new_request();
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_int_eq(result.num_top, 0);
+    ck_assert_int_gt(result.fewest_gpus, 128);
+    ck_assert_int_le(result.fewest_gpus, 256);
+    for (int num_gpus = 136; num_gpus <= result.fewest_gpus; num_gpus += 8) {
+        struct search_result smaller;
+        instance.system.num_gpus = num_gpus;
+        run(&request, &smaller);
+        ck_assert_int_eq(smaller.num_top > 0, num_gpus == result.fewest_gpus);
+        search_result_release(&smaller);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
 START_TEST(nothing_fits_where_no_number_of_gpus_helps)
 {
     instance.system.gpu.memory_bytes = 1e8; /* less than a context */
@@ -563,6 +586,7 @@ static Suite *suite(void)
     tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
     tcase_add_test(cases, no_plan_needs_more_than_the_memory_that_was_allowed);
     tcase_add_loop_test(cases, when_nothing_fits_the_fewest_gpus_that_do_are_found, 0, 4);
+    tcase_add_test(cases, past_16_nodes_no_fewer_fit_down_to_the_doubling_that_failed);
     tcase_add_test(cases, nothing_fits_where_no_number_of_gpus_helps);
     tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
     tcase_add_test(cases, a_layout_from_outside_the_space_has_a_rank_among_it);
