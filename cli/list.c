@@ -294,30 +294,46 @@ static const char *text_of(const json_t *entry, const char *key)
     return text ? text : "";
 }
 
-/* "gpt3-175b, 175b, gpt3". */
-static void add_names(struct text *names, const json_t *entry)
+/* The word of the layout in its full form: "ppN". */
+static const char *shown_name(const json_t *entry)
 {
     const char *form = text_of(entry, "form");
-    text_add(names, "%s", *form ? form : text_of(entry, "name"));
-    const json_t *aliases = json_object_get(entry, "aliases");
-    for (size_t i = 0; i < json_array_size(aliases); i++)
-        text_add(names, ", %s", json_string_value(json_array_get(aliases, i)));
+    return *form ? form : text_of(entry, "name");
 }
 
-enum { WIDEST_NAMES = 36 };
+enum { WIDEST_NAME = 32 };
 
 static int names_width(const json_t *list)
 {
     int width = 0;
     for (size_t i = 0; i < json_array_size(list); i++) {
-        struct text names = { 0 };
-        add_names(&names, json_array_get(list, i));
-        int columns = text_columns(text_get(&names));
-        if (columns > width && columns <= WIDEST_NAMES)
+        int columns = text_columns(shown_name(json_array_get(list, i)));
+        if (columns > width && columns <= WIDEST_NAME)
             width = columns;
-        text_release(&names);
     }
     return width;
+}
+
+/* "; also 175b, gpt3". */
+static void add_aliases(struct text *line, const json_t *entry)
+{
+    const json_t *aliases = json_object_get(entry, "aliases");
+    for (size_t i = 0; i < json_array_size(aliases); i++)
+        text_add(line, "%s%s", i > 0 ? ", " : "; also ",
+                 json_string_value(json_array_get(aliases, i)));
+}
+
+/* "  175 B parameters, 96 layers, hidden 12288": of models. */
+static void add_dimensions(struct text *line, const json_t *entry)
+{
+    char parameters[32];
+    if (!json_object_get(entry, "params"))
+        return;
+    units_show_count(json_number_value(json_object_get(entry, "params")), parameters,
+                     sizeof parameters);
+    text_add(line, ": %s parameters, %d layers, hidden %d", parameters,
+             (int)json_integer_value(json_object_get(entry, "layers")),
+             (int)json_integer_value(json_object_get(entry, "hidden")));
 }
 
 static void print_table(const json_t *list, bool with_sources)
@@ -326,13 +342,14 @@ static void print_table(const json_t *list, bool with_sources)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
         const char *source = text_of(entry, "source");
-        struct text names = { 0 }, line = { 0 };
-        add_names(&names, entry);
-        text_add_padded(&line, text_get(&names), width);
-        printf("%s  %s\n", text_get(&line), text_of(entry, "summary"));
+        struct text line = { 0 };
+        text_add_padded(&line, shown_name(entry), width);
+        text_add(&line, "  %s", text_of(entry, "summary"));
+        add_dimensions(&line, entry);
+        add_aliases(&line, entry);
+        printf("%s\n", text_get(&line));
         if (with_sources && *source)
             printf("%*s  source: %s\n", width, "", source);
-        text_release(&names);
         text_release(&line);
     }
 }

@@ -114,12 +114,12 @@ static void show_table(const struct terminal *terminal, const struct search_resu
     bool with_context = false;
     for (int i = 0; i < result->num_top; i++)
         with_context |= result->top[i].plan.cp > 1;
-    printf(
-        "\n    #     TP   PP  VPP    DP%s ZeRO micro  recompute  %8s   MFU    GiB  after compute\n",
-        with_context ? "  CP" : "",
-        scale.per_s > 1e3 ? "step us"
-        : scale.per_s > 1 ? "step ms"
-                          : "step s");
+    printf("\n    #     TP   PP  VPP    DP%s ZeRO micro  recompute  %8s   MFU    GiB  besides "
+           "compute\n",
+           with_context ? "  CP" : "",
+           scale.per_s > 1e3 ? "step us"
+           : scale.per_s > 1 ? "step ms"
+                             : "step s");
     for (int i = 0; i < result->num_top; i++)
         show_row(terminal, i + 1, &result->top[i], with_context, scale);
     if (!by_time)

@@ -12,7 +12,7 @@
 
 #define GIB 0x1p30
 
-enum { BAR_WIDTH = 28, MEMORY_WIDTH = 24, LEFT_WIDTH = 60, BOTH_WIDTH = 104, FEW_STAGES = 8 };
+enum { BAR_WIDTH = 28, MEMORY_WIDTH = 24, LEFT_WIDTH = 58, BOTH_WIDTH = 104, FEW_STAGES = 8 };
 
 struct time_scale time_scale_of(double step_s)
 {
@@ -379,7 +379,8 @@ static void show_blocks(const struct block *left, const struct block *right)
         bool has_right = beside && i < right->count;
         text_add_padded(&line, i < left->count ? text_get(&left->lines[i]) : "",
                         has_right ? LEFT_WIDTH : 0);
-        printf("  %s%s\n", text_get(&line), has_right ? text_get(&right->lines[i]) : "");
+        printf("  %s%s%s\n", text_get(&line), has_right ? "  " : "",
+               has_right ? text_get(&right->lines[i]) : "");
         text_release(&line);
     }
     if (beside)

@@ -1,0 +1,407 @@
+#!/usr/bin/env bash
+# The command line keeps its contract: exit codes, messages, JSON keys, files. Reads SIMSEARCH, the
+# program that was built.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+fixtures=$here/fixtures/cli
+work=$(mktemp -d)
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export NO_COLOR=1
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    echo "simsearch ${ran[*]}: $1"
+    echo "  exit $code; stderr: $(head -c 300 err)"
+    echo "  stdout: $(head -c 300 out)"
+}
+
+# run CODE ARGUMENT...: the exit code, and one line on stderr unless all went well.
+ran=()
+run() {
+    local wanted=$1
+    shift
+    ran=("$@")
+    "$SIMSEARCH" "$@" >out 2>err
+    code=$?
+    [ "$code" = "$wanted" ] || fail "expected exit $wanted"
+    case $wanted in
+    0 | 124) [ ! -s err ] || fail "expected nothing on stderr" ;;
+    *) [ "$(grep -c '^simsearch: ' err) $(wc -l <err)" = "1 1" ] ||
+        fail "expected one line on stderr that begins with simsearch:" ;;
+    esac
+}
+says() { grep -qE -e "$1" err || fail "stderr does not say /$1/"; }
+shows() { grep -qE -e "$1" out || fail "stdout does not show /$1/"; }
+hides() { ! grep -qE -e "$1" out || fail "stdout shows /$1/"; }
+silent() { [ ! -s out ] || fail "expected nothing on stdout"; }
+
+tiny=(--gpus 2 --model tiny)
+tp8=(--gpus 1024 --model 175b --layout "tp8 pp16 mb1 sp zero1")
+
+# --- help ---------------------------------------------------------------------------------------
+
+run 0 --help
+shows "simsearch --gpus 1024 --model 175b"
+run 0 --version
+shows '^simsearch [0-9]+\.[0-9]+\.[0-9]+$'
+for command in search simulate explain validate list; do
+    run 0 "$command" --help
+    shows "^  simsearch .*"
+    shows "^  --json "
+    run 0 help "$command"
+done
+run 0 search --gpus 8 -h
+shows "^Options"
+
+# --- what is misspelt ---------------------------------------------------------------------------
+
+run 2 serach --gpus 8
+says 'did you mean "search"\?'
+run 2 "${tiny[@]}" --modle tiny
+says '^simsearch: --modle: .*did you mean --model\?'
+run 2 --gpus 2 --model tinyy
+says 'did you mean "tiny"\?'
+run 2 --gpus 2 --model tiny --cluster dgx-h10
+says 'did you mean "dgx-h100"\?'
+run 2 "${tiny[@]}" --stack megatron-cor
+says 'did you mean "megatron-core"\?'
+run 2 "${tiny[@]}" --method exhaustiv
+says 'did you mean "exhaustive"\?'
+run 2 list modles
+says 'did you mean "models"\?'
+run 2 simulate "${tiny[@]}" --layout "tp2 zerro1"
+says 'did you mean "zero"\?'
+run 2 "${tiny[@]}" --precision bf61
+says 'bf16'
+run 2 "${tiny[@]}" --layout tp2
+says 'simulate, explain'
+run 2 "${tiny[@]}" extra
+run 2 simulate one.json two.json
+run 2 list models gpus
+run 2 list reference --json
+
+# --- what is missing, or not there yet ----------------------------------------------------------
+
+run 2 --model tiny
+says '^simsearch: --gpus: is missing; for example: simsearch --gpus'
+run 2 --gpus 8
+says '^simsearch: --model: is missing'
+run 2 simulate "${tiny[@]}"
+says 'layout'
+run 2 explain "${tiny[@]}"
+for option in --uneven --recompute-mixes --placement --pareto --deadline --run; do
+    run 2 "${tiny[@]}" "$option"
+    says "$option is not in this version yet"
+done
+
+# --- bad values of every option -----------------------------------------------------------------
+
+# Each is refused with the option's name: on the command, whose other options are fine.
+refuses() {
+    local command=$1 option=$2
+    shift 2
+    for value in "$@"; do
+        run 2 "$command" --gpus 2 --model tiny "$option" "$value"
+        silent
+    done
+    run 2 "$command" --gpus 2 --model tiny "$option"
+    says "^simsearch: $option: expected"
+    run 2 "$command" --gpus 2 --model tiny "$option" --json
+    says "$option: .*found the option --json"
+}
+for option in --gpus --seq --top --jobs; do
+    refuses search "$option" "" 0 -1 NaN inf 1.5 8x 0x8 1e400 99999999999999999999
+done
+refuses search --batch "" 0 -1 NaN 1.5 "3 MB" "0 tok" "1e300 tok" "-5 Mtok" 99999999999999999999
+refuses search --tokens "" 0 -1 NaN 300 "300 B" "0 tok" "-1 Btok" "1e300 tok"
+refuses search --max-memory "" 0 60 "60 GB/s" "-1 GiB" "0 B" "NaN GiB" "1e300 GiB" "200 GiB"
+refuses search --price "" 2.5 "2.5 $" "-1 $/h" "NaN $/h" "1e300 $/h"
+refuses search --time-limit "" 0 10 "0 s" "-1 s" "NaN s" "10 GiB" "1e300 s"
+refuses search --objective "" speed 0
+refuses search --precision "" int4 16
+refuses search --optimizer "" lion
+refuses search --fix "" tpx "tp8 tp4"
+refuses search --forbid "" tpx
+refuses search --compare "" tpx "tp1 tp1"
+refuses search --model "" nothing-like-it
+refuses search --cluster "" nothing-like-it
+refuses search --gpu "" nothing-like-it
+refuses search --stack "" nothing-like-it
+refuses search --method "" nothing-like-it
+refuses simulate --layout "" tp tpx tp0 tp-1 "tp2 tp2" "tp1.5" "tp99999999999" "schedule=" "nonsense"
+run 2 "${tiny[@]}" --json=yes
+says 'takes no value'
+run 2 "${tiny[@]}" --cluster dgx-h100 --gpu a100
+says 'dgx-h100 has'
+run 2 --gpus 100 --model 175b
+says 'whole nodes of 8, like 96 or 104'
+run 2 simulate "${tiny[@]}" --layout "tp2 dtype=bf16" --precision fp16
+says 'dtype'
+printf -v long '%0100000d' 7
+run 2 --gpus "$long" --model tiny
+run 2 --gpus 2 --model "$long"
+run 2 --gpus 2 --model $'ti\033[31mny'
+! grep -q $'\033' err || fail "an escape reached the terminal"
+
+# --- files that are wrong -----------------------------------------------------------------------
+
+run 4 --gpus 2 --model ./absent.json
+says '^simsearch: ./absent.json: '
+run 4 --gpus 2 --model "$fixtures/misspelt.json"
+says 'misspelt.json:6: hiden: .*"hidden"'
+echo '{ "format": 1,' >broken.json
+run 4 simulate broken.json
+says '^simsearch: broken.json:[0-9]+'
+echo '{ "format": 1, "layout": "tp2", "modl": "tiny" }' >broken.json
+run 4 simulate broken.json --gpus 2
+says 'broken.json:1: modl: .*"model"'
+echo '{ "format": 1, "layout": "tpx dp1", "model": "tiny" }' >broken.json
+run 4 simulate broken.json --gpus 2
+says 'broken.json:1: layout'
+echo '{ "format": 1, "layout": "tp2 pp1 dp1 mb1", "model": "tinyy" }' >broken.json
+run 4 simulate broken.json
+says 'broken.json:1: model'
+echo '{ "format": 2, "layout": "tp2 pp1 dp1 mb1", "model": "tiny" }' >broken.json
+run 4 simulate broken.json
+says 'format'
+echo '[]' >broken.json
+run 4 simulate broken.json
+run 4 simulate /dev/null
+run 4 simulate "$work"
+
+# --- search -------------------------------------------------------------------------------------
+
+run 0 "${tiny[@]}"
+for part in '^assumed: cluster dgx-h100' 'NOT measured' 'BEST PLAN' 'step time' 'MFU' 'memory' \
+    'where the .* go' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
+    shows "$part"
+done
+run 0 "${tiny[@]}" --quiet --top 1
+hides 'assumed|what if|next'
+LC_ALL=C run 0 "${tiny[@]}"
+! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
+
+keys() {
+    for key in "$@"; do shows "^ *\"$key\": "; done
+}
+prediction_keys=(layout fits step_s step_s_low step_s_high tokens_per_s tokens_per_s_per_gpu mfu hfu
+    peak_memory_bytes memory_by_stage weights_bytes gradients_bytes optimizer_bytes
+    activations_bytes workspace_bytes total_bytes time compute_s recompute_s tensor_comm_s
+    context_comm_s expert_comm_s pipeline_comm_s bubble_s data_comm_s optimizer_s other_s
+    days_to_train dollars plan)
+search=(--gpus 64 --model llama2-7b --seq 2048 --batch 512 --tokens 1Ttok --price "2.5 $/h")
+run 0 "${search[@]}" --json --jobs 1
+keys version model cluster stack gpus method space_name best top space candidates evaluated bounded \
+    infeasible infeasible_by proved_optimal lower_bound_s elapsed_s assumptions \
+    "${prediction_keys[@]}"
+shows '^  "model": "llama2-7b",$'
+shows '^  "elapsed_s": [0-9.e-]+,$'
+[ "$(grep -c '"elapsed_s"' out)" = 1 ] || fail "expected elapsed_s once"
+[ "$(grep -c '"plan": ' out)" = 1 ] || fail "expected a plan in best alone"
+num_top() { sed -n '/^  "top": /,/^  "space": /p' out | grep -c '"fits": '; }
+[ "$(num_top)" = 5 ] || fail "expected five plans in top"
+grep -v elapsed_s out >one
+run 0 "${search[@]}" --json --jobs 8
+grep -v elapsed_s out | cmp -s - one || fail "another answer with eight jobs"
+run 0 "${search[@]}" --json --jobs 3 --top 2
+[ "$(num_top)" = 2 ] || fail "expected two plans in top"
+run 0 search "${search[@]}" --gbs 1.05Mtok --json --quiet
+shows '"batch": 512'
+run 0 --gpus 8 --model 175b --max-memory "80 GiB" --gbs 3.2Mtok --fix tp8 --objective memory --json \
+    --gpu h200 --price "0 $/h" --model llama2-7b
+shows '"cluster": "dgx-h200"'
+
+# dollars = price x GPUs x hours, candidates = evaluated + bounded + infeasible, parts = the step.
+awk -F '[:,] *' '
+    function once(name) { if ($1 ~ "\"" name "\"" && !(name in value)) value[name] = $2 }
+    { n = split("step_s days_to_train dollars candidates evaluated bounded infeasible", names, " ")
+      for (i = 1; i <= n; i++) once(names[i]) }
+    /"time": / && !timed { timed = 1; inside = 1; next }
+    inside && /}/ { inside = 0 }
+    inside { parts += $2 }
+    function near(a, b) { return a - b <= 1e-9 * b && b - a <= 1e-9 * b }
+    END {
+        if (!near(parts, value["step_s"])) print "the parts of time do not add up to the step"
+        if (!near(value["dollars"], 2.5 * 64 * 24 * value["days_to_train"])) print "dollars are not price x GPUs x hours"
+        if (value["candidates"] != value["evaluated"] + value["bounded"] + value["infeasible"]) print "candidates do not add up"
+    }' one >sums
+[ ! -s sums ] || fail "$(cat sums)"
+awk -F '[:,] *' '
+    /"weights_bytes"/ { sum = 0 }
+    /"(weights|gradients|optimizer|activations|workspace)_bytes"/ { sum += $2 }
+    /"total_bytes"/ && sum != $2 { print "five parts of memory add up to " sum ", not " $2 }' one >sums
+[ ! -s sums ] || fail "$(head -1 sums)"
+
+run 0 "${tiny[@]}" --compare "tp2"
+shows 'compared  tp2 pp1 dp1 mb1'
+shows 'rank [0-9]+ of [0-9]+'
+run 0 "${tiny[@]}" --compare "tp2" --json
+keys compared rank of lost_share valid
+run 0 "${tiny[@]}" --compare "tp3" --json
+shows '"valid": false'
+
+# --- nothing fits -------------------------------------------------------------------------------
+
+run 3 --gpus 8 --model 175b
+says '^simsearch: no plan fits: the leanest needs [0-9.]+ GiB per GPU'
+shows 'memory  '
+shows 'lacks [0-9.]+ GiB at stage'
+shows 'smallest count that fits: [0-9]+ GPUs'
+run 3 --gpus 8 --model 175b --json
+shows '"best": null'
+keys infeasible_by fewest_gpus nearest lacks_bytes
+run 3 --gpus 2 --model tiny --fix tp3
+run 3 simulate --gpus 7 --model tiny --layout tp8
+run 3 simulate --gpus 2 --model tiny --layout "dp2 mb3"
+says 'batch|mb'
+run 3 simulate --gpus 64 --model tiny --layout tp64
+run 3 --gpus 2 --model tiny --cluster rtx-2080ti-4 --precision bf16
+says 'bf16'
+
+# --- ended early --------------------------------------------------------------------------------
+
+slow=(--gpus 720720 --model "$fixtures/slow.json" --method exhaustive)
+run 124 "${slow[@]}" --time-limit 50ms
+shows 'TIME LIMIT'
+run 124 "${slow[@]}" --time-limit 50ms --json
+shows '"proved_optimal": false'
+ran=("${slow[@]}" "(Ctrl-C)")
+timeout --preserve-status -s INT 0.5 "$SIMSEARCH" "${slow[@]}" >out 2>err
+code=$?
+[ "$code" = 130 ] || fail "expected exit 130"
+shows 'INTERRUPTED'
+
+# --- numbers that are too large -----------------------------------------------------------------
+
+run 3 --gpus 1000000 --model "$fixtures/huge.json" --json
+run 0 simulate --gpus 1000000 --model "$fixtures/huge.json" --batch 125000 --layout "tp8 zero1" --json
+shows '"fits": false'
+hides 'NaN|inf'
+run 0 --gpus 1000000 --model 175b --batch 1000000 --json --top 1
+
+# --- plan files ---------------------------------------------------------------------------------
+
+run 0 "${search[@]}" -o plan.json --json
+sed -n '/"best": {/,/^  "top"/p' out | grep -m1 '"step_s"' >first
+run 0 simulate plan.json --json
+keys "${prediction_keys[@]}" format stack profile params active_params
+grep -m1 '"step_s"' out | sed 's/^ *//' >second
+sed 's/^ *//' first | cmp -s - second || fail "a plan file gives another step time than its search"
+run 0 simulate plan.json --json -o again.json
+cmp -s plan.json again.json || fail "a plan file changes when it is written again"
+run 0 simulate plan.json --stack torch-ddp --price "1 $/h"
+run 0 simulate plan.json --seq 1024 --batch 1024
+run 0 explain plan.json
+run 0 explain plan.json again.json
+run 2 explain plan.json again.json --compare tp8
+run 3 simulate plan.json --gpus 8
+echo '{ "format": 1, "layout": "tp2 pp1 dp1 mb1", "model": "tiny", "cluster": "dgx-a100-80g" }' >small.json
+run 0 simulate small.json
+shows 'dgx-a100-80g'
+run 0 simulate "${tp8[@]}"
+shows 'PLAN  '
+shows 'next  simsearch'
+run 0 simulate --gpus 8 --model 175b --layout tp8
+shows 'DOES NOT FIT: lacks'
+run 0 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text
+shows '^0: .*F0\.0'
+run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text --json
+run 0 simulate --gpus 4 --model tiny --cluster dgx1-v100 --layout tp4
+shows 'fp16, as v100'
+
+# Nothing is left of a file that could not be written, and the old one stays.
+mkdir locked
+echo old >locked/plan.json
+chmod a-w locked
+if [ ! -w locked ]; then
+    run 1 "${tiny[@]}" -o locked/plan.json
+    silent
+    [ "$(cat locked/plan.json)" = old ] || fail "the old file changed"
+    [ "$(find locked | wc -l)" = 2 ] || fail "something was left in the folder"
+fi
+run 1 "${tiny[@]}" -o absent/plan.json
+silent
+run 4 "${tiny[@]}" -o /dev/null
+[ -z "$(find . -name '*.tmp')" ] || fail "a temporary file was left"
+
+# --- explain ------------------------------------------------------------------------------------
+
+run 0 explain "${tp8[@]}"
+shows 'textbook +detailed +difference'
+shows 'flops / \(N F U\)'
+run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
+shows 'first +second +difference'
+
+# What the terms sum to is the difference of two step times, which `of` finds in the document.
+adds_up() {
+    awk -F '[:,] *' '
+        /"step_s": [0-9]/ && steps < 2 { step[++steps] = $2 }
+        /"difference"/ { inside = 1 }
+        inside && /"seconds"/ { sum += $2; terms++ }
+        END {
+            wrong = sum - (step[2] - step[1])
+            exit !(terms >= 8 && wrong <= 1e-12 * step[1] && -wrong <= 1e-12 * step[1])
+        }' out || fail "the differences do not add up"
+}
+run 0 explain "${tp8[@]}" --json
+keys textbook detailed difference term seconds
+adds_up
+run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
+keys first second difference
+adds_up
+
+# --- list ---------------------------------------------------------------------------------------
+
+run 0 list
+for kind in models gpus clusters profiles stacks axes schedules collectives methods rules layout; do
+    grep -q "^$kind " out || fail "does not list $kind"
+    "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
+    [ -s text ] || fail "lists no $kind"
+    "$SIMSEARCH" list "$kind" --json >json || fail "cannot list $kind as JSON"
+    for key in name aliases summary source; do
+        grep -q "^    \"$key\": " json || fail "$kind have no $key"
+    done
+done
+run 0 list backends --json
+shows '^\[\]$'
+run 0 list models --json
+keys params active_params layers hidden heads seq
+shows '"params": [0-9]+,$'
+run 0 list models -v
+shows 'source: '
+run 0 list fields
+shows memory_bandwidth
+run 0 list reference
+shows '^# Reference'
+
+# The manual and the completion know every option.
+grep -oE '^\| `--[a-z-]+' out | tr -d '|` ' | sort -u >options
+[ "$(wc -l <options)" -gt 20 ] || fail "lists too few options"
+while read -r option; do
+    grep -qE "Fl Fl ${option#--}( |$)" "$here/../docs/simsearch.1" || fail "the manual lacks $option"
+done <options
+for kind in models gpus clusters profiles stacks rules fields reference; do
+    grep -q "$kind" "$here/../docs/simsearch.1" || fail "the manual lacks list $kind"
+done
+
+# --- stdout that can't be written ---------------------------------------------------------------
+
+if [ -w /dev/full ]; then
+    ran=(list ">/dev/full")
+    "$SIMSEARCH" list models >/dev/full 2>err
+    code=$?
+    [ "$code" = 1 ] || fail "expected exit 1"
+    says 'cannot be written'
+fi
+ran=(list ">&-")
+"$SIMSEARCH" list models >&- 2>err
+code=$?
+[ "$code" = 1 ] || fail "expected exit 1"
+ran=(list "| true")
+{ "$SIMSEARCH" list reference; echo $? >status; } 2>err | true
+code=$(cat status)
+[ "$code" = 1 ] || [ "$code" = 0 ] || fail "expected exit 0 or 1"
+
+[ "$failures" = 0 ] || { echo "$failures failed"; exit 1; }
