@@ -196,3 +196,16 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
     for (int stage = 0; stage < in->plan->pp; stage++)
         stages[stage] = with_common(in, stage, &common);
 }
+
+/* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
+ * more on a later stage than on an earlier: the second stands for them all. */
+double plan_peak_bytes(const struct memory_input *in)
+{
+    struct stage_memory common = common_memory(in);
+    double peak_bytes = 0;
+    int last = in->plan->pp - 1;
+    for (int stage = 0; stage <= last; stage++)
+        if (stage < 2 || stage == last || !plan_is_even(in->plan))
+            peak_bytes = fmax(peak_bytes, with_common(in, stage, &common).total_bytes);
+    return peak_bytes;
+}

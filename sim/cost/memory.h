@@ -37,6 +37,8 @@ struct memory_input {
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
 /* Of every stage at once, which is cheaper than one by one: room for pp. */
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
+/* The largest total_bytes of them. */
+double plan_peak_bytes(const struct memory_input *input);
 
 /* Layers and parameters of a stage's rank; tied heads count their copy when pp > 1. */
 double stage_parameters(const struct model *model, const struct plan *plan,

@@ -59,11 +59,12 @@ static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
     return order_time(*order, pipeline->duration_s, pipeline->lag_s, cache->done_s, end_s);
 }
 
-/* Whether done[r] - done[r - period] is `shift_s` for the last two periods of rounds before
- * `rounds`; `at` maps a round to its op. Rounding may differ in the last bits. */
-static bool repeats(const double *done_s, const int *at, int rounds, int period, double shift_s)
+/* Whether done[r] - done[r - period] is `shift_s` for the last `window` rounds before `rounds`;
+ * `at` maps a round to its op. Rounding may differ in the last bits. */
+static bool repeats(const double *done_s, const int *at, int rounds, int window, int period,
+                    double shift_s)
 {
-    for (int r = rounds - 2 * period; r < rounds; r++) {
+    for (int r = rounds - window; r < rounds; r++) {
         double gap_s = done_s[at[r]] - done_s[at[r - period]];
         if (fabs(gap_s - shift_s) > 1e-12 * done_s[at[r]])
             return false;
@@ -72,20 +73,22 @@ static bool repeats(const double *done_s, const int *at, int rounds, int period,
 }
 
 /* The time that one more cycle of `period` rounds adds, or -1 when the rounds of all stages don't
- * repeat. What a round needs of other stages lies within one cycle, so two that repeat prove that
- * the next one does. */
-static double cycle_s(const struct order *order, const double *done_s, int period)
+ * repeat. An op needs nothing older than `window` rounds: of the stage before it the same forward,
+ * one or two rounds ago; of the stage behind it the backward of this round, or, over the ring, of
+ * pp rounds ago. So once that many rounds are a cycle's shift from those a cycle ago, every later
+ * one is. */
+static double cycle_s(const struct order *order, const double *done_s, int window, int period)
 {
     int rounds = order->per_stage - order->warmup[0];
-    if (rounds < 3 * period + 1)
+    if (rounds < window + period)
         return -1;
     const int *first = order->backward_at;
     double shift_s = done_s[first[rounds - 1]] - done_s[first[rounds - 1 - period]];
     for (int s = 0; s < order->shape.num_stages; s++) {
         const int *backward_at = order->backward_at + s * order->per_stage;
         const int *forward_at = order->forward_at + s * order->per_stage + order->warmup[s];
-        if (!repeats(done_s, backward_at, rounds, period, shift_s) ||
-            !repeats(done_s, forward_at, rounds, period, shift_s))
+        if (!repeats(done_s, backward_at, rounds, window, period, shift_s) ||
+            !repeats(done_s, forward_at, rounds, window, period, shift_s))
             return -1;
     }
     return shift_s;
@@ -101,14 +104,14 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
 {
     const struct schedule_shape *shape = &pipeline->shape;
     bool chunked = shape->chunks_per_stage > 1;
-    int cycle = chunked ? shape->num_stages : 1; /* microbatches */
-    int warm = chunked ? 5 * shape->num_stages : 2 * shape->num_stages + 3;
-    for (int extra = 0; warm + extra < shape->num_microbatches; extra = 2 * extra + warm) {
-        int run_microbatches = warm + extra;
-        run_microbatches += (shape->num_microbatches - run_microbatches) % cycle;
+    int cycle = chunked ? shape->num_stages : 1;                /* microbatches */
+    int window = shape->num_stages > 2 ? shape->num_stages : 2; /* rounds */
+    int first = chunked ? 3 * shape->num_stages : 2 * shape->num_stages + 3;
+    for (int tried = first; tried < shape->num_microbatches; tried *= 2) {
+        int run_microbatches = tried + (shape->num_microbatches - tried) % cycle;
         const struct order *order;
         double makespan_s = run(cache, pipeline, run_microbatches, &order, end_s);
-        double shift_s = cycle_s(order, cache->done_s, cycle * shape->chunks_per_stage);
+        double shift_s = cycle_s(order, cache->done_s, window, cycle * shape->chunks_per_stage);
         if (shift_s < 0)
             continue;
         double rest_s = (shape->num_microbatches - run_microbatches) / cycle * shift_s;

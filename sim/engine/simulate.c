@@ -220,10 +220,15 @@ static double executed_flops(const struct work *w)
     return flops * w->num_microbatches * w->plan->tp * w->plan->dp;
 }
 
+static struct memory_input memory_input(const struct work *w)
+{
+    return (struct memory_input){ w->system, w->model,     w->plan,
+                                  w->pieces, w->generator, w->num_microbatches };
+}
+
 static void fill_memory(const struct evaluator *e, const struct work *w, struct prediction *p)
 {
-    struct memory_input input = { w->system, w->model,     w->plan,
-                                  w->pieces, w->generator, w->num_microbatches };
+    struct memory_input input = memory_input(w);
     p->num_stages = w->plan->pp;
     p->stages = e->stages;
     plan_memory(&input, p->stages);
@@ -293,9 +298,8 @@ struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_on(e, plan);
-    struct prediction p = { 0 };
-    fill_memory(e, &w, &p);
-    return p.peak_memory_bytes;
+    struct memory_input input = memory_input(&w);
+    return plan_peak_bytes(&input);
 }
 
 double evaluate_step_s(struct evaluator *e, const struct plan *plan)
