@@ -58,7 +58,7 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_FAILED, "failed: no memory, or the output cannot be written" },
     { EXIT_USAGE, "the command line is wrong" },
     { EXIT_NO_PLAN, "no plan is feasible; stdout says why and what would help" },
-    { EXIT_INPUT, "a file, or a value that was given, is wrong" },
+    { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
     { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
     { EXIT_MISSING, "a capability is missing" },
     { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },

@@ -218,7 +218,8 @@ static double rounded_batch(double sequences)
         return 1;
     if (sequences == floor(sequences))
         return sequences;
-    for (double step = 0x1p40; step > 1; step /= 2) {
+    for (int power = 40; power > 0; power--) {
+        double step = ldexp(1, power);
         double rounded = step * round(sequences / step);
         if (rounded > 0 && fabs(rounded - sequences) <= 0.02 * sequences)
             return rounded;

@@ -43,12 +43,12 @@ void show_header(const struct terminal *terminal, const struct setup *setup)
     const char *dot = terminal_dot(terminal);
     char parameters[32];
     units_show_count(model_parameters(model), parameters, sizeof parameters);
-    printf("simsearch %s%smodel %s (%s parameters, %d layers, hidden %d, seq %d)%s", //
+    printf("simsearch %s%smodel %s (%s parameters, %d layers, hidden %d, seq %d)%sbatch %.0f%s%s\n",
            SIMSEARCH_VERSION, dot, model->name, parameters, model->layers, model->hidden,
-           model->seq, dot);
-    printf("%d %s %s in %s%sstack %s%sbatch %.0f%s%s\n", system->num_gpus, terminal_times(terminal),
-           system->gpu.name, system->cluster.name, dot, system->stack.name, dot, model->batch, dot,
-           precision_names[setup->plan.precision]);
+           model->seq, dot, model->batch, dot, precision_names[setup->plan.precision]);
+    printf("on %d %s %s in %s (profile %s)%sstack %s\n", system->num_gpus, terminal_times(terminal),
+           system->gpu.name, system->cluster.name,
+           system->profile.measured ? "calibrated" : "NOT calibrated", dot, system->stack.name);
     show_assumptions(setup);
 }
 
@@ -190,7 +190,7 @@ static void show_rates(const struct terminal *terminal, const struct setup *setu
     char peak[32];
     units_show(setup->system.gpu.peak_flops_per_s[dtype], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
     text_add(&line, "%.1f %% of %s dense %s", 100 * prediction->mfu, peak, dtype_names[dtype]);
-    if (prediction->hfu > 1.0005 * prediction->mfu)
+    if (prediction->hfu > prediction->mfu + 0.005)
         text_add(&line, " (HFU %.1f %%)", 100 * prediction->hfu);
     add_budget(&budget, setup, prediction);
     if (budget.length > 0)

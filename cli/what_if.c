@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* One change, made to copies; adds its name. False: it changes nothing here. */
+/* One change, made to copies; adds its name. False: it would change nothing. */
 struct what_if {
     bool (*change)(struct system *system, struct model *model, struct text *name);
 };
@@ -68,8 +68,8 @@ void show_what_if(const struct terminal *terminal, const struct setup *setup,
         if (what_ifs[i].change(&system, &model, &name)) {
             struct evaluator *evaluator = evaluator_new(&system, &model);
             struct prediction after = evaluate(evaluator, &plan->plan);
-            text_add(&line, "%s%s: ", line.length > 0 ? terminal_dot(terminal) : "",
-                     text_get(&name));
+            text_add(&line, "%s", line.length > 0 ? "\n            " : "");
+            text_add_padded(&line, text_get(&name), 22);
             add_effect(terminal, &plan->prediction, &after, &line);
             evaluator_free(evaluator);
         }
