@@ -371,7 +371,7 @@ static const struct fault profile_faults[] = {
     { "fitted_on_number.json", ":10: fitted_on[1]", "id of a measured row" },
     { "fitted_on_text.json", ":10: fitted_on", "expected a list" },
     { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },
-    { "fitted_on_too_many.json", ":10: fitted_on", "at most 64 rows; found 65" },
+    { "fitted_on_too_many.json", ":10: fitted_on", "at most 1024 rows; found 1025" },
     { "efficiency_above_one.json", ":7: gemm_efficiency", "found 80" },
     { "bare_kernel.json", ":10: kernel", "us" },
 };

@@ -94,10 +94,23 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     return shift_s;
 }
 
+/* Large shapes are not kept: the order of one may take more than all others together. */
+enum { MAX_KEPT_PASSES = 1 << 17 };
+
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
 {
+    const struct schedule_shape *shape = &pipeline->shape;
     const struct order *order;
-    return run(cache, pipeline, pipeline->shape.num_microbatches, &order, end_s);
+    double passes = (double)shape->num_stages * shape->chunks_per_stage * shape->num_microbatches;
+    if (passes <= MAX_KEPT_PASSES)
+        return run(cache, pipeline, shape->num_microbatches, &order, end_s);
+    struct arena_mark mark = arena_mark(&cache->arena);
+    order = order_new(pipeline->generator, shape, &cache->arena);
+    make_room(cache, order->count);
+    double makespan_s =
+        order_time(order, pipeline->duration_s, pipeline->lag_s, cache->done_s, end_s);
+    arena_reset(&cache->arena, mark);
+    return makespan_s;
 }
 
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)

@@ -60,6 +60,10 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
                    microbatches);
 }
 
+/* Lists of more would not fit an index, nor a computer's memory: 175B on 131,072 GPUs has 16,384.
+ */
+enum { MAX_SCHEDULE_PASSES = 1 << 24 };
+
 bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -67,10 +71,12 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
     const struct generator *generator = generator_find(name);
     if (!generator)
         return err_set(err, ERR_INFEASIBLE, "schedule", "schedule %s is not modelled yet", name);
-    struct schedule_shape shape = {
-        .num_stages = plan->pp,
-        .chunks_per_stage = plan->vpp,
-        .num_microbatches = plan_microbatches(plan, of->global_batch),
-    };
+    int microbatches = plan_microbatches(plan, of->global_batch);
+    if ((double)microbatches * plan->pp * plan->vpp > MAX_SCHEDULE_PASSES)
+        return err_set(err, ERR_INFEASIBLE, token_text("mb", plan->microbatch).at,
+                       "a step of %d microbatches through %.0f chunks is longer than the %d passes "
+                       "that a schedule may have",
+                       microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
+    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
     return generator->accepts(&shape, err);
 }
