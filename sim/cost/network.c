@@ -57,11 +57,13 @@ static void use_nics(struct comm_group *group, const struct system *system, int 
     group->in_network = false;
 }
 
-struct comm_group network_group(const struct system *system, int stride, int size)
+/* Of `size` ranks that lie over nodes as `span` says, the first and the last `nodes_spanned` apart.
+ */
+static struct comm_group group_over(const struct system *system, int size, struct span span,
+                                    double nodes_spanned)
 {
     const struct level *node = &system->cluster.levels[0];
     const struct profile *profile = &system->profile;
-    struct span span = layout_span(stride, size, node->size);
     struct comm_group group = {
         .num_ranks = size,
         .num_nodes = span.num_nodes,
@@ -75,23 +77,49 @@ struct comm_group network_group(const struct system *system, int stride, int siz
         group.bandwidth_factor = profile->intra_bandwidth_factor;
         group.latency_factor = profile->intra_latency_factor;
     } else {
-        use_nics(&group, system, span.ranks_per_node, (double)stride * size / node->size);
+        use_nics(&group, system, span.ranks_per_node, nodes_spanned);
         group.bandwidth_factor = profile->inter_bandwidth_factor;
         group.latency_factor = profile->inter_latency_factor;
     }
     return group;
 }
 
+struct comm_group network_group(const struct system *system, int stride, int size)
+{
+    int node_size = system->cluster.levels[0].size;
+    return group_over(system, size, layout_span(stride, size, node_size),
+                      (double)stride * size / node_size);
+}
+
+/* The axis' worst group. Where groups line up with nodes, all are as the first. */
+static struct span axis_span(const struct plan *plan, enum axis_id axis, int node_size)
+{
+    int stride = layout_stride(plan, axis);
+    int size = axis_degree(plan, axis);
+    long long block = (long long)stride * size;
+    if (node_size % block == 0 || (node_size % stride == 0 && block % node_size == 0))
+        return layout_span(stride, size, node_size);
+    return layout_axis_span(plan, axis, node_size);
+}
+
+static double axis_nodes_spanned(const struct plan *plan, enum axis_id axis, int node_size)
+{
+    return (double)layout_stride(plan, axis) * axis_degree(plan, axis) / node_size;
+}
+
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis)
 {
-    return network_group(system, layout_stride(plan, axis), axis_degree(plan, axis));
+    int node_size = system->cluster.levels[0].size;
+    return group_over(system, axis_degree(plan, axis), axis_span(plan, axis, node_size),
+                      axis_nodes_spanned(plan, axis, node_size));
 }
 
-/* Two ranks a whole stage apart: across nodes as soon as any boundary is. */
+/* Two ranks a whole stage apart: across nodes, and out of a block, as soon as any boundary is. */
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
 {
-    int stride = layout_stride(plan, AXIS_PIPELINE);
-    bool crosses = stride * plan->pp > system->cluster.levels[0].size;
-    return network_group(system, crosses ? system->cluster.levels[0].size : stride, 2);
+    int node_size = system->cluster.levels[0].size;
+    bool crosses = axis_span(plan, AXIS_PIPELINE, node_size).num_nodes > 1;
+    struct span pair = { .ranks_per_node = crosses ? 1 : 2, .num_nodes = crosses ? 2 : 1 };
+    return group_over(system, 2, pair, axis_nodes_spanned(plan, AXIS_PIPELINE, node_size));
 }
