@@ -63,8 +63,7 @@ static double parameters_of(int stage)
     return stage_parameters(&setting.model, &setting.plan, &setting.pieces, stage);
 }
 
-/* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) -----
- */
+/* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) --- */
 
 /* 7B with 8 groups of keys and values, untied, dropout 0.1, vocabulary 131072 + 1. */
 static void load_megatron_7b(double batch)
@@ -156,8 +155,7 @@ START_TEST(peak_of_megatron_7b_pp4_is_what_was_measured)
 }
 END_TEST
 
-/* --- Korthikanti et al. 2022, figures 1 and 7, as formulas (cost-model.md 3.9 C) ----------------
- */
+/* --- Korthikanti et al. 2022, figures 1 and 7, as formulas (cost-model.md 3.9 C) -------------- */
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
@@ -385,8 +383,7 @@ START_TEST(activations_are_the_most_that_the_list_holds)
 }
 END_TEST
 
-/* --- parts --------------------------------------------------------------------------------------
- */
+/* --- parts ------------------------------------------------------------------------------------ */
 
 /* 24 ring channels of a DGX H100 x 9.1875 MiB. */
 START_TEST(a_connection_of_a_channel_takes_9_1875_mib)

@@ -1,0 +1,262 @@
+#include "tests/testing.h"
+
+#include "sim/cost/network.h"
+
+#include <math.h>
+
+static struct system machine;
+
+static void load(const char *cluster, int num_gpus)
+{
+    struct err err = { 0 };
+    bool ok = system_load(cluster, "megatron-core", num_gpus, &machine, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+}
+
+/* What all channels of a ring carry. */
+static double inside_gb_per_s(const struct comm_group *group)
+{
+    return group->num_channels * group->intra_bytes_per_s / 1e9;
+}
+
+static double between_gb_per_s(const struct comm_group *group)
+{
+    return group->num_channels * group->inter_bytes_per_s / 1e9;
+}
+
+/* --- hand calculations --------------------------------------------------------------------------
+ */
+
+/* 24 channels of 15 GB/s; NVSwitch sums on 8 more. */
+START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
+{
+    load("dgx-h100", 64);
+    struct comm_group group = network_group(&machine, 1, 8);
+    ck_assert_int_eq(group.num_nodes, 1);
+    ck_assert_int_eq(group.intra, LINK_NVLINK);
+    ck_assert_double_eq_tol(inside_gb_per_s(&group), 360, 1e-9);
+    ck_assert(group.in_network);
+    ck_assert_int_eq(group.nvls_channels, 8);
+    ck_assert(group.ll128);
+}
+END_TEST
+
+/* NVSwitch gives any of a node's GPUs its whole rate. */
+START_TEST(half_a_node_has_channels_as_wide_as_a_node)
+{
+    load("dgx-h100", 64);
+    struct comm_group half = network_group(&machine, 1, 4);
+    struct comm_group apart = network_group(&machine, 2, 4);
+    ck_assert_double_eq_tol(inside_gb_per_s(&half), 360, 1e-9);
+    ck_assert_double_eq_tol(inside_gb_per_s(&apart), 360, 1e-9);
+    ck_assert_int_eq(apart.num_nodes, 1);
+}
+END_TEST
+
+/* tp 8 takes the node, so a data group has one rank on each, and one of its 8 NICs of 24 GB/s. */
+START_TEST(data_ranks_a_node_apart_have_a_nic_each)
+{
+    load("dgx-a100-80g", 128);
+    struct comm_group group = network_group(&machine, 8, 16);
+    ck_assert_int_eq(group.num_nodes, 16);
+    ck_assert_int_eq(group.num_ranks, 16);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 24, 1e-9);
+    ck_assert_int_eq(group.num_channels, 2);
+    ck_assert(!group.in_network);
+}
+END_TEST
+
+/* tp 2: 4 ranks of a data group share a node and have 4 of its NICs: 96 GB/s. */
+START_TEST(data_ranks_two_apart_have_four_nics_of_a_node)
+{
+    load("dgx-a100-80g", 128);
+    struct comm_group group = network_group(&machine, 2, 16);
+    ck_assert_int_eq(group.num_nodes, 4);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 96, 1e-9);
+}
+END_TEST
+
+/* All 8 NICs: 192 GB/s, what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
+START_TEST(whole_nodes_have_all_their_nics)
+{
+    load("dgx-a100-80g", 128);
+    struct comm_group group = network_group(&machine, 1, 128);
+    ck_assert_int_eq(group.num_channels, 8);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 192, 1e-9);
+}
+END_TEST
+
+/* Blocks of 16 nodes with a seventh of the wires above: 24 / 7 GB/s. */
+START_TEST(traffic_that_leaves_a_block_is_oversubscribed)
+{
+    load("dgx-a100-80g-over7", 512);
+    struct comm_group block = network_group(&machine, 8, 16);
+    struct comm_group two_blocks = network_group(&machine, 8, 32);
+    ck_assert_double_eq_tol(between_gb_per_s(&block), 24, 1e-9);
+    ck_assert_double_eq_tol(between_gb_per_s(&two_blocks), 24 / 7.0, 1e-9);
+}
+END_TEST
+
+/* 2 channels of 10 GB/s on PCIe; one NIC for 8 GPUs is an eighth for each. */
+START_TEST(gpus_without_nvlink_talk_over_pcie)
+{
+    load("a100-pcie-8", 64);
+    struct comm_group node = network_group(&machine, 1, 8);
+    ck_assert_int_eq(node.intra, LINK_PCI);
+    ck_assert(!node.ll128);
+    ck_assert(!node.in_network);
+    ck_assert_double_eq_tol(inside_gb_per_s(&node), 20, 1e-9);
+    struct comm_group apart = network_group(&machine, 8, 8);
+    ck_assert_int_eq(apart.intra, LINK_PCI);
+    ck_assert_double_eq_tol(between_gb_per_s(&apart),
+                            machine.cluster.levels[1].channel_bytes_per_s * 0.125 / 1e9, 1e-9);
+}
+END_TEST
+
+/* 4 NICs of 12 GB/s for 8 GPUs: 6 GB/s for one rank of a node, 48 for all. */
+START_TEST(gpus_that_share_nics_have_half_of_one)
+{
+    load("p4d-a100-40g", 64);
+    struct comm_group alone = network_group(&machine, 8, 8);
+    struct comm_group all = network_group(&machine, 1, 64);
+    ck_assert_double_eq_tol(between_gb_per_s(&alone), 6, 1e-9);
+    ck_assert_double_eq_tol(between_gb_per_s(&all), 48, 1e-9);
+}
+END_TEST
+
+START_TEST(factors_of_the_profile_follow_the_wires)
+{
+    load("dgx-a100-80g", 64);
+    struct comm_group inside = network_group(&machine, 1, 8);
+    struct comm_group between = network_group(&machine, 8, 8);
+    ck_assert_double_eq(inside.bandwidth_factor, machine.profile.intra_bandwidth_factor);
+    ck_assert_double_eq(inside.latency_factor, machine.profile.intra_latency_factor);
+    ck_assert_double_eq(between.bandwidth_factor, machine.profile.inter_bandwidth_factor);
+    ck_assert_double_eq(between.latency_factor, machine.profile.inter_latency_factor);
+}
+END_TEST
+
+/* --- plans --------------------------------------------------------------------------------------
+ */
+
+static struct plan degrees(int tp, int dp, int pp)
+{
+    struct plan plan = plan_default();
+    plan.tp = tp;
+    plan.dp = dp;
+    plan.pp = pp;
+    return plan;
+}
+
+START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(4, 8, 2);
+    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 1);
+    struct comm_group data = network_axis_group(&machine, &plan, AXIS_DATA);
+    ck_assert_int_eq(data.num_ranks, 8);
+    ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
+}
+END_TEST
+
+/* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
+START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
+{
+    load("dgx-h100", 24);
+    struct plan plan = degrees(3, 8, 1);
+    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 2);
+}
+END_TEST
+
+START_TEST(stages_of_a_node_stay_inside)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(2, 1, 4);
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+}
+END_TEST
+
+/* Stages of 4 GPUs: 0 and 1 share a node, 1 and 2 do not. One NIC each: 48 GB/s. */
+START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
+{
+    load("dgx-h100", 16);
+    struct plan plan = degrees(4, 1, 4);
+    struct comm_group pair = network_stage_pair(&machine, &plan);
+    ck_assert_int_eq(pair.num_ranks, 2);
+    ck_assert_int_eq(pair.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
+}
+END_TEST
+
+/* order=tp-pp-dp: the stages of one replica fill a node. */
+START_TEST(stages_that_come_before_data_ranks_share_a_node)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(2, 8, 4);
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+                                         AXIS_DATA };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+}
+END_TEST
+
+/* order=tp-pp-dp with replicas of 12 GPUs: the second one's stages lie over two nodes. */
+START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
+{
+    load("dgx-h100", 24);
+    struct plan plan = degrees(2, 4, 3);
+    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+                                         AXIS_DATA };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+}
+END_TEST
+
+/* Blocks of 16 nodes: stages of 8 nodes leave them when there are 4, though neighbours need not. */
+START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
+{
+    load("dgx-a100-80g-over7", 512);
+    struct plan two_stages = degrees(8, 8, 2);
+    struct plan four_stages = degrees(8, 8, 4);
+    struct comm_group inside = network_stage_pair(&machine, &two_stages);
+    struct comm_group outside = network_stage_pair(&machine, &four_stages);
+    ck_assert_double_eq_tol(between_gb_per_s(&inside), 24, 1e-9);
+    ck_assert_double_eq_tol(between_gb_per_s(&outside), 24 / 7.0, 1e-9);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("network");
+    tcase_add_checked_fixture(tc, NULL, tear_down);
+    tcase_add_test(tc, tensor_ranks_of_a_node_talk_over_nvlink);
+    tcase_add_test(tc, half_a_node_has_channels_as_wide_as_a_node);
+    tcase_add_test(tc, data_ranks_a_node_apart_have_a_nic_each);
+    tcase_add_test(tc, data_ranks_two_apart_have_four_nics_of_a_node);
+    tcase_add_test(tc, whole_nodes_have_all_their_nics);
+    tcase_add_test(tc, traffic_that_leaves_a_block_is_oversubscribed);
+    tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
+    tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
+    tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
+    tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
+    tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
+    tcase_add_test(tc, stages_of_a_node_stay_inside);
+    tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);
+    tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
+    tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
+    tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
+    Suite *s = suite_create("sim/cost/network");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,67 @@
+#include "tests/testing.h"
+
+#include "sim/cost/straggler.h"
+
+/* Exact values of the largest of n standard normals: 0.5642 (2), 1.4236 (8), 3.2414 (1000). Blom's
+ * approximation is known to stay within about 0.02 of them. */
+START_TEST(the_expected_maximum_is_that_of_tables)
+{
+    ck_assert_double_eq_tol(expected_maximum(2), 0.5642, 0.03);
+    ck_assert_double_eq_tol(expected_maximum(8), 1.4236, 0.02);
+    ck_assert_double_eq_tol(expected_maximum(1000), 3.2414, 0.02);
+}
+END_TEST
+
+START_TEST(one_chip_is_no_faster_than_itself)
+{
+    ck_assert_double_eq(expected_maximum(1), 0);
+}
+END_TEST
+
+START_TEST(a_node_is_as_it_was_measured)
+{
+    for (int gpus = 1; gpus <= 8; gpus++)
+        ck_assert_double_eq(straggler_slowdown(0.01, gpus), 1);
+}
+END_TEST
+
+START_TEST(more_chips_are_never_faster)
+{
+    double before = 1;
+    for (int gpus = 1; gpus <= 1 << 24; gpus *= 2) {
+        double slowdown = straggler_slowdown(0.01, gpus);
+        ck_assert_double_ge(slowdown, before);
+        before = slowdown;
+    }
+    ck_assert_double_lt(before, 1.05);
+}
+END_TEST
+
+/* 1.8% slower at 1024 GPUs than on the node of 8 (3.25 - 1.43 deviations). */
+START_TEST(a_spread_of_one_percent_costs_two_at_a_thousand_gpus)
+{
+    ck_assert_double_eq_tol(straggler_slowdown(0.01, 1024), 1.018, 0.001);
+}
+END_TEST
+
+START_TEST(equal_chips_do_not_wait)
+{
+    ck_assert_double_eq(straggler_slowdown(0, 100000), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("straggler");
+    tcase_add_test(tc, the_expected_maximum_is_that_of_tables);
+    tcase_add_test(tc, one_chip_is_no_faster_than_itself);
+    tcase_add_test(tc, a_node_is_as_it_was_measured);
+    tcase_add_test(tc, more_chips_are_never_faster);
+    tcase_add_test(tc, a_spread_of_one_percent_costs_two_at_a_thousand_gpus);
+    tcase_add_test(tc, equal_chips_do_not_wait);
+    Suite *s = suite_create("sim/cost/straggler");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
