@@ -44,11 +44,19 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
     return best_s;
 }
 
+/* Products are measured in a type of 16 bits; others are as far from their own model. */
+static double measured_peak_flops_per_s(const struct gpu *gpu)
+{
+    double bf16_flops_per_s = gpu->peak_flops_per_s[DTYPE_BF16];
+    return bf16_flops_per_s > 0 ? bf16_flops_per_s : gpu->peak_flops_per_s[DTYPE_FP16];
+}
+
 /* Log of measured over modelled time near a shape: measured points weighted by their distance in
  * log2 dimensions, fading to nothing two octaves away, so that far shapes keep the model. */
-static double measured_correction(const struct gpu *gpu, const struct profile *profile,
-                                  double peak_flops_per_s, double m, double n, double k)
+static double measured_correction(const struct gpu *gpu, const struct profile *profile, double m,
+                                  double n, double k)
 {
+    double peak_flops_per_s = measured_peak_flops_per_s(gpu);
     double weights = 0.05;
     double sum = 0;
     for (int i = 0; i < profile->num_gemm_points; i++) {
@@ -74,7 +82,7 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     double peak_flops_per_s = gpu->peak_flops_per_s[dtype];
     double multiply_s = best_tile_s(gpu, profile, peak_flops_per_s, m, n, k);
     if (profile->num_gemm_points > 0)
-        multiply_s *= exp(measured_correction(gpu, profile, peak_flops_per_s, m, n, k));
+        multiply_s *= exp(measured_correction(gpu, profile, m, n, k));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
     return larger(multiply_s, memory_s) + profile->kernel_s;
 }
