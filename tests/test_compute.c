@@ -1,0 +1,460 @@
+#include "tests/testing.h"
+
+#include "base/file.h"
+#include "sim/cost/compute.h"
+#include "sim/cost/datafile.h"
+#include "sim/plan/local.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check_ok(bool ok, const struct err *err)
+{
+    ck_assert_msg(ok, "%s: %s", err->where, err->msg);
+}
+
+/* --- hand calculations --------------------------------------------------------------------------
+ */
+
+/* 100 SMs of 1 TFLOP/s, 1 TB/s, one tile of 128 x 128, half of all rates reached, nothing queued.
+ */
+static struct gpu round_gpu(void)
+{
+    struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
+    gpu.peak_flops_per_s[DTYPE_BF16] = 100e12;
+    return gpu;
+}
+
+static struct profile round_profile(void)
+{
+    return (struct profile){
+        .gemm_efficiency = 0.5,
+        .gemm_memory_efficiency = 0.5,
+        .memory_efficiency = 0.5,
+        .batched_gemm_efficiency = 0.5,
+        .gemm_tiles = { { 128, 128, 1 } },
+        .num_gemm_tiles = 1,
+        .attention[ATTENTION_FLASH2] = { 0.5, 0.4, 1000 },
+    };
+}
+
+static double multiply_s(double m, double n, double k)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    return gemm_s(&gpu, &profile, DTYPE_BF16, m, n, k, 0);
+}
+
+/* 10 x 10 tiles on 100 SMs; 2 x 128 x 128 x 500 / (0.5 x 1e12) = 32.768 us. */
+START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
+{
+    ck_assert_double_eq_tol(multiply_s(1280, 1280, 500), 32.768e-6, 1e-12);
+}
+END_TEST
+
+/* 101 tiles are two waves, as are 200. */
+START_TEST(a_tile_more_than_a_wave_takes_another_wave)
+{
+    ck_assert_double_eq_tol(multiply_s(128 * 101, 1, 500), 2 * 32.768e-6, 1e-12);
+    ck_assert_double_eq_tol(multiply_s(128 * 200, 1, 500), 2 * 32.768e-6, 1e-12);
+}
+END_TEST
+
+/* As if each tile had half_k more of the inner dimension to multiply. */
+START_TEST(half_the_rate_is_reached_at_half_k)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    profile.gemm_half_k = 500;
+    ck_assert_double_eq_tol(gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 500, 0),
+                            2 * multiply_s(1280, 1280, 500), 1e-12);
+}
+END_TEST
+
+/* One tile of k 4096: 8 parts of 512 take 2 x 128 x 128 x 512 / 0.5e12 = 33.554432 us, and their
+ * fp32 sums 2 x 8 x 4 x 128 x 128 / 0.5e12 = 2.097152 us, where whole it would be 268 us. */
+START_TEST(a_long_inner_dimension_is_split_over_idle_sms)
+{
+    ck_assert_double_eq_tol(multiply_s(128, 128, 4096), 35.651584e-6, 1e-12);
+}
+END_TEST
+
+/* 1 MB at half of 1 TB/s: 2 us, longer than the multiplication. */
+START_TEST(a_thin_product_takes_as_long_as_its_traffic)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    ck_assert_double_eq_tol(gemm_s(&gpu, &profile, DTYPE_BF16, 1, 1280, 1, 1e6), 2e-6, 1e-12);
+}
+END_TEST
+
+/* 1 MB at half of 1 TB/s and three kernels of 3 us. */
+START_TEST(traffic_takes_its_bandwidth_and_its_kernels)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    profile.kernel_s = 3e-6;
+    ck_assert_double_eq_tol(traffic_s(&gpu, &profile, 1e6, 3), 11e-6, 1e-12);
+    ck_assert_double_eq(traffic_s(&gpu, &profile, 0, 1), profile.kernel_s);
+}
+END_TEST
+
+static struct op attention_op(enum op_pass pass, double seq)
+{
+    return (struct op){ .kind = OP_FLASH_ATTENTION,
+                        .pass = pass,
+                        .dtype = DTYPE_BF16,
+                        .m = seq,
+                        .n = seq,
+                        .flops = 1e9,
+                        .kernels = 1 };
+}
+
+/* 1e9 FLOPs at 0.5 (0.4 backward) x 100 TFLOP/s, half of that at 1000 tokens: 40 us, 50 us; of 3000
+ * tokens 3/4 are reached. */
+START_TEST(flash_attention_runs_at_the_rate_of_its_length_and_pass)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    struct op forward = attention_op(PASS_FORWARD, 1000);
+    struct op backward = attention_op(PASS_BACKWARD_INPUT, 1000);
+    struct op longer = attention_op(PASS_FORWARD, 3000);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &forward), 40e-6, 1e-12);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &backward), 50e-6, 1e-12);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &longer), 40e-6 * 2 / 3, 1e-12);
+}
+END_TEST
+
+/* 1e9 FLOPs at 0.5 x 100 TFLOP/s x 64/(64 + 64). */
+START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    profile.batched_gemm_half_dim = 64;
+    struct op scores = { .kind = OP_SCORES, .dtype = DTYPE_BF16, .m = 2048, .n = 2048, .k = 64 };
+    struct op context = { .kind = OP_CONTEXT, .dtype = DTYPE_BF16, .m = 2048, .n = 64, .k = 2048 };
+    scores.flops = context.flops = 1e9;
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &scores), 40e-6, 1e-12);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &context), 40e-6, 1e-12);
+}
+END_TEST
+
+/* Weight (1 + 0.05) in a mean of logarithms: measured at half the speed, predicted at 2^(1/1.05).
+ */
+START_TEST(a_measured_shape_takes_about_what_was_measured)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    double modelled_s = multiply_s(1280, 1280, 500);
+    struct gemm_point half = { 1280, 1280, 500, 2.0 * 1280 * 1280 * 500 / (2 * modelled_s) };
+    profile.gemm_points = &half;
+    profile.num_gemm_points = 1;
+    double corrected_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 500, 0);
+    ck_assert_double_eq_tol(corrected_s / modelled_s, pow(2, 1 / 1.05), 1e-9);
+}
+END_TEST
+
+START_TEST(a_shape_three_octaves_from_any_measured_one_keeps_the_model)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    struct gemm_point point = { 1280, 1280, 500, 1e12 };
+    profile.gemm_points = &point;
+    profile.num_gemm_points = 1;
+    ck_assert_double_eq(gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 4000, 0),
+                        multiply_s(1280, 1280, 4000));
+}
+END_TEST
+
+START_TEST(a_captured_graph_costs_the_host_nothing)
+{
+    struct stack stack = { .launch = LAUNCH_EAGER, .issue_s = 5e-6 };
+    struct op op = { .kind = OP_NORM, .kernels = 3 };
+    ck_assert_double_eq_tol(op_issue_s(&stack, &op), 15e-6, 1e-15);
+    stack.launch = LAUNCH_GRAPHS;
+    ck_assert_double_eq(op_issue_s(&stack, &op), 0);
+}
+END_TEST
+
+/* --- published numbers --------------------------------------------------------------------------
+ */
+
+/* Tensor cores x FLOPs a cycle x clock of the whitepapers, and their datasheet peaks: 528 x 1024 x
+ * 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024 and 512). */
+START_TEST(peak_is_tensor_cores_times_clock)
+{
+    struct gpu gpu;
+    struct err err = { 0 };
+    check_ok(gpu_load("h100-80g-sxm", &gpu, &err), &err);
+    ck_assert_double_eq_tol(gpu.num_sms * 4 * 1024 * gpu.clock_hz, 989.43e12, 0.005e12);
+    ck_assert_double_eq_tol(gpu.peak_flops_per_s[DTYPE_BF16] / 989.43e12, 1, 0.001);
+    check_ok(gpu_load("a100-80g-sxm", &gpu, &err), &err);
+    ck_assert_double_eq_tol(gpu.num_sms * 4 * 512 * gpu.clock_hz, 311.87e12, 0.005e12);
+    ck_assert_double_eq_tol(gpu.peak_flops_per_s[DTYPE_BF16] / 311.87e12, 1, 0.001);
+}
+END_TEST
+
+/* --- laws over all shipped GPUs and profiles ----------------------------------------------------
+ */
+
+enum { MAX_FILES = 32 };
+
+static struct profile profiles[MAX_FILES];
+static int num_profiles;
+static struct gpu gpus[MAX_FILES];
+static int num_gpus;
+
+static void load_all(void)
+{
+    char folder[PATH_MAX];
+    size_t count;
+    struct err err = { 0 };
+    ck_assert(file_data_folder(profile_files.folder, folder, sizeof folder));
+    char **names = file_list_json(folder, &count);
+    ck_assert_uint_lt(count, MAX_FILES);
+    for (size_t i = 0; i < count; i++) {
+        check_ok(profile_load(names[i], &profiles[num_profiles++], &err), &err);
+        free(names[i]);
+    }
+    free(names);
+    ck_assert(file_data_folder(gpu_files.folder, folder, sizeof folder));
+    names = file_list_json(folder, &count);
+    ck_assert_uint_lt(count, MAX_FILES);
+    for (size_t i = 0; i < count; i++) {
+        check_ok(gpu_load(names[i], &gpus[num_gpus++], &err), &err);
+        free(names[i]);
+    }
+    free(names);
+}
+
+static void release_all(void)
+{
+    for (int i = 0; i < num_profiles; i++)
+        profile_release(&profiles[i]);
+    num_profiles = num_gpus = 0;
+}
+
+/* A GPU, a profile and a type that it multiplies. */
+struct machine {
+    struct gpu gpu;
+    struct profile profile;
+    enum dtype dtype;
+};
+
+/* Calls `claim` for every pair; products measured on one GPU say nothing about another. */
+static void each_machine(void (*claim)(const struct machine *))
+{
+    for (int p = 0; p < num_profiles; p++)
+        for (int g = 0; g < num_gpus; g++)
+            for (int dtype = 0; dtype < NUM_DTYPES; dtype++) {
+                struct machine machine = { gpus[g], profiles[p], (enum dtype)dtype };
+                if (strcmp(machine.profile.gpu_name, machine.gpu.name) != 0)
+                    machine.profile.num_gemm_points = 0;
+                if (machine.gpu.peak_flops_per_s[dtype] > 0)
+                    claim(&machine);
+            }
+}
+
+struct shape {
+    double m, n, k;
+};
+
+static double product_bytes(const struct shape *s)
+{
+    return 2 * (s->m * s->k + s->k * s->n + s->m * s->n);
+}
+
+static double product_s(const struct machine *machine, struct shape s)
+{
+    return gemm_s(&machine->gpu, &machine->profile, machine->dtype, s.m, s.n, s.k,
+                  product_bytes(&s));
+}
+
+static const double sizes[] = { 1, 33, 128, 300, 1024, 3072, 12288, 100000 };
+enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
+
+static void each_shape(const struct machine *machine,
+                       void (*claim)(const struct machine *, struct shape))
+{
+    for (int m = 0; m < NUM_SIZES; m++)
+        for (int n = 0; n < NUM_SIZES; n++)
+            for (int k = 0; k < NUM_SIZES; k++)
+                claim(machine, (struct shape){ sizes[m], sizes[n], sizes[k] });
+}
+
+static void check_never_faster(const struct machine *machine, struct shape s, struct shape larger,
+                               double slack)
+{
+    double time_s = product_s(machine, s);
+    double larger_s = product_s(machine, larger);
+    ck_assert_msg(larger_s >= time_s * (1 - slack),
+                  "%s on %s: %g x %g x %g takes %g s, %g x %g x %g %g s", machine->gpu.name,
+                  machine->profile.name, s.m, s.n, s.k, time_s, larger.m, larger.n, larger.k,
+                  larger_s);
+}
+
+static void check_doubling(const struct machine *machine, struct shape s)
+{
+    double slack = 0;
+    check_never_faster(machine, s, (struct shape){ 2 * s.m, s.n, s.k }, slack);
+    check_never_faster(machine, s, (struct shape){ s.m, 2 * s.n, s.k }, slack);
+    check_never_faster(machine, s, (struct shape){ s.m, s.n, 2 * s.k }, slack);
+}
+
+static void check_all_doublings(const struct machine *machine)
+{
+    each_shape(machine, check_doubling);
+}
+
+START_TEST(twice_a_dimension_is_never_faster)
+{
+    each_machine(check_all_doublings);
+}
+END_TEST
+
+static void check_roofline_of_shape(const struct machine *machine, struct shape s)
+{
+    double time_s = product_s(machine, s);
+    double flops_s = 2 * s.m * s.n * s.k / machine->gpu.peak_flops_per_s[machine->dtype];
+    double bytes_s = product_bytes(&s) / machine->gpu.memory_bytes_per_s;
+    ck_assert_msg(time_s >= flops_s && time_s >= bytes_s,
+                  "%s on %s: %g x %g x %g takes %g s, where peak takes %g s and memory %g s",
+                  machine->gpu.name, machine->profile.name, s.m, s.n, s.k, time_s, flops_s,
+                  bytes_s);
+}
+
+static void check_roofline(const struct machine *machine)
+{
+    each_shape(machine, check_roofline_of_shape);
+}
+
+START_TEST(no_product_beats_the_roofline)
+{
+    each_machine(check_roofline);
+}
+END_TEST
+
+static void check_double_clock_of_shape(const struct machine *machine, struct shape s)
+{
+    static struct gemm_point points[MAX_GEMM_POINTS];
+    struct machine fast = *machine;
+    fast.gpu.memory_bytes_per_s *= 2;
+    for (int dtype = 0; dtype < NUM_DTYPES; dtype++)
+        fast.gpu.peak_flops_per_s[dtype] *= 2;
+    fast.profile.gemm_points = points;
+    for (int i = 0; i < fast.profile.num_gemm_points; i++) {
+        points[i] = machine->profile.gemm_points[i];
+        points[i].flops_per_s *= 2;
+    }
+    double kernel_s = machine->profile.kernel_s;
+    double time_s = product_s(machine, s) - kernel_s;
+    ck_assert_double_eq_tol(product_s(&fast, s) - kernel_s, time_s / 2, 1e-9 * (time_s + kernel_s));
+}
+
+static void check_double_clock(const struct machine *machine)
+{
+    each_shape(machine, check_double_clock_of_shape);
+}
+
+START_TEST(twice_the_clock_and_bandwidth_is_half_the_time_but_for_the_kernels_start)
+{
+    each_machine(check_double_clock);
+}
+END_TEST
+
+static void check_traffic(const struct machine *machine)
+{
+    const struct gpu *gpu = &machine->gpu;
+    const struct profile *profile = &machine->profile;
+    double before_s = traffic_s(gpu, profile, 0, 1);
+    ck_assert_double_eq(before_s, profile->kernel_s);
+    for (double bytes = 1; bytes < 1e18; bytes *= 1.5) {
+        double time_s = traffic_s(gpu, profile, bytes, 1);
+        ck_assert_double_ge(time_s, before_s);
+        ck_assert_double_ge(time_s, bytes / gpu->memory_bytes_per_s);
+        ck_assert_double_ge(traffic_s(gpu, profile, bytes, 2), time_s);
+        before_s = time_s;
+    }
+}
+
+START_TEST(traffic_is_never_faster_than_less_of_it_or_than_memory)
+{
+    each_machine(check_traffic);
+}
+END_TEST
+
+static void check_ops(const struct machine *machine, enum attention_kernel attention,
+                      const struct ops *ops)
+{
+    for (int i = 0; i < ops->count; i++) {
+        const struct op *op = &ops->at[i];
+        double time_s = op_s(&machine->gpu, &machine->profile, attention, op);
+        if (op_is_collective(op->kind)) {
+            ck_assert_double_eq(time_s, 0);
+            continue;
+        }
+        ck_assert_double_ge(time_s, op->flops / machine->gpu.peak_flops_per_s[op->dtype]);
+        ck_assert_double_ge(time_s, op->bytes / machine->gpu.memory_bytes_per_s);
+        ck_assert_double_ge(time_s, machine->profile.kernel_s);
+    }
+}
+
+/* A block of GPT-3 175B on 8 tensor ranks. */
+static void check_layer(const struct machine *machine)
+{
+    struct model model;
+    struct err err = { 0 };
+    check_ok(model_load("gpt3-175b", &model, &err), &err);
+    struct plan plan = plan_default();
+    plan.tp = 8;
+    struct arena arena = { 0 };
+    for (int attention = 0; attention < NUM_ATTENTION_KERNELS; attention++) {
+        if (attention != ATTENTION_UNFUSED &&
+            machine->profile.attention[attention].forward_efficiency <= 0)
+            continue;
+        struct layer_options options = { .flash_attention = attention != ATTENTION_UNFUSED,
+                                         .dtype = machine->dtype,
+                                         .gradient_bytes = 4 };
+        struct local_ops ops = local_layer(&plan, &model, model.seq, &options, false, &arena);
+        check_ops(machine, (enum attention_kernel)attention, &ops.forward);
+        check_ops(machine, (enum attention_kernel)attention, &ops.backward);
+    }
+    arena_release(&arena);
+}
+
+START_TEST(no_op_of_a_layer_beats_peak_memory_or_a_kernels_start)
+{
+    each_machine(check_layer);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("compute");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, load_all, release_all);
+    tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
+    tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
+    tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
+    tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);
+    tcase_add_test(tc, a_thin_product_takes_as_long_as_its_traffic);
+    tcase_add_test(tc, traffic_takes_its_bandwidth_and_its_kernels);
+    tcase_add_test(tc, flash_attention_runs_at_the_rate_of_its_length_and_pass);
+    tcase_add_test(tc, short_heads_waste_part_of_a_batched_products_tiles);
+    tcase_add_test(tc, a_measured_shape_takes_about_what_was_measured);
+    tcase_add_test(tc, a_shape_three_octaves_from_any_measured_one_keeps_the_model);
+    tcase_add_test(tc, a_captured_graph_costs_the_host_nothing);
+    tcase_add_test(tc, peak_is_tensor_cores_times_clock);
+    tcase_add_test(tc, twice_a_dimension_is_never_faster);
+    tcase_add_test(tc, no_product_beats_the_roofline);
+    tcase_add_test(tc, twice_the_clock_and_bandwidth_is_half_the_time_but_for_the_kernels_start);
+    tcase_add_test(tc, traffic_is_never_faster_than_less_of_it_or_than_memory);
+    tcase_add_test(tc, no_op_of_a_layer_beats_peak_memory_or_a_kernels_start);
+    Suite *s = suite_create("sim/cost/compute");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

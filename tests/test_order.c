@@ -1,0 +1,188 @@
+#include "tests/testing.h"
+
+#include "sim/engine/order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Calls `claim` for every generator and shape of up to 8 stages, 4 chunks and 4 pp microbatches
+ * that it accepts. */
+static void each_order(void (*claim)(const struct generator *, const struct order *))
+{
+    int claimed = 0;
+    for (int g = 0; g < num_generators; g++)
+        for (int p = 1; p <= 8; p++)
+            for (int v = 1; v <= 4; v++)
+                for (int m = 1; m <= 4 * p; m++) {
+                    struct arena arena = { 0 };
+                    struct err ignored = { 0 };
+                    struct schedule_shape shape = { p, v, m };
+                    if (generators[g].accepts(&shape, &ignored)) {
+                        claim(&generators[g], order_new(&generators[g], &shape, &arena));
+                        claimed++;
+                    }
+                    arena_release(&arena);
+                }
+    ck_assert_int_gt(claimed, 100);
+}
+
+static int chunks(const struct order *order)
+{
+    return order->shape.num_stages * order->shape.chunks_per_stage;
+}
+
+static void check_complete(const struct generator *generator, const struct order *order)
+{
+    int times[2 * 8 * 4] = { 0 };
+    (void)generator;
+    ck_assert_int_eq(order->count, 2 * chunks(order) * order->shape.num_microbatches);
+    for (int i = 0; i < order->count; i++)
+        times[order->ops[i].slot]++;
+    for (int slot = 0; slot < 2 * chunks(order); slot++)
+        ck_assert_int_eq(times[slot], order->shape.num_microbatches);
+}
+
+START_TEST(every_chunk_runs_every_microbatch_forward_and_backward)
+{
+    each_order(check_complete);
+}
+END_TEST
+
+/* On the stage that holds its chunk: stages take chunks in turn. */
+static void check_stages(const struct generator *generator, const struct order *order)
+{
+    (void)generator;
+    for (int i = 0; i < order->count; i++)
+        ck_assert_int_eq(order->ops[i].slot / 2 % order->shape.num_stages, order->ops[i].stage);
+}
+
+START_TEST(every_op_is_on_the_stage_that_holds_its_chunk)
+{
+    each_order(check_stages);
+}
+END_TEST
+
+/* A forward needs that of the chunk before, a backward that of the chunk behind, on another stage.
+ */
+static void check_sorted(const struct generator *generator, const struct order *order)
+{
+    (void)generator;
+    for (int i = 0; i < order->count; i++) {
+        const struct order_op *op = &order->ops[i];
+        if (op->from < 0)
+            continue;
+        ck_assert_int_lt(op->from, i);
+        const struct order_op *from = &order->ops[op->from];
+        ck_assert_int_eq(from->slot, op->slot % 2 ? op->slot + 2 : op->slot - 2);
+        ck_assert_int_ne(from->stage, op->stage);
+    }
+}
+
+START_TEST(every_op_comes_after_the_one_that_it_needs)
+{
+    each_order(check_sorted);
+}
+END_TEST
+
+/* The sorted ops of one stage are the generator's list, in its order. */
+static void check_list(const struct generator *generator, const struct order *order)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct schedule *schedule = schedule_compute_order(generator, &order->shape, &arena, &err);
+    int next[8] = { 0 };
+    for (int i = 0; i < order->count; i++) {
+        const struct order_op *op = &order->ops[i];
+        const struct instr *instr = &schedule->ranks[op->stage].at[next[op->stage]++];
+        ck_assert_int_eq(op->slot / 2, instr->chunk);
+        ck_assert_int_eq(op->slot % 2, instr->op == INSTR_BACKWARD);
+    }
+    arena_release(&arena);
+}
+
+START_TEST(a_stage_keeps_its_generators_order)
+{
+    each_order(check_list);
+}
+END_TEST
+
+/* forward_at and backward_at count a stage's ops; after warmup[s] forwards the two alternate. */
+static void check_rounds(const struct generator *generator, const struct order *order)
+{
+    int forwards[8] = { 0 }, backwards[8] = { 0 };
+    for (int i = 0; i < order->count; i++) {
+        int s = order->ops[i].stage;
+        int at = s * order->per_stage;
+        if (order->ops[i].slot % 2)
+            ck_assert_int_eq(order->backward_at[at + backwards[s]++], i);
+        else
+            ck_assert_int_eq(order->forward_at[at + forwards[s]++], i);
+        bool alternates =
+            strcmp(generator->name, "1f1b") == 0 || strcmp(generator->name, "interleaved") == 0;
+        if (alternates && backwards[s] > 0 && forwards[s] < order->per_stage)
+            ck_assert_int_le(abs(forwards[s] - backwards[s] - order->warmup[s]), 1);
+    }
+}
+
+START_TEST(steady_rounds_are_one_forward_and_one_backward)
+{
+    each_order(check_rounds);
+}
+END_TEST
+
+START_TEST(a_shape_that_the_generator_refuses_has_no_order)
+{
+    struct arena arena = { 0 };
+    struct schedule_shape shape = { 4, 2, 6 }; /* no multiple of 4 microbatches */
+    ck_assert_ptr_null(order_new(generator_find("interleaved"), &shape, &arena));
+    arena_release(&arena);
+}
+END_TEST
+
+/* 2 stages, 1 microbatch, f 1, b 2, lag 0.5: 1 + 0.5 + 1 + 2 + 0.5 + 2; the last stage is free at
+ * 4.5, when its backward ends. */
+START_TEST(a_result_takes_the_lag_to_the_next_stage)
+{
+    struct arena arena = { 0 };
+    struct schedule_shape shape = { 2, 1, 1 };
+    struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
+    double duration_s[4] = { 1, 2, 1, 2 };
+    double done_s[4], end_s[2];
+    ck_assert_double_eq_tol(order_time(order, duration_s, 0.5, done_s, end_s), 7, 1e-12);
+    ck_assert_double_eq_tol(end_s[0], 7, 1e-12);
+    ck_assert_double_eq_tol(end_s[1], 4.5, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
+/* What one stage does in a row takes the sum. */
+START_TEST(one_stage_never_waits)
+{
+    struct arena arena = { 0 };
+    struct schedule_shape shape = { 1, 1, 5 };
+    struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
+    double duration_s[2] = { 1, 2 };
+    double done_s[10], end_s[1];
+    ck_assert_double_eq_tol(order_time(order, duration_s, 100, done_s, end_s), 15, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("order");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, every_chunk_runs_every_microbatch_forward_and_backward);
+    tcase_add_test(tc, every_op_is_on_the_stage_that_holds_its_chunk);
+    tcase_add_test(tc, every_op_comes_after_the_one_that_it_needs);
+    tcase_add_test(tc, a_stage_keeps_its_generators_order);
+    tcase_add_test(tc, steady_rounds_are_one_forward_and_one_backward);
+    tcase_add_test(tc, a_shape_that_the_generator_refuses_has_no_order);
+    tcase_add_test(tc, a_result_takes_the_lag_to_the_next_stage);
+    tcase_add_test(tc, one_stage_never_waits);
+    Suite *s = suite_create("sim/engine/order");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
