@@ -13,15 +13,15 @@ double overlapped_s(const struct profile *profile, double compute_s, double comm
     return compute_s * x + (comm_s - compute_s * x / y);
 }
 
-/* Bucket j of n is ready at j/n of the window. The transfer ends no sooner than the last bucket
- * after the window, and no sooner than all of them after the first. What runs beside compute slows
- * it. */
+/* Bucket j of n is ready at j/n of the window, so at least the last one travels after it, and all
+ * but the first n-th of the window may hide what travels. Only that slows and is slowed: with many
+ * buckets this is overlapped_s. */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces)
 {
-    double slowed_s = comm_s * profile->overlap_comm_slowdown;
-    double after_window_s = fmax(slowed_s / pieces, slowed_s - window_s * (1 - 1 / pieces));
-    double hidden_s = slowed_s - after_window_s;
-    return after_window_s + hidden_s * (1 - 1 / profile->overlap_compute_slowdown);
+    double x = profile->overlap_compute_slowdown;
+    double y = profile->overlap_comm_slowdown;
+    double hidden_s = fmin(comm_s, window_s * x / y) * (1 - 1 / pieces);
+    return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
 struct data_comm data_comm(const struct plan *plan, const struct comm_group *group,
