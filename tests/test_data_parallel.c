@@ -1,0 +1,169 @@
+#include "tests/testing.h"
+
+#include "sim/engine/data_parallel.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Compute runs 1.25 times longer beside a transfer, which takes twice as long. */
+static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_comm_slowdown = 2 };
+
+static double random_between(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
+}
+
+/* --- cost-model.md 4.4 --------------------------------------------------------------------------
+ */
+
+/* 3 s of transfer take 6 s beside 10 s of compute, which lose 6 (1 - 1/1.25) = 1.2 s. */
+START_TEST(a_short_transfer_costs_compute_the_progress_it_takes)
+{
+    ck_assert_double_eq_tol(overlapped_s(&slow, 10, 3), 11.2, 1e-12);
+}
+END_TEST
+
+/* 10 s of compute take 12.5 s, in which 12.5 / 2 s of 8 s are transferred; 1.75 s remain. */
+START_TEST(a_long_transfer_goes_on_alone)
+{
+    ck_assert_double_eq_tol(overlapped_s(&slow, 10, 8), 14.25, 1e-12);
+}
+END_TEST
+
+START_TEST(nothing_beside_compute_takes_no_time)
+{
+    ck_assert_double_eq(overlapped_s(&slow, 10, 0), 10);
+    ck_assert_double_eq(overlapped_s(&slow, 0, 3), 3);
+}
+END_TEST
+
+/* No faster than either alone, no slower than both slowed down, and more is never less. */
+START_TEST(overlap_lies_between_the_longer_and_both_slowed_down)
+{
+    srand(3);
+    for (int i = 0; i < 10000; i++) {
+        struct profile profile = { .overlap_compute_slowdown = random_between(1, 2),
+                                   .overlap_comm_slowdown = random_between(1, 2) };
+        double x = profile.overlap_compute_slowdown, y = profile.overlap_comm_slowdown;
+        double compute_s = random_between(0, 10), comm_s = random_between(0, 10);
+        double time_s = overlapped_s(&profile, compute_s, comm_s);
+        ck_assert_double_ge(time_s, fmax(compute_s, comm_s) * (1 - 1e-12));
+        ck_assert_double_le(time_s, fmax(x, y) * (compute_s + comm_s));
+        ck_assert_double_ge(overlapped_s(&profile, compute_s, comm_s + 0.1), time_s - 1e-9);
+        ck_assert_double_ge(overlapped_s(&profile, compute_s + 0.1, comm_s), time_s - 1e-9);
+    }
+}
+END_TEST
+
+/* --- transfers in buckets -----------------------------------------------------------------------
+ */
+
+START_TEST(one_bucket_has_nothing_to_hide_behind)
+{
+    ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 1), 3, 1e-12);
+}
+END_TEST
+
+/* 3 s in 4 buckets: 3/4 travel beside compute and take 4.5 s of its time, which costs it a fifth of
+ * that; the last 0.75 s follow. */
+START_TEST(all_but_the_last_bucket_hide_in_a_long_window)
+{
+    ck_assert_double_eq_tol(exposed_s(&slow, 3, 10, 4), 0.75 + 0.9, 1e-12);
+}
+END_TEST
+
+START_TEST(many_buckets_overlap_as_two_blocks_do)
+{
+    for (double comm_s = 0; comm_s < 20; comm_s += 0.5)
+        ck_assert_double_eq_tol(10 + exposed_s(&slow, comm_s, 10, 1e12),
+                                overlapped_s(&slow, 10, comm_s), 1e-9);
+}
+END_TEST
+
+START_TEST(more_buckets_or_a_longer_window_never_expose_more)
+{
+    srand(5);
+    for (int i = 0; i < 10000; i++) {
+        struct profile profile = { .overlap_compute_slowdown = random_between(1, 1.3),
+                                   .overlap_comm_slowdown = random_between(1, 2) };
+        double comm_s = random_between(0, 10), window_s = random_between(0, 10);
+        double pieces = 1 + rand() % 20;
+        double time_s = exposed_s(&profile, comm_s, window_s, pieces);
+        ck_assert_double_le(exposed_s(&profile, comm_s, window_s, pieces + 1), time_s + 1e-12);
+        ck_assert_double_le(exposed_s(&profile, comm_s, window_s + 1, pieces), time_s + 1e-12);
+        ck_assert_double_ge(exposed_s(&profile, comm_s + 1, window_s, pieces), time_s - 1e-12);
+    }
+}
+END_TEST
+
+/* --- gradients, parameters, optimizer -----------------------------------------------------------
+ */
+
+static const struct comm_group wires = { .num_ranks = 8,
+                                         .num_nodes = 1,
+                                         .arch = ARCH_AMPERE,
+                                         .intra = LINK_NVLINK,
+                                         .ll128 = true,
+                                         .num_channels = 24,
+                                         .intra_bytes_per_s = 10e9,
+                                         .inter_bytes_per_s = 10e9,
+                                         .bandwidth_factor = 1,
+                                         .latency_factor = 1 };
+
+/* fp32 gradients and bf16 weights of a million parameters. */
+START_TEST(sharded_gradients_are_scattered_and_weights_gathered)
+{
+    struct plan plan = plan_default();
+    plan.zero = 1;
+    struct data_comm comm = data_comm(&plan, &wires, 1e6);
+    ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_REDUCE_SCATTER, 4e6));
+    ck_assert_double_eq(comm.gather_s, collective_s(&wires, COLLECTIVE_ALL_GATHER, 2e6));
+}
+END_TEST
+
+START_TEST(whole_gradients_are_all_reduced)
+{
+    struct plan plan = plan_default();
+    plan.reduce_dtype = DTYPE_BF16;
+    struct data_comm comm = data_comm(&plan, &wires, 1e6);
+    ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_ALL_REDUCE, 2e6));
+    ck_assert_double_eq(comm.gather_s, 0);
+}
+END_TEST
+
+/* 1e9 parameters: gradient 4, state read and written 24, weight written 2, gradient read again for
+ * the norm 4: 34 bytes each at 1 TB/s, and four kernels of 1 ms; an eighth of that when sharded. */
+START_TEST(the_update_passes_over_the_state_once)
+{
+    struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },
+                             .profile = { .memory_efficiency = 1, .kernel_s = 1e-3 },
+                             .stack = { .optimizer_passes = 1 } };
+    struct model model = { .hidden = 1024 };
+    struct plan plan = plan_default();
+    plan.dp = 8;
+    ck_assert_double_eq_tol(optimizer_s(&system, &model, &plan, 1e9), 34e-3 + 4e-3, 1e-12);
+    plan.zero = 1;
+    ck_assert_double_eq_tol(optimizer_s(&system, &model, &plan, 1e9), 34e-3 / 8 + 4e-3, 1e-12);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("data_parallel");
+    tcase_add_test(tc, a_short_transfer_costs_compute_the_progress_it_takes);
+    tcase_add_test(tc, a_long_transfer_goes_on_alone);
+    tcase_add_test(tc, nothing_beside_compute_takes_no_time);
+    tcase_add_test(tc, overlap_lies_between_the_longer_and_both_slowed_down);
+    tcase_add_test(tc, one_bucket_has_nothing_to_hide_behind);
+    tcase_add_test(tc, all_but_the_last_bucket_hide_in_a_long_window);
+    tcase_add_test(tc, many_buckets_overlap_as_two_blocks_do);
+    tcase_add_test(tc, more_buckets_or_a_longer_window_never_expose_more);
+    tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
+    tcase_add_test(tc, whole_gradients_are_all_reduced);
+    tcase_add_test(tc, the_update_passes_over_the_state_once);
+    Suite *s = suite_create("sim/engine/data_parallel");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,269 @@
+#include "tests/testing.h"
+
+#include "sim/cost/compute.h"
+#include "sim/cost/network.h"
+#include "sim/cost/piece.h"
+#include "sim/engine/data_parallel.h"
+
+#include <math.h>
+
+/* Models, machines and stacks that differ in what their lists hold. */
+struct setting {
+    const char *cluster, *stack, *model;
+};
+static const struct setting settings[] = {
+    { "dgx-a100-80g", "megatron-2021", "gpt3-175b" },
+    { "dgx-h100", "megatron-core", "llama3-8b" },
+    { "a100-pcie-8", "torch-ddp", "gpt3-1.3b" },
+    { "dgx-b200", "xla", "llama2-70b" },
+    { "dgx1-v100", "megatron-deepspeed", "bloom-176b" },
+    { "p5-h100", "nemo", "qwen2.5-7b" },
+};
+enum { NUM_SETTINGS = sizeof settings / sizeof settings[0] };
+
+static struct system machine;
+static struct model model;
+static struct arena arena;
+
+static void load(int i)
+{
+    struct err err = { 0 };
+    bool ok = system_load(settings[i].cluster, settings[i].stack, 8, &machine, &err) &&
+              model_load(settings[i].model, &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+    arena_release(&arena);
+}
+
+static struct plan tensor_plan(int tp, bool sp, bool overlap)
+{
+    struct plan plan = plan_default();
+    plan.tp = tp;
+    plan.sp = sp;
+    plan.overlaps_given = true;
+    plan.overlaps = overlap ? 1u << OVERLAP_TP : 0;
+    if (machine.gpu.peak_flops_per_s[DTYPE_BF16] <= 0) {
+        plan.precision = PRECISION_FP16;
+        plan.gradient_dtype = DTYPE_FP16;
+    }
+    return plan;
+}
+
+static struct pieces cost(const struct plan *plan)
+{
+    return pieces_cost(&machine, &model, plan, &arena);
+}
+
+enum { NUM_LISTS = 6 };
+static const struct list_cost *list(const struct pieces *pieces, int i)
+{
+    const struct list_cost *lists[NUM_LISTS] = {
+        &pieces->layer.forward,      &pieces->layer.backward, &pieces->embedding.forward,
+        &pieces->embedding.backward, &pieces->head.forward,   &pieces->head.backward,
+    };
+    return lists[i];
+}
+
+/* tp 2, 4 and 8, with and without sequence parallelism. */
+enum { NUM_SPLITS = 6 };
+static struct plan split(int i, bool overlap)
+{
+    return tensor_plan(2 << i % 3, i >= 3, overlap);
+}
+
+START_TEST(a_list_takes_its_compute_and_what_it_exposes)
+{
+    load(_i);
+    for (int i = 0; i < NUM_SPLITS; i++) {
+        struct plan plan = split(i, true);
+        struct pieces pieces = cost(&plan);
+        for (int l = 0; l < NUM_LISTS; l++) {
+            const struct list_cost *c = list(&pieces, l);
+            ck_assert_double_eq_tol(c->total_s, c->compute_s + c->comm_s, 1e-12 * c->total_s);
+            ck_assert_double_ge(c->comm_s, -1e-12 * c->total_s);
+        }
+    }
+}
+END_TEST
+
+START_TEST(one_tensor_rank_exposes_nothing)
+{
+    load(_i);
+    struct plan plan = tensor_plan(1, false, true);
+    struct pieces pieces = cost(&plan);
+    for (int l = 0; l < NUM_LISTS; l++)
+        ck_assert_double_eq_tol(list(&pieces, l)->comm_s, 0, 1e-12 * list(&pieces, l)->total_s);
+}
+END_TEST
+
+/* Without overlap a list is in series: its total is the sum of all its ops. */
+START_TEST(overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either)
+{
+    load(_i);
+    for (int i = 0; i < NUM_SPLITS; i++) {
+        struct plan serial_plan = split(i, false);
+        struct plan plan = split(i, true);
+        struct pieces serial = cost(&serial_plan);
+        struct pieces overlapped = cost(&plan);
+        for (int l = 0; l < NUM_LISTS; l++) {
+            const struct list_cost *s = list(&serial, l);
+            const struct list_cost *o = list(&overlapped, l);
+            ck_assert_double_eq(o->compute_s, s->compute_s);
+            ck_assert_double_le(o->total_s, s->total_s * (1 + 1e-12));
+            ck_assert_double_ge(o->total_s, fmax(s->compute_s, s->comm_s) * (1 - 1e-12));
+        }
+        ck_assert_double_lt(overlapped.layer.backward.total_s, serial.layer.backward.total_s);
+    }
+}
+END_TEST
+
+/* Slowdowns so large that it would be better to wait. */
+START_TEST(overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other)
+{
+    load(_i);
+    machine.profile.overlap_compute_slowdown = 3;
+    machine.profile.overlap_comm_slowdown = 4;
+    for (int i = 0; i < NUM_SPLITS; i++) {
+        struct plan serial_plan = split(i, false);
+        struct plan plan = split(i, true);
+        struct pieces serial = cost(&serial_plan);
+        struct pieces overlapped = cost(&plan);
+        for (int l = 0; l < NUM_LISTS; l++)
+            ck_assert_double_le(list(&overlapped, l)->total_s,
+                                4 * list(&serial, l)->total_s * (1 + 1e-12));
+    }
+}
+END_TEST
+
+static double op_alone_s(const struct op *op)
+{
+    enum attention_kernel attention = stack_attention(&machine.stack, &machine.gpu);
+    double time_s = op_s(&machine.gpu, &machine.profile, attention, op);
+    return op->kind == OP_GEMM ? time_s / machine.stack.product_efficiency : time_s;
+}
+
+/* Without sequence parallelism, each all-reduce between the two gradients of a product runs beside
+ * the second: two blocks with contention (cost-model.md 4.4), the rest in series. */
+START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
+{
+    load(_i);
+    struct plan serial_plan = tensor_plan(8, false, false);
+    struct plan plan = tensor_plan(8, false, true);
+    struct pieces serial = cost(&serial_plan);
+    struct pieces overlapped = cost(&plan);
+    bool flash = plan_attention_kernel(&plan, &machine) != ATTENTION_UNFUSED;
+    struct layer_options options = { .flash_attention = flash,
+                                     .fusions = machine.stack.fusions,
+                                     .dtype = precision_dtype((enum precision)plan.precision),
+                                     .gradient_bytes =
+                                         dtype_bytes((enum dtype)plan.gradient_dtype) };
+    struct ops ops = local_layer(&plan, &model, model.seq, &options, false, &arena).backward;
+    struct comm_group tensor = network_axis_group(&machine, &plan, AXIS_TENSOR);
+    double saved_s = 0;
+    int pairs = 0;
+    for (int i = 0; i + 1 < ops.count; i++) {
+        const struct op *weight = &ops.at[i + 1];
+        if (ops.at[i].kind != OP_ALL_REDUCE || weight->kind != OP_GEMM ||
+            weight->pass != PASS_BACKWARD_WEIGHT)
+            continue;
+        double comm_s = collective_s(&tensor, COLLECTIVE_ALL_REDUCE, ops.at[i].comm_bytes);
+        double compute_s = op_alone_s(weight);
+        saved_s += compute_s + comm_s - overlapped_s(&machine.profile, compute_s, comm_s);
+        pairs++;
+    }
+    ck_assert_int_eq(pairs, 2); /* qkv and fc1 */
+    double expected_s = serial.layer.backward.total_s - saved_s;
+    ck_assert_double_eq_tol(overlapped.layer.backward.total_s, expected_s, 1e-9 * expected_s);
+}
+END_TEST
+
+/* Products and attention are split; nothing is run twice unless key and value heads are fewer. */
+START_TEST(tensor_ranks_share_the_flops_of_a_layer)
+{
+    load(_i);
+    struct plan whole_plan = tensor_plan(1, false, false);
+    struct pieces whole = cost(&whole_plan);
+    for (int i = 0; i < NUM_SPLITS; i++) {
+        struct plan plan = split(i, false);
+        struct pieces pieces = cost(&plan);
+        double flops = plan.tp * pieces.layer.forward.flops;
+        ck_assert_double_ge(flops, whole.layer.forward.flops * (1 - 1e-12));
+        if (plan.tp <= model.kv_heads)
+            ck_assert_double_eq_tol(flops / whole.layer.forward.flops, 1, 1e-12);
+    }
+}
+END_TEST
+
+START_TEST(the_core_is_part_of_the_forward_and_of_what_is_kept)
+{
+    load(_i);
+    struct plan plan = tensor_plan(4, false, false);
+    for (int attention = PLAN_ATTENTION_FLASH; attention <= PLAN_ATTENTION_UNFUSED; attention++) {
+        plan.attention = attention;
+        struct piece_cost layer = cost(&plan).layer;
+        ck_assert_double_gt(layer.core.total_s, 0);
+        ck_assert_double_lt(layer.core.total_s, layer.forward.total_s);
+        ck_assert_double_eq(layer.core.comm_s, 0);
+        ck_assert_double_gt(layer.core_bytes, 0);
+        ck_assert_double_lt(layer.core_bytes, layer.saved_bytes);
+    }
+}
+END_TEST
+
+START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
+{
+    load(_i);
+    struct plan plain_plan = tensor_plan(4, false, false);
+    struct plan plan = tensor_plan(4, true, false);
+    struct piece_cost plain = cost(&plain_plan).layer;
+    struct piece_cost split = cost(&plan).layer;
+    ck_assert_double_lt(split.saved_bytes, plain.saved_bytes);
+    ck_assert_double_eq(split.input_bytes, plain.input_bytes / 4);
+}
+END_TEST
+
+/* A stack's word holds until the plan says otherwise. */
+START_TEST(the_plans_overlaps_come_before_the_stacks)
+{
+    struct stack stack = { .overlaps = 1u << OVERLAP_GRAD };
+    struct plan plan = plan_default();
+    ck_assert(plan_overlaps(&plan, &stack, OVERLAP_GRAD));
+    ck_assert(!plan_overlaps(&plan, &stack, OVERLAP_P2P));
+    plan.overlaps_given = true;
+    plan.overlaps = 1u << OVERLAP_P2P;
+    ck_assert(!plan_overlaps(&plan, &stack, OVERLAP_GRAD));
+    ck_assert(plan_overlaps(&plan, &stack, OVERLAP_P2P));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("piece");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, NULL, tear_down);
+    tcase_add_loop_test(tc, a_list_takes_its_compute_and_what_it_exposes, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, one_tensor_rank_exposes_nothing, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc,
+                        overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either, 0,
+                        NUM_SETTINGS);
+    tcase_add_loop_test(tc, overlap_takes_at_most_the_slowdown_longer_than_one_after_the_other, 0,
+                        NUM_SETTINGS);
+    tcase_add_loop_test(tc, an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention, 0,
+                        NUM_SETTINGS);
+    tcase_add_loop_test(tc, tensor_ranks_share_the_flops_of_a_layer, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, the_core_is_part_of_the_forward_and_of_what_is_kept, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, sequence_parallelism_keeps_less_and_splits_the_checkpoint, 0,
+                        NUM_SETTINGS);
+    TCase *plain = tcase_create("plan");
+    tcase_add_test(plain, the_plans_overlaps_come_before_the_stacks);
+    Suite *s = suite_create("sim/cost/piece");
+    suite_add_tcase(s, tc);
+    suite_add_tcase(s, plain);
+    return s;
+}
+
+TEST_MAIN(suite)
