@@ -1,6 +1,7 @@
 #include "models/layer.h"
 
 #include <assert.h>
+#include <math.h>
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
     "bias_gelu", "residual",         "residual_norm", "softmax", "cross_entropy",
@@ -109,6 +110,12 @@ static void set_attention_size(const struct builder *b, struct op *op)
     op->region = REGION_ATTENTION_CORE;
 }
 
+/* The fused kernel's own limits (Megatron-LM fused_softmax.py, is_kernel_available). */
+static bool fused_softmax_accepts(const struct layer_dims *d)
+{
+    return fmod(d->batch * d->heads, 4) == 0 && d->kv_seq <= 2048;
+}
+
 /* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
 static void add_unfused_attention(struct builder *b)
 {
@@ -118,7 +125,7 @@ static void add_unfused_attention(struct builder *b)
     double key_bytes = element * d->tokens * d->kv_heads * d->head_dim;
     double probabilities = d->batch * d->heads * d->seq * d->kv_seq;
     bool dropout = b->model->dropout > 0;
-    bool one_kernel = fused(b, FUSION_SOFTMAX);
+    bool one_kernel = fused(b, FUSION_SOFTMAX) && fused_softmax_accepts(d);
 
     struct op *scores = add(b, OP_SCORES, "scores", d->seq, d->kv_seq);
     set_attention_size(b, scores);

@@ -76,10 +76,19 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
     return sum / weights;
 }
 
+/* Rows that don't start at 16 bytes keep matrix units from loading whole operands (NVIDIA, Deep
+ * Learning Performance guide: multiples of 8 elements in 16 bits, 16 in 8). */
+static double alignment(const struct profile *profile, enum dtype dtype, double row_elements)
+{
+    bool whole = fmod(row_elements * dtype_bytes(dtype), 16) == 0;
+    return whole ? 1 : profile->unaligned_efficiency;
+}
+
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
-    double peak_flops_per_s = gpu->peak_flops_per_s[dtype];
+    double peak_flops_per_s = gpu->peak_flops_per_s[dtype] *
+                              fmin(alignment(profile, dtype, n), alignment(profile, dtype, k));
     double multiply_s = best_tile_s(gpu, profile, peak_flops_per_s, m, n, k);
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k));
@@ -101,8 +110,9 @@ static double batched_product_s(const struct gpu *gpu, const struct profile *pro
 {
     double head_dim = fmin(op->n, op->k);
     double filled = head_dim / (head_dim + profile->batched_gemm_half_dim);
-    double rate_flops_per_s =
-        profile->batched_gemm_efficiency * filled * gpu->peak_flops_per_s[op->dtype];
+    double rate_flops_per_s = profile->batched_gemm_efficiency * filled *
+                              gpu->peak_flops_per_s[op->dtype] *
+                              alignment(profile, op->dtype, head_dim);
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }
