@@ -31,6 +31,7 @@ static struct profile round_profile(void)
 {
     return (struct profile){
         .gemm_efficiency = 0.5,
+        .unaligned_efficiency = 1,
         .gemm_memory_efficiency = 0.5,
         .memory_efficiency = 0.5,
         .batched_gemm_efficiency = 0.5,
@@ -51,6 +52,19 @@ static double multiply_s(double m, double n, double k)
 START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 {
     ck_assert_double_eq_tol(multiply_s(1280, 1280, 500), 32.768e-6, 1e-12);
+}
+END_TEST
+
+/* 500 elements of 2 bytes are not a multiple of 16 bytes, 504 are: half the rate for the first. */
+START_TEST(rows_that_16_bytes_do_not_divide_cost_their_share)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    profile.unaligned_efficiency = 0.5;
+    double odd_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 500, 0);
+    ck_assert_double_eq_tol(odd_s, 2 * multiply_s(1280, 1280, 500), 1e-12);
+    double even_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 504, 0);
+    ck_assert_double_eq_tol(even_s, multiply_s(1280, 1280, 504), 1e-12);
 }
 END_TEST
 
@@ -272,7 +286,8 @@ static double product_s(const struct machine *machine, struct shape s)
                   product_bytes(&s));
 }
 
-static const double sizes[] = { 1, 33, 128, 300, 1024, 3072, 12288, 100000 };
+/* Aligned in every type: what rows of other lengths cost is a law of its own. */
+static const double sizes[] = { 16, 48, 128, 304, 1024, 3072, 12288, 100000 };
 enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
 
 static void each_shape(const struct machine *machine,
@@ -436,6 +451,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, load_all, release_all);
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
+    tcase_add_test(tc, rows_that_16_bytes_do_not_divide_cost_their_share);
     tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
     tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
     tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);
