@@ -129,6 +129,22 @@ START_TEST(gpus_that_share_nics_have_half_of_one)
 }
 END_TEST
 
+/* 8 NICs of 48 GB/s, but NVLink of 16 x 10 GB/s, which carries 7 of a node's 8 hops. DGX H100, with
+ * 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
+START_TEST(rings_over_nodes_are_no_wider_than_the_wires_inside)
+{
+    load("h800-8", 64);
+    struct comm_group all = network_group(&machine, 1, 64);
+    struct comm_group apart = network_group(&machine, 8, 8);
+    ck_assert_double_eq_tol(between_gb_per_s(&all), 160 * 8 / 7.0, 1e-9);
+    ck_assert_double_eq_tol(between_gb_per_s(&apart), 48, 1e-9);
+    tear_down();
+    load("dgx-h100", 64);
+    struct comm_group wide = network_group(&machine, 1, 64);
+    ck_assert_double_eq_tol(between_gb_per_s(&wide), 384, 1e-9);
+}
+END_TEST
+
 START_TEST(factors_of_the_profile_follow_the_wires)
 {
     load("dgx-a100-80g", 64);
@@ -246,6 +262,7 @@ static Suite *suite(void)
     tcase_add_test(tc, traffic_that_leaves_a_block_is_oversubscribed);
     tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
     tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
+    tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
     tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
     tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);

@@ -40,6 +40,15 @@ static double oversubscription(const struct cluster *cluster, double nodes_spann
     return factor;
 }
 
+/* What rings over nodes carry where they run through one: of the hops of its members, all but the
+ * one over the NIC share the wires of a ring inside. */
+static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
+{
+    struct comm_group inside = { 0 };
+    use_node(&inside, node);
+    return inside.num_channels * inside.intra_bytes_per_s * ranks_per_node / (ranks_per_node - 1);
+}
+
 /* Rings over nodes: each member's share of the NICs, as two channels at least. A channel is as wide
  * inside a node as on the NIC that it goes on to. */
 static void use_nics(struct comm_group *group, const struct system *system, int ranks_per_node,
@@ -51,6 +60,8 @@ static void use_nics(struct comm_group *group, const struct system *system, int 
         net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : NIC_EFFICIENCY * net->bytes_per_s;
     double nics = ranks_per_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
     double total = nics * nic / oversubscription(cluster, nodes_spanned);
+    if (ranks_per_node > 1)
+        total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], ranks_per_node));
     int channels = nics > 2 ? (int)ceil(nics) : 2;
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = total / channels;
