@@ -135,14 +135,16 @@ static void add_unfused_attention(struct builder *b)
     scores->bytes = query_bytes + key_bytes + element * probabilities;
     scores->saved_input_bytes = query_bytes + key_bytes;
 
-    /* The fused kernel is causal: it reads the lower triangle and writes the whole. */
-    double separate_bytes = dropout ? 2 * element + 1 : 0;
+    /* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
+     * scores are widened to fp32, scaled, masked, normalised and narrowed in kernels of their own.
+     */
+    double dropout_bytes = dropout ? 2 * element + 1 : 0;
     struct op *softmax = add(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
     set_attention_size(b, softmax);
-    softmax->bytes = probabilities * ((one_kernel ? 1.5 : 8) * element + separate_bytes);
-    softmax->backward_bytes = probabilities * ((one_kernel ? 2 : 9) * element + separate_bytes);
-    softmax->kernels = (one_kernel ? 1 : 4) + (dropout ? 1 : 0);
-    softmax->backward_kernels = softmax->kernels;
+    softmax->bytes = probabilities * ((one_kernel ? 1.5 * element : 36) + dropout_bytes);
+    softmax->backward_bytes = probabilities * ((one_kernel ? 2 * element : 40) + dropout_bytes);
+    softmax->kernels = (one_kernel ? 1 : 7) + (dropout ? 1 : 0);
+    softmax->backward_kernels = (one_kernel ? 1 : 5) + (dropout ? 1 : 0);
     softmax->saved_bytes = probabilities * (element + (dropout ? 1 : 0));
 
     /* The heads are interleaved again by a copy of the output. */

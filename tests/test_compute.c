@@ -55,16 +55,17 @@ START_TEST(a_full_wave_of_tiles_takes_one_tiles_time)
 }
 END_TEST
 
-/* 500 elements of 2 bytes are not a multiple of 16 bytes, 504 are: half the rate for the first. */
-START_TEST(rows_that_16_bytes_do_not_divide_cost_their_share)
+/* Head dimensions of 100 elements, 200 bytes, are not whole; 104 are. */
+START_TEST(heads_that_16_bytes_do_not_divide_cost_their_share)
 {
     struct gpu gpu = round_gpu();
     struct profile profile = round_profile();
+    struct op op = { .kind = OP_SCORES, .dtype = DTYPE_BF16, .n = 4096, .k = 104, .flops = 1e9 };
+    double whole_s = op_s(&gpu, &profile, ATTENTION_UNFUSED, &op);
     profile.unaligned_efficiency = 0.5;
-    double odd_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 500, 0);
-    ck_assert_double_eq_tol(odd_s, 2 * multiply_s(1280, 1280, 500), 1e-12);
-    double even_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 504, 0);
-    ck_assert_double_eq_tol(even_s, multiply_s(1280, 1280, 504), 1e-12);
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &op), whole_s, 1e-15);
+    op.k = 100;
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_UNFUSED, &op), 2 * whole_s, 1e-15);
 }
 END_TEST
 
@@ -451,7 +452,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, load_all, release_all);
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
-    tcase_add_test(tc, rows_that_16_bytes_do_not_divide_cost_their_share);
+    tcase_add_test(tc, heads_that_16_bytes_do_not_divide_cost_their_share);
     tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
     tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
     tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);

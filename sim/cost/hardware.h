@@ -97,7 +97,7 @@ struct profile {
     double gemm_memory_efficiency;  /* share of memory bandwidth a thin product reaches */
     double batched_gemm_efficiency; /* scores and context of unfused attention, of peak */
     double batched_gemm_half_dim;   /* head dimension at which half of it is reached */
-    double unaligned_efficiency;    /* share left to products of rows that 16 bytes don't divide */
+    double unaligned_efficiency;    /* of them, left when 16 bytes don't divide a head's row */
     double memory_efficiency;       /* share of memory bandwidth of large pointwise kernels */
     double kernel_s;                /* shortest kernel, start to start, queued */
     double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */

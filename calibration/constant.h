@@ -1,0 +1,38 @@
+/* calibration/constant.h - a number of a profile or a stack, by file and key.
+ *
+ * Keys are those of the file: "gemm_efficiency", "attention.flash2.half_seq", "gemm_tiles[2]" (the
+ * third tile's speed). */
+#ifndef CALIBRATION_CONSTANT_H
+#define CALIBRATION_CONSTANT_H
+
+#include "base/err.h"
+#include "sim/cost/hardware.h"
+
+#include <jansson.h>
+
+struct constant {
+    const char *file; /* "profiles/a100-80g-sxm"; borrowed */
+    const char *key;  /* borrowed */
+    bool is_of_stack;
+    const char *name; /* of the profile or stack; within `file` */
+    struct field field; /* its offset is from the start of struct profile or stack */
+};
+
+/* ERR_INPUT when there is no such number; where = "". */
+bool constant_find(const char *file, const char *key, struct constant *out, struct err *err);
+
+/* Whether the system has the profile or stack. */
+bool constant_is_of(const struct constant *constant, const struct system *system);
+double constant_get(const struct constant *constant, const struct system *system);
+void constant_set(const struct constant *constant, struct system *system, double value);
+
+/* From and to the JSON of a file: a number, or text with its unit. */
+bool constant_read(const struct constant *constant, const json_t *value, double *out,
+                   struct err *err);
+json_t *constant_write(const struct constant *constant, double value);
+
+/* Puts it into the JSON of its file. ERR_INPUT when that has no attention kernel or tile to put it
+ * in; where = the key. */
+bool constant_store(const struct constant *constant, double value, json_t *file, struct err *err);
+
+#endif

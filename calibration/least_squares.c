@@ -1,0 +1,272 @@
+#include "calibration/least_squares.h"
+
+#include "base/arena.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_STEPS = 100, MAX_TRIES = 16 };
+/* Half the distance of central differences: wide enough to look over the edges of tiles and waves,
+ * at which predictions jump. */
+static const double DIFFERENCE = 1e-3;
+static const double SMALLEST_MOVE = 1e-8;
+
+/* What a solution works on; n parameters, m residuals. */
+struct workspace {
+    struct arena arena;
+    double *residual, *trial_residual; /* m */
+    double *jacobian;                  /* column by column, m of each parameter */
+    double *normal, *damped;           /* n x n */
+    double *gradient, *move, *trial;   /* n */
+    bool *is_held;                     /* n */
+};
+
+static void workspace_init(struct workspace *w, const struct least_squares *problem)
+{
+    size_t n = (size_t)problem->num_parameters;
+    size_t m = (size_t)problem->num_residuals;
+    *w = (struct workspace){ 0 };
+    w->residual = ARENA_ARRAY(&w->arena, double, m);
+    w->trial_residual = ARENA_ARRAY(&w->arena, double, m);
+    w->jacobian = ARENA_ARRAY(&w->arena, double, m *n);
+    w->normal = ARENA_ARRAY(&w->arena, double, n *n);
+    w->damped = ARENA_ARRAY(&w->arena, double, n *n);
+    w->gradient = ARENA_ARRAY(&w->arena, double, n);
+    w->move = ARENA_ARRAY(&w->arena, double, n);
+    w->trial = ARENA_ARRAY(&w->arena, double, n);
+    w->is_held = ARENA_ARRAY(&w->arena, bool, n);
+}
+
+static double between(double x, double min, double max)
+{
+    return fmin(fmax(x, min), max);
+}
+
+/* --- cost and its derivatives ---------------------------------------------------------------- */
+
+static double prior_distance(const struct least_squares *problem, const double *x, int j)
+{
+    return problem->prior_weight * (x[j] - problem->prior[j]);
+}
+
+static double cost_of(const struct least_squares *problem, const double *x, const double *residual)
+{
+    double scale2 = problem->scale * problem->scale;
+    double cost = 0;
+    for (int i = 0; i < problem->num_residuals; i++)
+        if (problem->weight[i] > 0)
+            cost += problem->weight[i] * scale2 * 2 *
+                    (sqrt(1 + residual[i] * residual[i] / scale2) - 1);
+    for (int j = 0; j < problem->num_parameters; j++)
+        cost += prior_distance(problem, x, j) * prior_distance(problem, x, j);
+    return cost;
+}
+
+/* Central differences, one-sided at a bound. A held parameter has none. */
+static void find_jacobian(const struct least_squares *problem, const double *x, struct workspace *w)
+{
+    int m = problem->num_residuals;
+    memcpy(w->trial, x, (size_t)problem->num_parameters * sizeof *x);
+    for (int j = 0; j < problem->num_parameters; j++) {
+        double *column = w->jacobian + (size_t)j * (size_t)m;
+        double above = fmin(x[j] + DIFFERENCE, problem->max[j]);
+        double below = fmax(x[j] - DIFFERENCE, problem->min[j]);
+        memset(column, 0, (size_t)m * sizeof *column);
+        if (above <= below)
+            continue;
+        w->trial[j] = above;
+        problem->residuals(problem->context, w->trial, column);
+        w->trial[j] = below;
+        problem->residuals(problem->context, w->trial, w->trial_residual);
+        w->trial[j] = x[j];
+        for (int i = 0; i < m; i++)
+            column[i] = (column[i] - w->trial_residual[i]) / (above - below);
+    }
+}
+
+/* Gauss-Newton's matrix and half the gradient; rho' = 1 / sqrt(1 + z) weighs residuals down. */
+static void find_normal(const struct least_squares *problem, const double *x, struct workspace *w)
+{
+    int n = problem->num_parameters;
+    int m = problem->num_residuals;
+    memset(w->normal, 0, (size_t)n * (size_t)n * sizeof *w->normal);
+    memset(w->gradient, 0, (size_t)n * sizeof *w->gradient);
+    for (int i = 0; i < m; i++) {
+        double z = w->residual[i] * w->residual[i] / (problem->scale * problem->scale);
+        double weight = problem->weight[i] > 0 ? problem->weight[i] / sqrt(1 + z) : 0;
+        for (int j = 0; j < n && weight > 0; j++) {
+            double slope = weight * w->jacobian[j * m + i];
+            w->gradient[j] += slope * w->residual[i];
+            for (int k = 0; k <= j; k++)
+                w->normal[j * n + k] += slope * w->jacobian[k * m + i];
+        }
+    }
+    for (int j = 0; j < n; j++) {
+        w->normal[j * n + j] += problem->prior_weight * problem->prior_weight;
+        w->gradient[j] += problem->prior_weight * prior_distance(problem, x, j);
+        for (int k = 0; k < j; k++)
+            w->normal[k * n + j] = w->normal[j * n + k];
+    }
+}
+
+/* On a bound and drawn beyond it, or without effect. */
+static void find_held(const struct least_squares *problem, const double *x, struct workspace *w)
+{
+    int n = problem->num_parameters;
+    for (int j = 0; j < n; j++)
+        w->is_held[j] = problem->min[j] >= problem->max[j] || w->normal[j * n + j] <= 0 ||
+                        (x[j] <= problem->min[j] && w->gradient[j] > 0) ||
+                        (x[j] >= problem->max[j] && w->gradient[j] < 0);
+}
+
+/* --- linear algebra -------------------------------------------------------------------------- */
+
+/* Of a symmetric positive matrix, its Cholesky factor in place, below the diagonal and on it. */
+static bool factor(double *matrix, int n)
+{
+    for (int j = 0; j < n; j++) {
+        for (int k = 0; k < j; k++)
+            for (int i = j; i < n; i++)
+                matrix[i * n + j] -= matrix[i * n + k] * matrix[j * n + k];
+        if (!(matrix[j * n + j] > 0))
+            return false;
+        double root = sqrt(matrix[j * n + j]);
+        for (int i = j; i < n; i++)
+            matrix[i * n + j] /= root;
+    }
+    return true;
+}
+
+static void substitute(const double *lower, int n, double *vector)
+{
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < i; k++)
+            vector[i] -= lower[i * n + k] * vector[k];
+        vector[i] /= lower[i * n + i];
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        for (int k = i + 1; k < n; k++)
+            vector[i] -= lower[k * n + i] * vector[k];
+        vector[i] /= lower[i * n + i];
+    }
+}
+
+/* The normal matrix with its diagonal stretched, and rows of 1 for what is held. */
+static void damp(const struct least_squares *problem, struct workspace *w, double damping)
+{
+    int n = problem->num_parameters;
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < n; k++) {
+            bool is_cut = w->is_held[j] || w->is_held[k];
+            double own = j == k ? 1 + damping : 1;
+            w->damped[j * n + k] = is_cut ? (double)(j == k) : w->normal[j * n + k] * own;
+        }
+}
+
+/* --- steps ----------------------------------------------------------------------------------- */
+
+/* Where a step with this damping leads, cut off at the bounds; the longest move along an axis. */
+static double try_step(const struct least_squares *problem, const double *x, struct workspace *w,
+                       double damping)
+{
+    int n = problem->num_parameters;
+    double longest = 0;
+    damp(problem, w, damping);
+    for (int j = 0; j < n; j++)
+        w->move[j] = w->is_held[j] ? 0 : -w->gradient[j];
+    if (!factor(w->damped, n))
+        return 0;
+    substitute(w->damped, n, w->move);
+    for (int j = 0; j < n; j++) {
+        w->trial[j] = between(x[j] + w->move[j], problem->min[j], problem->max[j]);
+        longest = fmax(longest, fabs(w->trial[j] - x[j]));
+    }
+    return longest;
+}
+
+/* Moves x to where the cost is less, with more damping until it is. The length of the move, 0 when
+ * there is none. */
+static double step(const struct least_squares *problem, double *x, double *cost, double *damping,
+                   struct workspace *w)
+{
+    for (int i = 0; i < MAX_TRIES; i++) {
+        double length = try_step(problem, x, w, *damping);
+        if (length > 0)
+            problem->residuals(problem->context, w->trial, w->trial_residual);
+        double trial_cost = length > 0 ? cost_of(problem, w->trial, w->trial_residual) : *cost;
+        if (trial_cost < *cost) {
+            memcpy(x, w->trial, (size_t)problem->num_parameters * sizeof *x);
+            memcpy(w->residual, w->trial_residual,
+                   (size_t)problem->num_residuals * sizeof *w->residual);
+            *cost = trial_cost;
+            *damping = fmax(*damping / 5, 1e-9);
+            return length;
+        }
+        *damping = fmin(*damping * 4, 1e9);
+    }
+    return 0;
+}
+
+struct least_squares_end least_squares_solve(const struct least_squares *problem, double *x)
+{
+    struct workspace w;
+    struct least_squares_end end = { 0 };
+    double damping = 1e-3;
+    workspace_init(&w, problem);
+    for (int j = 0; j < problem->num_parameters; j++)
+        x[j] = between(x[j], problem->min[j], problem->max[j]);
+    problem->residuals(problem->context, x, w.residual);
+    end.cost = cost_of(problem, x, w.residual);
+    while (end.steps < MAX_STEPS && !end.converged) {
+        find_jacobian(problem, x, &w);
+        find_normal(problem, x, &w);
+        find_held(problem, x, &w);
+        end.converged = step(problem, x, &end.cost, &damping, &w) < SMALLEST_MOVE;
+        end.steps++;
+    }
+    arena_release(&w.arena);
+    return end;
+}
+
+/* --- how sure -------------------------------------------------------------------------------- */
+
+static double mean_square(const struct least_squares *problem, const double *x,
+                          const double *residual)
+{
+    double sum = 0;
+    int used = 0;
+    for (int i = 0; i < problem->num_residuals; i++)
+        if (problem->weight[i] > 0) {
+            sum += problem->weight[i] * residual[i] * residual[i];
+            used++;
+        }
+    for (int j = 0; j < problem->num_parameters; j++)
+        sum += prior_distance(problem, x, j) * prior_distance(problem, x, j);
+    return used > 0 ? sum / used : 0;
+}
+
+void least_squares_covariance(const struct least_squares *problem, const double *x,
+                              double *covariance)
+{
+    int n = problem->num_parameters;
+    struct workspace w;
+    workspace_init(&w, problem);
+    problem->residuals(problem->context, x, w.residual);
+    find_jacobian(problem, x, &w);
+    find_normal(problem, x, &w);
+    for (int j = 0; j < n; j++)
+        w.is_held[j] = x[j] <= problem->min[j] || x[j] >= problem->max[j];
+    damp(problem, &w, 0);
+    bool ok = factor(w.damped, n);
+    double square = mean_square(problem, x, w.residual);
+    for (int j = 0; j < n; j++) {
+        memset(w.move, 0, (size_t)n * sizeof *w.move);
+        w.move[j] = 1;
+        if (ok)
+            substitute(w.damped, n, w.move);
+        for (int k = 0; k < n; k++)
+            covariance[j * n + k] =
+                !ok || w.is_held[j] || w.is_held[k] ? 0 : square * w.move[k];
+    }
+    arena_release(&w.arena);
+}

@@ -1,0 +1,36 @@
+/* calibration/least_squares.h - robust nonlinear least squares between bounds.
+ *
+ * Minimises  sum_i w_i s^2 rho(r_i(x)^2 / s^2)  +  sum_j p_j^2 (x_j - prior_j)^2,
+ * with rho(z) = 2 (sqrt(1 + z) - 1), "soft L1": residuals well beyond the scale s count by their
+ * size and no longer by its square. Pure: the same problem gives the same bits. */
+#ifndef CALIBRATION_LEAST_SQUARES_H
+#define CALIBRATION_LEAST_SQUARES_H
+
+#include <stdbool.h>
+
+struct least_squares {
+    int num_parameters, num_residuals;
+    const double *min, *max; /* of parameters, finite; equal: held */
+    const double *prior;
+    double prior_weight;  /* p, of each parameter */
+    const double *weight; /* w, of residuals; 0: left out */
+    double scale;         /* s > 0 */
+    void (*residuals)(void *context, const double *x, double *out);
+    void *context;
+};
+
+struct least_squares_end {
+    double cost;
+    int steps;
+    bool converged; /* false: it ran out of steps */
+};
+
+/* Levenberg-Marquardt from x, which is moved between the bounds first; steps are cut off there. */
+struct least_squares_end least_squares_solve(const struct least_squares *problem, double *x);
+
+/* Covariance of the parameters at x, row by row: the inverse of the weighted normal matrix, priors
+ * included, times the mean weighted square of residuals. Zero for a parameter on a bound. */
+void least_squares_covariance(const struct least_squares *problem, const double *x,
+                              double *covariance);
+
+#endif
