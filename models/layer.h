@@ -41,6 +41,7 @@ struct layer_options {
     bool flash_attention;  /* one fused kernel instead of scores, softmax, context */
     unsigned fusions;      /* bit set of enum fusion */
     enum dtype dtype;      /* of activations and GEMM inputs */
+    bool leaves_vocab_odd; /* an unsplit vocabulary is not padded to whole tiles */
     double gradient_bytes; /* of one element of the weight gradient's accumulator */
 };
 

@@ -32,6 +32,7 @@ static struct profile round_profile(void)
     return (struct profile){
         .gemm_efficiency = 0.5,
         .unaligned_efficiency = 1,
+        .gemm_unaligned_efficiency = 1,
         .gemm_memory_efficiency = 0.5,
         .memory_efficiency = 0.5,
         .batched_gemm_efficiency = 0.5,

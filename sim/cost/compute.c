@@ -76,10 +76,19 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
     return sum / weights;
 }
 
+/* Rows that don't start at 16 bytes are left to kernels that load no whole operands (NVIDIA, Deep
+ * Learning Performance guide: multiples of 8 elements in 16 bits). */
+static bool is_aligned(enum dtype dtype, double row_elements)
+{
+    return fmod(row_elements * dtype_bytes(dtype), 16) == 0;
+}
+
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
     double peak_flops_per_s = gpu->peak_flops_per_s[dtype];
+    if (!is_aligned(dtype, m) || !is_aligned(dtype, n) || !is_aligned(dtype, k))
+        peak_flops_per_s *= profile->gemm_unaligned_efficiency;
     double multiply_s = best_tile_s(gpu, profile, peak_flops_per_s, m, n, k);
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k));
@@ -91,15 +100,6 @@ double traffic_s(const struct gpu *gpu, const struct profile *profile, double by
 {
     return bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s) +
            kernels * profile->kernel_s;
-}
-
-/* Heads whose rows don't start at 16 bytes are left to kernels that load no whole operands (NVIDIA,
- * Deep Learning Performance guide: multiples of 8 elements in 16 bits). Padded elsewhere, so this
- * is the only place where such rows are met. */
-static double alignment(const struct profile *profile, enum dtype dtype, double head_dim)
-{
-    bool whole = fmod(head_dim * dtype_bytes(dtype), 16) == 0;
-    return whole ? 1 : profile->unaligned_efficiency;
 }
 
 /* Batched products of unfused attention. The head dimension is the inner one of the scores and the

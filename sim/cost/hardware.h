@@ -91,15 +91,16 @@ struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured;                  /* false: literature defaults, never fitted to this GPU */
-    double gemm_efficiency;         /* of peak, long inner dimension, sustained clock */
-    double gemm_half_k;             /* inner dimension at which half of it is reached */
-    double gemm_memory_efficiency;  /* share of memory bandwidth a thin product reaches */
-    double batched_gemm_efficiency; /* scores and context of unfused attention, of peak */
-    double batched_gemm_half_dim;   /* head dimension at which half of it is reached */
-    double unaligned_efficiency;    /* of them, left when 16 bytes don't divide a head's row */
-    double memory_efficiency;       /* share of memory bandwidth of large pointwise kernels */
-    double kernel_s;                /* shortest kernel, start to start, queued */
+    bool measured;                    /* false: literature defaults, never fitted to this GPU */
+    double gemm_efficiency;           /* of peak, long inner dimension, sustained clock */
+    double gemm_half_k;               /* inner dimension at which half of it is reached */
+    double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */
+    double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
+    double batched_gemm_efficiency;   /* scores and context of unfused attention, of peak */
+    double batched_gemm_half_dim;     /* head dimension at which half of it is reached */
+    double unaligned_efficiency;      /* of them, left when 16 bytes don't divide a head's row */
+    double memory_efficiency;         /* share of memory bandwidth of large pointwise kernels */
+    double kernel_s;                  /* shortest kernel, start to start, queued */
     double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
     double overlap_compute_slowdown; /* compute runs this many times longer beside a collective */
@@ -141,6 +142,7 @@ struct stack {
     int layer_messages;      /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
     double optimizer_passes; /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
+    bool leaves_vocab_odd;   /* an unsplit vocabulary is not padded */
     bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     bool sp_default;         /* a measured run that does not say has sequence parallelism with tp */

@@ -155,6 +155,7 @@ static struct layer_options options_of(const struct plan *plan, const struct sys
     return (struct layer_options){
         .flash_attention = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
+        .leaves_vocab_odd = system->stack.leaves_vocab_odd,
         .dtype = precision_dtype((enum precision)plan->precision),
         .gradient_bytes = dtype_bytes((enum dtype)plan->gradient_dtype),
     };

@@ -29,6 +29,8 @@ const struct field profile_fields[] = {
       .doc = "Share of the peak that large matrix products sustain." },
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
       .doc = "Inner dimension at which half of that is reached." },
+    { .name = "gemm_unaligned_efficiency", NUMBER(profile, gemm_unaligned_efficiency), SHARE,
+      .fallback = "0.4", .doc = "Share of its rate left when 16 bytes do not divide a dimension." },
     { .name = "gemm_memory_efficiency", NUMBER(profile, gemm_memory_efficiency), SHARE,
       .fallback = "0.9", .doc = "Share of the memory bandwidth that thin products reach." },
     { .name = "batched_gemm_efficiency", NUMBER(profile, batched_gemm_efficiency), SHARE,

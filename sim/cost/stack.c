@@ -59,6 +59,8 @@ const struct field stack_fields[] = {
       .doc = "Traffic of the optimizer step relative to one fused pass." },
     { .name = "scatter_gather_p2p", .kind = FIELD_BOOL, AT(scatter_gather_p2p), .fallback = "false",
       .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
+    { .name = "leaves_vocab_odd", .kind = FIELD_BOOL, AT(leaves_vocab_odd), .fallback = "no",
+      .doc = "A vocabulary that tensor ranks do not split is not padded." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",

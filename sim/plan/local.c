@@ -82,6 +82,8 @@ static struct local_ops build(build_fn *forward, const struct plan *plan, const 
                               struct arena *arena)
 {
     struct layer_dims dims = local_dims(plan, model, seq);
+    if (options->leaves_vocab_odd && plan->tp == 1)
+        dims.vocab = model->vocab;
     struct local_ops local = { .forward = forward(model, &dims, options, arena) };
     local.backward = ops_backward(local.forward, options, arena);
     lower(plan, &local.forward);
