@@ -112,7 +112,7 @@ static double batched_product_s(const struct gpu *gpu, const struct profile *pro
     double filled = head_dim / (head_dim + profile->batched_gemm_half_dim);
     double rate_flops_per_s = profile->batched_gemm_efficiency * filled *
                               gpu->peak_flops_per_s[op->dtype] *
-                              alignment(profile, op->dtype, head_dim);
+                              (is_aligned(op->dtype, head_dim) ? 1 : profile->unaligned_efficiency);
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }
