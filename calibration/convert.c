@@ -263,7 +263,8 @@ static bool read_system(const struct conversion *of, struct err *reason, struct 
     int own_size = cluster_node_size(cluster);
     if (node_size > own_size)
         assume(of, "nodes as large as the cluster's, smaller than stated");
-    node_size = node_size < own_size ? node_size : 0;
+    if (node_size >= own_size || node_size == cluster_host_size(cluster))
+        node_size = 0;
     of->out->system = find_sized(systems, pair, num_gpus, node_size);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)

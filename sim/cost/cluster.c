@@ -26,6 +26,9 @@ const struct field level_fields[] = {
       .fallback = "false", .doc = "Switches that reduce: NVLS in a node, SHARP above." },
     { .name = "nics_per_gpu", .kind = FIELD_NUMBER, AT(level, nics_per_gpu), .min = 1e-3, .max = 64,
       .fallback = "1", .doc = "Network cards a GPU; a fraction when GPUs share one." },
+    { .name = "efficiency", .kind = FIELD_NUMBER, AT(level, efficiency), .min = 1e-3, .max = 1,
+      .fallback = "1",
+      .doc = "Share of a card's bandwidth that colliding flows leave; 1 with adaptive routing." },
     { .name = "oversubscription", .kind = FIELD_NUMBER, AT(level, oversubscription), .min = 1,
       .max = 1e3, .fallback = "1",
       .doc = "Traffic that leaves a block gets one part in this many of the bandwidth." },
@@ -49,6 +52,9 @@ const struct field group_fields[] = {
       .doc = "Name or path of a profile, or its contents; absent: called like the GPU." },
     { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
       .doc = "Number of nodes; null: as many as --gpus asks for." },
+    { .name = "gpus_per_host", .kind = FIELD_INT, AT(cluster, gpus_per_host), .min = 0,
+      .max = 1 << 20, .fallback = "0",
+      .doc = "GPUs of a host where the first level joins several; 0: they are the same." },
     { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, from the inside out." },
 };
 // clang-format on
@@ -198,6 +204,7 @@ json_t *cluster_write(const struct cluster *cluster)
     json_t *nodes = cluster->num_nodes > 0 ? json_integer(cluster->num_nodes) : json_null();
     json_t *group = json_pack("{s:s, s:s, s:o, s:o}", "gpu", cluster->gpu_name, "profile",
                               cluster->profile_name, "nodes", nodes, "levels", levels);
+    json_object_set_new(group, "gpus_per_host", json_integer(cluster->gpus_per_host));
     json_object_set_new(object, "cpu", json_string(cluster->amd_cpu ? "amd" : "intel"));
     json_object_set_new(object, "groups", json_pack("[o]", group));
     return object;
@@ -218,4 +225,9 @@ bool cluster_load(const char *name, struct cluster *out, struct err *err)
 int cluster_node_size(const struct cluster *cluster)
 {
     return cluster->levels[0].size;
+}
+
+int cluster_host_size(const struct cluster *cluster)
+{
+    return cluster->gpus_per_host > 0 ? cluster->gpus_per_host : cluster_node_size(cluster);
 }

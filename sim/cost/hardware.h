@@ -41,6 +41,7 @@ struct level {
     double latency_s;
     bool in_network_reduction;     /* NVLS within a node, SHARP above */
     double nics_per_gpu;           /* above levels[0]; may be a fraction when GPUs share a NIC */
+    double efficiency;             /* above levels[0]: what colliding flows leave; 0: all */
     double oversubscription;       /* >= 1: traffic that leaves a block of `size` gets 1/this */
     int channels;                  /* NCCL's ring channels at full width; 0: two */
     double channel_bytes_per_s;    /* of one of them; 0: bytes_per_s / channels */
@@ -54,7 +55,8 @@ struct cluster {
     char summary[160];
     char gpu_name[48];
     char profile_name[48];
-    int num_nodes; /* 0: as many as --gpus asks for */
+    int num_nodes;     /* 0: as many as --gpus asks for */
+    int gpus_per_host; /* where levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
     bool amd_cpu;           /* NCCL's latencies differ */
@@ -189,7 +191,9 @@ extern const struct field gpu_fields[], cluster_fields[], group_fields[], level_
 extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_level_fields,
     num_profile_fields, num_attention_fields, num_stack_fields;
 
-int cluster_node_size(const struct cluster *cluster); /* GPUs of a node */
+/* GPUs of a node, which is what levels[0] joins: the rack of an NVL72. */
+int cluster_node_size(const struct cluster *cluster);
+int cluster_host_size(const struct cluster *cluster); /* GPUs of one operating system */
 
 /* The kernel that runs for attn=flash on this GPU: what the stack has, or the best of it that the
  * GPU can run; ATTENTION_UNFUSED before Ampere. */

@@ -59,6 +59,8 @@ static void use_nics(struct comm_group *group, const struct system *system, int 
     double nic =
         net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : NIC_EFFICIENCY * net->bytes_per_s;
     double nics = ranks_per_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
+    if (net->efficiency > 0)
+        nic *= net->efficiency;
     double total = nics * nic / oversubscription(cluster, nodes_spanned);
     if (ranks_per_node > 1)
         total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], ranks_per_node));
