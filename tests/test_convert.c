@@ -306,6 +306,21 @@ START_TEST(layers_that_divide_in_no_way_fill_the_first_chunks)
 }
 END_TEST
 
+START_TEST(hosts_of_a_rack_do_not_cut_it)
+{
+    struct run_row row = plain_row();
+    row.gpu = "GB200";
+    row.precision = "bf16";
+    row.network = "NVL72";
+    row.gpus_per_node = 4;
+    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 72);
+    row.gpus_per_node = 72;
+    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 72);
+    row.gpus_per_node = 8;
+    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 8);
+}
+END_TEST
+
 START_TEST(nodes_are_as_small_as_the_row_says)
 {
     struct run_row row = plain_row();
@@ -424,6 +439,7 @@ static Suite *suite(void)
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
     tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
     tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
+    tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
     tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
     tcase_add_test(rows, rows_on_equal_systems_share_one);
     tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);

@@ -450,7 +450,7 @@ START_TEST(an_unknown_name_is_told_the_nearest)
     err = (struct err){ 0 };
     check_unknown(cluster_load("dgx-h10", &cluster, &err), &err, "dgx-h10", "\"dgx-h100\"");
     err = (struct err){ 0 };
-    check_unknown(profile_load("b300-sxm", &profile, &err), &err, "b300-sxm", "\"b200-sxm\"");
+    check_unknown(profile_load("h300-sxm", &profile, &err), &err, "h300-sxm", "\"b300-sxm\"");
     err = (struct err){ 0 };
     check_unknown(stack_load("torchtitans", &stack, &err), &err, "torchtitans", "\"torchtitan\"");
     err = (struct err){ 0 };
@@ -602,10 +602,16 @@ static const struct {
       "megatron-2021",
       false },
     { { "V100-16GB-SXM", "", "", 0 }, "dgx1-v100-16g", "megatron-core", true },
-    { { "GB200", "NVL72", "NeMo 25.05", 4 }, "", "nemo", false },
-    { { "GB300", "", "NeMo 25.09", 4 }, "", "nemo", false },
+    { { "GB200", "NVL72", "NeMo 25.05", 4 }, "gb200-nvl72", "nemo", false },
+    { { "GB200", "", "NeMo 25.05", 4 }, "gb200-nvl72", "nemo", true },
+    { { "GB300", "", "NeMo 25.09", 4 }, "gb300-nvl72", "nemo", true },
+    { { "B300-SXM", "", "NeMo 25.09", 8 }, "dgx-b300", "nemo", true },
+    { { "H100-80GB-SXM", "RoCE", "torchtitan", 8 }, "hgx-h100-roce", "torchtitan", true },
     { { "MI300X", "RoCE", "torchtitan", 8 }, "", "torchtitan", false },
-    { { "H100-96GB-SXM(HBM2e,500W)", "RoCE", "torchtitan", 8 }, "", "torchtitan", false },
+    { { "H100-96GB-SXM(HBM2e,500W)", "RoCE", "torchtitan", 8 },
+      "meta-grand-teton",
+      "torchtitan",
+      false },
     { { "TPUv4", "", "MaxText", 4 }, "", "xla", false },
 };
 

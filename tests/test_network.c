@@ -103,6 +103,29 @@ START_TEST(traffic_that_leaves_a_block_is_oversubscribed)
 END_TEST
 
 /* 2 channels of 10 GB/s on PCIe; one NIC for 8 GPUs is an eighth for each. */
+/* 8 cards of 48 GB/s, of which collisions leave 0.8. */
+START_TEST(flows_that_collide_leave_a_share_of_the_cards)
+{
+    load("meta-grand-teton", 64);
+    struct comm_group group = network_group(&machine, 1, 64);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 307.2, 1e-9);
+}
+END_TEST
+
+START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
+{
+    load("gb200-nvl72", 144);
+    ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
+    ck_assert_int_eq(cluster_host_size(&machine.cluster), 4);
+    struct comm_group inside = network_group(&machine, 1, 64);
+    ck_assert_int_eq(inside.num_nodes, 1);
+    ck_assert_double_eq_tol(inside_gb_per_s(&inside), 720, 1e-9);
+    struct comm_group apart = network_group(&machine, 72, 2);
+    ck_assert_int_eq(apart.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&apart), 48, 1e-9);
+}
+END_TEST
+
 START_TEST(gpus_without_nvlink_talk_over_pcie)
 {
     load("a100-pcie-8", 64);
@@ -260,6 +283,8 @@ static Suite *suite(void)
     tcase_add_test(tc, data_ranks_two_apart_have_four_nics_of_a_node);
     tcase_add_test(tc, whole_nodes_have_all_their_nics);
     tcase_add_test(tc, traffic_that_leaves_a_block_is_oversubscribed);
+    tcase_add_test(tc, flows_that_collide_leave_a_share_of_the_cards);
+    tcase_add_test(tc, a_rack_on_one_switch_is_a_node_of_many_hosts);
     tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
     tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
     tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);
