@@ -279,7 +279,8 @@ static bool walk_on(struct walk *walk)
     if (walk->next == walk->end)
         return false;
     int local = walk->next->chunk / walk->shape->num_stages;
-    walk->held[local] += walk->next->op == INSTR_FORWARD ? 1 : -1;
+    walk->held[local] += walk->next->op == INSTR_FORWARD;
+    walk->held[local] -= instr_ends_backward(walk->next->op);
     walk->next++;
     return true;
 }

@@ -33,13 +33,14 @@ static int chunks(const struct order *order)
 
 static void check_complete(const struct generator *generator, const struct order *order)
 {
-    int times[2 * 8 * 4] = { 0 };
-    (void)generator;
-    ck_assert_int_eq(order->count, 2 * chunks(order) * order->shape.num_microbatches);
+    int times[CHUNK_PASSES * 8 * 4] = { 0 };
+    int passes = generator_splits(generator) ? 3 : 2;
+    ck_assert_int_eq(order->count, passes * chunks(order) * order->shape.num_microbatches);
     for (int i = 0; i < order->count; i++)
         times[order->ops[i].slot]++;
-    for (int slot = 0; slot < 2 * chunks(order); slot++)
-        ck_assert_int_eq(times[slot], order->shape.num_microbatches);
+    for (int slot = 0; slot < CHUNK_PASSES * chunks(order); slot++)
+        ck_assert_int_eq(times[slot],
+                         slot % CHUNK_PASSES < passes ? order->shape.num_microbatches : 0);
 }
 
 START_TEST(every_chunk_runs_every_microbatch_forward_and_backward)
@@ -53,7 +54,8 @@ static void check_stages(const struct generator *generator, const struct order *
 {
     (void)generator;
     for (int i = 0; i < order->count; i++)
-        ck_assert_int_eq(order->ops[i].slot / 2 % order->shape.num_stages, order->ops[i].stage);
+        ck_assert_int_eq(order->ops[i].slot / CHUNK_PASSES % order->shape.num_stages,
+                         order->ops[i].stage);
 }
 
 START_TEST(every_op_is_on_the_stage_that_holds_its_chunk)
@@ -62,8 +64,8 @@ START_TEST(every_op_is_on_the_stage_that_holds_its_chunk)
 }
 END_TEST
 
-/* A forward needs that of the chunk before, a backward that of the chunk behind, on another stage.
- */
+/* A forward needs that of the chunk before, a backward that of the chunk behind, on another stage;
+ * weight gradients need their own stage alone. */
 static void check_sorted(const struct generator *generator, const struct order *order)
 {
     (void)generator;
@@ -73,7 +75,9 @@ static void check_sorted(const struct generator *generator, const struct order *
             continue;
         ck_assert_int_lt(op->from, i);
         const struct order_op *from = &order->ops[op->from];
-        ck_assert_int_eq(from->slot, op->slot % 2 ? op->slot + 2 : op->slot - 2);
+        bool forward = op->slot % CHUNK_PASSES == CHUNK_FORWARD;
+        ck_assert_int_ne(op->slot % CHUNK_PASSES, CHUNK_WEIGHT);
+        ck_assert_int_eq(from->slot, op->slot + (forward ? -CHUNK_PASSES : CHUNK_PASSES));
         ck_assert_int_ne(from->stage, op->stage);
     }
 }
@@ -94,8 +98,19 @@ static void check_list(const struct generator *generator, const struct order *or
     for (int i = 0; i < order->count; i++) {
         const struct order_op *op = &order->ops[i];
         const struct instr *instr = &schedule->ranks[op->stage].at[next[op->stage]++];
-        ck_assert_int_eq(op->slot / 2, instr->chunk);
-        ck_assert_int_eq(op->slot % 2, instr->op == INSTR_BACKWARD);
+        ck_assert_int_eq(op->slot / CHUNK_PASSES, instr->chunk);
+        switch ((enum chunk_pass)(op->slot % CHUNK_PASSES)) {
+        case CHUNK_FORWARD:
+            ck_assert_int_eq(instr->op, INSTR_FORWARD);
+            break;
+        case CHUNK_BACKWARD:
+            ck_assert(instr_starts_backward(instr->op));
+            break;
+        case CHUNK_WEIGHT:
+        case CHUNK_PASSES:
+            ck_assert_int_eq(instr->op, INSTR_BACKWARD_WEIGHT);
+            break;
+        }
     }
     arena_release(&arena);
 }
@@ -106,21 +121,25 @@ START_TEST(a_stage_keeps_its_generators_order)
 }
 END_TEST
 
-/* forward_at and backward_at count a stage's ops; after warmup[s] forwards the two alternate. */
+/* at[pass] counts a stage's ops; after warmup[s] forwards they alternate with the backwards, and
+ * after put_off[s] backwards these with the weight passes. */
 static void check_rounds(const struct generator *generator, const struct order *order)
 {
-    int forwards[8] = { 0 }, backwards[8] = { 0 };
+    int done[CHUNK_PASSES][8] = { 0 };
+    bool alternates =
+        strcmp(generator->name, "gpipe") != 0 && strcmp(generator->name, "naive") != 0;
     for (int i = 0; i < order->count; i++) {
         int s = order->ops[i].stage;
-        int at = s * order->per_stage;
-        if (order->ops[i].slot % 2)
-            ck_assert_int_eq(order->backward_at[at + backwards[s]++], i);
-        else
-            ck_assert_int_eq(order->forward_at[at + forwards[s]++], i);
-        bool alternates =
-            strcmp(generator->name, "1f1b") == 0 || strcmp(generator->name, "interleaved") == 0;
-        if (alternates && backwards[s] > 0 && forwards[s] < order->per_stage)
-            ck_assert_int_le(abs(forwards[s] - backwards[s] - order->warmup[s]), 1);
+        int pass = order->ops[i].slot % CHUNK_PASSES;
+        ck_assert_int_eq(order->at[pass][s * order->per_stage + done[pass][s]++], i);
+        int forwards = done[CHUNK_FORWARD][s];
+        int backwards = done[CHUNK_BACKWARD][s];
+        int weights = done[CHUNK_WEIGHT][s];
+        if (!alternates || backwards == 0 || forwards == order->per_stage)
+            continue;
+        ck_assert_int_le(abs(forwards - backwards - order->warmup[s]), 1);
+        if (weights > 0)
+            ck_assert_int_le(abs(backwards - weights - order->put_off[s]), 1);
     }
 }
 
@@ -146,7 +165,7 @@ START_TEST(a_result_takes_the_lag_to_the_next_stage)
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 1, 1 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
-    double duration_s[4] = { 1, 2, 1, 2 };
+    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 0, 1, 2, 0 };
     double done_s[4], end_s[2];
     ck_assert_double_eq_tol(order_time(order, duration_s, 0.5, done_s, end_s), 7, 1e-12);
     ck_assert_double_eq_tol(end_s[0], 7, 1e-12);
@@ -161,9 +180,24 @@ START_TEST(one_stage_never_waits)
     struct arena arena = { 0 };
     struct schedule_shape shape = { 1, 1, 5 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
-    double duration_s[2] = { 1, 2 };
+    double duration_s[CHUNK_PASSES] = { 1, 2 };
     double done_s[10], end_s[1];
     ck_assert_double_eq_tol(order_time(order, duration_s, 100, done_s, end_s), 15, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
+/* 2 stages, 1 microbatch, f 1, input gradients 2, weight gradients 4: the first stage starts its
+ * backward at 4, when the last starts its weight gradients, and ends at 4 + 2 + 4. */
+START_TEST(nobody_waits_for_weight_gradients)
+{
+    struct arena arena = { 0 };
+    struct schedule_shape shape = { 2, 1, 1 };
+    struct order *order = order_new(generator_find("zb-h1"), &shape, &arena);
+    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 4, 1, 2, 4 };
+    double done_s[6], end_s[2];
+    ck_assert_double_eq_tol(order_time(order, duration_s, 0, done_s, end_s), 10, 1e-12);
+    ck_assert_double_eq_tol(end_s[1], 8, 1e-12);
     arena_release(&arena);
 }
 END_TEST
@@ -180,6 +214,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_shape_that_the_generator_refuses_has_no_order);
     tcase_add_test(tc, a_result_takes_the_lag_to_the_next_stage);
     tcase_add_test(tc, one_stage_never_waits);
+    tcase_add_test(tc, nobody_waits_for_weight_gradients);
     Suite *s = suite_create("sim/engine/order");
     suite_add_tcase(s, tc);
     return s;

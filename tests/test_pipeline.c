@@ -16,11 +16,11 @@ struct uniform {
 
 static double time_uniform(const struct uniform *u)
 {
-    double duration_s[2 * MAX_CHUNKS];
+    double duration_s[CHUNK_PASSES * MAX_CHUNKS];
     double end_s[MAX_CHUNKS];
     for (int c = 0; c < u->p * u->v; c++) {
-        duration_s[2 * c] = u->f / u->v;
-        duration_s[2 * c + 1] = u->b / u->v;
+        duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = u->f / u->v;
+        duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = u->b / u->v;
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
@@ -29,6 +29,11 @@ static double time_uniform(const struct uniform *u)
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     return time_s;
+}
+
+static double random_between(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
 }
 
 /* p 4, m 8, f 1, b 2: (m + p - 1)(f + b) = 33. */
@@ -48,6 +53,82 @@ START_TEST(chunks_divide_the_bubble)
     ck_assert_double_eq_tol(time_uniform(&u), 28.5, 1e-12);
     u.v = 4;
     ck_assert_double_eq_tol(time_uniform(&u), 26.25, 1e-12);
+}
+END_TEST
+
+/* A pipeline of equal stages whose backward is split. */
+struct split {
+    const char *generator;
+    int p, m;
+    double f, b, w;
+};
+
+/* The makespan; `longest_s` is that of one stage, from its first forward to its last pass. */
+static double time_split(const struct split *u, double *longest_s)
+{
+    double duration_s[CHUNK_PASSES * MAX_CHUNKS];
+    double end_s[MAX_CHUNKS];
+    for (int c = 0; c < u->p; c++) {
+        duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = u->f;
+        duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = u->b;
+        duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = u->w;
+    }
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = { generator_find(u->generator), { u->p, 1, u->m }, duration_s, 0 };
+    double time_s = pipeline_s(&cache, &pipeline, end_s);
+    *longest_s = 0;
+    for (int s = 0; s < u->p; s++)
+        *longest_s = fmax(*longest_s, end_s[s] - s * u->f);
+    pipeline_cache_release(&cache);
+    return time_s;
+}
+
+/* m(f + b + w) + (p - 1)(f + b - w): p 8, m 64 of ones: 192 + 7, where 1F1B takes 213; p 4, m 12:
+ * 36 + 3. */
+START_TEST(zb_h1_has_a_third_of_the_bubble_of_1f1b)
+{
+    double longest_s;
+    struct split large = { "zb-h1", 8, 64, 1, 1, 1 };
+    ck_assert_double_eq_tol(time_split(&large, &longest_s), 199, 1e-12);
+    struct split small = { "zb-h1", 4, 12, 1, 1, 1 };
+    ck_assert_double_eq_tol(time_split(&small, &longest_s), 39, 1e-12);
+    struct uniform plain = { "1f1b", 8, 64, 1, 1, 2, 0 };
+    ck_assert_double_eq_tol(time_uniform(&plain), 213, 1e-12);
+}
+END_TEST
+
+/* Exact while weight gradients take no longer than the other passes; from p microbatches on. */
+START_TEST(zb_h1_equals_its_closed_form)
+{
+    srand(29);
+    for (int i = 0; i < 300; i++) {
+        int p = 2 + rand() % 7;
+        double w = random_between(0.2, 1);
+        struct split u = { "zb-h1", p, p + rand() % 100, random_between(w, 2), random_between(w, 2),
+                           w };
+        double longest_s;
+        double expected_s = u.m * (u.f + u.b + u.w) + (p - 1) * (u.f + u.b - u.w);
+        ck_assert_double_eq_tol(time_split(&u, &longest_s), expected_s, 1e-9 * expected_s);
+    }
+}
+END_TEST
+
+/* No stage waits when the passes take the same; they start one after the other, and so they end.
+ * Otherwise (p - 1)(f + b - 2w), from 2p - 1 microbatches on. */
+START_TEST(zb_h2_has_no_bubble_on_any_stage)
+{
+    srand(31);
+    for (int i = 0; i < 300; i++) {
+        int p = 2 + rand() % 7;
+        double longest_s;
+        struct split even = { "zb-h2", p, 2 * p - 1 + rand() % 100, 1, 1, 1 };
+        ck_assert_double_eq_tol(time_split(&even, &longest_s), 3 * even.m + p - 1, 1e-9);
+        ck_assert_double_eq_tol(longest_s, 3 * even.m, 1e-9);
+        struct split other = { "zb-h2", p, even.m, 1, random_between(1, 1.5), 1 };
+        double busy_s = other.m * (2 + other.b);
+        time_split(&other, &longest_s);
+        ck_assert_double_eq_tol(longest_s, busy_s + (p - 1) * (other.b - 1), 1e-9 * busy_s);
+    }
 }
 END_TEST
 
@@ -71,26 +152,22 @@ START_TEST(interleaving_pays_a_lag_only_at_the_ends)
 }
 END_TEST
 
-static double random_between(double low, double high)
-{
-    return low + (high - low) * rand() / RAND_MAX;
-}
-
 /* One random shape with random durations: heavy first or last chunks, equal ones, or all different.
  */
 static void check_random_jump(const char *name, int v)
 {
-    double duration_s[2 * MAX_CHUNKS];
+    double duration_s[CHUNK_PASSES * MAX_CHUNKS];
     double end_s[MAX_CHUNKS], full_end_s[MAX_CHUNKS];
     int p = 2 + rand() % 7;
     int m = p * (1 + rand() % 40) + (v == 1 ? rand() % p : 0);
     double spread = rand() % 3 * 0.2;
     for (int c = 0; c < p * v; c++) {
-        duration_s[2 * c] = random_between(1 - spread, 1 + spread);
-        duration_s[2 * c + 1] = 2 * random_between(1 - spread, 1 + spread);
+        duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = random_between(1 - spread, 1 + spread);
+        duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = 2 * random_between(1 - spread, 1 + spread);
+        duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = random_between(1 - spread, 1 + spread);
     }
-    duration_s[2 * (p * v - 1)] *= random_between(1, 1.6);
-    duration_s[2 * (p * v - 1) + 1] *= random_between(1, 1.6);
+    duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_FORWARD] *= random_between(1, 1.6);
+    duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_BACKWARD] *= random_between(1, 1.6);
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
         generator_find(name), { p, v, m }, duration_s, rand() % 2 * random_between(0, 0.3)
@@ -111,6 +188,8 @@ START_TEST(jumping_whole_cycles_equals_running_every_microbatch)
         check_random_jump("interleaved", 2 + rand() % 3);
         check_random_jump("gpipe", 1);
         check_random_jump("naive", 1);
+        check_random_jump("zb-h1", 1);
+        check_random_jump("zb-h2", 1);
     }
 }
 END_TEST
@@ -120,12 +199,12 @@ START_TEST(gpipe_equals_its_closed_form)
 {
     srand(7);
     for (int i = 0; i < 300; i++) {
-        double duration_s[2 * MAX_CHUNKS], end_s[MAX_CHUNKS];
+        double duration_s[CHUNK_PASSES * MAX_CHUNKS], end_s[MAX_CHUNKS];
         int p = 1 + rand() % 8, m = 1 + rand() % 24;
         double sum = 0, max_f = 0, max_b = 0;
         for (int c = 0; c < p; c++) {
-            double f = duration_s[2 * c] = random_between(0.5, 2);
-            double b = duration_s[2 * c + 1] = random_between(1, 4);
+            double f = duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = random_between(0.5, 2);
+            double b = duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = random_between(1, 4);
             sum += f + b;
             max_f = fmax(max_f, f);
             max_b = fmax(max_b, b);
@@ -146,11 +225,11 @@ START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
 {
     srand(11);
     for (int i = 0; i < 300; i++) {
-        double duration_s[2 * MAX_CHUNKS], end_s[MAX_CHUNKS];
+        double duration_s[CHUNK_PASSES * MAX_CHUNKS], end_s[MAX_CHUNKS];
         int p = 1 + rand() % 8, m = 1 + rand() % 40;
         for (int c = 0; c < p; c++) {
-            duration_s[2 * c] = c == p - 1 ? 1.5 : 1;
-            duration_s[2 * c + 1] = c == p - 1 ? 3 : 2;
+            duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = c == p - 1 ? 1.5 : 1;
+            duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = c == p - 1 ? 3 : 2;
         }
         struct pipeline_cache cache = { 0 };
         struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m }, duration_s, 0 };
@@ -168,6 +247,9 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, gpipe_and_1f1b_have_the_same_bubble);
     tcase_add_test(tc, chunks_divide_the_bubble);
+    tcase_add_test(tc, zb_h1_has_a_third_of_the_bubble_of_1f1b);
+    tcase_add_test(tc, zb_h1_equals_its_closed_form);
+    tcase_add_test(tc, zb_h2_has_no_bubble_on_any_stage);
     tcase_add_test(tc, a_lag_throttles_1f1b);
     tcase_add_test(tc, interleaving_pays_a_lag_only_at_the_ends);
     tcase_add_test(tc, jumping_whole_cycles_equals_running_every_microbatch);

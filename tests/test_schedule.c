@@ -116,6 +116,27 @@ START_TEST(interleaving_takes_groups_of_pp_microbatches_through_all_chunks)
 }
 END_TEST
 
+/* Warm-ups of 2, 1 and 0 as in 1F1B; stage s has s weight gradients left at the end. */
+START_TEST(zb_h1_puts_weight_gradients_off_by_the_stage)
+{
+    struct schedule *schedule = compute_order("zb-h1", (struct schedule_shape){ 3, 1, 4 });
+    ck_assert_str_eq(written(schedule),
+                     "0: F0.0 F0.1 F0.2 BI0.0 BW0.0 F0.3 BI0.1 BW0.1 BI0.2 BW0.2 BI0.3 BW0.3\n"
+                     "1: F1.0 F1.1 BI1.0 F1.2 BI1.1 BW1.0 F1.3 BI1.2 BW1.1 BI1.3 BW1.2 BW1.3\n"
+                     "2: F2.0 BI2.0 F2.1 BI2.1 F2.2 BI2.2 BW2.0 F2.3 BI2.3 BW2.1 BW2.2 BW2.3\n");
+}
+END_TEST
+
+/* Twice as far: warm-ups of 2 and 0, weight gradients put off by 0 and 2. */
+START_TEST(zb_h2_warms_up_and_puts_off_twice_as_far)
+{
+    struct schedule *schedule = compute_order("zb-h2", (struct schedule_shape){ 2, 1, 4 });
+    ck_assert_str_eq(written(schedule),
+                     "0: F0.0 F0.1 F0.2 BI0.0 BW0.0 F0.3 BI0.1 BW0.1 BI0.2 BW0.2 BI0.3 BW0.3\n"
+                     "1: F1.0 BI1.0 F1.1 BI1.1 F1.2 BI1.2 BW1.0 F1.3 BI1.3 BW1.1 BW1.2 BW1.3\n");
+}
+END_TEST
+
 static const struct refusal {
     const char *generator;
     struct schedule_shape shape;
@@ -127,6 +148,9 @@ static const struct refusal {
     { "1f1b", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
     { "gpipe", { 8, 3, 16 }, "3 chunks on each stage, where this schedule knows 1" },
     { "naive", { 8, 4, 16 }, "4 chunks on each stage, where this schedule knows 1" },
+    { "zb-h1", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
+    { "zb-h1", { 1, 1, 16 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
+    { "zb-h2", { 1, 2, 16 }, "zero-bubble schedules need 2 or more pipeline stages, not 1" },
 };
 
 START_TEST(a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why)
@@ -171,6 +195,48 @@ START_TEST(interleaving_holds_more_than_one_f_one_b)
 }
 END_TEST
 
+/* What waits for its weight gradients keeps less than what waits for both, or as much. */
+static void holds_the_bytes_of_the_closed_form(const struct generator *generator,
+                                               const struct schedule_shape *shape)
+{
+    struct schedule *schedule = compute_order(generator->name, *shape);
+    for (int stage = 0; stage < shape->num_stages; stage++)
+        for (double waiting_bytes = 0; waiting_bytes <= 8; waiting_bytes += 2) {
+            int held = generator->in_flight(shape, stage);
+            int waiting = generator->waiting ? generator->waiting(shape, stage) : 0;
+            double expected_bytes = 8 * (held - waiting) + waiting_bytes * waiting;
+            double got_bytes = schedule_held_bytes(schedule, stage, 8, waiting_bytes);
+            ck_assert_double_eq(got_bytes, expected_bytes);
+        }
+}
+
+START_TEST(bytes_counted_from_the_list_equal_the_closed_form)
+{
+    for_all_shapes(40, holds_the_bytes_of_the_closed_form);
+}
+END_TEST
+
+/* p and 2p - 1 on every stage, of which stage s has s and 2s that wait for weight gradients. */
+START_TEST(zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that)
+{
+    struct schedule_shape shape = { 8, 1, 64 };
+    for (int stage = 0; stage < 8; stage++) {
+        ck_assert_int_eq(generator_find("zb-h1")->in_flight(&shape, stage), 8);
+        ck_assert_int_eq(generator_find("zb-h1")->waiting(&shape, stage), stage);
+        ck_assert_int_eq(generator_find("zb-h2")->in_flight(&shape, stage), 15);
+        ck_assert_int_eq(generator_find("zb-h2")->waiting(&shape, stage), 2 * stage);
+    }
+}
+END_TEST
+
+START_TEST(only_zero_bubble_schedules_split_the_backward)
+{
+    for (int i = 0; i < num_generators; i++)
+        ck_assert_int_eq(generator_splits(&generators[i]),
+                         strncmp(generators[i].name, "zb-", 3) == 0);
+}
+END_TEST
+
 /* A receive is posted while the compute before its own runs: RG1.0 behind F0.0, for B0.0, whose
  * neighbour in compute order is F0.1. */
 START_TEST(a_lowered_1f1b_reads_like_this)
@@ -181,6 +247,20 @@ START_TEST(a_lowered_1f1b_reads_like_this)
                                         " B0.0@2 B0.1@5 DG0@7 DN@7 OPT@9\n"
                                         "1: RA0.0<0 F1.0@0 RA0.1<0@1 B1.0 SG1.0>0@3 F1.1@2"
                                         " B1.1 SG1.1>0@6 DG1@6 DN@6 OPT@9\n");
+}
+END_TEST
+
+/* The gradient leaves behind BI, and the reduction follows the last BW. A weight gradient needs no
+ * receive: that of BI0.1 is posted while BW0.0 runs. */
+START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
+{
+    struct lowering lowering = { .has_data_group = true, .recompute = true };
+    struct schedule *schedule = lowered("zb-h1", (struct schedule_shape){ 2, 1, 2 }, lowering);
+    ck_assert_str_eq(written(schedule),
+                     "0: F0.0 SA0.0>1@0 RG1.0<1@0 F0.1 SA0.1>1@3 R0.0@2 BI0.0 RG1.1<1@6"
+                     " BW0.0 R0.1@7 BI0.1 BW0.1 DG0@11 DN@11 OPT@13\n"
+                     "1: RA0.0<0 F1.0@0 RA0.1<0@1 R1.0 BI1.0 SG1.0>0@4 F1.1@2"
+                     " R1.1 BI1.1 SG1.1>0@8 BW1.0 BW1.1 DG1@11 DN@11 OPT@13\n");
 }
 END_TEST
 
@@ -207,11 +287,12 @@ START_TEST(recompute_starts_when_the_gradient_has_arrived)
 }
 END_TEST
 
-static int expected_count(const struct schedule_shape *shape, const struct lowering *lowering)
+static int expected_count(const struct generator *generator, const struct schedule_shape *shape,
+                          const struct lowering *lowering)
 {
     int chunks = shape->num_stages * shape->chunks_per_stage;
     int m = shape->num_microbatches;
-    int count = 2 * chunks * m + 4 * (chunks - 1) * m;
+    int count = (generator_splits(generator) ? 3 : 2) * chunks * m + 4 * (chunks - 1) * m;
     count += lowering->recompute ? chunks * m : 0;
     count += lowering->gather_params ? 3 * 2 * chunks * m : 0;
     count += lowering->has_data_group ? chunks * (lowering->reduce_each ? m : 1) : 0;
@@ -229,7 +310,7 @@ static void has_the_expected_count(const struct generator *generator,
         int count = 0;
         for (int stage = 0; stage < shape->num_stages; stage++)
             count += schedule->ranks[stage].count;
-        ck_assert_int_eq(count, expected_count(shape, &lowering));
+        ck_assert_int_eq(count, expected_count(generator, shape, &lowering));
         arena_release(&arena);
     }
 }
@@ -328,11 +409,17 @@ static Suite *suite(void)
     tcase_add_test(tc, gpipe_runs_all_forwards_then_all_backwards);
     tcase_add_test(tc, one_f_one_b_alternates_after_a_warm_up);
     tcase_add_test(tc, interleaving_takes_groups_of_pp_microbatches_through_all_chunks);
+    tcase_add_test(tc, zb_h1_puts_weight_gradients_off_by_the_stage);
+    tcase_add_test(tc, zb_h2_warms_up_and_puts_off_twice_as_far);
     tcase_add_loop_test(tc, a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why, 0,
                         COUNT(refusals));
     tcase_add_test(tc, activations_counted_from_the_list_equal_the_closed_form);
     tcase_add_test(tc, interleaving_holds_more_than_one_f_one_b);
+    tcase_add_test(tc, bytes_counted_from_the_list_equal_the_closed_form);
+    tcase_add_test(tc, zb_h1_holds_as_many_as_1f1b_and_zb_h2_nearly_twice_that);
+    tcase_add_test(tc, only_zero_bubble_schedules_split_the_backward);
     tcase_add_test(tc, a_lowered_1f1b_reads_like_this);
+    tcase_add_test(tc, a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw);
     tcase_add_test(tc, sharded_parameters_are_gathered_one_slot_ahead_and_freed_behind);
     tcase_add_test(tc, recompute_starts_when_the_gradient_has_arrived);
     tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);

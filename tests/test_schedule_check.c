@@ -80,7 +80,8 @@ static const struct specimen {
     { "1f1b", { 2, 1, 2 }, 0 },        { "1f1b", { 3, 1, 4 }, 8 },
     { "1f1b", { 3, 1, 3 }, 63 },       { "interleaved", { 2, 2, 4 }, 63 },
     { "interleaved", { 3, 2, 3 }, 9 }, { "gpipe", { 2, 1, 3 }, 58 },
-    { "naive", { 2, 1, 2 }, 41 },
+    { "naive", { 2, 1, 2 }, 41 },      { "zb-h1", { 3, 1, 4 }, 8 },
+    { "zb-h2", { 2, 1, 4 }, 63 },      { "zb-h1", { 2, 1, 3 }, 58 },
 };
 
 static struct schedule *specimen(int i)
@@ -277,6 +278,23 @@ static const struct fault {
     { "0: F0.0 B0.0 DN@1 DN@1 OPT@3\n", "stage 0, instruction 3", "expected 1 DN, found 2" },
     { "0: F0.0 B0.0 DN@0 OPT@2\n", "stage 0, instruction 2",
       "DN@0 may start before B0.0 (instruction 1) has finished" },
+    { "0: F0.0 BI0.0 DN@1 OPT@2\n", "stage 0", "expected BW for chunk 0, microbatch 0: none" },
+    { "0: F0.0 BW0.0 DN@1 OPT@2\n", "stage 0", "expected BI for chunk 0, microbatch 0: none" },
+    { "0: F0.0 BW0.0 BI0.0 DN@2 OPT@3\n", "stage 0, instruction 1",
+      "BW0.0 may start before BI0.0 (instruction 2) has finished" },
+    { "0: F0.0 BI0.0 BW0.0 BI0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
+      "BI0.0 repeats instruction 1" },
+    { "0: F0.0 BI0.0 BW0.0 BW0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
+      "BW0.0 repeats instruction 2" },
+    { "0: F0.0 BI0.0 BW0.0 B0.0 DN@3 OPT@4\n", "stage 0, instruction 3",
+      "B0.0 is whole where other backwards are split" },
+    { "0: F0.0 BI0.0 BW0.0 DN@1 OPT@3\n", "stage 0, instruction 3",
+      "DN@1 may start before BW0.0 (instruction 2) has finished" },
+    { "0: F0.0 BI0.0 DG0@1 BW0.0 DN@3 OPT@4\n", "stage 0, instruction 2",
+      "DG0@1 may start before BW0.0 (instruction 3) has finished" },
+    { "0: RG1.0<1 F0.0 SA0.0>1@1 BI0.0 BW0.0 DN@4 OPT@5\n"
+      "1: RA0.0<0 F1.0@0 BI1.0 SG1.0>0@2 BW1.0 DN@4 OPT@5\n",
+      "stage 0, instruction 3", "BI0.0 may start before RG1.0<1 (instruction 0) has finished" },
     { "0: F0.0 B0.0 DN@1 OPT\n", "stage 0, instruction 3",
       "OPT may start before DN@1 (instruction 2) has finished" },
 };

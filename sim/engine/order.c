@@ -6,15 +6,21 @@
 struct sorter {
     struct order *order;
     const struct schedule *schedule;
-    int *next;      /* per stage: first instruction not yet sorted */
-    int *forwards;  /* per stage: forwards sorted */
-    int *backwards; /* per stage: backwards sorted */
-    int *done_at;   /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
+    int *next;                 /* per stage: first instruction not yet sorted */
+    int *sorted[CHUNK_PASSES]; /* per stage: how many of each pass are */
+    int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
 };
 
 static int chunk_count(const struct schedule_shape *shape)
 {
     return shape->num_stages * shape->chunks_per_stage;
+}
+
+static enum chunk_pass pass_of(const struct instr *instr)
+{
+    if (instr->op == INSTR_FORWARD)
+        return CHUNK_FORWARD;
+    return instr_starts_backward(instr->op) ? CHUNK_BACKWARD : CHUNK_WEIGHT;
 }
 
 static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool backward)
@@ -28,8 +34,9 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
 static int needed(const struct sorter *s, const struct instr *instr)
 {
     int last = chunk_count(&s->order->shape) - 1;
-    bool backward = instr->op == INSTR_BACKWARD;
-    if (s->order->shape.num_stages == 1 || (backward ? instr->chunk == last : instr->chunk == 0))
+    bool backward = pass_of(instr) == CHUNK_BACKWARD;
+    if (s->order->shape.num_stages == 1 || pass_of(instr) == CHUNK_WEIGHT ||
+        (backward ? instr->chunk == last : instr->chunk == 0))
         return -1;
     return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
 }
@@ -37,16 +44,14 @@ static int needed(const struct sorter *s, const struct instr *instr)
 static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from)
 {
     struct order *order = s->order;
-    bool backward = instr->op == INSTR_BACKWARD;
+    enum chunk_pass pass = pass_of(instr);
     int index = order->count++;
     order->ops[index] = (struct order_op){ .stage = stage,
-                                           .slot = 2 * instr->chunk + (backward ? 1 : 0),
+                                           .slot = CHUNK_PASSES * instr->chunk + (int)pass,
                                            .from = from };
-    *done_slot(s, instr->chunk, instr->microbatch, backward) = index + 1;
-    if (backward)
-        order->backward_at[stage * order->per_stage + s->backwards[stage]++] = index;
-    else
-        order->forward_at[stage * order->per_stage + s->forwards[stage]++] = index;
+    if (pass != CHUNK_WEIGHT)
+        *done_slot(s, instr->chunk, instr->microbatch, pass == CHUNK_BACKWARD) = index + 1;
+    order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
 }
 
 /* Sorts as much of a stage as is ready; false when nothing was. */
@@ -73,16 +78,34 @@ static int count_warmup(const struct instrs *list)
     return forwards > 0 ? forwards - 1 : 0;
 }
 
-static struct order *order_empty(const struct schedule_shape *shape, struct arena *arena)
+/* Backwards before a stage's first weight pass, less the one that ends the same round. */
+static int count_put_off(const struct instrs *list)
+{
+    int backwards = 0;
+    for (int i = 0; i < list->count && list->at[i].op != INSTR_BACKWARD_WEIGHT; i++)
+        backwards += list->at[i].op == INSTR_BACKWARD_INPUT;
+    return backwards > 0 ? backwards - 1 : 0;
+}
+
+static int passes_of(const struct order *order)
+{
+    return order->is_split ? CHUNK_PASSES : CHUNK_PASSES - 1;
+}
+
+static struct order *order_empty(const struct generator *generator,
+                                 const struct schedule_shape *shape, struct arena *arena)
 {
     struct order *order = ARENA_NEW(arena, struct order);
     size_t stages = (size_t)shape->num_stages;
     order->shape = *shape;
     order->per_stage = shape->chunks_per_stage * shape->num_microbatches;
-    order->ops = ARENA_ARRAY(arena, struct order_op, 2 * stages * (size_t)order->per_stage);
-    order->forward_at = ARENA_ARRAY(arena, int, stages *(size_t)order->per_stage);
-    order->backward_at = ARENA_ARRAY(arena, int, stages *(size_t)order->per_stage);
+    order->is_split = generator_splits(generator);
+    size_t passes = stages * (size_t)order->per_stage;
+    order->ops = ARENA_ARRAY(arena, struct order_op, (size_t)passes_of(order) * passes);
+    for (int pass = 0; pass < passes_of(order); pass++)
+        order->at[pass] = ARENA_ARRAY(arena, int, passes);
     order->warmup = ARENA_ARRAY(arena, int, stages);
+    order->put_off = ARENA_ARRAY(arena, int, stages);
     return order;
 }
 
@@ -90,7 +113,7 @@ struct order *order_new(const struct generator *generator, const struct schedule
                         struct arena *arena)
 {
     struct err ignored = { 0 };
-    struct order *order = order_empty(shape, arena);
+    struct order *order = order_empty(generator, shape, arena);
     struct arena_mark scratch = arena_mark(arena);
     struct schedule *schedule = schedule_compute_order(generator, shape, arena, &ignored);
     if (!schedule)
@@ -100,18 +123,20 @@ struct order *order_new(const struct generator *generator, const struct schedule
         .order = order,
         .schedule = schedule,
         .next = ARENA_ARRAY(arena, int, stages),
-        .forwards = ARENA_ARRAY(arena, int, stages),
-        .backwards = ARENA_ARRAY(arena, int, stages),
         .done_at = ARENA_ARRAY(arena, int, 2 * stages * (size_t)order->per_stage),
     };
-    for (int s = 0; s < shape->num_stages; s++)
+    for (int pass = 0; pass < CHUNK_PASSES; pass++)
+        sorter.sorted[pass] = ARENA_ARRAY(arena, int, stages);
+    for (int s = 0; s < shape->num_stages; s++) {
         order->warmup[s] = count_warmup(&schedule->ranks[s]);
+        order->put_off[s] = count_put_off(&schedule->ranks[s]);
+    }
     for (bool moved = true; moved;) {
         moved = false;
         for (int s = 0; s < shape->num_stages; s++)
             moved |= sort_stage(&sorter, s);
     }
-    assert(order->count == 2 * shape->num_stages * order->per_stage);
+    assert(order->count == passes_of(order) * shape->num_stages * order->per_stage);
     arena_reset(arena, scratch);
     return order;
 }

@@ -8,10 +8,15 @@
 #include "base/arena.h"
 #include "sim/schedule/schedule.h"
 
-/* A forward or backward of one chunk and microbatch. */
+/* What a chunk does with a microbatch. CHUNK_BACKWARD is the whole backward or, where the schedule
+ * splits it, the input gradients, which the chunk before waits for; CHUNK_WEIGHT is then the rest.
+ */
+enum chunk_pass { CHUNK_FORWARD, CHUNK_BACKWARD, CHUNK_WEIGHT, CHUNK_PASSES };
+
+/* A pass of one chunk and microbatch. */
 struct order_op {
     int stage;
-    int slot; /* 2 x chunk, + 1 for the backward: index of its duration */
+    int slot; /* CHUNK_PASSES x chunk + pass: index of its duration */
     int from; /* earlier op on another stage whose result it needs, or -1 */
 };
 
@@ -19,11 +24,13 @@ struct order {
     struct schedule_shape shape;
     int count;
     struct order_op *ops; /* every op after those that it needs */
-    /* Steady rounds: after `warmup[s]` forwards, stage s does forward warmup[s] + r and backward r.
-     * Where each is in `ops`: forward_at[s * per_stage + k] for the k-th forward of stage s. */
+    /* Steady rounds: after `warmup[s]` forwards, stage s does forward warmup[s] + r, backward r
+     * and, where the backward is split, weight pass r - put_off[s]. Where each is in `ops`:
+     * at[pass][s * per_stage + k] for the k-th of stage s. */
     int per_stage; /* forwards of a stage: vpp x microbatches */
-    int *warmup;
-    int *forward_at, *backward_at;
+    int *warmup, *put_off;
+    int *at[CHUNK_PASSES];
+    bool is_split;
 };
 
 /* In the arena; NULL when the generator refuses the shape. */

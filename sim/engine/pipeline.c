@@ -1,7 +1,5 @@
 #include "sim/engine/pipeline.h"
 
-#include "sim/engine/order.h"
-
 #include <math.h>
 #include <stdlib.h>
 
@@ -61,8 +59,8 @@ static double run(struct pipeline_cache *cache, const struct pipeline *pipeline,
 
 /* Whether done[r] - done[r - period] is `shift_s` for the last `window` rounds before `rounds`;
  * `at` maps a round to its op. Rounding may differ in the last bits. */
-static bool repeats(const double *done_s, const int *at, int rounds, int window, int period,
-                    double shift_s)
+static bool pass_repeats(const double *done_s, const int *at, int rounds, int window, int period,
+                         double shift_s)
 {
     for (int r = rounds - window; r < rounds; r++) {
         double gap_s = done_s[at[r]] - done_s[at[r - period]];
@@ -70,6 +68,23 @@ static bool repeats(const double *done_s, const int *at, int rounds, int window,
             return false;
     }
     return true;
+}
+
+/* The same of all passes of a stage. */
+static bool stage_repeats(const struct order *order, const double *done_s, int stage, int rounds,
+                          int window, int period, double shift_s)
+{
+    int first = stage * order->per_stage;
+    const int *forward_at = order->at[CHUNK_FORWARD] + first + order->warmup[stage];
+    const int *backward_at = order->at[CHUNK_BACKWARD] + first;
+    if (!pass_repeats(done_s, backward_at, rounds, window, period, shift_s) ||
+        !pass_repeats(done_s, forward_at, rounds, window, period, shift_s))
+        return false;
+    if (!order->is_split)
+        return true;
+    int weight_rounds = rounds - order->put_off[stage];
+    return weight_rounds >= window + period && pass_repeats(done_s, order->at[CHUNK_WEIGHT] + first,
+                                                            weight_rounds, window, period, shift_s);
 }
 
 /* The time that one more cycle of `period` rounds adds, or -1 when the rounds of all stages don't
@@ -82,15 +97,11 @@ static double cycle_s(const struct order *order, const double *done_s, int windo
     int rounds = order->per_stage - order->warmup[0];
     if (rounds < window + period)
         return -1;
-    const int *first = order->backward_at;
+    const int *first = order->at[CHUNK_BACKWARD];
     double shift_s = done_s[first[rounds - 1]] - done_s[first[rounds - 1 - period]];
-    for (int s = 0; s < order->shape.num_stages; s++) {
-        const int *backward_at = order->backward_at + s * order->per_stage;
-        const int *forward_at = order->forward_at + s * order->per_stage + order->warmup[s];
-        if (!repeats(done_s, backward_at, rounds, window, period, shift_s) ||
-            !repeats(done_s, forward_at, rounds, window, period, shift_s))
+    for (int s = 0; s < order->shape.num_stages; s++)
+        if (!stage_repeats(order, done_s, s, rounds, window, period, shift_s))
             return -1;
-    }
     return shift_s;
 }
 
@@ -113,14 +124,24 @@ double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipe
     return makespan_s;
 }
 
+/* Microbatches that are about the fewest to see two whole cycles in; of a split backward the last
+ * stage has as many rounds more as it puts weight passes off, at most 2 (pp - 1), as the first has
+ * in its warm-up. */
+static int first_tried(const struct pipeline *pipeline)
+{
+    int stages = pipeline->shape.num_stages;
+    if (pipeline->shape.chunks_per_stage > 1)
+        return 3 * stages;
+    return (generator_splits(pipeline->generator) ? 5 : 2) * stages + 3;
+}
+
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
 {
     const struct schedule_shape *shape = &pipeline->shape;
     bool chunked = shape->chunks_per_stage > 1;
     int cycle = chunked ? shape->num_stages : 1;                /* microbatches */
     int window = shape->num_stages > 2 ? shape->num_stages : 2; /* rounds */
-    int first = chunked ? 3 * shape->num_stages : 2 * shape->num_stages + 3;
-    for (int tried = first; tried < shape->num_microbatches; tried *= 2) {
+    for (int tried = first_tried(pipeline); tried < shape->num_microbatches; tried *= 2) {
         int run_microbatches = tried + (shape->num_microbatches - tried) % cycle;
         const struct order *order;
         double makespan_s = run(cache, pipeline, run_microbatches, &order, end_s);

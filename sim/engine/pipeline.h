@@ -8,7 +8,7 @@
 #define SIM_ENGINE_PIPELINE_H
 
 #include "base/arena.h"
-#include "sim/schedule/schedule.h"
+#include "sim/engine/order.h"
 
 /* Sorted shapes and scratch space, one per worker. `{ 0 }` is empty. */
 struct pipeline_cache {
@@ -22,12 +22,12 @@ void pipeline_cache_release(struct pipeline_cache *cache);
 struct pipeline {
     const struct generator *generator;
     struct schedule_shape shape;
-    const double *duration_s; /* [2 x chunk] forward, [2 x chunk + 1] backward, chunk < pp x vpp */
+    const double *duration_s; /* [CHUNK_PASSES x chunk + pass], chunk < pp x vpp */
     double lag_s;             /* from the end of an op to its successor on another stage */
 };
 
-/* Seconds from the first forward to the last backward; end_s[stage] (room for num_stages) is when
- * each stage is done. The generator must accept the shape. */
+/* Seconds from the first forward to the end of the last backward; end_s[stage] (room for
+ * num_stages) is when each stage is done. The generator must accept the shape. */
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s);
 
 /* The same by running every microbatch. */

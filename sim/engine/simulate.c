@@ -74,8 +74,9 @@ static void make_room(struct evaluator *e, int num_chunks)
         return;
     size_t n = (size_t)num_chunks;
     e->num_chunks = num_chunks;
-    e->duration_s = arena_grow(e->duration_s, 2 * n * sizeof *e->duration_s);
-    e->last_duration_s = arena_grow(e->last_duration_s, 2 * n * sizeof *e->last_duration_s);
+    e->duration_s = arena_grow(e->duration_s, CHUNK_PASSES * n * sizeof *e->duration_s);
+    e->last_duration_s =
+        arena_grow(e->last_duration_s, CHUNK_PASSES * n * sizeof *e->last_duration_s);
     e->end_s = arena_grow(e->end_s, n * sizeof *e->end_s);
     e->stages = arena_grow(e->stages, n * sizeof *e->stages);
     e->last = (struct pipeline){ 0 };
@@ -114,7 +115,7 @@ static const struct pieces *find_pieces(struct evaluator *e, const struct plan *
 
 static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
-    size_t durations = 2 * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
+    size_t durations = CHUNK_PASSES * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
     return e->last.generator == p->generator &&
            memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
            memcmp(&e->last.lag_s, &p->lag_s, sizeof p->lag_s) == 0 &&
@@ -133,7 +134,7 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
         return e->last_makespan_s;
     e->last_makespan_s = pipeline_s(&e->pipeline, &pipeline, e->end_s);
     e->last = pipeline;
-    size_t durations = 2 * (size_t)plan_chunks(w->plan);
+    size_t durations = CHUNK_PASSES * (size_t)plan_chunks(w->plan);
     memcpy(e->last_duration_s, e->duration_s, durations * sizeof(double));
     return e->last_makespan_s;
 }
@@ -146,7 +147,8 @@ static int busiest_stage(const struct work *w, double *busy_s)
     for (int stage = 0; stage < w->plan->pp; stage++) {
         double stage_s = 0;
         for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
-            stage_s += w->duration_s[2 * chunk] + w->duration_s[2 * chunk + 1];
+            for (int pass = 0; pass < CHUNK_PASSES; pass++)
+                stage_s += w->duration_s[CHUNK_PASSES * chunk + pass];
         if (stage_s > *busy_s) {
             *busy_s = stage_s;
             busiest = stage;
@@ -278,8 +280,9 @@ static void time_chunks(struct work *w)
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
         if (!is_as_before(plan, chunk, plan_chunks(plan)))
             time = chunk_time(w, chunk);
-        w->duration_s[2 * chunk] = time.forward_s;
-        w->duration_s[2 * chunk + 1] = time.backward_s;
+        w->duration_s[CHUNK_PASSES * chunk + CHUNK_FORWARD] = time.forward_s;
+        w->duration_s[CHUNK_PASSES * chunk + CHUNK_BACKWARD] = time.backward_s;
+        w->duration_s[CHUNK_PASSES * chunk + CHUNK_WEIGHT] = time.weight_s;
     }
 }
 

@@ -19,7 +19,8 @@ static double num_buckets(const struct work *w, double bytes)
 static double window_s(const struct work *w, int stage, bool backward)
 {
     const struct plan *plan = w->plan;
-    double chunk_s = w->duration_s[2 * stage + (backward ? 1 : 0)];
+    enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
+    double chunk_s = w->duration_s[CHUNK_PASSES * stage + (int)(backward ? last : CHUNK_FORWARD)];
     return plan->vpp == 1 ? chunk_s : (double)plan->vpp * plan->pp * chunk_s;
 }
 

@@ -16,13 +16,15 @@ struct work {
     double p2p_s;    /* one message over a stage boundary */
     bool blocking;   /* compute waits for p2p */
     struct comm_group data;
-    double *duration_s; /* [2 x chunk] forward, [2 x chunk + 1] backward */
+    double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
 };
 
-/* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that both together
+/* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that all together
  * are made of. */
 struct chunk_time {
-    double forward_s, backward_s;
+    double forward_s;
+    double backward_s; /* of input gradients alone when the schedule splits it */
+    double weight_s;   /* of weight gradients then, else 0 */
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);

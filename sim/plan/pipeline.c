@@ -69,7 +69,7 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
     const struct plan *plan = of->plan;
     const char *name = plan_schedule(plan);
     const struct generator *generator = generator_find(name);
-    if (!generator)
+    if (!generator || generator_splits(generator))
         return err_set(err, ERR_INFEASIBLE, "schedule", "schedule %s is not modelled yet", name);
     int microbatches = plan_microbatches(plan, of->global_batch);
     if ((double)microbatches * plan->pp * plan->vpp > MAX_SCHEDULE_PASSES)

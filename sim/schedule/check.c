@@ -192,6 +192,11 @@ static bool find_instrs(struct proof *proof, struct arena *scratch)
     return true;
 }
 
+static bool splits(const struct proof *proof)
+{
+    return proof->totals[INSTR_BACKWARD_INPUT] + proof->totals[INSTR_BACKWARD_WEIGHT] > 0;
+}
+
 static bool needs(const struct proof *proof, enum opcode op, int chunk)
 {
     bool is_first = chunk == 0;
@@ -202,6 +207,9 @@ static bool needs(const struct proof *proof, enum opcode op, int chunk)
         return !is_last;
     if (op == INSTR_RECOMPUTE)
         return proof->totals[INSTR_RECOMPUTE] > 0;
+    bool is_half = op == INSTR_BACKWARD_INPUT || op == INSTR_BACKWARD_WEIGHT;
+    if (is_half || op == INSTR_BACKWARD)
+        return is_half == splits(proof);
     return has_microbatch(op);
 }
 
@@ -212,7 +220,10 @@ static bool check_all_there(const struct proof *proof, int chunk, int microbatch
         if (needs(proof, (enum opcode)op, chunk) && proof->found[op][key] == NO_INSTR)
             return proof_fail(proof, NO_INSTR, "expected %s for chunk %d, microbatch %d: none",
                               opcode_infos[op].text, chunk, microbatch);
-    return true;
+    int whole = proof->found[INSTR_BACKWARD][key];
+    return !splits(proof) || whole == NO_INSTR ||
+           proof_fail(proof, whole, "%s is whole where other backwards are split",
+                      proof_text(proof, whole).at);
 }
 
 static bool ordered_if_any(const struct proof *proof, int earlier, int later)
@@ -231,12 +242,13 @@ static bool check_slot(const struct proof *proof, int chunk, int microbatch)
 {
     size_t key = slot_key(proof, chunk, microbatch);
     int forward = proof->found[INSTR_FORWARD][key];
-    int backward = proof->found[INSTR_BACKWARD][key];
+    int backward = proof->found[splits(proof) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD][key];
     return ordered_if_any(proof, proof->found[INSTR_RECV_ACT][key], forward) &&
            ordered_if_any(proof, forward, proof->found[INSTR_SEND_ACT][key]) &&
            ordered_if_any(proof, forward, backward) &&
            ordered_if_any(proof, proof->found[INSTR_RECV_GRAD][key], backward) &&
            ordered_if_any(proof, backward, proof->found[INSTR_SEND_GRAD][key]) &&
+           ordered_if_any(proof, backward, proof->found[INSTR_BACKWARD_WEIGHT][key]) &&
            check_recompute(proof, proof->found[INSTR_RECOMPUTE][key], backward);
 }
 
@@ -258,11 +270,12 @@ static bool check_receives(const struct proof *proof)
     for (int i = 0; i < proof->list->count; i++) {
         const struct instr *instr = &proof->list->at[i];
         bool down = instr->op == INSTR_FORWARD;
-        if (!down && instr->op != INSTR_BACKWARD)
+        bool up = instr_starts_backward(instr->op);
+        if (!down && !up && instr->op != INSTR_BACKWARD_WEIGHT)
             continue;
         const int *receives = proof->found[down ? INSTR_RECV_ACT : INSTR_RECV_GRAD];
         int receive = receives[slot_key(proof, instr->chunk, instr->microbatch)];
-        if (!ordered_if_any(proof, before[1], receive))
+        if ((down || up) && !ordered_if_any(proof, before[1], receive))
             return false;
         before[1] = before[0];
         before[0] = i;

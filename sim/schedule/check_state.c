@@ -30,7 +30,7 @@ static bool check_brackets(const struct proof *proof)
         enum opcode op = proof->list->at[i].op;
         int chunk = chunk_at(proof, i);
         bool waits = op == INSTR_WAIT_PARAM;
-        bool uses = op == INSTR_FORWARD || op == INSTR_BACKWARD || op == INSTR_RECOMPUTE ||
+        bool uses = op == INSTR_FORWARD || instr_starts_backward(op) || op == INSTR_RECOMPUTE ||
                     op == INSTR_FREE_PARAM;
         if (waits && held != -1)
             return proof_fail(proof, i, "parameters of chunk %d were not freed before", held);
@@ -106,11 +106,13 @@ static int reductions_per_chunk(const struct proof *proof)
     return total > num_chunks ? shape->num_microbatches : 1;
 }
 
-/* Local chunks x microbatches: the backwards of each chunk in order. */
+/* Local chunks x microbatches: what makes the weight gradients of each chunk, in order. */
 static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    struct indices backwards = all_of(proof, INSTR_BACKWARD, scratch);
+    bool is_split = proof->totals[INSTR_BACKWARD_WEIGHT] > 0;
+    struct indices backwards =
+        all_of(proof, is_split ? INSTR_BACKWARD_WEIGHT : INSTR_BACKWARD, scratch);
     int *out = ARENA_ARRAY(scratch, int, (size_t)backwards.count);
     int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
     for (int i = 0; i < backwards.count; i++) {
@@ -196,7 +198,7 @@ bool proof_update(const struct proof *proof, struct arena *scratch)
         return false;
     for (int i = 0; i < proof->list->count; i++) {
         enum opcode op = proof->list->at[i].op;
-        bool counts = op == INSTR_BACKWARD || op == INSTR_REDUCE_GRAD || op == INSTR_REDUCE_TIED;
+        bool counts = instr_ends_backward(op) || op == INSTR_REDUCE_GRAD || op == INSTR_REDUCE_TIED;
         if (counts && !proof_ordered(proof, i, norm))
             return false;
     }

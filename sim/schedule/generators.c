@@ -35,6 +35,24 @@ const struct generator generators[] = {
         .emit = interleaved_emit,
         .in_flight = interleaved_in_flight,
     },
+    {
+        .name = "zb-h1",
+        .summary = "1F1B with weight gradients put off to fill the bubble; holds as many as 1F1B.",
+        .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 2.2, ZB-H1",
+        .accepts = zero_bubble_accepts,
+        .emit = zb_h1_emit,
+        .in_flight = zb_h1_in_flight,
+        .waiting = zb_h1_waiting,
+    },
+    {
+        .name = "zb-h2",
+        .summary = "Twice the warm-up of ZB-H1: stages never wait, but hold 2 pp - 1.",
+        .source = "Qi et al. 2024, Zero Bubble Pipeline Parallelism, section 2.3, ZB-H2",
+        .accepts = zero_bubble_accepts,
+        .emit = zb_h2_emit,
+        .in_flight = zb_h2_in_flight,
+        .waiting = zb_h2_waiting,
+    },
 };
 const int num_generators = sizeof generators / sizeof generators[0];
 
@@ -44,6 +62,11 @@ const struct generator *generator_find(const char *name)
         if (strcmp(generators[i].name, name) == 0)
             return &generators[i];
     return NULL;
+}
+
+bool generator_splits(const struct generator *generator)
+{
+    return generator->waiting != NULL;
 }
 
 static void emit(struct instrs *out, enum opcode op, int chunk, int microbatch)
@@ -61,6 +84,16 @@ void emit_forward(struct instrs *out, int chunk, int microbatch)
 void emit_backward(struct instrs *out, int chunk, int microbatch)
 {
     emit(out, INSTR_BACKWARD, chunk, microbatch);
+}
+
+void emit_backward_input(struct instrs *out, int chunk, int microbatch)
+{
+    emit(out, INSTR_BACKWARD_INPUT, chunk, microbatch);
+}
+
+void emit_backward_weight(struct instrs *out, int chunk, int microbatch)
+{
+    emit(out, INSTR_BACKWARD_WEIGHT, chunk, microbatch);
 }
 
 bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err)

@@ -7,6 +7,8 @@
 /* Appends to a list that has room. */
 void emit_forward(struct instrs *out, int chunk, int microbatch);
 void emit_backward(struct instrs *out, int chunk, int microbatch);
+void emit_backward_input(struct instrs *out, int chunk, int microbatch);
+void emit_backward_weight(struct instrs *out, int chunk, int microbatch);
 
 /* Generators that know only one chunk on each stage accept exactly those shapes. */
 bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err);
@@ -23,5 +25,13 @@ int one_f_one_b_in_flight(const struct schedule_shape *shape, int stage);
 bool interleaved_accepts(const struct schedule_shape *shape, struct err *err);
 void interleaved_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
 int interleaved_in_flight(const struct schedule_shape *shape, int stage);
+
+bool zero_bubble_accepts(const struct schedule_shape *shape, struct err *err);
+void zb_h1_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int zb_h1_in_flight(const struct schedule_shape *shape, int stage);
+int zb_h1_waiting(const struct schedule_shape *shape, int stage);
+void zb_h2_emit(const struct schedule_shape *shape, int stage, struct instrs *out);
+int zb_h2_in_flight(const struct schedule_shape *shape, int stage);
+int zb_h2_waiting(const struct schedule_shape *shape, int stage);
 
 #endif

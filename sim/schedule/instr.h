@@ -4,9 +4,12 @@
  * lane, instructions run in list order. Across lanes, `after` names an earlier instruction of the
  * same rank that must have finished. A message is named by the chunk that makes it: SEND_ACT c.m on
  * one rank matches RECV_ACT c.m on its peer, which feeds FORWARD c+1.m there; SEND_GRAD c.m matches
- * RECV_GRAD c.m, which feeds BACKWARD c-1.m. */
+ * RECV_GRAD c.m, which feeds BACKWARD c-1.m. A schedule may split a BACKWARD: BACKWARD_INPUT is
+ * what the chunk before waits for, BACKWARD_WEIGHT can follow at any time. */
 #ifndef SIM_SCHEDULE_INSTR_H
 #define SIM_SCHEDULE_INSTR_H
+
+#include <stdbool.h>
 
 /* In-order queues of one rank. Down is towards the loss, up is back. Every pipeline lane is one end
  * of one directed link. Sends and receives never share one: where interleaved chunks close the
@@ -26,21 +29,23 @@ enum lane {
 /* `form` is what the text form writes after the opcode: c chunk, m microbatch, p peer. What is not
  * in it is -1 in the instruction. */
 #define INSTR_OPCODES(X)                                                                           \
-    /* name          lane            text   form     meaning */                                    \
-    X(FORWARD,       LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")         \
-    X(BACKWARD,      LANE_COMPUTE,   "B",   "c.m",   "gradients of inputs and of weights")         \
-    X(RECOMPUTE,     LANE_COMPUTE,   "R",   "c.m",   "forward again, just before its backward")    \
-    X(SEND_ACT,      LANE_SEND_DOWN, "SA",  "c.m>p", "activations to the next chunk")              \
-    X(RECV_ACT,      LANE_RECV_DOWN, "RA",  "c.m<p", "activations for the next chunk")             \
-    X(SEND_GRAD,     LANE_SEND_UP,   "SG",  "c.m>p", "activation gradients to the previous chunk") \
-    X(RECV_GRAD,     LANE_RECV_UP,   "RG",  "c.m<p", "activation gradients for the previous chunk")\
-    X(GATHER_PARAM,  LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")    \
-    X(WAIT_PARAM,    LANE_COMPUTE,   "WP",  "c",     "wait for a gather; takes no time itself")    \
-    X(FREE_PARAM,    LANE_COMPUTE,   "FP",  "c",     "drop a chunk's gathered parameters")         \
-    X(REDUCE_GRAD,   LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group") \
-    X(REDUCE_TIED,   LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last") \
-    X(NORM_GRAD,     LANE_DATA,      "DN",  "",      "global gradient norm")                       \
-    X(OPTIMIZER,     LANE_COMPUTE,   "OPT", "",      "parameter update")
+    /* name            lane            text   form     meaning */                                  \
+    X(FORWARD,         LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")       \
+    X(BACKWARD,        LANE_COMPUTE,   "B",   "c.m",   "gradients of inputs and of weights")       \
+    X(BACKWARD_INPUT,  LANE_COMPUTE,   "BI",  "c.m",   "gradients of inputs alone")                \
+    X(BACKWARD_WEIGHT, LANE_COMPUTE,   "BW",  "c.m",   "gradients of weights, after BI")           \
+    X(RECOMPUTE,       LANE_COMPUTE,   "R",   "c.m",   "forward again, just before its backward")  \
+    X(SEND_ACT,        LANE_SEND_DOWN, "SA",  "c.m>p", "activations to the next chunk")            \
+    X(RECV_ACT,        LANE_RECV_DOWN, "RA",  "c.m<p", "activations for the next chunk")           \
+    X(SEND_GRAD,       LANE_SEND_UP,   "SG",  "c.m>p", "activation gradients to the previous chunk")\
+    X(RECV_GRAD,       LANE_RECV_UP,   "RG",  "c.m<p", "activation gradients for the previous chunk")\
+    X(GATHER_PARAM,    LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")  \
+    X(WAIT_PARAM,      LANE_COMPUTE,   "WP",  "c",     "wait for a gather; takes no time itself")  \
+    X(FREE_PARAM,      LANE_COMPUTE,   "FP",  "c",     "drop a chunk's gathered parameters")       \
+    X(REDUCE_GRAD,     LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group")\
+    X(REDUCE_TIED,     LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last")\
+    X(NORM_GRAD,       LANE_DATA,      "DN",  "",      "global gradient norm")                     \
+    X(OPTIMIZER,       LANE_COMPUTE,   "OPT", "",      "parameter update")
 
 enum opcode {
 #define X(name, lane, text, form, meaning) INSTR_##name,
@@ -61,6 +66,10 @@ struct opcode_info {
     enum lane lane;
 };
 extern const struct opcode_info opcode_infos[NUM_OPCODES];
+
+/* What the gradient of a chunk's output is waited for by, and what makes its weight gradients. */
+bool instr_starts_backward(enum opcode op); /* BACKWARD, BACKWARD_INPUT */
+bool instr_ends_backward(enum opcode op);   /* BACKWARD, BACKWARD_WEIGHT */
 
 #define NO_INSTR (-1)
 

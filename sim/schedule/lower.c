@@ -1,4 +1,4 @@
-/* A slot is one FORWARD or BACKWARD of the compute order with what belongs to it. In the list, slot
+/* A slot is one instruction of the compute order with what belongs to it. In the list, slot
  * k is preceded by the receive and the gather of slot k + 1, so that both run while k computes and
  * never earlier, and followed by its send. Every edge therefore points to a producer or backwards
  * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
@@ -8,7 +8,7 @@
 struct slot {
     int received; /* RECV_* that feeds it */
     int gathered; /* GATHER_PARAM that it uses */
-    int computed; /* the FORWARD or BACKWARD */
+    int computed; /* the instruction itself */
     int released; /* its last instruction on the compute lane */
 };
 
@@ -62,6 +62,8 @@ static int add_receive(struct lowerer *to, int slot)
 {
     const struct instr *compute = &to->order->at[slot];
     bool down = compute->op == INSTR_FORWARD;
+    if (compute->op == INSTR_BACKWARD_WEIGHT)
+        return NO_INSTR;
     if (down ? compute->chunk == 0 : is_last_chunk(to->shape, compute->chunk))
         return NO_INSTR;
     int maker = compute->chunk + (down ? -1 : 1);
@@ -76,7 +78,7 @@ static int add_receive(struct lowerer *to, int slot)
 
 static int add_gather(struct lowerer *to, int slot)
 {
-    if (!to->lowering->gather_params)
+    if (!to->lowering->gather_params || to->order->at[slot].op == INSTR_BACKWARD_WEIGHT)
         return NO_INSTR;
     return add(to, of_chunk(INSTR_GATHER_PARAM, to->order->at[slot].chunk),
                two_before(to, slot).released);
@@ -98,7 +100,7 @@ static void add_compute(struct lowerer *to, int slot)
     int after = at->received;
     if (at->gathered != NO_INSTR)
         add(to, of_chunk(INSTR_WAIT_PARAM, compute.chunk), at->gathered);
-    if (compute.op == INSTR_BACKWARD && to->lowering->recompute) {
+    if (instr_starts_backward(compute.op) && to->lowering->recompute) {
         struct instr recompute = compute;
         recompute.op = INSTR_RECOMPUTE;
         add(to, recompute, after);
@@ -113,6 +115,8 @@ static void add_send(struct lowerer *to, int slot)
 {
     struct instr send = to->order->at[slot];
     bool down = send.op == INSTR_FORWARD;
+    if (send.op == INSTR_BACKWARD_WEIGHT)
+        return;
     if (down ? is_last_chunk(to->shape, send.chunk) : send.chunk == 0)
         return;
     send.op = down ? INSTR_SEND_ACT : INSTR_SEND_GRAD;
@@ -123,7 +127,7 @@ static void add_send(struct lowerer *to, int slot)
 /* Called one slot late, behind that slot's gather on the data lane: compute waits for gathers. */
 static void add_reduction(struct lowerer *to, int slot)
 {
-    if (slot < 0 || to->order->at[slot].op != INSTR_BACKWARD)
+    if (slot < 0 || !instr_ends_backward(to->order->at[slot].op))
         return;
     int chunk = to->order->at[slot].chunk;
     bool is_last = --to->backwards_left[chunk / to->shape->num_stages] == 0;
@@ -134,7 +138,7 @@ static void add_reduction(struct lowerer *to, int slot)
 static int last_backward(const struct lowerer *to, int chunk)
 {
     int i = to->out.count - 1;
-    while (to->out.at[i].op != INSTR_BACKWARD || to->out.at[i].chunk != chunk)
+    while (!instr_ends_backward(to->out.at[i].op) || to->out.at[i].chunk != chunk)
         i--;
     return i;
 }
@@ -191,11 +195,17 @@ static void lower_stage(struct lowerer *to)
     add_update(to);
 }
 
+size_t lower_num_slots(const struct generator *generator, const struct schedule_shape *shape)
+{
+    size_t passes = generator_splits(generator) ? 3 : 2;
+    return passes * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
+}
+
 void lower_stages(const struct generator *generator, const struct lowering *lowering,
                   struct schedule *schedule, struct arena *arena)
 {
     const struct schedule_shape *shape = &schedule->shape;
-    size_t num_slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
+    size_t num_slots = lower_num_slots(generator, shape);
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
     struct lowerer to = { .shape = shape, .lowering = lowering, .order = &order };

@@ -5,6 +5,11 @@
 
 #include "sim/schedule/schedule.h"
 
+#include <stddef.h>
+
+/* Instructions of one stage's compute order. */
+size_t lower_num_slots(const struct generator *generator, const struct schedule_shape *shape);
+
 /* Fills the lists of all stages of `schedule`, whose shape the generator accepts, from `arena`. */
 void lower_stages(const struct generator *generator, const struct lowering *lowering,
                   struct schedule *schedule, struct arena *arena);

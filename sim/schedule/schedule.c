@@ -26,9 +26,9 @@ struct schedule *schedule_compute_order(const struct generator *generator,
     if (!accepts(generator, shape, err))
         return NULL;
     struct schedule *schedule = empty_schedule(shape, arena);
-    size_t num_slots = 2 * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
     for (int stage = 0; stage < shape->num_stages; stage++) {
-        schedule->ranks[stage].at = ARENA_ARRAY(arena, struct instr, num_slots);
+        schedule->ranks[stage].at =
+            ARENA_ARRAY(arena, struct instr, lower_num_slots(generator, shape));
         generator->emit(shape, stage, &schedule->ranks[stage]);
     }
     return schedule;
@@ -52,9 +52,27 @@ int schedule_in_flight(const struct schedule *schedule, int stage)
     for (int i = 0; i < list->count; i++) {
         if (list->at[i].op == INSTR_FORWARD)
             alive++;
-        if (list->at[i].op == INSTR_BACKWARD)
+        if (instr_ends_backward(list->at[i].op))
             alive--;
         most = alive > most ? alive : most;
     }
     return most;
+}
+
+double schedule_held_bytes(const struct schedule *schedule, int stage, double whole_bytes,
+                           double waiting_bytes)
+{
+    const struct instrs *list = &schedule->ranks[stage];
+    int whole = 0;
+    int waiting = 0;
+    double most_bytes = 0;
+    for (int i = 0; i < list->count; i++) {
+        whole += list->at[i].op == INSTR_FORWARD;
+        whole -= instr_starts_backward(list->at[i].op);
+        waiting += list->at[i].op == INSTR_BACKWARD_INPUT;
+        waiting -= list->at[i].op == INSTR_BACKWARD_WEIGHT;
+        double held_bytes = whole * whole_bytes + waiting * waiting_bytes;
+        most_bytes = held_bytes > most_bytes ? held_bytes : most_bytes;
+    }
+    return most_bytes;
 }

@@ -35,22 +35,30 @@ struct generator {
     const char *source;  /* where the order comes from */
     /* Whether it can order this shape; when it can't, says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
-    /* FORWARD and BACKWARD of one stage in order; `out` has room for 2 x vpp x microbatches. */
+    /* The compute of one stage in order: FORWARD and BACKWARD of every chunk and microbatch, or,
+     * when it splits the backward, FORWARD, BACKWARD_INPUT and BACKWARD_WEIGHT; `out` has room for
+     * them.
+     */
     void (*emit)(const struct schedule_shape *shape, int stage, struct instrs *out);
-    /* Most microbatch-chunks whose activations stage holds at once, in closed form. */
+    /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
+     * closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
+    /* Of those, when they are most, how many wait for BACKWARD_WEIGHT alone: they need less room.
+     * The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
+    int (*waiting)(const struct schedule_shape *shape, int stage);
 };
 extern const struct generator generators[];
 extern const int num_generators;
 const struct generator *generator_find(const char *name); /* NULL: unknown */
+bool generator_splits(const struct generator *generator); /* has BI and BW instead of BACKWARD */
 
 /* What lowering adds to compute order. */
 struct lowering {
-    bool recompute;      /* RECOMPUTE before each BACKWARD */
-    bool gather_params;  /* ZeRO-3: GATHER_PARAM, WAIT_PARAM before F and B, FREE_PARAM after;
-                            at most one chunk is gathered besides the one in use */
-    bool reduce_each;    /* ZeRO-2/3: REDUCE_GRAD after every BACKWARD, else after the last one
-                            of each chunk */
+    bool recompute;     /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
+    bool gather_params; /* ZeRO-3: GATHER_PARAM, WAIT_PARAM before F, B and BI, FREE_PARAM after;
+                           at most one chunk is gathered besides the one in use */
+    bool reduce_each;   /* ZeRO-2/3: REDUCE_GRAD after every BACKWARD or BACKWARD_WEIGHT, else after
+                           the last one of each chunk */
     bool has_data_group; /* dp x cp > 1: reductions exist */
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
     bool tied;           /* first and last stage all-reduce the embedding gradient */
@@ -72,15 +80,22 @@ void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
 /* Proves a lowered schedule well-formed (sim/schedule/check.c): every chunk x microbatch once
- * forward, then once backward, on its own stage; sends match receives in order on each directed
- * link; `after` names earlier instructions; receives posted at most one compute ahead; parameters
- * gathered before use, at most one chunk ahead, and freed; reductions after the backwards that they
- * reduce, the tied one after those, then the norm, then the update; and free of deadlock when no
- * send completes before its receive is posted (zero buffers), lanes of a rank running in order.
- * where = "stage S, instruction I", or "stage S" when one is missing. */
+ * forward, then once backward, whole or inputs before weights, on its own stage; sends match
+ * receives in order on each directed link; `after` names earlier instructions; receives posted at
+ * most one compute ahead; parameters gathered before use, at most one chunk ahead, and freed;
+ * reductions after the backwards that they reduce, the tied one after those, then the norm, then
+ * the update; and free of deadlock when no send completes before its receive is posted (zero
+ * buffers), lanes of a rank running in order. where = "stage S, instruction I", or "stage S" when
+ * one is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
-/* Most chunk activations alive at once on a stage, counted from its list. */
+/* Most chunk activations alive at once on a stage, counted from its list: of a split backward until
+ * its weight gradients are done. */
 int schedule_in_flight(const struct schedule *schedule, int stage);
+
+/* The bytes that those need at most: so many each from their forward to their input gradients, and
+ * so many from there to their weight gradients. */
+double schedule_held_bytes(const struct schedule *schedule, int stage, double whole_bytes,
+                           double waiting_bytes);
 
 #endif
