@@ -401,6 +401,26 @@ START_TEST(twice_the_data_ranks_are_never_faster_with_twice_the_batch)
 }
 END_TEST
 
+static void check_bound(void)
+{
+    struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
+    for (int i = 0; i < instance.num_plans; i++) {
+        double bound_s = evaluate_bound_s(evaluator, &instance.plans[i]);
+        double step_s = evaluate_step_s(evaluator, &instance.plans[i]);
+        ck_assert_msg(bound_s <= step_s * (1 + 1e-9), "%s, %s, %s: %.17g s bounds %.17g s",
+                      instance.system.cluster.name, instance.model.name, instance.texts[i], bound_s,
+                      step_s);
+        ck_assert_double_gt(bound_s, 0);
+    }
+    evaluator_free(evaluator);
+}
+
+START_TEST(no_step_is_shorter_than_its_bound)
+{
+    each_instance(_i, check_bound);
+}
+END_TEST
+
 /* --- the same bits ------------------------------------------------------------------------------
  */
 
@@ -627,6 +647,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, n);
     tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0, n);
+    tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, n);
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, n);
     tcase_add_test(tc, the_bubble_is_p_less_one_microbatches);
     tcase_add_test(tc, microbatches_share_a_replicas_batch);
