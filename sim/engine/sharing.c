@@ -1,0 +1,93 @@
+#include "sim/engine/sharing.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* One filling. A rate below zero has not stopped rising. */
+struct filling {
+    const struct shared_wires *wires;
+    double *rate;
+    double *left; /* capacity that stopped flows leave */
+    double *open; /* weight of flows that still rise */
+};
+
+static bool is_rising(const struct filling *f, int flow)
+{
+    return f->rate[flow] < 0;
+}
+
+/* Where the rising flows of a resource fill it. */
+static double full_at(const struct filling *f, int resource)
+{
+    return f->open[resource] > 0 ? f->left[resource] / f->open[resource] : HUGE_VAL;
+}
+
+/* Where a flow has to stop. */
+static double stops_at(const struct filling *f, int flow)
+{
+    const struct flow *of = &f->wires->flows[flow];
+    double level = of->bound;
+    for (int i = 0; i < of->num_shares; i++)
+        level = fmin(level, full_at(f, of->shares[i].resource));
+    return level;
+}
+
+/* The lowest level at which any flow stops; HUGE_VAL when all have. */
+static double next_level(const struct filling *f)
+{
+    double level = HUGE_VAL;
+    for (int i = 0; i < f->wires->num_flows; i++)
+        if (is_rising(f, i))
+            level = fmin(level, stops_at(f, i));
+    return level;
+}
+
+static void stop(struct filling *f, int flow, double level)
+{
+    const struct flow *of = &f->wires->flows[flow];
+    f->rate[flow] = level;
+    for (int i = 0; i < of->num_shares; i++) {
+        f->left[of->shares[i].resource] -= of->shares[i].weight * level;
+        f->open[of->shares[i].resource] -= of->shares[i].weight;
+    }
+}
+
+/* Who stops is settled before anything is taken: the flows of a full resource stop together. */
+static void stop_all(struct filling *f, double level, bool *stops)
+{
+    int num_flows = f->wires->num_flows;
+    for (int i = 0; i < num_flows; i++)
+        stops[i] = is_rising(f, i) && stops_at(f, i) <= level;
+    for (int i = 0; i < num_flows; i++)
+        if (stops[i])
+            stop(f, i, level);
+}
+
+static void start(struct filling *f)
+{
+    const struct shared_wires *wires = f->wires;
+    for (int i = 0; i < wires->num_resources; i++)
+        f->left[i] = wires->capacity[i];
+    for (int i = 0; i < wires->num_flows; i++) {
+        const struct flow *flow = &wires->flows[i];
+        f->rate[i] = -1;
+        for (int j = 0; j < flow->num_shares; j++)
+            f->open[flow->shares[j].resource] += flow->shares[j].weight;
+    }
+}
+
+void share_fairly(const struct shared_wires *wires, struct arena *scratch, double *rate)
+{
+    struct arena_mark mark = arena_mark(scratch);
+    struct filling filling = {
+        .wires = wires,
+        .rate = rate,
+        .left = ARENA_ARRAY(scratch, double, (size_t)wires->num_resources),
+        .open = ARENA_ARRAY(scratch, double, (size_t)wires->num_resources),
+    };
+    bool *stops = ARENA_ARRAY(scratch, bool, (size_t)wires->num_flows);
+    start(&filling);
+    for (double level = next_level(&filling); level < HUGE_VAL; level = next_level(&filling))
+        stop_all(&filling, level, stops);
+    arena_reset(scratch, mark);
+}

@@ -1,0 +1,221 @@
+#include "tests/testing.h"
+
+#include "sim/engine/sharing.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+enum { MOST = 32 };
+
+static double rates[MOST];
+
+static void share(const double *capacity, int num_resources, const struct flow *flows,
+                  int num_flows)
+{
+    struct arena scratch = { 0 };
+    struct shared_wires wires = { capacity, num_resources, flows, num_flows };
+    share_fairly(&wires, &scratch, rates);
+    arena_release(&scratch);
+}
+
+/* One flow on a wire that has room for it. System:
+ *   r1 <= 1, bound of r1 = 0.25
+ * Expected: r1 = 0.25, what it can use. */
+START_TEST(a_flow_alone_goes_at_its_own_bound)
+{
+    double capacity[] = { 1 };
+    struct flow flows[] = { { 0.25, 1, { { 0, 1 } } } };
+    share(capacity, 1, flows, 1);
+    ck_assert_double_eq_tol(rates[0], 0.25, 1e-15);
+}
+END_TEST
+
+/* Two flows that could each fill the wire. System:
+ *   r1 + r2 <= 1
+ * Expected: 0.5 each. */
+START_TEST(two_flows_halve_a_wire)
+{
+    double capacity[] = { 1 };
+    struct flow flows[] = { { 1, 1, { { 0, 1 } } }, { 1, 1, { { 0, 1 } } } };
+    share(capacity, 1, flows, 2);
+    ck_assert_double_eq_tol(rates[0], 0.5, 1e-15);
+    ck_assert_double_eq_tol(rates[1], 0.5, 1e-15);
+}
+END_TEST
+
+/* A flow that takes twice as much wire a unit. System:
+ *   2 r1 + r2 <= 1
+ * Expected: both rise to 1/3, which is full. */
+START_TEST(a_heavy_flow_takes_more_wire_for_the_same_rate)
+{
+    double capacity[] = { 1 };
+    struct flow flows[] = { { 1, 1, { { 0, 2 } } }, { 1, 1, { { 0, 1 } } } };
+    share(capacity, 1, flows, 2);
+    ck_assert_double_eq_tol(rates[0], 1.0 / 3, 1e-15);
+    ck_assert_double_eq_tol(rates[1], 1.0 / 3, 1e-15);
+}
+END_TEST
+
+/* What a slow flow leaves is for the others. System:
+ *   r1 + r2 + r3 <= 1, bound of r1 = 0.2
+ * Expected: r1 = 0.2, r2 = r3 = 0.4. */
+START_TEST(what_a_bounded_flow_leaves_goes_to_the_others)
+{
+    double capacity[] = { 1 };
+    struct flow flows[] = { { 0.2, 1, { { 0, 1 } } },
+                            { 1, 1, { { 0, 1 } } },
+                            { 1, 1, { { 0, 1 } } } };
+    share(capacity, 1, flows, 3);
+    ck_assert_double_eq_tol(rates[0], 0.2, 1e-15);
+    ck_assert_double_eq_tol(rates[1], 0.4, 1e-15);
+    ck_assert_double_eq_tol(rates[2], 0.4, 1e-15);
+}
+END_TEST
+
+/* The parking lot: one flow over three wires, one more on each. System:
+ *   r0 + r1 <= 1, r0 + r2 <= 2, r0 + r3 <= 3
+ * Expected: the first wire fills at 0.5, so r0 = r1 = 0.5, and r2 = 1.5, r3 = 2.5. */
+START_TEST(a_long_flow_stops_at_its_narrowest_wire)
+{
+    double capacity[] = { 1, 2, 3 };
+    struct flow flows[] = { { 10, 3, { { 0, 1 }, { 1, 1 }, { 2, 1 } } },
+                            { 10, 1, { { 0, 1 } } },
+                            { 10, 1, { { 1, 1 } } },
+                            { 10, 1, { { 2, 1 } } } };
+    share(capacity, 3, flows, 4);
+    ck_assert_double_eq_tol(rates[0], 0.5, 1e-15);
+    ck_assert_double_eq_tol(rates[1], 0.5, 1e-15);
+    ck_assert_double_eq_tol(rates[2], 1.5, 1e-15);
+    ck_assert_double_eq_tol(rates[3], 2.5, 1e-15);
+}
+END_TEST
+
+START_TEST(wires_that_nobody_uses_change_nothing)
+{
+    double capacity[] = { 5, 1, 7 };
+    struct flow flows[] = { { 1, 1, { { 1, 1 } } }, { 1, 1, { { 1, 1 } } } };
+    share(capacity, 3, flows, 2);
+    ck_assert_double_eq_tol(rates[0], 0.5, 1e-15);
+    ck_assert_double_eq_tol(rates[1], 0.5, 1e-15);
+}
+END_TEST
+
+static double random_between(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
+}
+
+/* A random system of up to 8 wires and 12 flows. */
+struct system_of {
+    double capacity[8];
+    int num_resources, num_flows;
+    struct flow flows[12];
+};
+
+static struct system_of random_system(void)
+{
+    struct system_of s = { .num_resources = 1 + rand() % 8, .num_flows = 1 + rand() % 12 };
+    for (int i = 0; i < s.num_resources; i++)
+        s.capacity[i] = random_between(0.5, 2);
+    for (int i = 0; i < s.num_flows; i++) {
+        struct flow *flow = &s.flows[i];
+        flow->bound = random_between(0.05, 1.5);
+        int first = rand() % s.num_resources;
+        for (int j = first; j < s.num_resources && flow->num_shares < MAX_SHARES; j++)
+            if (rand() % 2)
+                flow->shares[flow->num_shares++] = (struct share){ j, random_between(0.5, 2) };
+    }
+    return s;
+}
+
+static double used(const struct system_of *s, int resource)
+{
+    double sum = 0;
+    for (int i = 0; i < s->num_flows; i++)
+        for (int j = 0; j < s->flows[i].num_shares; j++)
+            if (s->flows[i].shares[j].resource == resource)
+                sum += s->flows[i].shares[j].weight * rates[i];
+    return sum;
+}
+
+static double fastest(const struct system_of *s, int resource)
+{
+    double most = 0;
+    for (int i = 0; i < s->num_flows; i++)
+        for (int j = 0; j < s->flows[i].num_shares; j++)
+            if (s->flows[i].shares[j].resource == resource)
+                most = fmax(most, rates[i]);
+    return most;
+}
+
+START_TEST(no_wire_carries_more_than_it_can)
+{
+    srand(20261120);
+    for (int i = 0; i < 3000; i++) {
+        struct system_of s = random_system();
+        share(s.capacity, s.num_resources, s.flows, s.num_flows);
+        for (int r = 0; r < s.num_resources; r++)
+            ck_assert_double_le(used(&s, r), s.capacity[r] * (1 + 1e-12));
+    }
+}
+END_TEST
+
+/* The definition: whoever is below its bound uses a full wire on which nobody is faster. */
+START_TEST(every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire)
+{
+    srand(20261121);
+    for (int i = 0; i < 3000; i++) {
+        struct system_of s = random_system();
+        share(s.capacity, s.num_resources, s.flows, s.num_flows);
+        for (int f = 0; f < s.num_flows; f++) {
+            bool has_reason = rates[f] >= s.flows[f].bound * (1 - 1e-12);
+            for (int j = 0; j < s.flows[f].num_shares; j++) {
+                int r = s.flows[f].shares[j].resource;
+                bool is_full = used(&s, r) >= s.capacity[r] * (1 - 1e-9);
+                has_reason |= is_full && rates[f] >= fastest(&s, r) * (1 - 1e-9);
+            }
+            ck_assert_msg(has_reason, "seed 20261121, case %d, flow %d", i, f);
+        }
+    }
+}
+END_TEST
+
+START_TEST(rates_scale_with_wires_and_bounds)
+{
+    srand(3);
+    for (int i = 0; i < 300; i++) {
+        struct system_of s = random_system();
+        double before[MOST];
+        share(s.capacity, s.num_resources, s.flows, s.num_flows);
+        for (int f = 0; f < s.num_flows; f++) {
+            before[f] = rates[f];
+            s.flows[f].bound *= 4;
+        }
+        for (int r = 0; r < s.num_resources; r++)
+            s.capacity[r] *= 4;
+        share(s.capacity, s.num_resources, s.flows, s.num_flows);
+        for (int f = 0; f < s.num_flows; f++)
+            ck_assert_double_eq_tol(rates[f], 4 * before[f], 1e-12);
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("sharing");
+    tcase_add_test(tc, a_flow_alone_goes_at_its_own_bound);
+    tcase_add_test(tc, two_flows_halve_a_wire);
+    tcase_add_test(tc, a_heavy_flow_takes_more_wire_for_the_same_rate);
+    tcase_add_test(tc, what_a_bounded_flow_leaves_goes_to_the_others);
+    tcase_add_test(tc, a_long_flow_stops_at_its_narrowest_wire);
+    tcase_add_test(tc, wires_that_nobody_uses_change_nothing);
+    tcase_add_test(tc, no_wire_carries_more_than_it_can);
+    tcase_add_test(tc, every_flow_is_at_its_bound_or_among_the_fastest_of_a_full_wire);
+    tcase_add_test(tc, rates_scale_with_wires_and_bounds);
+    Suite *s = suite_create("sim/engine/sharing");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
