@@ -228,7 +228,7 @@ format:
 BIN   := $(DESTDIR)$(PREFIX)/bin
 SHARE := $(DESTDIR)$(PREFIX)/share
 DATA_FOLDERS := models/presets $(addprefix calibration/,hardware profiles clusters stacks measured)
-DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json \
+DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json \
                    calibration/measured/*.csv)
 MAN  := $(wildcard docs/simsearch.1)
 COMPLETION := $(wildcard docs/completion/simsearch.bash)

@@ -55,13 +55,14 @@ static bool find_attention(const char *path, struct constant *out, struct err *e
 {
     for (int i = ATTENTION_FLASH1; i < NUM_ATTENTION_KERNELS; i++) {
         size_t length = strlen(attention_names[i]);
-        size_t offset = offsetof(struct profile, attention) +
-                        (size_t)i * sizeof(struct attention_rate);
+        size_t offset =
+            offsetof(struct profile, attention) + (size_t)i * sizeof(struct attention_rate);
         if (begins_with(path, attention_names[i]) && path[length] == '.')
             return find_field(attention_fields, num_attention_fields, path + length + 1, offset,
                               out, err);
     }
-    return err_set(err, ERR_INPUT, "", "expected attention.KERNEL.KEY, with flash1, flash2 or flash3");
+    return err_set(err, ERR_INPUT, "",
+                   "expected attention.KERNEL.KEY, with flash1, flash2 or flash3");
 }
 
 /* The index of "gemm_tiles[2]", or -1. */
@@ -162,8 +163,8 @@ bool constant_store(const struct constant *constant, double value, json_t *file,
 {
     const char *last;
     if (begins_with(constant->key, tile_key) && !constant->is_of_stack) {
-        json_t *tile = json_array_get(json_object_get(file, tile_key),
-                                      (size_t)tile_index(constant->key));
+        json_t *tile =
+            json_array_get(json_object_get(file, tile_key), (size_t)tile_index(constant->key));
         return json_array_set_new(tile, 2, json_real(value)) == 0 ||
                err_set(err, ERR_INPUT, constant->key, "%s has no such tile", constant->file);
     }

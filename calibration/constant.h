@@ -14,7 +14,7 @@ struct constant {
     const char *file; /* "profiles/a100-80g-sxm"; borrowed */
     const char *key;  /* borrowed */
     bool is_of_stack;
-    const char *name; /* of the profile or stack; within `file` */
+    const char *name;   /* of the profile or stack; within `file` */
     struct field field; /* its offset is from the start of struct profile or stack */
 };
 

@@ -54,9 +54,10 @@ static double cost_of(const struct least_squares *problem, const double *x, cons
     double scale2 = problem->scale * problem->scale;
     double cost = 0;
     for (int i = 0; i < problem->num_residuals; i++)
-        if (problem->weight[i] > 0)
-            cost += problem->weight[i] * scale2 * 2 *
-                    (sqrt(1 + residual[i] * residual[i] / scale2) - 1);
+        if (problem->weight[i] > 0) {
+            double size = fmin(fabs(residual[i]), problem->cutoff);
+            cost += problem->weight[i] * scale2 * 2 * (sqrt(1 + size * size / scale2) - 1);
+        }
     for (int j = 0; j < problem->num_parameters; j++)
         cost += prior_distance(problem, x, j) * prior_distance(problem, x, j);
     return cost;
@@ -93,7 +94,8 @@ static void find_normal(const struct least_squares *problem, const double *x, st
     memset(w->gradient, 0, (size_t)n * sizeof *w->gradient);
     for (int i = 0; i < m; i++) {
         double z = w->residual[i] * w->residual[i] / (problem->scale * problem->scale);
-        double weight = problem->weight[i] > 0 ? problem->weight[i] / sqrt(1 + z) : 0;
+        bool draws = problem->weight[i] > 0 && fabs(w->residual[i]) < problem->cutoff;
+        double weight = draws ? problem->weight[i] / sqrt(1 + z) : 0;
         for (int j = 0; j < n && weight > 0; j++) {
             double slope = weight * w->jacobian[j * m + i];
             w->gradient[j] += slope * w->residual[i];
@@ -236,7 +238,7 @@ static double mean_square(const struct least_squares *problem, const double *x,
     double sum = 0;
     int used = 0;
     for (int i = 0; i < problem->num_residuals; i++)
-        if (problem->weight[i] > 0) {
+        if (problem->weight[i] > 0 && fabs(residual[i]) < problem->cutoff) {
             sum += problem->weight[i] * residual[i] * residual[i];
             used++;
         }
@@ -265,8 +267,7 @@ void least_squares_covariance(const struct least_squares *problem, const double 
         if (ok)
             substitute(w.damped, n, w.move);
         for (int k = 0; k < n; k++)
-            covariance[j * n + k] =
-                !ok || w.is_held[j] || w.is_held[k] ? 0 : square * w.move[k];
+            covariance[j * n + k] = !ok || w.is_held[j] || w.is_held[k] ? 0 : square * w.move[k];
     }
     arena_release(&w.arena);
 }

@@ -2,7 +2,8 @@
  *
  * Minimises  sum_i w_i s^2 rho(r_i(x)^2 / s^2)  +  sum_j p_j^2 (x_j - prior_j)^2,
  * with rho(z) = 2 (sqrt(1 + z) - 1), "soft L1": residuals well beyond the scale s count by their
- * size and no longer by its square. Pure: the same problem gives the same bits. */
+ * size and no longer by its square, and beyond a cut-off they draw nothing. Pure: the same problem
+ * gives the same bits. */
 #ifndef CALIBRATION_LEAST_SQUARES_H
 #define CALIBRATION_LEAST_SQUARES_H
 
@@ -15,6 +16,7 @@ struct least_squares {
     double prior_weight;  /* p, of each parameter */
     const double *weight; /* w, of residuals; 0: left out */
     double scale;         /* s > 0 */
+    double cutoff;        /* residuals beyond it count as it does; HUGE_VAL: none do */
     void (*residuals)(void *context, const double *x, double *out);
     void *context;
 };

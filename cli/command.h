@@ -27,6 +27,7 @@ enum {
     COMMAND_EXPLAIN = 1 << 2,
     COMMAND_VALIDATE = 1 << 3,
     COMMAND_LIST = 1 << 4,
+    COMMAND_FIT = 1 << 5,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -48,7 +49,7 @@ extern const struct command commands[];
 extern const int num_commands;
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_list;
+command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_list;
 
 /* The exit code that an error stands for. */
 int exit_code_of(const struct err *err);

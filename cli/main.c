@@ -44,6 +44,13 @@ const struct command commands[] = {
       "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
       "Without a file it scores the rows that are shipped; with several, all of them together.\n",
       cmd_validate },
+    { "fit", COMMAND_FIT, "find the constants of profiles and stacks from the measured data",
+      "  simsearch fit\n"
+      "  simsearch fit a100-megatron -o /tmp/fitted\n"
+      "  simsearch fit --check\n",
+      "calibration/fit.json says which constants are fitted on which rows; without a job's name all\n"
+      "of its jobs run. Nothing is written without -o.\n",
+      cmd_fit },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"

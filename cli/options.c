@@ -13,8 +13,9 @@
 #define EXPLAIN  COMMAND_EXPLAIN
 #define VALIDATE COMMAND_VALIDATE
 #define LIST     COMMAND_LIST
+#define FIT      COMMAND_FIT
 #define PREDICTS (SEARCH | SIMULATE | EXPLAIN)
-#define ALL      (PREDICTS | VALIDATE | LIST)
+#define ALL      (PREDICTS | VALIDATE | LIST | FIT)
 
 enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024 };
 
@@ -81,7 +82,7 @@ const struct option_row option_rows[] = {
     { "--time-limit", NULL, "T", SEARCH,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
         .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far." } },
-    { "--jobs", "-j", "N", SEARCH | VALIDATE,
+    { "--jobs", "-j", "N", SEARCH | VALIDATE | FIT,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
     { "--predictions", NULL, "FILE", VALIDATE,
@@ -94,8 +95,14 @@ const struct option_row option_rows[] = {
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE,
-      { "output", TEXT(output), .doc = "Writes the plan file." } },
+    { "--check", NULL, NULL, FIT,
+      { "check", SWITCH(check),
+        .doc = "Writes nothing; says which shipped files would change, and exits 1 if any does." } },
+    { "--table", NULL, "FILE", FIT,
+      { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit.json." } },
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT,
+      { "output", TEXT(output),
+        .doc = "Writes the plan file; of fit, the profiles and stacks into this folder." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

@@ -31,6 +31,8 @@ struct options {
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */
+    bool check;       /* fit */
+    const char *table;
     const char *files[MAX_FILES];
     int num_files;
 };

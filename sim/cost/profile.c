@@ -69,6 +69,8 @@ const struct field profile_fields[] = {
       .doc = "Half width of the 90 % interval of log time, out of sample." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
+    { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "By job of `fit`: errors on those rows, standard errors, correlations." },
 };
 // clang-format on
 const size_t num_profile_fields = sizeof profile_fields / sizeof *profile_fields;

@@ -71,6 +71,8 @@ const struct field stack_fields[] = {
       .fallback = "0", .doc = "ZeRO stage of measured runs that do not say." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
+    { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "By job of `fit`: errors on those rows, standard errors, correlations." },
 };
 // clang-format on
 const size_t num_stack_fields = sizeof stack_fields / sizeof *stack_fields;

@@ -1,0 +1,56 @@
+/* calibration/fit.h - constants of profiles and stacks from what was measured.
+ *
+ * A job of fit.json is least squares on log(predicted / measured), over the logarithms of its
+ * constants, from their priors on. What it finds is rounded to three digits, so that shipped files
+ * are short and the same wherever they are made. */
+#ifndef CALIBRATION_FIT_H
+#define CALIBRATION_FIT_H
+
+#include "calibration/observation.h"
+#include "calibration/score.h"
+
+struct fit_value {
+    const struct fit_constant *of;
+    double before; /* in the shipped file */
+    double value;
+    double standard_error; /* of its logarithm; 0 on a bound */
+    bool is_at_bound;
+};
+
+/* Two constants that the rows cannot tell apart well. */
+struct fit_correlation {
+    int a, b; /* of the values, a < b */
+    double value;
+};
+
+struct fit_source {
+    const char *name;
+    struct score in_sample;
+    struct score out_of_sample; /* 0 groups unless cross-validated */
+};
+
+struct fit_result {
+    struct arena arena;
+    const struct fit_job *job;
+    struct fit_value *values; /* one of each of the job's constants */
+    int num_values;
+    struct fit_correlation *correlations; /* largest first */
+    int num_correlations;
+    struct fit_source *sources;
+    int num_sources;
+    int steps;
+    struct observations rows; /* what it was fitted on */
+};
+
+/* `earlier`: results that this job builds on; they stand in place of what is shipped.
+ *
+ * Cross-validation predicts every row by constants that were found without it, as the protocol of
+ * validate wants: a profile's are found without the row's whole source, then a stack's own on that
+ * source without the row's fold, of five by configuration. Of a job with one source, all constants
+ * go by folds. Release the result in either case. */
+bool fit_run(const struct fit_table *table, const struct fit_job *job,
+             const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
+             struct fit_result *out, struct err *err);
+void fit_result_release(struct fit_result *result);
+
+#endif

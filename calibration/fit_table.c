@@ -1,0 +1,304 @@
+#include "calibration/fit_table.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_IDS = 100000 };
+
+#define AT(type, member) .offset = offsetof(struct type, member)
+#define TEXT(type, member) \
+    .kind = FIELD_TEXT, AT(type, member), .size = sizeof((struct type *)0)->member
+
+// clang-format off
+const struct field fit_table_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the table rests on." },
+    { .name = "jobs", .kind = FIELD_OTHER, .doc = "In the order that they run." },
+};
+const struct field fit_job_fields[] = {
+    { .name = "name", TEXT(fit_job, name), .doc = "What `fit` calls it." },
+    { .name = "summary", TEXT(fit_job, summary), .fallback = "", .doc = "One line for lists." },
+    { .name = "prior_weight", .kind = FIELD_NUMBER, AT(fit_job, prior_weight), .min = 0, .max = 1e6,
+      .fallback = "0.6", .doc = "Of one unit of log(constant / prior), beside errors of rows." },
+    { .name = "loss_scale", .kind = FIELD_NUMBER, AT(fit_job, loss_scale), .min = 1e-4, .max = 1e6,
+      .fallback = "0.1", .doc = "Errors (in log time) beyond it count by size, not by square." },
+    { .name = "cutoff", .kind = FIELD_NUMBER, AT(fit_job, cutoff), .min = 1e-4, .max = 1e6,
+      .fallback = "0.5", .doc = "Errors beyond it draw nothing: the model lacks what these rows do." },
+    { .name = "constants", .kind = FIELD_OTHER, .doc = "By file and key: prior, min and max." },
+    { .name = "rows", .kind = FIELD_OTHER, .doc = "What they are fitted on." },
+};
+const struct field fit_constant_fields[] = {
+    { .name = "prior", .kind = FIELD_OTHER, .doc = "Where the fit starts and is drawn to." },
+    { .name = "min", .kind = FIELD_OTHER, .fallback = "", .doc = "Lower bound; prior / 1000." },
+    { .name = "max", .kind = FIELD_OTHER, .fallback = "", .doc = "Upper bound; prior x 1000." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where these come from." },
+};
+const struct field fit_rows_fields[] = {
+    { .name = "kind", TEXT(fit_rows, kind), .fallback = "runs", .doc = "What was measured." },
+    { .name = "data", TEXT(fit_rows, data), .fallback = "runs.csv",
+      .doc = "File in calibration/measured." },
+    { .name = "name", TEXT(fit_rows, name), .fallback = "",
+      .doc = "What reports call them; the row's source or the file when not given." },
+    { .name = "source", TEXT(fit_rows, source), .fallback = "",
+      .doc = "Of runs: all of this source_key, one a configuration." },
+    { .name = "cluster", TEXT(fit_rows, cluster), .fallback = "",
+      .doc = "That a micro-benchmark ran on." },
+    { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "Of runs: these." },
+    { .name = "where", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "Only rows with these texts in these columns." },
+    { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
+      .fallback = "0", .doc = "So many of them at random; 0: all." },
+    { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
+      .fallback = "0", .doc = "Of the sample: SplitMix64, which swaps rows to the front." },
+    { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,
+      .fallback = "100", .doc = "Of squared errors, shared evenly by the rows." },
+};
+// clang-format on
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+const size_t num_fit_table_fields = LENGTH(fit_table_fields);
+const size_t num_fit_job_fields = LENGTH(fit_job_fields);
+const size_t num_fit_constant_fields = LENGTH(fit_constant_fields);
+const size_t num_fit_rows_fields = LENGTH(fit_rows_fields);
+
+/* False, with the key in front: "[3]." and "ids" make "ids[3]." of what is below. */
+static bool within(struct err *err, const char *format, const char *key, size_t index)
+{
+    char outer[160];
+    bool is_inner = *err->where && *err->where != '[';
+    snprintf(outer, sizeof outer, format, key, index);
+    if (is_inner)
+        err_prefix(err, ".");
+    err_prefix(err, outer);
+    return false;
+}
+#define WITHIN_KEY  "%s"
+#define WITHIN_LIST "%s[%zu]"
+
+/* --- constants ------------------------------------------------------------------------------- */
+
+static bool read_bound(const struct constant *constant, const json_t *object, const char *key,
+                       double usual, double *out, struct err *err)
+{
+    const json_t *value = json_object_get(object, key);
+    *out = usual;
+    if (!value)
+        return true;
+    if (!constant_read(constant, value, out, err) ||
+        (*out <= 0 && !err_set(err, ERR_INPUT, "", "expected more than 0: logarithms are fitted")))
+        return within(err, WITHIN_KEY, key, 0);
+    return true;
+}
+
+static bool read_constant(struct fit_table *table, const char *file, const char *key,
+                          const json_t *object, struct fit_constant *out, struct err *err)
+{
+    struct fit_constant none;
+    const json_t *source = json_object_get(object, "source");
+    if (!constant_find(arena_text(&table->arena, file), arena_text(&table->arena, key),
+                       &out->constant, err) ||
+        !fields_read(fit_constant_fields, num_fit_constant_fields, object, &none, err) ||
+        !read_bound(&out->constant, object, "prior", 0, &out->prior, err) ||
+        !read_bound(&out->constant, object, "min", out->prior / 1000, &out->min, err) ||
+        !read_bound(&out->constant, object, "max", out->prior * 1000, &out->max, err))
+        return false;
+    const struct field *field = &out->constant.field;
+    if (field->max > 0)
+        out->max = fmin(out->max, field->max);
+    out->min = fmax(out->min, field->min);
+    if (source && !json_is_string(source))
+        return err_set(err, ERR_INPUT, "source", "expected text that says where it comes from");
+    out->source = source ? arena_text(&table->arena, json_string_value(source)) : "";
+    return (out->prior >= out->min && out->prior <= out->max) ||
+           err_set(err, ERR_INPUT, "prior",
+                   "expected a value between the bounds %.6g and %.6g; "
+                   "found %.6g",
+                   out->min, out->max, out->prior);
+}
+
+static bool read_file_constants(struct fit_table *table, const char *file, json_t *object,
+                                struct fit_job *out, struct err *err)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(object))
+        return err_set(err, ERR_INPUT, "", "expected an object of constants by key");
+    json_object_foreach (object, key, value)
+        if (!read_constant(table, file, key, value, &out->constants[out->num_constants++], err))
+            return within(err, WITHIN_KEY, key, 0);
+    return true;
+}
+
+static bool read_constants(struct fit_table *table, json_t *files, struct fit_job *out,
+                           struct err *err)
+{
+    const char *file;
+    json_t *object;
+    size_t count = 0;
+    if (!json_is_object(files))
+        return err_set(err, ERR_INPUT, "constants", "expected an object of files");
+    json_object_foreach (files, file, object)
+        count += json_object_size(object);
+    out->constants = ARENA_ARRAY(&table->arena, struct fit_constant, count);
+    json_object_foreach (files, file, object)
+        if (!read_file_constants(table, file, object, out, err)) {
+            within(err, WITHIN_KEY, file, 0);
+            return within(err, WITHIN_KEY, "constants", 0);
+        }
+    return out->num_constants > 0 ||
+           err_set(err, ERR_INPUT, "constants", "expected at least one; found none");
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static bool read_ids(struct fit_table *table, const json_t *ids, struct fit_rows *out,
+                     struct err *err)
+{
+    size_t count = json_array_size(ids);
+    if (!ids)
+        return true;
+    if (!json_is_array(ids) || count == 0 || count > MOST_IDS)
+        return err_set(err, ERR_INPUT, "ids", "expected a list of ids");
+    out->ids = ARENA_ARRAY(&table->arena, const char *, count);
+    out->num_ids = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        const char *id = json_string_value(json_array_get(ids, i));
+        if (!id && !err_set(err, ERR_INPUT, "", "expected the id of a row"))
+            return within(err, WITHIN_LIST, "ids", i);
+        out->ids[i] = arena_text(&table->arena, id);
+    }
+    return true;
+}
+
+static bool read_where(struct fit_table *table, json_t *where, struct fit_rows *out,
+                       struct err *err)
+{
+    const char *column;
+    json_t *value;
+    if (!where)
+        return true;
+    if (!json_is_object(where))
+        return err_set(err, ERR_INPUT, "where", "expected an object of texts by column");
+    out->columns = ARENA_ARRAY(&table->arena, const char *, json_object_size(where));
+    out->values = ARENA_ARRAY(&table->arena, const char *, json_object_size(where));
+    json_object_foreach (where, column, value) {
+        if (!json_is_string(value) &&
+            !err_set(err, ERR_INPUT, column, "expected the text of the column"))
+            return within(err, WITHIN_KEY, "where", 0);
+        out->columns[out->num_columns] = arena_text(&table->arena, column);
+        out->values[out->num_columns++] = arena_text(&table->arena, json_string_value(value));
+    }
+    return true;
+}
+
+static bool read_rows(struct fit_table *table, const json_t *list, struct fit_job *out,
+                      struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (count == 0)
+        return err_set(err, ERR_INPUT, "rows", "expected a list of at least one set of rows");
+    out->rows = ARENA_ARRAY(&table->arena, struct fit_rows, count);
+    for (size_t i = 0; i < count; i++) {
+        json_t *object = json_array_get(list, i);
+        struct fit_rows *rows = &out->rows[out->num_rows++];
+        if (!fields_read(fit_rows_fields, num_fit_rows_fields, object, rows, err) ||
+            !read_ids(table, json_object_get(object, "ids"), rows, err) ||
+            !read_where(table, json_object_get(object, "where"), rows, err))
+            return within(err, WITHIN_LIST, "rows", i);
+    }
+    return true;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+static bool is_taken(const struct fit_table *table, const char *name)
+{
+    for (int i = 0; i + 1 < table->num_jobs; i++)
+        if (strcmp(table->jobs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool read_job(struct fit_table *table, const json_t *object, struct fit_job *out,
+                     struct err *err)
+{
+    return fields_read(fit_job_fields, num_fit_job_fields, object, out, err) &&
+           (!is_taken(table, out->name) ||
+            err_set(err, ERR_INPUT, "name", "two jobs are called \"%s\"", out->name)) &&
+           read_constants(table, json_object_get(object, "constants"), out, err) &&
+           read_rows(table, json_object_get(object, "rows"), out, err);
+}
+
+static bool read_jobs(struct fit_table *table, const json_t *root, struct err *err)
+{
+    const json_t *format = json_object_get(root, "format");
+    const json_t *list = json_object_get(root, "jobs");
+    struct fit_job none;
+    if (!fields_read(fit_table_fields, num_fit_table_fields, root, &none, err))
+        return false;
+    if (!json_is_integer(format) || json_integer_value(format) != 1)
+        return err_set(err, ERR_INPUT, "format", "expected 1");
+    if (!json_is_array(list))
+        return err_set(err, ERR_INPUT, "jobs", "expected a list");
+    table->jobs = ARENA_ARRAY(&table->arena, struct fit_job, json_array_size(list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct fit_job *job = &table->jobs[table->num_jobs++];
+        if (!read_job(table, json_array_get(list, i), job, err))
+            return within(err, WITHIN_LIST, "jobs", i);
+        for (int k = 0; k < job->num_rows; k++)
+            snprintf(job->rows[k].where, sizeof job->rows[k].where, "jobs[%zu].rows[%d]", i, k);
+    }
+    return true;
+}
+
+static bool shipped_path(char *path, size_t size, struct err *err)
+{
+    char folder[PATH_MAX];
+    if (!file_data_folder("calibration", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    snprintf(path, size, "%s/fit.json", folder);
+    return true;
+}
+
+bool fit_table_load(const char *path, struct fit_table *out, struct err *err)
+{
+    char shipped[PATH_MAX + 16];
+    *out = (struct fit_table){ 0 };
+    if ((!path && !shipped_path(shipped, sizeof shipped, err)) ||
+        !json_file_load(&out->file, path ? path : shipped, err))
+        return false;
+    return read_jobs(out, out->file.root, err) || json_file_blame(&out->file, err);
+}
+
+void fit_table_release(struct fit_table *table)
+{
+    json_file_release(&table->file);
+    arena_release(&table->arena);
+    *table = (struct fit_table){ 0 };
+}
+
+const struct fit_job *fit_table_find(const struct fit_table *table, const char *name,
+                                     struct err *err)
+{
+    struct arena arena = { 0 };
+    const char **names = ARENA_ARRAY(&arena, const char *, (size_t)table->num_jobs);
+    const struct fit_job *found = NULL;
+    for (int i = 0; i < table->num_jobs && !found; i++) {
+        names[i] = table->jobs[i].name;
+        if (strcmp(names[i], name) == 0)
+            found = &table->jobs[i];
+    }
+    if (!found) {
+        const char *nearest = text_nearest(name, names, (size_t)table->num_jobs);
+        err_set(err, ERR_USAGE, name, "no job of fit.json is called that%s%s%s",
+                nearest ? "; did you mean \"" : "; `simsearch fit --list` names them",
+                nearest ? nearest : "", nearest ? "\"?" : "");
+    }
+    arena_release(&arena);
+    return found;
+}

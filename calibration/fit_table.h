@@ -1,0 +1,69 @@
+/* calibration/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
+ *
+ * Jobs run in order; a later one sees what an earlier one found. A job starts from its priors and
+ * from nothing that an earlier fit has left in its own constants, so that the shipped files come
+ * out again. */
+#ifndef CALIBRATION_FIT_TABLE_H
+#define CALIBRATION_FIT_TABLE_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "calibration/constant.h"
+
+/* One number to be found, from its prior on and between its bounds, all above 0. */
+struct fit_constant {
+    struct constant constant;
+    double prior, min, max;
+    const char *source; /* where prior and bounds come from; "" */
+};
+
+/* Rows of one measured file. Their `weight` is shared evenly. */
+struct fit_rows {
+    char kind[24];    /* of observation_kinds */
+    char data[64];    /* file in calibration/measured */
+    char name[40];    /* what reports call them; "": the row's source, or the file */
+    char source[40];  /* all rows of this source_key; "" */
+    char cluster[48]; /* that micro-benchmarks ran on; "" */
+    int sample, seed; /* so many of them at random; 0: all */
+    double weight;
+    const char **ids; /* these rows; NULL: all */
+    int num_ids;
+    const char **columns, **values; /* only rows that have these values in these columns */
+    int num_columns;
+    char where[48]; /* "jobs[0].rows[1]", for messages */
+};
+
+struct fit_job {
+    char name[40];
+    char summary[256];
+    double prior_weight; /* of one unit of log(constant / prior) */
+    double loss_scale;   /* errors beyond it count by size, not by square */
+    double cutoff;       /* errors beyond it draw nothing */
+    struct fit_constant *constants;
+    int num_constants;
+    struct fit_rows *rows;
+    int num_rows;
+};
+
+struct fit_table {
+    struct arena arena;
+    struct json_file file; /* for messages */
+    struct fit_job *jobs;
+    int num_jobs;
+};
+
+/* NULL: the shipped one. A fault is ERR_INPUT with FILE:LINE: key. Release it in either case. */
+bool fit_table_load(const char *path, struct fit_table *out, struct err *err);
+void fit_table_release(struct fit_table *table);
+
+/* NULL, with the nearest name in the error (ERR_USAGE), when no job is called that. */
+const struct fit_job *fit_table_find(const struct fit_table *table, const char *name,
+                                     struct err *err);
+
+/* Keys of the file, for the reference page. */
+extern const struct field fit_table_fields[], fit_job_fields[], fit_constant_fields[],
+    fit_rows_fields[];
+extern const size_t num_fit_table_fields, num_fit_job_fields, num_fit_constant_fields,
+    num_fit_rows_fields;
+
+#endif

@@ -1,0 +1,347 @@
+#include "calibration/fitted_file.h"
+
+#include "base/file.h"
+#include "base/json.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_COLUMNS = 100, INDENT = 2, MOST_CORRELATIONS = 5 };
+
+/* --- JSON as people write it ----------------------------------------------------------------- */
+
+/* 15 digits give back what was typed, 0.834 and not 0.83399999999999996. */
+static void add_scalar(struct text *out, const json_t *value)
+{
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    text_add(out, "%s", text ? text : "null");
+    free(text);
+}
+
+static void add_key(struct text *out, const char *key)
+{
+    json_t *text = json_string(key);
+    add_scalar(out, text);
+    text_add(out, ": ");
+    json_decref(text);
+}
+
+/* On one line. Jansson's iterators take a mutable object and leave it as it is. */
+static void add_flat(struct text *out, const json_t *value)
+{
+    json_t *walked = (json_t *)value;
+    size_t size = json_is_array(value) ? json_array_size(value) : json_object_size(value);
+    if (json_is_array(value)) {
+        text_add(out, "[");
+        for (size_t i = 0; i < size; i++) {
+            text_add(out, i > 0 ? ", " : "");
+            add_flat(out, json_array_get(value, i));
+        }
+        text_add(out, "]");
+    } else if (json_is_object(value)) {
+        text_add(out, size > 0 ? "{ " : "{");
+        for (void *at = json_object_iter(walked); at; at = json_object_iter_next(walked, at)) {
+            text_add(out, at == json_object_iter(walked) ? "" : ", ");
+            add_key(out, json_object_iter_key(at));
+            add_flat(out, json_object_iter_value(at));
+        }
+        text_add(out, size > 0 ? " }" : "}");
+    } else {
+        add_scalar(out, value);
+    }
+}
+
+static int flat_columns(const json_t *value)
+{
+    struct text flat = { 0 };
+    add_flat(&flat, value);
+    int columns = text_columns(text_get(&flat));
+    text_release(&flat);
+    return columns;
+}
+
+static bool holds_objects(const json_t *value)
+{
+    json_t *walked = (json_t *)value;
+    for (void *at = json_object_iter(walked); at; at = json_object_iter_next(walked, at))
+        if (json_is_object(json_object_iter_value(at)))
+            return true;
+    return false;
+}
+
+static void add_value(struct text *out, const json_t *value, int indent, int column);
+
+static void add_object(struct text *out, const json_t *object, int indent)
+{
+    json_t *walked = (json_t *)object;
+    text_add(out, "{\n");
+    for (void *at = json_object_iter(walked); at;) {
+        const char *key = json_object_iter_key(at);
+        const json_t *value = json_object_iter_value(at);
+        text_add(out, "%*s", indent + INDENT, "");
+        add_key(out, key);
+        add_value(out, value, indent + INDENT, indent + INDENT + text_columns(key) + 4);
+        at = json_object_iter_next(walked, at);
+        text_add(out, at ? ",\n" : "\n");
+    }
+    text_add(out, "%*s}", indent, "");
+}
+
+/* As many elements on a line as it takes. */
+static void add_array(struct text *out, const json_t *array, int indent)
+{
+    int column = LINE_COLUMNS;
+    size_t size = json_array_size(array);
+    text_add(out, "[");
+    for (size_t i = 0; i < size; i++) {
+        const json_t *value = json_array_get(array, i);
+        int columns = flat_columns(value) + (i + 1 < size);
+        if (column + 1 + columns > LINE_COLUMNS) {
+            text_add(out, "\n%*s", indent + INDENT, "");
+            column = indent + INDENT;
+        } else {
+            text_add(out, " ");
+            column++;
+        }
+        add_flat(out, value);
+        text_add(out, i + 1 < size ? "," : "");
+        column += columns;
+    }
+    text_add(out, "\n%*s]", indent, "");
+}
+
+/* `column`: where the value begins. A comma may follow it. */
+static void add_value(struct text *out, const json_t *value, int indent, int column)
+{
+    bool is_flat = !holds_objects(value) && column + flat_columns(value) + 1 <= LINE_COLUMNS;
+    if (json_is_object(value) && !is_flat)
+        add_object(out, value, indent);
+    else if (json_is_array(value) && !is_flat)
+        add_array(out, value, indent);
+    else
+        add_flat(out, value);
+}
+
+void text_add_json(struct text *out, const json_t *json)
+{
+    if (json_is_object(json))
+        add_object(out, json, 0);
+    else
+        add_value(out, json, 0, 0);
+    text_add(out, "\n");
+}
+
+/* --- what is said of a fit ------------------------------------------------------------------- */
+
+static json_t *rounded(double value, int digits)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    return json_real(strtod(text, NULL));
+}
+
+static json_t *score_json(const struct score *score)
+{
+    return json_pack("{s:i, s:o, s:o, s:o}", "n", score->groups, "median",
+                     rounded(score->median, 2), "mean", rounded(score->mean, 2), "worst",
+                     rounded(score->worst, 2));
+}
+
+static bool is_in(const struct fit_value *value, const char *file)
+{
+    return strcmp(value->of->constant.file, file) == 0;
+}
+
+/* "gemm_efficiency" within its own file, else "stacks/megatron-2021: product_efficiency". */
+static void add_name(struct text *out, const struct fit_value *value, const char *file)
+{
+    if (!is_in(value, file))
+        text_add(out, "%s: ", value->of->constant.file);
+    text_add(out, "%s", value->of->constant.key);
+}
+
+static json_t *correlations_json(const struct fit_result *result, const char *file)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < result->num_correlations; i++) {
+        const struct fit_correlation *c = &result->correlations[i];
+        const struct fit_value *a = &result->values[c->a], *b = &result->values[c->b];
+        if ((!is_in(a, file) && !is_in(b, file)) || json_object_size(object) == MOST_CORRELATIONS)
+            continue;
+        struct text name = { 0 };
+        add_name(&name, a, file);
+        text_add(&name, " ~ ");
+        add_name(&name, b, file);
+        json_object_set_new(object, text_get(&name), rounded(c->value, 2));
+        text_release(&name);
+    }
+    return object;
+}
+
+/* Errors of the rows that ran on the file; standard errors of logarithms, so shares. */
+static json_t *residuals_json(const struct fit_result *result, const char *file)
+{
+    json_t *in_sample = json_object();
+    json_t *standard_errors = json_object();
+    json_t *bounds = json_array();
+    for (int i = 0; i < result->num_sources; i++)
+        json_object_set_new(in_sample, result->sources[i].name,
+                            score_json(&result->sources[i].in_sample));
+    for (int j = 0; j < result->num_values; j++) {
+        const struct fit_value *value = &result->values[j];
+        const char *key = value->of->constant.key;
+        if (is_in(value, file) && value->is_at_bound)
+            json_array_append_new(bounds, json_string(key));
+        else if (is_in(value, file))
+            json_object_set_new(standard_errors, key, rounded(value->standard_error, 2));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "in_sample", in_sample, "standard_errors",
+                     standard_errors, "at_bound", bounds, "correlations",
+                     correlations_json(result, file));
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+static bool changes(const struct fit_job *job, const char *file)
+{
+    for (int j = 0; j < job->num_constants; j++)
+        if (strcmp(job->constants[j].constant.file, file) == 0)
+            return true;
+    return false;
+}
+
+static bool is_listed(const json_t *list, const char *id)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strcmp(json_string_value(json_array_get(list, i)), id) == 0)
+            return true;
+    return false;
+}
+
+static void list_rows(const struct observations *rows, const struct constant *of, json_t *list)
+{
+    for (int i = 0; i < rows->count; i++)
+        if (constant_is_of(of, rows->at[i].system) && !is_listed(list, rows->at[i].id))
+            json_array_append_new(list, json_string(rows->at[i].id));
+}
+
+static const struct constant *first_constant(const struct fit_job *job, const char *file)
+{
+    int j = 0;
+    while (strcmp(job->constants[j].constant.file, file) != 0)
+        j++;
+    return &job->constants[j].constant;
+}
+
+static const struct fit_result *result_of(const struct fit_job *job,
+                                          const struct fit_result *results, int num_results)
+{
+    for (int r = 0; r < num_results; r++)
+        if (results[r].job == job)
+            return &results[r];
+    return NULL;
+}
+
+/* Rows of every job that changes the file. NULL on an error. */
+static json_t *fitted_on(const struct fit_table *table, const char *file,
+                         const struct fit_result *results, int num_results, struct err *err)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < table->num_jobs; i++) {
+        const struct fit_job *job = &table->jobs[i];
+        const struct fit_result *result = result_of(job, results, num_results);
+        struct observations rows = { 0 };
+        if (!changes(job, file))
+            continue;
+        if (!result && !observations_load(table, job, &rows, err)) {
+            observations_release(&rows);
+            json_decref(list);
+            return NULL;
+        }
+        list_rows(result ? &result->rows : &rows, first_constant(job, file), list);
+        observations_release(&rows);
+    }
+    return list;
+}
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+const char **fitted_files(const struct fit_result *results, int num_results, struct arena *arena,
+                          int *num_files)
+{
+    int most = 0;
+    for (int r = 0; r < num_results; r++)
+        most += results[r].num_values;
+    const char **files = ARENA_ARRAY(arena, const char *, (size_t)most);
+    *num_files = 0;
+    for (int r = 0; r < num_results; r++)
+        for (int j = 0; j < results[r].num_values; j++) {
+            const char *file = results[r].values[j].of->constant.file;
+            int i = 0;
+            while (i < *num_files && strcmp(files[i], file) != 0)
+                i++;
+            if (i == *num_files)
+                files[(*num_files)++] = file;
+        }
+    return files;
+}
+
+bool fitted_file_path(const char *file, char *path, size_t size, struct err *err)
+{
+    char folder[PATH_MAX];
+    if (!file_data_folder("calibration", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    int length = snprintf(path, size, "%s/%s.json", folder, file);
+    return (length > 0 && (size_t)length < size) ||
+           err_set(err, ERR_SYSTEM, folder, "the path of %s is too long", file);
+}
+
+static bool store(const struct fit_result *result, const char *file, json_t *root, struct err *err)
+{
+    for (int j = 0; j < result->num_values; j++) {
+        const struct fit_value *value = &result->values[j];
+        if (is_in(value, file) && !constant_store(&value->of->constant, value->value, root, err))
+            return false;
+    }
+    json_t *residuals = json_object_get(root, "residuals");
+    if (!residuals) {
+        residuals = json_object();
+        json_object_set_new(root, "residuals", residuals);
+    }
+    json_object_set_new(residuals, result->job->name, residuals_json(result, file));
+    return true;
+}
+
+static bool update(const struct fit_table *table, const char *file,
+                   const struct fit_result *results, int num_results, json_t *root, struct err *err)
+{
+    json_t *rows = fitted_on(table, file, results, num_results, err);
+    if (!rows)
+        return false;
+    json_object_set_new(root, "fitted_on", rows);
+    if (strncmp(file, "profiles/", strlen("profiles/")) == 0)
+        json_object_set_new(root, "measured", json_true());
+    for (int r = 0; r < num_results; r++)
+        if (changes(results[r].job, file) && !store(&results[r], file, root, err))
+            return false;
+    return true;
+}
+
+bool fitted_file_text(const struct fit_table *table, const char *file,
+                      const struct fit_result *results, int num_results, struct text *out,
+                      struct err *err)
+{
+    char path[PATH_MAX];
+    struct json_file shipped = { 0 };
+    bool ok = fitted_file_path(file, path, sizeof path, err) &&
+              json_file_load(&shipped, path, err) &&
+              update(table, file, results, num_results, shipped.root, err);
+    if (ok)
+        text_add_json(out, shipped.root);
+    json_file_release(&shipped);
+    return ok;
+}

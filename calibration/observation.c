@@ -1,0 +1,277 @@
+#include "calibration/observation.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "calibration/score.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- which rows ------------------------------------------------------------------------------ */
+
+/* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators". */
+static uint64_t split_mix_64(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static int compare_ints(const void *a, const void *b)
+{
+    int x = *(const int *)a;
+    int y = *(const int *)b;
+    return (x > y) - (x < y);
+}
+
+/* Swaps `sample` of n rows to the front, each as likely as any other, and puts them back in order:
+ * row i is swapped with row i + r mod (n - i). How many are left. */
+static int draw(int *rows, int n, int sample, int seed)
+{
+    uint64_t state = (uint64_t)seed;
+    if (sample <= 0 || sample >= n)
+        return n;
+    for (int i = 0; i < sample; i++) {
+        int other = i + (int)(split_mix_64(&state) % (uint64_t)(n - i));
+        int row = rows[i];
+        rows[i] = rows[other];
+        rows[other] = row;
+    }
+    qsort(rows, (size_t)sample, sizeof *rows, compare_ints);
+    return sample;
+}
+
+static bool measured_path(const char *name, char *path, size_t size, struct err *err)
+{
+    char folder[PATH_MAX];
+    if (!file_data_folder("calibration/measured", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration/measured",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    int length = snprintf(path, size, "%s/%s", folder, name);
+    return (length > 0 && (size_t)length < size) ||
+           err_set(err, ERR_SYSTEM, folder, "the path of %s is too long", name);
+}
+
+static struct observation *add(struct observations *to)
+{
+    if (to->count == to->room) {
+        const struct observation *old = to->at;
+        to->room = to->room ? 2 * to->room : 64;
+        to->at = ARENA_ARRAY(&to->arena, struct observation, (size_t)to->room);
+        if (old)
+            memcpy(to->at, old, (size_t)to->count * sizeof *old);
+    }
+    struct observation *added = &to->at[to->count++];
+    *added = (struct observation){ .run = -1, .micro = -1, .group = "" };
+    return added;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+/* Columns of runs that `where` may name. */
+static const struct {
+    const char *name;
+    size_t offset;
+} run_columns[] = {
+    { "gpu", offsetof(struct run_row, gpu) },
+    { "network", offsetof(struct run_row, network) },
+    { "model_name", offsetof(struct run_row, model_name) },
+    { "recompute", offsetof(struct run_row, recompute) },
+    { "precision", offsetof(struct run_row, precision) },
+    { "software", offsetof(struct run_row, software) },
+};
+
+static bool refuse_column(const struct fit_rows *rows, int column, struct err *err)
+{
+    char where[160];
+    snprintf(where, sizeof where, "%s.where.%s", rows->where, rows->columns[column]);
+    return err_set(err, ERR_INPUT, where, "%s has no such column of text", rows->data);
+}
+
+static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct err *err)
+{
+    for (int i = 0; i < rows->num_columns; i++) {
+        size_t k = 0;
+        while (k < sizeof run_columns / sizeof *run_columns &&
+               strcmp(run_columns[k].name, rows->columns[i]) != 0)
+            k++;
+        if (k == sizeof run_columns / sizeof *run_columns)
+            return refuse_column(rows, i, err);
+        offsets[i] = run_columns[k].offset;
+    }
+    return true;
+}
+
+static bool has_values(const struct run_row *row, const struct fit_rows *rows,
+                       const size_t *offsets)
+{
+    for (int i = 0; i < rows->num_columns; i++) {
+        const char *text = *(const char *const *)((const char *)row + offsets[i]);
+        if (strcmp(text, rows->values[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool is_measured_again(const struct run_rows *all, int row)
+{
+    const struct run_row *of = &all->at[row];
+    for (int i = row + 1; i < all->count && *of->config_group; i++)
+        if (all->at[i].core && strcmp(all->at[i].source_key, of->source_key) == 0 &&
+            strcmp(all->at[i].config_group, of->config_group) == 0)
+            return true;
+    return false;
+}
+
+/* As the protocol counts: core rows, the last of each configuration. */
+static int choose_runs(const struct run_rows *all, const struct fit_rows *rows,
+                       const size_t *offsets, int *chosen)
+{
+    int n = 0;
+    for (int i = 0; i < all->count; i++)
+        if (all->at[i].core && strcmp(all->at[i].source_key, rows->source) == 0 &&
+            has_values(&all->at[i], rows, offsets) && !is_measured_again(all, i))
+            chosen[n++] = i;
+    return n;
+}
+
+static bool name_runs(const struct run_rows *all, const struct fit_rows *rows, int *chosen,
+                      struct err *err)
+{
+    for (int k = 0; k < rows->num_ids; k++) {
+        char where[96];
+        int i = 0;
+        while (i < all->count && strcmp(all->at[i].id, rows->ids[k]) != 0)
+            i++;
+        snprintf(where, sizeof where, "%s.ids[%d]", rows->where, k);
+        if (i == all->count)
+            return err_set(err, ERR_INPUT, where, "%s has no row \"%.60s\"", rows->data,
+                           rows->ids[k]);
+        chosen[k] = i;
+    }
+    return true;
+}
+
+/* Adds the rows that can be predicted, of those chosen; all of those that were named must. */
+static bool add_runs(struct observations *to, const struct run_rows *all, const int *chosen, int n,
+                     const struct fit_rows *rows, struct err *err)
+{
+    size_t total = (size_t)to->num_cases + (size_t)n;
+    struct run_case *cases = ARENA_ARRAY(&to->arena, struct run_case, total);
+    if (to->num_cases > 0)
+        memcpy(cases, to->cases, (size_t)to->num_cases * sizeof *cases);
+    to->cases = cases;
+    for (int k = 0; k < n; k++) {
+        struct run_case *added = &cases[to->num_cases];
+        const struct run_row *row = &all->at[chosen[k]];
+        if (!run_convert(to->systems, row, added, err))
+            return false;
+        char where[96];
+        snprintf(where, sizeof where, "%s.ids[%d]", rows->where, k);
+        if (*run_skip_reason(added) && rows->ids)
+            return err_set(err, ERR_INPUT, where, "cannot be predicted: %s",
+                           run_skip_reason(added));
+        if (*run_skip_reason(added) || !(run_measured_s(row) > 0))
+            continue;
+        struct observation *o = add(to);
+        o->source = *rows->name ? rows->name : row->source_key;
+        o->id = row->id;
+        o->group = row->config_group;
+        o->measured_s = run_measured_s(row);
+        o->system = added->system;
+        o->run = to->num_cases++;
+    }
+    return true;
+}
+
+static bool load_runs(const struct fit_rows *rows, struct observations *out, struct err *err)
+{
+    char path[PATH_MAX + 80];
+    struct run_rows all;
+    if (!rows->ids && !*rows->source)
+        return err_set(err, ERR_INPUT, rows->where, "expected \"ids\" or a \"source\"");
+    size_t *offsets = ARENA_ARRAY(&out->arena, size_t, (size_t)rows->num_columns);
+    if (!measured_path(rows->data, path, sizeof path, err) ||
+        !runs_load(path, &out->arena, &all, err) || !find_columns(rows, offsets, err))
+        return false;
+    int *chosen = ARENA_ARRAY(&out->arena, int, (size_t)all.count + (size_t)rows->num_ids);
+    int n = rows->num_ids;
+    if (rows->ids && !name_runs(&all, rows, chosen, err))
+        return false;
+    if (!rows->ids)
+        n = draw(chosen, choose_runs(&all, rows, offsets, chosen), rows->sample, rows->seed);
+    return add_runs(out, &all, chosen, n, rows, err);
+}
+
+/* --- all kinds ------------------------------------------------------------------------------- */
+
+const struct observation_kind observation_kinds[] = {
+    { "runs", "steps of training: columns of runs.csv", load_runs },
+};
+const int num_observation_kinds = sizeof observation_kinds / sizeof *observation_kinds;
+
+static bool load_set(const struct fit_rows *rows, struct observations *out, struct err *err)
+{
+    char where[64];
+    int before = out->count;
+    const struct observation_kind *kind = observation_kinds;
+    while (kind < observation_kinds + num_observation_kinds && strcmp(kind->name, rows->kind) != 0)
+        kind++;
+    if (kind == observation_kinds + num_observation_kinds) {
+        snprintf(where, sizeof where, "%s.kind", rows->where);
+        return err_set(err, ERR_INPUT, where, "\"%s\" is not a kind of measurement", rows->kind);
+    }
+    if (!kind->load(rows, out, err))
+        return false;
+    if (out->count == before)
+        return err_set(err, ERR_INPUT, rows->where, "%s has no such row that can be predicted",
+                       rows->data);
+    for (int i = before; i < out->count; i++)
+        out->at[i].weight = rows->weight / (out->count - before);
+    return true;
+}
+
+bool observations_load(const struct fit_table *table, const struct fit_job *job,
+                       struct observations *out, struct err *err)
+{
+    *out = (struct observations){ 0 };
+    out->systems = run_systems_new(NULL, NULL, err);
+    if (!out->systems)
+        return false;
+    for (int i = 0; i < job->num_rows; i++)
+        if (!load_set(&job->rows[i], out, err))
+            return strncmp(err->where, "jobs[", 5) == 0 ? json_file_blame(&table->file, err)
+                                                        : false;
+    out->predictions = ARENA_ARRAY(&out->arena, struct run_prediction, (size_t)out->num_cases);
+    return true;
+}
+
+void observations_release(struct observations *observations)
+{
+    run_systems_free(observations->systems);
+    arena_release(&observations->arena);
+    *observations = (struct observations){ 0 };
+}
+
+int observations_set(const struct observations *observations, const struct constant *constant,
+                     double value)
+{
+    int found = 0;
+    for (int i = 0; i < observations->count; i++)
+        if (constant_is_of(constant, observations->at[i].system)) {
+            constant_set(constant, observations->at[i].system, value);
+            found++;
+        }
+    return found;
+}
+
+void observations_predict(const struct observations *observations, int jobs, double *out_s)
+{
+    runs_predict(observations->cases, observations->num_cases, jobs, observations->predictions);
+    for (int i = 0; i < observations->count; i++)
+        out_s[i] = observations->predictions[observations->at[i].run].step_s;
+}

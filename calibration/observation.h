@@ -1,0 +1,55 @@
+/* calibration/observation.h - what constants are fitted on: measured times, and what simsearch
+ * predicts for each of them. */
+#ifndef CALIBRATION_OBSERVATION_H
+#define CALIBRATION_OBSERVATION_H
+
+#include "calibration/fit_table.h"
+#include "calibration/predict.h"
+
+struct observation {
+    const char *source; /* rows that are judged together */
+    const char *id;     /* what "fitted_on" names */
+    const char *group;  /* rows of one configuration are left out together */
+    struct system *system;
+    double measured_s;
+    double weight; /* of its squared error */
+    int run;       /* which of the cases; -1: a micro-benchmark */
+    int micro;     /* which of those */
+};
+
+/* Rows of all kinds; the systems that they point into are theirs, so that constants may change. */
+struct observations {
+    struct arena arena;
+    struct observation *at;
+    int count, room;
+    struct run_systems *systems;
+    struct run_case *cases;
+    struct run_prediction *predictions;
+    int num_cases;
+    struct micro *micros;
+    int num_micros;
+};
+
+/* One kind of measurement; all of them are in `observation_kinds`. */
+struct observation_kind {
+    const char *name;
+    const char *summary;
+    bool (*load)(const struct fit_rows *rows, struct observations *out, struct err *err);
+};
+extern const struct observation_kind observation_kinds[];
+extern const int num_observation_kinds;
+
+/* All rows of a job. A set without rows, a row that is asked for by id and cannot be predicted, and
+ * a faulty file are errors; what fit.json is to blame for has its line. Release in either case. */
+bool observations_load(const struct fit_table *table, const struct fit_job *job,
+                       struct observations *out, struct err *err);
+void observations_release(struct observations *observations);
+
+/* In every system that has it. How many have. */
+int observations_set(const struct observations *observations, const struct constant *constant,
+                     double value);
+
+/* Seconds of each, as many as there are. The same on any number of jobs (threads). */
+void observations_predict(const struct observations *observations, int jobs, double *out_s);
+
+#endif

@@ -1,0 +1,330 @@
+/* cli/fit.c - constants of profiles and stacks from the measured data that is shipped. */
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "calibration/fitted_file.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The jobs that were asked for, and what they found. */
+struct fitting {
+    struct arena arena;
+    struct fit_table table;
+    struct fit_result *results;
+    int num_results;
+    const char **files; /* that the results change */
+    int num_files;
+    struct text *texts; /* of the files */
+};
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+static bool is_wanted(const struct fitting *f, const struct fit_job *job,
+                      const struct options *options)
+{
+    (void)f;
+    for (int i = 0; i < options->num_files; i++)
+        if (strcmp(options->files[i], job->name) == 0)
+            return true;
+    return options->num_files == 0;
+}
+
+/* Cross-validation changes no file, and --check looks at nothing else. */
+static bool run_jobs(struct fitting *f, const struct options *options, struct err *err)
+{
+    int threads = options->jobs > 0 ? options->jobs : parallel_cores();
+    for (int i = 0; i < options->num_files; i++)
+        if (!fit_table_find(&f->table, options->files[i], err))
+            return false;
+    f->results = ARENA_ARRAY(&f->arena, struct fit_result, (size_t)f->table.num_jobs);
+    for (int i = 0; i < f->table.num_jobs; i++) {
+        const struct fit_job *job = &f->table.jobs[i];
+        if (!is_wanted(f, job, options))
+            continue;
+        int earlier = f->num_results++;
+        if (!fit_run(&f->table, job, f->results, earlier, threads,
+                     !options->check && !options->quiet, &f->results[earlier], err))
+            return false;
+    }
+    return true;
+}
+
+static bool make_texts(struct fitting *f, struct err *err)
+{
+    f->files = fitted_files(f->results, f->num_results, &f->arena, &f->num_files);
+    f->texts = ARENA_ARRAY(&f->arena, struct text, (size_t)f->num_files);
+    for (int i = 0; i < f->num_files; i++)
+        if (!fitted_file_text(&f->table, f->files[i], f->results, f->num_results, &f->texts[i],
+                              err))
+            return false;
+    return true;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+static bool make_folder(const char *path, struct err *err)
+{
+    return mkdir(path, 0777) == 0 || errno == EEXIST ||
+           err_set(err, ERR_SYSTEM, path, "cannot be made: %s", strerror(errno));
+}
+
+static bool write_file(const char *folder, const char *file, const struct text *text,
+                       struct err *err)
+{
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s.json", folder, file);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return err_set(err, ERR_USAGE, "--output", "the path of %s is too long", file);
+    *strrchr(path, '/') = '\0';
+    if (!make_folder(path, err))
+        return false;
+    path[strlen(path)] = '/';
+    return file_write(path, text_get(text), text->length, err);
+}
+
+static bool write_files(const struct fitting *f, const char *folder, struct err *err)
+{
+    if (!make_folder(folder, err))
+        return false;
+    for (int i = 0; i < f->num_files; i++)
+        if (!write_file(folder, f->files[i], &f->texts[i], err))
+            return false;
+    return true;
+}
+
+/* Whether the shipped file has these bytes. */
+static bool is_shipped(const char *file, const struct text *text, bool *same, struct err *err)
+{
+    char path[PATH_MAX];
+    size_t length;
+    if (!fitted_file_path(file, path, sizeof path, err))
+        return false;
+    char *shipped = file_read(path, FILE_MAX_BYTES, &length, err);
+    if (!shipped)
+        return false;
+    *same = length == text->length && memcmp(shipped, text_get(text), length) == 0;
+    free(shipped);
+    return true;
+}
+
+static int check_files(const struct fitting *f, struct err *err)
+{
+    int changed = 0;
+    for (int i = 0; i < f->num_files; i++) {
+        bool same = false;
+        if (!is_shipped(f->files[i], &f->texts[i], &same, err))
+            return exit_code_of(err);
+        printf("%-8s calibration/%s.json\n", same ? "same" : "changed", f->files[i]);
+        changed += !same;
+    }
+    if (changed > 0)
+        err_set(err, ERR_SYSTEM, "", "%d of %d shipped files would change", changed, f->num_files);
+    return exit_code_of(err);
+}
+
+/* --- text ------------------------------------------------------------------------------------ */
+
+static void value_text(const struct fit_value *of, double value, char *text, size_t size)
+{
+    const struct field *field = &of->of->constant.field;
+    if (field->kind == FIELD_QUANTITY)
+        units_write(value, field->quantity, text, size);
+    else
+        snprintf(text, size, "%.6g", value);
+}
+
+static void add_value(struct text *out, const struct fit_value *value)
+{
+    char before[64], after[64], prior[64], error[32] = "on its bound";
+    value_text(value, value->before, before, sizeof before);
+    value_text(value, value->value, after, sizeof after);
+    value_text(value, value->of->prior, prior, sizeof prior);
+    if (!value->is_at_bound)
+        snprintf(error, sizeof error, "%.1f %%", 100 * value->standard_error);
+    text_add(out, "  ");
+    text_add_padded(out, value->of->constant.key, 34);
+    text_add_padded(out, prior, -12);
+    text_add_padded(out, before, -12);
+    text_add_padded(out, after, -12);
+    text_add_padded(out, error, -14);
+    text_add(out, "\n");
+}
+
+static void add_values(struct text *out, const struct fit_result *result)
+{
+    const char *file = "";
+    text_add(out, "\n  ");
+    text_add_padded(out, "constant", 34);
+    text_add(out, "       prior      before       after      std error\n");
+    for (int j = 0; j < result->num_values; j++) {
+        const struct fit_value *value = &result->values[j];
+        if (strcmp(file, value->of->constant.file) != 0)
+            text_add(out, " %s\n", value->of->constant.file);
+        file = value->of->constant.file;
+        add_value(out, value);
+    }
+}
+
+static void add_percent(struct text *out, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.1f %%", 100 * value);
+    text_add_padded(out, text, -9);
+}
+
+static void add_score(struct text *out, const struct score *score)
+{
+    if (score->groups == 0) {
+        text_add_padded(out, "-", -27);
+        return;
+    }
+    add_percent(out, score->median);
+    add_percent(out, score->mean);
+    add_percent(out, score->worst);
+}
+
+static void add_sources(struct text *out, const struct fit_result *result)
+{
+    text_add(out, "\n  ");
+    text_add_padded(out, "|log(predicted / measured)|", 34);
+    text_add(out, "  rows          in sample            cross-validated\n");
+    text_add(out, "  ");
+    text_add_padded(out, "", 40);
+    text_add(out, "   median     mean    worst   median     mean    worst\n");
+    for (int i = 0; i < result->num_sources; i++) {
+        const struct fit_source *source = &result->sources[i];
+        char rows[16];
+        snprintf(rows, sizeof rows, "%d", source->in_sample.groups);
+        text_add(out, "  ");
+        text_add_padded(out, source->name, 34);
+        text_add_padded(out, rows, -6);
+        add_score(out, &source->in_sample);
+        add_score(out, &source->out_of_sample);
+        text_add(out, "\n");
+    }
+}
+
+static void add_correlations(struct text *out, const struct fit_result *result)
+{
+    enum { MOST = 5 };
+    if (result->num_correlations > 0)
+        text_add(out, "\n  Hard to tell apart (correlation)\n");
+    for (int i = 0; i < result->num_correlations && i < MOST; i++) {
+        const struct fit_correlation *c = &result->correlations[i];
+        text_add(out, "    %+.2f  %s and %s\n", c->value, result->values[c->a].of->constant.key,
+                 result->values[c->b].of->constant.key);
+    }
+}
+
+static void print_results(const struct fitting *f)
+{
+    struct text out = { 0 };
+    for (int r = 0; r < f->num_results; r++) {
+        const struct fit_result *result = &f->results[r];
+        text_add(&out, "%s%s", r > 0 ? "\n" : "", result->job->name);
+        text_add(&out, *result->job->summary ? ": %s\n" : "%s\n", result->job->summary);
+        text_add(&out, "%d constants, %d rows, %d steps\n", result->num_values, result->rows.count,
+                 result->steps);
+        add_values(&out, result);
+        add_sources(&out, result);
+        add_correlations(&out, result);
+    }
+    fputs(text_get(&out), stdout);
+    text_release(&out);
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+static json_t *score_json(const struct score *score)
+{
+    if (score->groups == 0)
+        return json_null();
+    return json_pack("{s:i, s:f, s:f, s:f, s:f}", "n", score->groups, "median", score->median,
+                     "mean", score->mean, "worst", score->worst, "bias", score->bias);
+}
+
+static json_t *value_json(const struct fit_value *value)
+{
+    const struct constant *constant = &value->of->constant;
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:f, s:b}", "file", constant->file, "key",
+                     constant->key, "prior", constant_write(constant, value->of->prior), "before",
+                     constant_write(constant, value->before), "after",
+                     constant_write(constant, value->value), "standard_error",
+                     value->standard_error, "at_bound", value->is_at_bound);
+}
+
+static json_t *result_json(const struct fit_result *result)
+{
+    json_t *constants = json_array();
+    json_t *sources = json_object();
+    for (int j = 0; j < result->num_values; j++)
+        json_array_append_new(constants, value_json(&result->values[j]));
+    for (int i = 0; i < result->num_sources; i++) {
+        const struct fit_source *source = &result->sources[i];
+        json_object_set_new(sources, source->name,
+                            json_pack("{s:o, s:o}", "in_sample", score_json(&source->in_sample),
+                                      "cross_validated", score_json(&source->out_of_sample)));
+    }
+    return json_pack("{s:s, s:i, s:i, s:o, s:o}", "job", result->job->name, "rows",
+                     result->rows.count, "steps", result->steps, "constants", constants, "sources",
+                     sources);
+}
+
+static void print_results_as_json(const struct fitting *f)
+{
+    json_t *list = json_array();
+    for (int r = 0; r < f->num_results; r++)
+        json_array_append_new(list, result_json(&f->results[r]));
+    json_t *root = json_pack("{s:o}", "jobs", list);
+    print_json(root);
+    json_decref(root);
+}
+
+/* --- the command ----------------------------------------------------------------------------- */
+
+static int fit(struct fitting *f, const struct options *options, struct err *err)
+{
+    if (!fit_table_load(options->table, &f->table, err) || !run_jobs(f, options, err) ||
+        !make_texts(f, err))
+        return exit_code_of(err);
+    if (options->check)
+        return check_files(f, err);
+    if (options->output && !write_files(f, options->output, err))
+        return exit_code_of(err);
+    if (options->json)
+        print_results_as_json(f);
+    else
+        print_results(f);
+    return EXIT_DONE;
+}
+
+static void release(struct fitting *f)
+{
+    for (int i = 0; i < f->num_files && f->texts; i++)
+        text_release(&f->texts[i]);
+    for (int r = 0; r < f->num_results; r++)
+        fit_result_release(&f->results[r]);
+    fit_table_release(&f->table);
+    arena_release(&f->arena);
+}
+
+int cmd_fit(int argc, char **argv, struct err *err)
+{
+    struct options options;
+    struct fitting f = { 0 };
+    if (!options_parse(COMMAND_FIT, MAX_FILES, argc, argv, &options, err))
+        return exit_code_of(err);
+    int code = fit(&f, &options, err);
+    release(&f);
+    return code;
+}
