@@ -1,0 +1,19 @@
+/* sim/engine/events.h - a step, event by event: instruction lists in, a timeline out.
+ *
+ * One rank stands for each pipeline stage. Lanes run in order, `after` edges hold, a message moves
+ * when both its ends have come to it (nothing is buffered), the gradient norm joins all stages.
+ * Compute and communication of a stage slow each other, transfers share wires (progress.h). What
+ * the recurrence of pipeline.h leaves out is a switch here, so that both can be held together. */
+#ifndef SIM_ENGINE_EVENTS_H
+#define SIM_ENGINE_EVENTS_H
+
+#include "base/err.h"
+#include "sim/engine/step_cost.h"
+#include "sim/schedule/timeline.h"
+
+/* Runs the lowered lists. In the arena; NULL (ERR_INFEASIBLE, where = "stage S, instruction I")
+ * when nothing can move on before all is done. */
+struct timeline *events_run(const struct schedule *schedule, const struct step_cost *cost,
+                            struct arena *arena, struct err *err);
+
+#endif

@@ -1,0 +1,343 @@
+#include "sim/engine/progress.h"
+
+#include "sim/engine/sharing.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+
+enum { MOST_TRANSFERS = 8, NOWHERE = -1 };
+
+struct running {
+    struct activity activity;
+    double left_s; /* of alone_s, at since_s */
+    double since_s;
+    double rate;
+    double end_s;
+    int place; /* in the heap, or NOWHERE: its rate is not known yet */
+    bool is_seen;
+};
+
+/* A rank as what runs there sees it. */
+struct site {
+    int compute; /* slot, or NOWHERE */
+    int transfers[MOST_TRANSFERS];
+    int num_transfers;
+    int local; /* number among the ranks that are rated together, or NOWHERE */
+    bool is_dirty;
+};
+
+struct progress {
+    int num_ranks, slots_per_rank;
+    struct slowdowns slowdowns;
+    double now_s;
+    struct running *running; /* by slot */
+    struct site *sites;      /* by rank */
+    int *heap;               /* slots, the first to end on top */
+    int heap_count;
+    int *dirty; /* ranks where something started or ended since the rates were settled */
+    int num_dirty;
+    /* Ranks and transfers that are rated together, because a chain of shared ranks joins them. */
+    int *ranks, *slots;
+    int num_ranks_seen, num_slots_seen;
+    struct flow *flows;
+    double *capacity, *rates;
+    struct arena *arena;
+};
+
+struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdowns slowdowns,
+                              struct arena *arena)
+{
+    struct progress *p = ARENA_NEW(arena, struct progress);
+    size_t ranks = (size_t)num_ranks;
+    size_t slots = ranks * (size_t)slots_per_rank;
+    *p = (struct progress){ .num_ranks = num_ranks,
+                            .slots_per_rank = slots_per_rank,
+                            .slowdowns = slowdowns,
+                            .running = ARENA_ARRAY(arena, struct running, slots),
+                            .sites = ARENA_ARRAY(arena, struct site, ranks),
+                            .heap = ARENA_ARRAY(arena, int, slots),
+                            .dirty = ARENA_ARRAY(arena, int, ranks),
+                            .ranks = ARENA_ARRAY(arena, int, ranks),
+                            .slots = ARENA_ARRAY(arena, int, slots),
+                            .flows = ARENA_ARRAY(arena, struct flow, slots),
+                            .rates = ARENA_ARRAY(arena, double, slots),
+                            .arena = arena };
+    size_t resources = ranks * 2 * NUM_WIRES;
+    p->capacity = ARENA_ARRAY(arena, double, resources);
+    for (size_t i = 0; i < resources; i++)
+        p->capacity[i] = 1;
+    for (int i = 0; i < num_ranks; i++)
+        p->sites[i].compute = p->sites[i].local = NOWHERE;
+    return p;
+}
+
+double progress_now_s(const struct progress *p)
+{
+    return p->now_s;
+}
+
+/* --- the heap ---------------------------------------------------------------------------- */
+
+static bool is_before(const struct progress *p, int a, int b)
+{
+    double a_s = p->running[a].end_s;
+    double b_s = p->running[b].end_s;
+    return a_s < b_s || (a_s == b_s && a < b);
+}
+
+static void put(struct progress *p, int place, int slot)
+{
+    p->heap[place] = slot;
+    p->running[slot].place = place;
+}
+
+static void sift_up(struct progress *p, int place)
+{
+    int slot = p->heap[place];
+    for (; place > 0 && is_before(p, slot, p->heap[(place - 1) / 2]); place = (place - 1) / 2)
+        put(p, place, p->heap[(place - 1) / 2]);
+    put(p, place, slot);
+}
+
+static void sift_down(struct progress *p, int place)
+{
+    int slot = p->heap[place];
+    for (int child = 2 * place + 1; child < p->heap_count; child = 2 * place + 1) {
+        if (child + 1 < p->heap_count && is_before(p, p->heap[child + 1], p->heap[child]))
+            child++;
+        if (!is_before(p, p->heap[child], slot))
+            break;
+        put(p, place, p->heap[child]);
+        place = child;
+    }
+    put(p, place, slot);
+}
+
+static void heap_add(struct progress *p, int slot)
+{
+    put(p, p->heap_count++, slot);
+    sift_up(p, p->heap_count - 1);
+}
+
+static int heap_take(struct progress *p)
+{
+    int top = p->heap[0];
+    p->running[top].place = NOWHERE;
+    if (--p->heap_count > 0) {
+        put(p, 0, p->heap[p->heap_count]);
+        sift_down(p, 0);
+    }
+    return top;
+}
+
+/* --- rates ------------------------------------------------------------------------------- */
+
+static bool is_transfer(const struct activity *activity)
+{
+    return activity->kind == ACTIVITY_MESSAGE || activity->kind == ACTIVITY_EXCHANGE;
+}
+
+/* What was done at the old rate is done; a rate that stays leaves the end as it is, to the bit. */
+static void set_rate(struct progress *p, int slot, double rate)
+{
+    struct running *r = &p->running[slot];
+    bool is_new = r->place == NOWHERE;
+    if (!is_new && rate == r->rate)
+        return;
+    r->left_s = fmax(0, r->left_s - r->rate * (p->now_s - r->since_s));
+    r->since_s = p->now_s;
+    r->rate = rate;
+    r->end_s = p->now_s + r->left_s / rate;
+    if (is_new) {
+        heap_add(p, slot);
+        return;
+    }
+    sift_up(p, r->place);
+    sift_down(p, r->place);
+}
+
+static void mark_dirty(struct progress *p, int rank)
+{
+    if (rank < 0 || p->sites[rank].is_dirty)
+        return;
+    p->sites[rank].is_dirty = true;
+    p->dirty[p->num_dirty++] = rank;
+}
+
+static void see_rank(struct progress *p, int rank)
+{
+    if (rank < 0 || p->sites[rank].local != NOWHERE)
+        return;
+    p->sites[rank].is_dirty = false;
+    p->sites[rank].local = p->num_ranks_seen;
+    p->ranks[p->num_ranks_seen++] = rank;
+}
+
+/* All that a chain of transfers with a rank in common joins to `rank`. */
+static void see_all(struct progress *p, int rank)
+{
+    see_rank(p, rank);
+    for (int i = 0; i < p->num_ranks_seen; i++) {
+        const struct site *site = &p->sites[p->ranks[i]];
+        for (int j = 0; j < site->num_transfers; j++) {
+            struct running *r = &p->running[site->transfers[j]];
+            if (r->is_seen)
+                continue;
+            r->is_seen = true;
+            p->slots[p->num_slots_seen++] = site->transfers[j];
+            see_rank(p, r->activity.rank);
+            see_rank(p, r->activity.peer);
+        }
+    }
+}
+
+static void forget_all(struct progress *p)
+{
+    for (int i = 0; i < p->num_ranks_seen; i++)
+        p->sites[p->ranks[i]].local = NOWHERE;
+    for (int i = 0; i < p->num_slots_seen; i++)
+        p->running[p->slots[i]].is_seen = false;
+    p->num_ranks_seen = p->num_slots_seen = 0;
+}
+
+enum direction { OUT, IN };
+
+static void add_share(const struct progress *p, struct flow *flow, int rank, enum wire wire,
+                      enum direction direction)
+{
+    int resource = (p->sites[rank].local * NUM_WIRES + (int)wire) * 2 + (int)direction;
+    flow->shares[flow->num_shares++] = (struct share){ resource, 1 };
+}
+
+static bool is_computing(const struct progress *p, int rank)
+{
+    return rank >= 0 && p->sites[rank].compute != NOWHERE;
+}
+
+/* A rate of 1 fills the wires that it uses: each stage has its own share of the node's NICs. */
+static struct flow flow_of(const struct progress *p, const struct activity *a)
+{
+    bool is_beside = is_computing(p, a->rank) || is_computing(p, a->peer);
+    struct flow flow = { .bound = is_beside ? 1 / p->slowdowns.comm : 1 };
+    bool both_ways = a->kind == ACTIVITY_EXCHANGE;
+    add_share(p, &flow, a->rank, a->wire, OUT);
+    if (both_ways)
+        add_share(p, &flow, a->rank, a->wire, IN);
+    if (a->peer >= 0)
+        add_share(p, &flow, a->peer, a->wire, IN);
+    if (both_ways && a->peer >= 0)
+        add_share(p, &flow, a->peer, a->wire, OUT);
+    return flow;
+}
+
+static void rate_transfers(struct progress *p)
+{
+    for (int i = 0; i < p->num_slots_seen; i++)
+        p->flows[i] = flow_of(p, &p->running[p->slots[i]].activity);
+    if (p->num_slots_seen == 0)
+        return;
+    if (p->num_slots_seen == 1)
+        p->rates[0] = p->flows[0].bound;
+    else
+        share_fairly(&(struct shared_wires){ .capacity = p->capacity,
+                                             .num_resources = p->num_ranks_seen * 2 * NUM_WIRES,
+                                             .flows = p->flows,
+                                             .num_flows = p->num_slots_seen },
+                     p->arena, p->rates);
+    for (int i = 0; i < p->num_slots_seen; i++)
+        set_rate(p, p->slots[i], p->rates[i]);
+}
+
+static void rate_compute(struct progress *p, int rank)
+{
+    const struct site *site = &p->sites[rank];
+    if (site->compute != NOWHERE)
+        set_rate(p, site->compute, site->num_transfers > 0 ? 1 / p->slowdowns.compute : 1);
+}
+
+/* Only where something changed, and what that reaches. */
+static void settle(struct progress *p)
+{
+    for (int i = 0; i < p->num_dirty; i++)
+        rate_compute(p, p->dirty[i]);
+    for (int i = 0; i < p->num_dirty; i++) {
+        if (!p->sites[p->dirty[i]].is_dirty)
+            continue; /* another one reached it */
+        see_all(p, p->dirty[i]);
+        rate_transfers(p);
+        forget_all(p);
+    }
+    p->num_dirty = 0;
+}
+
+/* --- starting and ending ----------------------------------------------------------------- */
+
+static void enter(struct progress *p, int rank, int slot)
+{
+    if (rank < 0)
+        return;
+    struct site *site = &p->sites[rank];
+    assert(site->num_transfers < MOST_TRANSFERS);
+    site->transfers[site->num_transfers++] = slot;
+}
+
+static void leave(struct progress *p, int rank, int slot)
+{
+    if (rank < 0)
+        return;
+    struct site *site = &p->sites[rank];
+    int i = 0;
+    while (site->transfers[i] != slot)
+        i++;
+    site->transfers[i] = site->transfers[--site->num_transfers];
+}
+
+void progress_start(struct progress *p, int slot, struct activity activity)
+{
+    struct running *r = &p->running[slot];
+    *r = (struct running){
+        .activity = activity, .left_s = activity.alone_s, .since_s = p->now_s, .place = NOWHERE
+    };
+    if (activity.kind == ACTIVITY_DELAY || activity.alone_s <= 0) {
+        r->activity.kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
+        set_rate(p, slot, 1);
+        return;
+    }
+    if (is_transfer(&activity)) {
+        enter(p, activity.rank, slot);
+        enter(p, activity.peer, slot);
+        mark_dirty(p, activity.peer);
+    } else {
+        p->sites[activity.rank].compute = slot;
+    }
+    mark_dirty(p, activity.rank);
+}
+
+static void end(struct progress *p, int slot)
+{
+    const struct activity *activity = &p->running[slot].activity;
+    if (activity->kind == ACTIVITY_DELAY)
+        return;
+    if (is_transfer(activity)) {
+        leave(p, activity->rank, slot);
+        leave(p, activity->peer, slot);
+        mark_dirty(p, activity->peer);
+    } else {
+        p->sites[activity->rank].compute = NOWHERE;
+    }
+    mark_dirty(p, activity->rank);
+}
+
+int progress_next(struct progress *p)
+{
+    bool same_time = p->heap_count > 0 && p->running[p->heap[0]].end_s == p->now_s;
+    if (!same_time)
+        settle(p);
+    if (p->heap_count == 0)
+        return NOWHERE;
+    int slot = heap_take(p);
+    p->now_s = p->running[slot].end_s;
+    end(p, slot);
+    return slot;
+}

@@ -1,0 +1,46 @@
+/* sim/engine/progress.h - what runs at one moment, how fast, and what ends next.
+ *
+ * Rates hold from one event to the next. A stage's compute and its transfers slow each other while
+ * both run; transfers over the same wires share them max-min fairly. Of what ends at the same time,
+ * the lower slot is first, so no answer depends on addresses or on the order of arrival. */
+#ifndef SIM_ENGINE_PROGRESS_H
+#define SIM_ENGINE_PROGRESS_H
+
+#include "base/arena.h"
+
+/* What joins the GPUs of a node, and what joins nodes. */
+enum wire { WIRE_NODE, WIRE_NETWORK, NUM_WIRES };
+
+enum activity_kind {
+    ACTIVITY_COMPUTE,  /* on `rank` */
+    ACTIVITY_MESSAGE,  /* from `rank` to `peer` */
+    ACTIVITY_EXCHANGE, /* both ways, with `peer`, or with a group outside the pipeline (peer -1) */
+    ACTIVITY_DELAY     /* takes what it takes */
+};
+
+struct activity {
+    enum activity_kind kind;
+    int rank, peer;
+    enum wire wire;
+    double alone_s; /* what it takes when nothing else runs */
+};
+
+/* How many times longer each takes beside the other. 1: no contention. */
+struct slowdowns {
+    double compute, comm;
+};
+
+struct progress;
+
+/* In the arena. A slot holds one activity at a time; a rank's are slots_per_rank x rank and on. */
+struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdowns slowdowns,
+                              struct arena *arena);
+
+/* Now: at the time of the last event, 0 before the first. */
+double progress_now_s(const struct progress *progress);
+void progress_start(struct progress *progress, int slot, struct activity activity);
+
+/* Moves on to the next end: its slot, which is free then; -1 when nothing runs. */
+int progress_next(struct progress *progress);
+
+#endif

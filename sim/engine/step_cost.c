@@ -1,0 +1,85 @@
+#include "sim/engine/step_cost.h"
+
+#include "sim/schedule/timeline.h"
+
+#include <math.h>
+
+double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr)
+{
+    const struct stage_cost *once = &cost->stages[stage];
+    const struct chunk_cost *chunk = instr->chunk >= 0 ? &cost->chunks[instr->chunk] : NULL;
+    switch (instr->op) {
+    case INSTR_FORWARD:
+        return chunk->forward_s;
+    case INSTR_BACKWARD:
+        return chunk->input_s + chunk->weight_s;
+    case INSTR_BACKWARD_INPUT:
+        return chunk->input_s;
+    case INSTR_BACKWARD_WEIGHT:
+        return chunk->weight_s;
+    case INSTR_RECOMPUTE:
+        return chunk->recompute_s;
+    case INSTR_SEND_ACT:
+    case INSTR_RECV_ACT:
+    case INSTR_SEND_GRAD:
+    case INSTR_RECV_GRAD:
+        return cost->message_s;
+    case INSTR_GATHER_PARAM:
+        return once->gather_s;
+    case INSTR_REDUCE_GRAD:
+        return once->reduce_s;
+    case INSTR_REDUCE_TIED:
+        return fmax(once->tied_s, cost->stages[instr->peer].tied_s);
+    case INSTR_OPTIMIZER:
+        return once->optimizer_s;
+    case INSTR_WAIT_PARAM:
+    case INSTR_FREE_PARAM:
+    case INSTR_NORM_GRAD:
+        return 0;
+    }
+    return 0;
+}
+
+static bool is_send(enum opcode op)
+{
+    return op == INSTR_SEND_ACT || op == INSTR_SEND_GRAD;
+}
+
+/* A pass waits for the send before it. Receives stay posted a pass ahead: posted no sooner than
+ * they are needed, as blocking code does, interleaved and ZB-H2 orders would deadlock. */
+static void hold_passes(const struct instrs *list, int *held)
+{
+    int last_send = NO_INSTR;
+    for (int i = 0; i < list->count; i++) {
+        if (is_send(list->at[i].op))
+            last_send = i;
+        if (timeline_is_pass(list->at[i].op))
+            held[i] = last_send;
+    }
+}
+
+/* A reduction is held for the last pass, unless gathers that passes wait for may stand behind it on
+ * the data lane. */
+static void hold_reductions(const struct instrs *list, int *held)
+{
+    int last_pass = NO_INSTR;
+    for (int i = 0; i < list->count; i++) {
+        if (list->at[i].op == INSTR_WAIT_PARAM)
+            return;
+        if (timeline_is_pass(list->at[i].op))
+            last_pass = i;
+    }
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].op == INSTR_REDUCE_GRAD)
+            held[i] = last_pass;
+}
+
+void step_holds(const struct step_cost *cost, const struct instrs *list, int *held)
+{
+    for (int i = 0; i < list->count; i++)
+        held[i] = NO_INSTR;
+    if (cost->blocking)
+        hold_passes(list, held);
+    if (cost->reduces_last)
+        hold_reductions(list, held);
+}

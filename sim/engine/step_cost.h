@@ -1,0 +1,48 @@
+/* sim/engine/step_cost.h - what each instruction of a step takes alone, and what overlaps.
+ *
+ * A value: evaluate_cost (simulate.h) fills it for a plan, tests by hand. */
+#ifndef SIM_ENGINE_STEP_COST_H
+#define SIM_ENGINE_STEP_COST_H
+
+#include "sim/engine/progress.h"
+#include "sim/schedule/schedule.h"
+
+#include <stdbool.h>
+
+/* Seconds of one chunk and microbatch. */
+struct chunk_cost {
+    double forward_s;
+    double recompute_s; /* of RECOMPUTE, where the lists have it */
+    double input_s;     /* BACKWARD_INPUT */
+    double weight_s;    /* BACKWARD_WEIGHT; BACKWARD takes both */
+};
+
+/* Seconds of what a stage does once a step. */
+struct stage_cost {
+    double reduce_s; /* each REDUCE_GRAD */
+    double gather_s; /* each GATHER_PARAM */
+    double tied_s;   /* REDUCE_TIED */
+    double optimizer_s;
+};
+
+struct step_cost {
+    const struct chunk_cost *chunks; /* by global chunk */
+    const struct stage_cost *stages;
+    double message_s; /* each send with its receive */
+    enum wire message_wire, data_wire;
+    struct slowdowns slowdowns;
+    /* As in the recurrence: a message needs no receive to start and no wire. */
+    bool messages_are_delays;
+    bool blocking;     /* no pass runs beside a send of its own stage */
+    bool reduces_last; /* gradients are reduced after the last backward, not beside it */
+    double overhead_s; /* of the host, once a step, after all else */
+};
+
+/* Seconds of one instruction of a stage; of a receive, those of its send. */
+double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr);
+
+/* held[i]: one more instruction of the list that i waits for because it may not overlap, or
+ * NO_INSTR. Room for list->count. */
+void step_holds(const struct step_cost *cost, const struct instrs *list, int *held);
+
+#endif
