@@ -1,0 +1,169 @@
+#include "calibration/csv.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BYTES = 256 << 20 };
+
+bool csv_refuse(const char *path, int line, const char *column, struct err *err, const char *what)
+{
+    char where[sizeof err->where];
+    snprintf(where, sizeof where, "%s:%d%s%s", path, line, *column ? ": " : "", column);
+    return err_set(err, ERR_INPUT, where, "%s", what);
+}
+
+/* Quoted: up to the closing quote, each doubled quote made one. */
+static bool cut_quoted(struct csv *in, char **field, struct err *err)
+{
+    int opened = in->line;
+    char *to = ++in->at;
+    *field = to;
+    for (;;) {
+        if (in->at == in->end)
+            return csv_refuse(in->path, opened, "", err, "this quote is not closed");
+        if (*in->at == '"' && *++in->at != '"')
+            break;
+        in->line += *in->at == '\n';
+        *to++ = *in->at++;
+    }
+    if (*in->at != ',' && *in->at != '\n' && *in->at != '\r' && in->at != in->end)
+        return csv_refuse(in->path, in->line, "", err,
+                          "expected a comma or the end of the line after the closing quote");
+    *to = '\0';
+    return true;
+}
+
+static void cut_plain(struct csv *in, char **field)
+{
+    *field = in->at;
+    while (in->at < in->end && *in->at != ',' && *in->at != '\n' && *in->at != '\r')
+        in->at++;
+}
+
+/* Past the field's separator, which becomes its NUL; true when another field follows. */
+static bool end_field(struct csv *in)
+{
+    char separator = *in->at;
+    if (in->at == in->end)
+        return false;
+    *in->at++ = '\0';
+    if (separator == ',')
+        return true;
+    if (separator == '\r' && *in->at == '\n')
+        in->at++;
+    in->line++;
+    return false;
+}
+
+bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
+{
+    while (*in->at == '\n' || *in->at == '\r') {
+        in->line += *in->at == '\n';
+        in->at++;
+    }
+    if (in->at == in->end)
+        return false;
+    out->line = in->line;
+    out->count = 0;
+    do {
+        if (out->count == CSV_MAX_COLUMNS)
+            return csv_refuse(in->path, in->line, "", err, "more than 1024 fields");
+        char **field = &out->field[out->count++];
+        if (*in->at != '"')
+            cut_plain(in, field);
+        else if (!cut_quoted(in, field, err))
+            return false;
+    } while (end_field(in));
+    return true;
+}
+
+/* --- text ----------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at `at`, or 0: cut short, overlong, a surrogate, or past U+10FFFF.
+ */
+static int character_bytes(const unsigned char *at)
+{
+    int bytes = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
+    if (at[0] > 0xF4)
+        return 0;
+    for (int i = 1; i < bytes; i++)
+        if ((at[i] & 0xC0) != 0x80)
+            return 0;
+    bool overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
+    bool surrogate = at[0] == 0xED && at[1] > 0x9F;
+    bool beyond = at[0] == 0xF4 && at[1] > 0x8F;
+    return overlong || surrogate || beyond ? 0 : bytes;
+}
+
+/* Whatever is quoted from here is shown on terminals and written as JSON. */
+static bool check_text(const char *path, const char *text, size_t length, struct err *err)
+{
+    int line = 1;
+    for (size_t i = 0; i < length;) {
+        const unsigned char *at = (const unsigned char *)text + i;
+        bool is_control = (*at < ' ' && *at != '\n' && *at != '\r' && *at != '\t') || *at == 0x7F;
+        if (is_control)
+            return csv_refuse(path, line, "", err, "a control character; this is not CSV text");
+        int bytes = character_bytes(at);
+        if (bytes == 0)
+            return csv_refuse(path, line, "", err, "not UTF-8 text");
+        line += *at == '\n';
+        i += (size_t)bytes;
+    }
+    return true;
+}
+
+/* --- whole files ----------------------------------------------------------------------------- */
+
+bool csv_open(const char *path, struct arena *arena, struct csv *out, struct err *err)
+{
+    size_t length;
+    char *read = file_read(path, MAX_BYTES, &length, err);
+    if (!read)
+        return false;
+    if (!check_text(path, read, length, err)) {
+        free(read);
+        return false;
+    }
+    char *text = arena_text(arena, read);
+    free(read);
+    if (strncmp(text, "\xEF\xBB\xBF", 3) == 0) {
+        text += 3;
+        length -= 3;
+    }
+    *out = (struct csv){ .path = path, .at = text, .end = text + length, .line = 1 };
+    return true;
+}
+
+bool csv_read_header(struct csv *in, struct csv_record *out, struct err *err)
+{
+    return csv_read(in, out, err) ||
+           (err->code == ERR_NONE &&
+            csv_refuse(in->path, 1, "", err, "expected a header line; the file is empty"));
+}
+
+bool csv_check_width(const struct csv *in, const struct csv_record *header,
+                     const struct csv_record *record, struct err *err)
+{
+    if (record->count == header->count)
+        return true;
+    char what[96];
+    snprintf(what, sizeof what, "expected %d fields, as in the header; found %d", header->count,
+             record->count);
+    return csv_refuse(in->path, record->line, "", err, what);
+}
+
+bool csv_number(const char *text, double *out)
+{
+    if (text[strspn(text, "0123456789+-.eE")] != '\0')
+        return false;
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*out) && *out >= 0;
+}
