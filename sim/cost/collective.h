@@ -81,4 +81,8 @@ double collective_s(const struct comm_group *group, enum collective collective,
  * intra_bytes_per_s. Nothing for no bytes or one rank. */
 double point_to_point_s(const struct comm_group *group, double message_bytes);
 
+/* Calibrated seconds in which every rank sends each rank its part of `message_bytes`, which are all
+ * that one rank sends, its own part included. Nothing for no bytes or one rank. */
+double all_to_all_s(const struct comm_group *group, double message_bytes);
+
 #endif

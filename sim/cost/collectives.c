@@ -100,3 +100,25 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
     assert(channel_bytes_per_s > 0);
     return calibrated_s(group, latency_s, message_bytes, group->num_channels * channel_bytes_per_s);
 }
+
+/* Share of a NIC's rate that many sends at once reach, where rings reach NCCL's. */
+static const double ALL_TO_ALL_NIC_SHARE = 0.8 / 0.96;
+
+/* As a send to each rank, all at once: NCCL has no algorithm for it. Inside a node the channels are
+ * the 0.8 of NVLink that exchanges reach. Between nodes a rank has its share of the NICs for what
+ * leaves its node; what stays is faster and beside it. */
+double all_to_all_s(const struct comm_group *group, double message_bytes)
+{
+    check(group, message_bytes);
+    if (is_free(group, message_bytes))
+        return 0;
+    double part_bytes = message_bytes / group->num_ranks;
+    if (group->num_nodes == 1)
+        return calibrated_s(group, US(5.0), part_bytes * (group->num_ranks - 1),
+                            group->num_channels * group->intra_bytes_per_s);
+    int in_node = nccl_ranks_per_node(group);
+    double rank_bytes_per_s =
+        ALL_TO_ALL_NIC_SHARE * group->num_channels * group->inter_bytes_per_s / in_node;
+    return calibrated_s(group, US(10.0), part_bytes * (group->num_ranks - in_node),
+                        rank_bytes_per_s);
+}

@@ -120,19 +120,41 @@ static double axis_nodes_spanned(const struct plan *plan, enum axis_id axis, int
     return (double)layout_stride(plan, axis) * axis_degree(plan, axis) / node_size;
 }
 
+/* Those who hold the same weights: a context group of each data rank. Where members of both kinds
+ * share nodes, a node has as many as the one kind has times those of the other. */
+static struct comm_group data_group(const struct system *system, const struct plan *plan)
+{
+    int node_size = system->cluster.levels[0].size;
+    struct span data = axis_span(plan, AXIS_DATA, node_size);
+    struct span context = axis_span(plan, AXIS_CONTEXT, node_size);
+    struct span both = { .ranks_per_node = data.ranks_per_node * context.ranks_per_node,
+                         .num_nodes = data.num_nodes * context.num_nodes };
+    return group_over(system, plan->dp * plan->cp, both,
+                      fmax(axis_nodes_spanned(plan, AXIS_DATA, node_size),
+                           axis_nodes_spanned(plan, AXIS_CONTEXT, node_size)));
+}
+
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis)
 {
+    if (axis == AXIS_DATA && plan->cp > 1)
+        return data_group(system, plan);
     int node_size = system->cluster.levels[0].size;
     return group_over(system, axis_degree(plan, axis), axis_span(plan, axis, node_size),
                       axis_nodes_spanned(plan, axis, node_size));
 }
 
-/* Two ranks a whole stage apart: across nodes, and out of a block, as soon as any boundary is. */
-struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
+/* Across nodes, and out of a block, as soon as any two are. */
+struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
+                                    enum axis_id axis)
 {
     int node_size = system->cluster.levels[0].size;
-    bool crosses = axis_span(plan, AXIS_PIPELINE, node_size).num_nodes > 1;
+    bool crosses = axis_span(plan, axis, node_size).num_nodes > 1;
     struct span pair = { .ranks_per_node = crosses ? 1 : 2, .num_nodes = crosses ? 2 : 1 };
-    return group_over(system, 2, pair, axis_nodes_spanned(plan, AXIS_PIPELINE, node_size));
+    return group_over(system, 2, pair, axis_nodes_spanned(plan, axis, node_size));
+}
+
+struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
+{
+    return network_axis_pair(system, plan, AXIS_PIPELINE);
 }

@@ -16,6 +16,10 @@ struct comm_group network_group(const struct system *system, int stride, int siz
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis);
 
+/* One rank of the axis and the next, where they are farthest apart. */
+struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
+                                    enum axis_id axis);
+
 /* One pipeline stage and the next, where the boundary is slowest. */
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan);
 
