@@ -284,8 +284,6 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         !read_count_or(row->cp, "cp", 1, &plan->cp, reason) ||
         !read_count_or(row->ep, "ep", 1, &plan->ep, reason))
         return false;
-    if (plan->cp > 1)
-        return err_set(reason, ERR_INFEASIBLE, "cp", "context parallelism is not modelled yet");
     if (plan->ep > 1)
         return err_set(reason, ERR_INFEASIBLE, "ep", "expert parallelism is not modelled yet");
     if (plan->pp == 1)
@@ -296,11 +294,12 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
-/* Of tp 1 and dp 1 there is nothing to split or shard, whatever the row's flags say. */
+/* Of tp 1, or of dp and cp 1, there is nothing to split or shard, whatever the row's flags say. */
 static bool read_sharding(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
     const struct stack *stack = &of->out->system->stack;
+    bool has_replicas = plan->dp > 1 || plan->cp > 1;
     plan->sp = row->sp > 0 && plan->tp > 1;
     if (!is_stated(row->sp) && plan->tp > 1) {
         plan->sp = stack->sp_default;
@@ -310,7 +309,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
     if (row->zero_stage > 3)
         return skip_row(reason, "zero_stage", "is not 0 to 3");
     plan->zero = row->zero_stage > 0 ? (int)row->zero_stage : row->dist_opt > 0;
-    if (!is_stated(row->zero_stage) && !is_stated(row->dist_opt) && plan->dp > 1) {
+    if (!is_stated(row->zero_stage) && !is_stated(row->dist_opt) && has_replicas) {
         static const char *const words[] = {
             "zero_stage not stated: 0", "zero_stage not stated: 1, as usual with the software",
             "zero_stage not stated: 2, as usual with the software",
@@ -319,7 +318,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
         plan->zero = plan->pp > 1 && stack->zero_default > 1 ? 1 : stack->zero_default;
         assume(of, words[plan->zero]);
     }
-    if (plan->dp == 1)
+    if (!has_replicas)
         plan->zero = 0;
     return true;
 }

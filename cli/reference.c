@@ -6,6 +6,7 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/plan/axes.h"
+#include "sim/plan/context.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 #include "sim/textbook/estimate.h"
@@ -88,6 +89,11 @@ static void write_methods(FILE *to)
     fprintf(to, "\n## Axes\n\n| axis | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < NUM_AXES; i++)
         write_row(axes[i].name, axes[i].summary, axes[i].source, to);
+    fprintf(to, "\n## Context methods\n\nWhat `cp-comm=` names.\n\n"
+                "| method | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < NUM_CONTEXT_COMMS; i++)
+        write_row(context_methods[i].name, context_methods[i].summary, context_methods[i].source,
+                  to);
     fprintf(to, "\n## Schedules\n\n| schedule | meaning | source |\n|---|---|---|\n");
     for (int i = 0; i < num_generators; i++)
         write_row(generators[i].name, generators[i].summary, generators[i].source, to);

@@ -131,11 +131,19 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     case OP_TENSOR_ENTER:
         push_mark(out, op, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT);
         return 1;
+    case OP_CONTEXT_LEAVE:
+        push_mark(out, op, OP_CONTEXT_ENTER, PASS_BACKWARD_INPUT);
+        return 1;
+    case OP_CONTEXT_ENTER:
+        push_mark(out, op, OP_CONTEXT_LEAVE, PASS_BACKWARD_INPUT);
+        return 1;
     case OP_ALL_REDUCE: /* of the loss: its gradient needs no exchange */
         return 1;
     case OP_BIAS_GRAD:
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:
+    case OP_ALL_TO_ALL:
+    case OP_SEND_RECEIVE:
         break;
     }
     assert(0 && "not a forward op");

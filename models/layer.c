@@ -79,6 +79,18 @@ static void add_mark(struct builder *b, enum op_kind kind, const char *name)
     op->comm_bytes = b->element_bytes * op->m * op->n;
 }
 
+/* Around the attention core: what enters it are a rank's own queries, keys and values. */
+static void add_context_mark(struct builder *b, enum op_kind kind, const char *name,
+                             double key_value_heads)
+{
+    const struct layer_dims *d = b->dims;
+    struct op *op = add(b, kind, name, d->tokens, (d->heads + key_value_heads) * d->head_dim);
+    op->k = key_value_heads * d->head_dim;
+    op->kernels = 0;
+    op->region = REGION_ATTENTION_CORE;
+    op->comm_bytes = b->element_bytes * op->m * op->n;
+}
+
 /* 2 FLOPs a multiply-add. Keeps its input: sequence-sharded when that is how it came. */
 static struct op *add_gemm(struct builder *b, const char *name, double width_out, double width_in,
                            bool column_parallel, bool bias)
@@ -219,10 +231,12 @@ static void add_attention_block(struct builder *b)
         add_norm(b, "qk_norm", d->tokens * (d->heads + d->kv_heads), d->head_dim);
     if (model->positions == POSITION_ROTARY)
         add_rotary(b);
+    add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", 2 * d->kv_heads);
     if (b->options->flash_attention)
         add_flash_attention(b);
     else
         add_unfused_attention(b);
+    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
     add_gemm(b, "projection", d->hidden, d->heads * d->head_dim, false, bias);
     add_mark(b, OP_TENSOR_LEAVE, "attention_leave");
     add_residual(b, "attention_residual", bias);

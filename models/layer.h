@@ -47,7 +47,7 @@ struct layer_options {
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);
 
-/* Forward lists. Marks (TENSOR_ENTER, TENSOR_LEAVE) are still in them. Arrays live in the arena. */
+/* Forward lists. Marks (..._ENTER, ..._LEAVE) are still in them. Arrays live in the arena. */
 struct ops layer_forward(const struct model *model, const struct layer_dims *dims,
                          const struct layer_options *options, struct arena *arena);
 struct ops embedding_forward(const struct model *model, const struct layer_dims *dims,

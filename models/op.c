@@ -28,5 +28,6 @@ double dtype_bytes(enum dtype dtype)
 
 bool op_is_collective(enum op_kind kind)
 {
-    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER;
+    return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER ||
+           kind == OP_ALL_TO_ALL || kind == OP_SEND_RECEIVE;
 }

@@ -26,9 +26,13 @@
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
+    X(CONTEXT_ENTER,   "context_enter",  "m rows of n, of which k are of keys and values")      \
+    X(CONTEXT_LEAVE,   "context_leave",  "m rows of n, of which k are of keys and values")      \
     X(ALL_REDUCE,      "all_reduce",     "comm_bytes on every rank")                            \
     X(ALL_GATHER,      "all_gather",     "comm_bytes after gathering")                          \
-    X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")
+    X(REDUCE_SCATTER,  "reduce_scatter", "comm_bytes before scattering")                        \
+    X(ALL_TO_ALL,      "all_to_all",     "batch exchanges of comm_bytes of a rank")             \
+    X(SEND_RECEIVE,    "send_receive",   "batch messages of comm_bytes round a ring")
 
 enum op_kind {
 #define X(name, text, meaning) OP_##name,
@@ -52,7 +56,7 @@ enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 /* What selective recompute may replay. */
 enum op_region { REGION_REST, REGION_ATTENTION_CORE };
 
-enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, NUM_OP_STREAMS };
+enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, NUM_OP_STREAMS };
 
 enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, NUM_DTYPES };
 extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */

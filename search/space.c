@@ -3,7 +3,6 @@
 #include "base/text.h"
 #include "sim/plan/token.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* A word of `forbid`: one value, or all but the default of its token. */
@@ -31,9 +30,7 @@ static char *next_word(const char **rest, struct arena *arena)
 /* The token whose name the word begins with, NULL when there is none. */
 static const struct plan_token *token_of(const char *word)
 {
-    size_t letters = 0;
-    while (isalpha((unsigned char)word[letters]))
-        letters++;
+    size_t letters = plan_token_length(word);
     for (int i = 0; i < num_plan_tokens; i++)
         if (strlen(plan_tokens[i].name) == letters &&
             memcmp(plan_tokens[i].name, word, letters) == 0)

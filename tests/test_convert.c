@@ -119,7 +119,7 @@ static const struct {
     { NUMBER(mbs, 0), .reason = "mbs is not a whole number from 1 to 2^30" },
     { NUMBER(gbs_seqs, 1e12), .reason = "gbs_seqs is not a whole number from 1 to 2^30" },
     { NUMBER(experts, 8), .reason = "mixture of experts is not modelled yet" },
-    { NUMBER(cp, 2), .reason = "context parallelism is not modelled yet" },
+    { NUMBER(cp, 2), .reason = "tp 2 x cp 2 x pp 2 x dp 2 is 16 GPUs, not 8" },
     { NUMBER(ep, 2), .reason = "expert parallelism is not modelled yet" },
     { NUMBER(gated_mlp, 1), .reason = "ffn_hidden is not stated" },
     { NUMBER(zero_stage, 4), .reason = "zero_stage is not 0 to 3" },

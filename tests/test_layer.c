@@ -325,8 +325,9 @@ static void check_op(const struct op *op)
     ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s", op->name);
     if (op->kind == OP_GEMM)
         ck_assert_double_eq(op->flops, 2 * op->m * op->n * op->k);
-    bool is_mark =
-        op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE || op_is_collective(op->kind);
+    bool is_mark = op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
+                   op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE ||
+                   op_is_collective(op->kind);
     ck_assert_msg(is_mark || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
     ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);
     ck_assert_msg(isfinite(op->bytes) && isfinite(op->flops), "%s", op->name);

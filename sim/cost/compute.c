@@ -152,9 +152,13 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:
+    case OP_CONTEXT_ENTER:
+    case OP_CONTEXT_LEAVE:
     case OP_ALL_REDUCE:
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:
+    case OP_ALL_TO_ALL:
+    case OP_SEND_RECEIVE:
         break;
     }
     return 0;

@@ -30,7 +30,8 @@ static double group_buffers_bytes(const struct system *system, const struct plan
 static double network_bytes(const struct system *system, const struct plan *plan)
 {
     return group_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
-           group_buffers_bytes(system, plan, AXIS_DATA, plan->dp) +
+           group_buffers_bytes(system, plan, AXIS_CONTEXT, plan->cp) +
+           group_buffers_bytes(system, plan, AXIS_DATA, plan->dp * plan->cp) +
            group_buffers_bytes(system, plan, AXIS_PIPELINE, plan->pp);
 }
 
@@ -133,7 +134,7 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
     memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);
     memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
-    memory->buckets_bytes = buckets_bytes(in, &state);
+    memory->buckets_bytes = buckets_bytes(in, &state) + in->pieces->context_buffer_bytes;
 }
 
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)

@@ -15,7 +15,7 @@ struct stage_memory {
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
     double logits_bytes;      /* at the loss of one microbatch */
     double recompute_bytes;   /* one layer's activations while they are recomputed */
-    double buckets_bytes;     /* gathered parameters, reduction buffers */
+    double buckets_bytes;     /* gathered parameters, reductions, other ranks' keys */
     double library_bytes;     /* workspaces of matrix libraries */
     double allocated_bytes;   /* the sum of the above at the peak: what the framework allocates */
     double slack_bytes;       /* reserved by the allocator beyond it */

@@ -2,30 +2,39 @@
 
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
+#include "sim/plan/context.h"
 
 #include <assert.h>
 #include <math.h>
 
 enum { MAX_LIST_OPS = 128 };
 
-/* What times a list: the machine and the tensor group's wires. */
+/* What times a list: the machine and the wires of the tensor and the context group. */
 struct timer {
     const struct system *system;
     enum attention_kernel attention;
-    struct comm_group tensor;
+    struct comm_group tensor, context, context_pair;
 };
 
-static enum collective collective_of(enum op_kind kind)
+static double comm_alone_s(const struct timer *timer, const struct op *op)
 {
-    if (kind == OP_ALL_GATHER)
-        return COLLECTIVE_ALL_GATHER;
-    return kind == OP_REDUCE_SCATTER ? COLLECTIVE_REDUCE_SCATTER : COLLECTIVE_ALL_REDUCE;
+    const struct comm_group *group =
+        op->stream == STREAM_CONTEXT ? &timer->context : &timer->tensor;
+    if (op->kind == OP_SEND_RECEIVE)
+        return op->batch * point_to_point_s(&timer->context_pair, op->comm_bytes);
+    if (op->kind == OP_ALL_TO_ALL)
+        return op->batch * all_to_all_s(group, op->comm_bytes);
+    if (op->kind == OP_ALL_GATHER)
+        return collective_s(group, COLLECTIVE_ALL_GATHER, op->comm_bytes);
+    if (op->kind == OP_REDUCE_SCATTER)
+        return collective_s(group, COLLECTIVE_REDUCE_SCATTER, op->comm_bytes);
+    return collective_s(group, COLLECTIVE_ALL_REDUCE, op->comm_bytes);
 }
 
 static double time_alone_s(const struct timer *timer, const struct op *op)
 {
     if (op_is_collective(op->kind))
-        return collective_s(&timer->tensor, collective_of(op->kind), op->comm_bytes);
+        return comm_alone_s(timer, op);
     const struct system *system = timer->system;
     double alone_s = op_s(&system->gpu, &system->profile, timer->attention, op);
     return op->kind == OP_GEMM ? alone_s / system->stack.product_efficiency : alone_s;
@@ -38,6 +47,7 @@ struct flight {
     double left_s[MAX_LIST_OPS]; /* time alone that is left */
     bool done[MAX_LIST_OPS];
     int head[NUM_OP_STREAMS];
+    double context_s; /* exposed so far */
 };
 
 /* The op a stream is at, or -1 when it has none or must wait. */
@@ -60,18 +70,28 @@ static void advance(struct flight *f, int op, double alone_s)
     f->done[op] = f->left_s[op] <= 0;
 }
 
-/* Until one of the running ops ends. While both streams are busy each slows the other down. */
-static double fly_to_next_end(struct flight *f, int compute, int comm)
+/* Until one of the running ops ends. While compute and another stream are busy each slows the other
+ * down. */
+static double fly_to_next_end(struct flight *f, const int at[NUM_OP_STREAMS])
 {
     const struct profile *profile = &f->timer->system->profile;
-    bool both = compute >= 0 && comm >= 0;
-    double compute_slowdown = both ? profile->overlap_compute_slowdown : 1;
-    double comm_slowdown = both ? profile->overlap_comm_slowdown : 1;
-    double compute_end_s = compute >= 0 ? f->left_s[compute] * compute_slowdown : HUGE_VAL;
-    double comm_end_s = comm >= 0 ? f->left_s[comm] * comm_slowdown : HUGE_VAL;
-    double step_s = fmin(compute_end_s, comm_end_s);
-    advance(f, compute, compute_end_s <= step_s ? f->left_s[compute] : step_s / compute_slowdown);
-    advance(f, comm, comm_end_s <= step_s ? f->left_s[comm] : step_s / comm_slowdown);
+    bool both = at[STREAM_COMPUTE] >= 0 && (at[STREAM_TENSOR] >= 0 || at[STREAM_CONTEXT] >= 0);
+    double slowdown[NUM_OP_STREAMS];
+    double end_s[NUM_OP_STREAMS];
+    double step_s = HUGE_VAL;
+    for (int i = 0; i < NUM_OP_STREAMS; i++) {
+        slowdown[i] = !both                 ? 1
+                      : i == STREAM_COMPUTE ? profile->overlap_compute_slowdown
+                                            : profile->overlap_comm_slowdown;
+        end_s[i] = at[i] >= 0 ? f->left_s[at[i]] * slowdown[i] : HUGE_VAL;
+        step_s = fmin(step_s, end_s[i]);
+    }
+    /* What compute lost of the step is exposed: it waited, or was slowed down. */
+    if (at[STREAM_CONTEXT] >= 0)
+        f->context_s +=
+            at[STREAM_COMPUTE] < 0 ? step_s : step_s - step_s / slowdown[STREAM_COMPUTE];
+    for (int i = 0; i < NUM_OP_STREAMS; i++)
+        advance(f, at[i], end_s[i] <= step_s ? f->left_s[at[i]] : step_s / slowdown[i]);
     return step_s;
 }
 
@@ -79,11 +99,15 @@ static double makespan_s(struct flight *f)
 {
     double now_s = 0;
     for (;;) {
-        int compute = running(f, STREAM_COMPUTE);
-        int comm = running(f, STREAM_TENSOR);
-        if (compute < 0 && comm < 0)
+        int at[NUM_OP_STREAMS];
+        bool is_idle = true;
+        for (int i = 0; i < NUM_OP_STREAMS; i++) {
+            at[i] = running(f, (enum op_stream)i);
+            is_idle &= at[i] < 0;
+        }
+        if (is_idle)
             return now_s;
-        now_s += fly_to_next_end(f, compute, comm);
+        now_s += fly_to_next_end(f, at);
     }
 }
 
@@ -92,8 +116,10 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     assert(ops.count <= MAX_LIST_OPS);
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
+    bool has_tensor_ops = false;
     for (int i = 0; i < ops.count; i++) {
         flight.left_s[i] = time_alone_s(timer, &ops.at[i]);
+        has_tensor_ops |= ops.at[i].stream == STREAM_TENSOR;
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];
         cost.issue_s += op_issue_s(&timer->system->stack, &ops.at[i]);
@@ -101,18 +127,23 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     }
     cost.total_s = makespan_s(&flight);
     cost.comm_s = cost.total_s - cost.compute_s;
+    cost.context_s = has_tensor_ops || flight.context_s == 0 ? flight.context_s : cost.comm_s;
     return cost;
 }
 
-/* The ops that selective recompute replays, as a list of their own. */
+/* The ops that selective recompute replays, as a list of their own; in `forward` they are in a row.
+ */
 static struct ops core_ops(struct ops forward, struct arena *arena)
 {
     struct ops core = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward.count + 1) };
+    int first = 0;
     for (int i = 0; i < forward.count; i++) {
         if (forward.at[i].region != REGION_ATTENTION_CORE)
             continue;
+        if (core.count == 0)
+            first = i;
         core.at[core.count] = forward.at[i];
-        core.at[core.count].after = core.count - 1;
+        core.at[core.count].after = forward.at[i].after < first ? -1 : forward.at[i].after - first;
         core.count++;
     }
     return core;
@@ -166,12 +197,15 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
 {
     struct timer timer = { .system = system,
                            .attention = plan_attention_kernel(plan, system),
-                           .tensor = network_axis_group(system, plan, AXIS_TENSOR) };
+                           .tensor = network_axis_group(system, plan, AXIS_TENSOR),
+                           .context = network_axis_group(system, plan, AXIS_CONTEXT),
+                           .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT) };
     struct layer_options options = options_of(plan, system);
     bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
     struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(plan, model, model->seq);
-    double input_bytes = dims.norm_tokens * dims.hidden * (options.dtype == DTYPE_FP32 ? 4 : 2);
+    double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;
+    double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
     struct local_ops layer = local_layer(plan, model, model->seq, &options, overlap, arena);
     struct local_ops embedding = local_embedding(plan, model, model->seq, &options, overlap, arena);
     struct local_ops head = local_head(plan, model, model->seq, &options, overlap, arena);
@@ -181,6 +215,7 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
             piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena),
         .head = piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena),
         .logits = dims.tokens * dims.vocab,
+        .context_buffer_bytes = context_buffer_bytes(plan, &dims, element_bytes),
     };
     arena_reset(arena, mark);
     return pieces;

@@ -2,7 +2,7 @@
  * microbatch.
  *
  * Everything is summed off the op lists of sim/plan/local. A list's time is its makespan over the
- * compute and the tensor stream. */
+ * compute, the tensor and the context stream. */
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
@@ -13,7 +13,8 @@
 struct list_cost {
     double total_s;
     double compute_s;
-    double comm_s; /* exposed: not beside compute */
+    double comm_s;    /* exposed: not beside compute */
+    double context_s; /* of which the context group's */
     double
         issue_s; /* what the host takes to launch it all: a floor for longer stretches of lists */
     double flops;
@@ -31,11 +32,12 @@ struct piece_cost {
 /* What the pieces of a plan have in common. */
 struct pieces {
     struct piece_cost layer, embedding, head;
-    double logits; /* of one microbatch on one tensor rank */
+    double logits;               /* of one microbatch on one tensor and context rank */
+    double context_buffer_bytes; /* for others' tokens, while an attention core runs */
 };
 
-/* Depends on tp, sp, microbatch, attention, precision, gradient dtype, tp overlap, rank
- * order and, for tied heads, whether pp is 1. Lists are built in the arena. */
+/* Depends on tp, cp, cp-comm, sp, microbatch, attention, precision, gradient dtype, tp overlap,
+ * rank order and, for tied heads, whether pp is 1. Lists are built in the arena. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 

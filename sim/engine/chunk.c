@@ -12,7 +12,8 @@ double stage_message_s(const struct work *w)
     if (plan->pp == 1)
         return 0;
     double element_bytes = plan->precision == PRECISION_FP32 ? 4 : 2;
-    double bytes = element_bytes * plan->microbatch * w->model->seq * w->model->hidden;
+    double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
+    double bytes = element_bytes * tokens * w->model->hidden;
     struct comm_group pair = network_stage_pair(w->system, plan);
     if (plan->sp)
         return point_to_point_s(&pair, bytes / plan->tp);
@@ -35,7 +36,8 @@ static void add_list(struct pass *pass, struct time_parts *parts, const struct l
     pass->gpu_s += times * list->total_s;
     pass->issue_s += times * list->issue_s;
     parts->compute_s += times * list->compute_s;
-    parts->tensor_comm_s += times * list->comm_s;
+    parts->tensor_comm_s += times * (list->comm_s - list->context_s);
+    parts->context_comm_s += times * list->context_s;
 }
 
 static void add_piece(struct pass *forward, struct pass *backward, struct time_parts *parts,
@@ -83,7 +85,7 @@ static double sharded_s(const struct work *w, double compute_s, double comm_s, i
 static void add_sharding(const struct work *w, struct chunk_time *time, int layers)
 {
     const struct plan *plan = w->plan;
-    if (plan->zero < 2 || plan->dp == 1 || layers == 0)
+    if (plan->zero < 2 || plan->dp * plan->cp == 1 || layers == 0)
         return;
     int messages = w->system->stack.layer_messages;
     struct data_comm comm = data_comm(plan, &w->data, w->pieces->layer.parameters / messages);

@@ -44,7 +44,7 @@ double optimizer_s(const struct system *system, const struct model *model, const
                    double parameters)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = plan->zero >= 1 ? parameters / plan->dp : parameters;
+    double owned = plan->zero >= 1 ? parameters / ((double)plan->dp * plan->cp) : parameters;
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
     double bytes = owned * (update_bytes * system->stack.optimizer_passes + state.gradients);
     return traffic_s(&system->gpu, &system->profile, bytes, 4);

@@ -12,7 +12,8 @@
 
 /* What pieces_cost depends on. */
 struct pieces_key {
-    int tp, microbatch, attention, precision, gradient_dtype, tensor_stride;
+    int tp, cp, microbatch, attention, precision, gradient_dtype, tensor_stride;
+    int context_comm, context_stride;
     bool sp, overlap_tp, has_one_stage;
 };
 
@@ -92,6 +93,9 @@ static struct pieces_key pieces_key(const struct evaluator *e, const struct plan
     key.precision = plan->precision;
     key.gradient_dtype = plan->gradient_dtype;
     key.tensor_stride = layout_stride(plan, AXIS_TENSOR);
+    key.cp = plan->cp;
+    key.context_comm = plan->context_comm;
+    key.context_stride = layout_stride(plan, AXIS_CONTEXT);
     key.sp = plan->sp;
     key.overlap_tp = plan_overlaps(plan, &e->system->stack, OVERLAP_TP);
     key.has_one_stage = plan->pp == 1;
@@ -101,7 +105,7 @@ static struct pieces_key pieces_key(const struct evaluator *e, const struct plan
 static const struct pieces *find_pieces(struct evaluator *e, const struct plan *plan)
 {
     struct pieces_key key = pieces_key(e, plan);
-    int bucket = (key.tp * 31 + key.microbatch * 7 + key.sp) & (NUM_BUCKETS - 1);
+    int bucket = (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_BUCKETS - 1);
     for (struct known_pieces *k = e->known[bucket]; k; k = k->older)
         if (memcmp(&k->key, &key, sizeof key) == 0)
             return &k->pieces;
@@ -219,7 +223,7 @@ static double executed_flops(const struct work *w)
             replayed = layers * pieces->layer.core.flops;
         flops += layers * (pieces->layer.forward.flops + pieces->layer.backward.flops) + replayed;
     }
-    return flops * w->num_microbatches * w->plan->tp * w->plan->dp;
+    return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
 }
 
 static struct memory_input memory_input(const struct work *w)
@@ -325,6 +329,10 @@ bool system_check(const struct system *system, const struct plan *plan, struct e
     if (system->gpu.peak_flops_per_s[dtype] <= 0)
         return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no %s matrix units; it has fp16",
                        system->gpu.name, dtype_names[dtype]);
+    if (plan->cp > 1 && plan_attention_kernel(plan, system) == ATTENTION_UNFUSED)
+        return err_set(err, ERR_INFEASIBLE, "cp",
+                       "cp %d needs flash attention, which %s does not run on %s", plan->cp,
+                       system->stack.name, system->gpu.name);
     const struct cluster *cluster = &system->cluster;
     int node_size = cluster_node_size(cluster);
     if (system->num_gpus > node_size && cluster->num_levels < 2)

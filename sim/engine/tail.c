@@ -41,7 +41,7 @@ static double tied_reduce_s(const struct work *w, int stage)
     if (!w->model->tied || !w->system->stack.tied_reduce || plan->pp == 1 || !holds_table)
         return 0;
     struct comm_group pair = network_stage_pair(w->system, plan);
-    double rows = w->pieces->logits / ((double)plan->microbatch * w->model->seq);
+    double rows = w->pieces->logits * plan->cp / ((double)plan->microbatch * w->model->seq);
     return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
 }

@@ -17,6 +17,7 @@ const struct axis axes[NUM_AXES] = {
         .summary = "Each rank holds a slice of every sequence; keys and values travel round.",
         .source = "Liu et al. 2023, Ring Attention",
         .degree = context_degree,
+        .shard = context_shard,
     },
     [AXIS_EXPERT] = {
         .id = AXIS_EXPERT,

@@ -15,7 +15,8 @@ bool tensor_divides_hidden(const struct plan_case *of, struct err *err);
 bool tensor_divides_sequence(const struct plan_case *of, struct err *err);
 
 int context_degree(const struct plan *plan);
-bool context_is_modelled(const struct plan_case *of, struct err *err);
+void context_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims);
+bool context_divides_sequence(const struct plan_case *of, struct err *err);
 
 int expert_degree(const struct plan *plan);
 bool expert_is_modelled(const struct plan_case *of, struct err *err);

@@ -16,7 +16,8 @@ struct axis {
     int (*degree)(const struct plan *plan);
     /* Divides the sizes that one rank handles; NULL: divides none of them. */
     void (*shard)(const struct plan *plan, const struct model *model, struct layer_dims *dims);
-    /* Replaces a mark by this axis' collective, or drops it (false). NULL: owns no mark. */
+    /* Replaces a mark by this axis' collective, or drops it (false). NULL: owns no mark,
+     * or several ops at once (context.h). */
     bool (*lower)(const struct plan *plan, struct op *op);
 };
 extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */

@@ -1,13 +1,269 @@
+#include "sim/plan/context.h"
+
 #include "sim/plan/axes.h"
+
+#include <assert.h>
 
 int context_degree(const struct plan *plan)
 {
     return plan->cp;
 }
 
-bool context_is_modelled(const struct plan_case *of, struct err *err)
+/* Queries are divided, and what is computed for each token; any key may be asked for. */
+void context_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims)
 {
-    int cp = of->plan->cp;
-    return cp == 1 || err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
-                              "context parallelism is not modelled yet: cp is %d, not 1", cp);
+    (void)model;
+    dims->seq /= plan->cp;
+    dims->tokens /= plan->cp;
+    dims->norm_tokens /= plan->cp;
+}
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* Adds an op that waits for the one of index `after`, and returns its own index. */
+static int put(struct ops *out, struct op op, int after)
+{
+    op.after = after;
+    out->at[out->count] = op;
+    return out->count++;
+}
+
+static int put_next(struct ops *out, struct op op)
+{
+    return put(out, op, out->count - 1);
+}
+
+/* `batch` times `bytes`, on the context group's wires. */
+static struct op exchange(const struct op *mark, enum op_kind kind, double batch, double bytes)
+{
+    struct op op = *mark;
+    op.kind = kind;
+    op.stream = STREAM_CONTEXT;
+    op.batch = op.kernels = batch;
+    op.comm_bytes = bytes;
+    return op;
+}
+
+static bool is_backward(const struct context_core *core)
+{
+    return core->attention->pass != PASS_FORWARD;
+}
+
+/* --- p2p: a ring ------------------------------------------------------------------------------ */
+
+/* In each of cp steps a rank's queries meet the keys of one rank: its own under the mask, then all
+ * of its queries half of the keys, or half of its queries all of them. Either way a cp-th of the
+ * scores. */
+static struct op ring_steps(const struct context_core *core, double steps)
+{
+    struct op op = *core->attention;
+    double share = steps / core->cp;
+    op.n /= core->cp;
+    op.batch *= steps;
+    op.flops *= share;
+    op.model_flops *= share;
+    op.bytes *= steps;
+    op.kernels *= steps;
+    op.saved_bytes = op.saved_input_bytes = 0;
+    return op;
+}
+
+/* While keys are used the next ones arrive: cp - 1 messages beside as many steps, of equal lengths
+ * and so as good as one after the other in pairs. The last step needs the last message. */
+static void lower_ring_forward(const struct context_core *core, struct ops *out)
+{
+    int before = out->count - 1;
+    double messages = core->cp - 1;
+    struct op last = ring_steps(core, 1);
+    last.saved_bytes = core->attention->saved_bytes;
+    last.saved_input_bytes = core->attention->saved_input_bytes;
+    int sent = put(out, exchange(core->enter, OP_SEND_RECEIVE, messages, core->key_bytes), before);
+    put(out, ring_steps(core, messages), before);
+    put(out, last, sent);
+}
+
+/* Keys go round again, and each one's gradient a step behind it: only keys beside the first step,
+ * only gradients beside the last, both beside those between. Then the gradients are at home, and
+ * cp - 1 arrivals have been added up. */
+static void lower_ring_backward(const struct context_core *core, struct ops *out)
+{
+    int before = out->count - 1;
+    double between = core->cp - 2;
+    double key_bytes = core->key_bytes;
+    struct op message = exchange(core->leave, OP_SEND_RECEIVE, 1, key_bytes);
+    int sent = put(out, message, before);
+    int computed = put(out, ring_steps(core, 1), before);
+    if (between > 0) {
+        struct op both = exchange(core->leave, OP_SEND_RECEIVE, between, 2 * key_bytes);
+        int had = sent;
+        sent = put(out, both, computed);
+        computed = put(out, ring_steps(core, between), had);
+    }
+    int arrived = put(out, message, computed);
+    put(out, ring_steps(core, 1), sent);
+    struct op sum = *core->leave;
+    sum.kind = OP_RESIDUAL;
+    sum.name = "key_gradient_sum";
+    sum.n = sum.k;
+    sum.kernels = core->cp - 1;
+    sum.bytes = 3 * key_bytes * (core->cp - 1);
+    sum.comm_bytes = sum.k = 0;
+    put(out, sum, arrived);
+}
+
+static void lower_ring(const struct context_core *core, struct ops *out)
+{
+    if (is_backward(core))
+        lower_ring_backward(core, out);
+    else
+        lower_ring_forward(core, out);
+}
+
+/* The keys in use and those that arrive. */
+static double ring_buffer_bytes(int cp, double query_bytes, double key_bytes)
+{
+    (void)cp, (void)query_bytes;
+    return 2 * key_bytes;
+}
+
+/* --- all-gather ------------------------------------------------------------------------------- */
+
+/* Keys are gathered before the kernel, again in the backward; their gradients are summed and
+ * scattered after it. A rank's two slices are two calls. */
+static void lower_all_gather(const struct context_core *core, struct ops *out)
+{
+    double all_bytes = core->cp * core->key_bytes;
+    struct op attention = *core->attention;
+    attention.bytes += all_bytes - core->key_bytes;
+    attention.kernels *= 2;
+    put_next(out, exchange(core->enter, OP_ALL_GATHER, 1, all_bytes));
+    put_next(out, attention);
+    if (is_backward(core))
+        put_next(out, exchange(core->leave, OP_REDUCE_SCATTER, 1, all_bytes));
+}
+
+static double all_gather_buffer_bytes(int cp, double query_bytes, double key_bytes)
+{
+    (void)query_bytes;
+    return cp * key_bytes;
+}
+
+/* --- a2a: heads for tokens -------------------------------------------------------------------- */
+
+/* Queries, keys and values are three tensors, outputs and their gradients one. */
+static struct op all_to_all(const struct op *mark)
+{
+    double tensors = mark->k > 0 ? 3 : 1;
+    return exchange(mark, OP_ALL_TO_ALL, tensors, mark->comm_bytes / tensors);
+}
+
+/* In between a rank has all tokens of a cp-th of its heads. */
+static void lower_all_to_all(const struct context_core *core, struct ops *out)
+{
+    struct op attention = *core->attention;
+    attention.m *= core->cp;
+    attention.batch /= core->cp;
+    put_next(out, all_to_all(core->enter));
+    put_next(out, attention);
+    put_next(out, all_to_all(core->leave));
+}
+
+static double all_to_all_buffer_bytes(int cp, double query_bytes, double key_bytes)
+{
+    (void)cp;
+    return query_bytes + key_bytes;
+}
+
+static bool divides_heads(const struct plan_case *of, const char *what, int heads, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    int of_rank = heads > plan->tp ? heads / plan->tp : 1;
+    return of_rank % plan->cp == 0 ||
+           err_set(err, ERR_INFEASIBLE, token_text("cp", plan->cp).at,
+                   "cp-comm=a2a splits the %d %s of a tensor rank, not a multiple of cp %d",
+                   of_rank, what, plan->cp);
+}
+
+static bool can_exchange_heads(const struct plan_case *of, struct err *err)
+{
+    return divides_heads(of, "heads", of->model->heads, err) &&
+           divides_heads(of, "kv_heads", of->model->kv_heads, err);
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
+    [CONTEXT_COMM_P2P] = {
+        .name = "p2p",
+        .summary = "Keys and values go round a ring, beside the attention to those that are there.",
+        .source = "Liu et al. 2023, Ring Attention; zig-zag order: Transformer Engine",
+        .lower = lower_ring,
+        .buffer_bytes = ring_buffer_bytes,
+    },
+    [CONTEXT_COMM_ALL_GATHER] = {
+        .name = "all-gather",
+        .summary = "Keys and values are gathered before attention, their gradients scattered after.",
+        .source = "Dubey et al. 2024, Llama 3, section 3.3.2",
+        .lower = lower_all_gather,
+        .buffer_bytes = all_gather_buffer_bytes,
+    },
+    [CONTEXT_COMM_ALL_TO_ALL] = {
+        .name = "a2a",
+        .summary = "Around attention ranks exchange slices of tokens for slices of heads.",
+        .source = "Jacobs et al. 2023, DeepSpeed Ulysses",
+        .holds = can_exchange_heads,
+        .lower = lower_all_to_all,
+        .buffer_bytes = all_to_all_buffer_bytes,
+    },
+};
+
+/* The marks of a backward have changed places, so the keys' width is on either. A rule refuses
+ * attention of several kernels. */
+void context_lower(const struct plan *plan, struct ops core, struct ops *out)
+{
+    assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION && plan->cp > 1);
+    const struct op *enter = &core.at[0];
+    const struct op *leave = &core.at[2];
+    const struct op *keys = enter->k > 0 ? enter : leave;
+    struct context_core whole = {
+        .enter = enter,
+        .attention = &core.at[1],
+        .leave = leave,
+        .cp = plan->cp,
+        .key_bytes = keys->comm_bytes * keys->k / keys->n,
+    };
+    int before = out->count;
+    context_methods[plan->context_comm].lower(&whole, out);
+    assert(out->count - before <= CONTEXT_MAX_OPS);
+    (void)before;
+}
+
+double context_buffer_bytes(const struct plan *plan, const struct layer_dims *dims,
+                            double element_bytes)
+{
+    if (plan->cp == 1)
+        return 0;
+    double head_bytes = element_bytes * dims->tokens * dims->head_dim;
+    return context_methods[plan->context_comm].buffer_bytes(plan->cp, head_bytes * dims->heads,
+                                                            head_bytes * 2 * dims->kv_heads);
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+/* Megatron-LM gives every rank one slice from each end whatever the method, and has only fused
+ * kernels for attention that is split. */
+bool context_divides_sequence(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    int cp = plan->cp;
+    if (cp == 1)
+        return true;
+    if (of->model->seq % cp != 0 || of->model->seq / cp % 2 != 0)
+        return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
+                       "sequence length %d is not a multiple of 2 x cp %d", of->model->seq, cp);
+    if (plan->attention == PLAN_ATTENTION_UNFUSED)
+        return err_set(err, ERR_INFEASIBLE, token_text("cp", cp).at,
+                       "context parallelism needs flash attention, and attn is unfused");
+    const struct context_method *method = &context_methods[plan->context_comm];
+    return !method->holds || method->holds(of, err);
 }

@@ -1,6 +1,5 @@
 #include "sim/plan/token.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +35,7 @@ static bool refuse_token(const char *token, size_t letters, struct arena *arena,
 static bool read_token(const char *text, unsigned *seen, struct arena *arena, struct plan *plan,
                        struct err *err)
 {
-    size_t letters = 0;
-    while (isalpha((unsigned char)text[letters]))
-        letters++;
+    size_t letters = plan_token_length(text);
     const struct plan_token *token = token_find(text, letters);
     if (!token)
         return refuse_token(text, letters, arena, err);

@@ -1,6 +1,7 @@
 #include "sim/plan/local.h"
 
 #include "sim/plan/axis.h"
+#include "sim/plan/context.h"
 
 struct layer_dims local_dims(const struct plan *plan, const struct model *model, double seq)
 {
@@ -20,20 +21,36 @@ static const struct axis *owner(enum op_kind kind)
     return is_tensor_mark || op_is_collective(kind) ? &axes[AXIS_TENSOR] : NULL;
 }
 
-/* Replaces marks by collectives and closes the gaps of those that are dropped. Builders put each op
- * right after its predecessor, and so they stay. */
-static void lower(const struct plan *plan, struct ops *ops)
+/* Ops of the attention core that begins at i, its two marks included. */
+static int core_length(const struct ops *ops, int i)
 {
-    int kept = 0;
-    for (int i = 0; i < ops->count; i++) {
-        struct op op = ops->at[i];
-        const struct axis *axis = owner(op.kind);
-        if (axis && !axis->lower(plan, &op))
+    int end = i;
+    while (ops->at[end].kind != OP_CONTEXT_LEAVE)
+        end++;
+    return end - i + 1;
+}
+
+/* Replaces marks by collectives and leaves out those that one rank needs not. Builders put each op
+ * right after its predecessor, and so they stay, but within an attention core of several ranks. */
+static struct ops lower(const struct plan *plan, struct ops ops, struct arena *arena)
+{
+    struct ops out = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + CONTEXT_MAX_OPS) };
+    for (int i = 0; i < ops.count; i++) {
+        struct op op = ops.at[i];
+        bool is_context_mark = op.kind == OP_CONTEXT_ENTER || op.kind == OP_CONTEXT_LEAVE;
+        if (is_context_mark && plan->cp > 1) {
+            int length = core_length(&ops, i);
+            context_lower(plan, (struct ops){ &ops.at[i], length }, &out);
+            i += length - 1;
             continue;
-        op.after = kept - 1;
-        ops->at[kept++] = op;
+        }
+        const struct axis *axis = owner(op.kind);
+        if (is_context_mark || (axis && !axis->lower(plan, &op)))
+            continue;
+        op.after = out.count - 1;
+        out.at[out.count++] = op;
     }
-    ops->count = kept;
+    return out;
 }
 
 static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
@@ -86,8 +103,8 @@ static struct local_ops build(build_fn *forward, const struct plan *plan, const 
         dims.vocab = model->vocab;
     struct local_ops local = { .forward = forward(model, &dims, options, arena) };
     local.backward = ops_backward(local.forward, options, arena);
-    lower(plan, &local.forward);
-    lower(plan, &local.backward);
+    local.forward = lower(plan, local.forward, arena);
+    local.backward = lower(plan, local.backward, arena);
     if (overlap_tp)
         overlap(&local.backward);
     return local;

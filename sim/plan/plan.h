@@ -40,6 +40,12 @@ enum recompute {
     RECOMPUTE_BLOCK
 };
 enum plan_attention { PLAN_ATTENTION_DEFAULT, PLAN_ATTENTION_FLASH, PLAN_ATTENTION_UNFUSED };
+enum context_comm {
+    CONTEXT_COMM_P2P,
+    CONTEXT_COMM_ALL_GATHER,
+    CONTEXT_COMM_ALL_TO_ALL,
+    NUM_CONTEXT_COMMS
+};
 enum axis_id { AXIS_TENSOR, AXIS_CONTEXT, AXIS_EXPERT, AXIS_DATA, AXIS_PIPELINE, NUM_AXES };
 enum plan_overlap {
     PLAN_OVERLAP_GRAD,
@@ -55,6 +61,7 @@ extern const char *const precision_names[];
 extern const char *const optimizer_names[];
 extern const char *const recompute_names[];
 extern const char *const attention_words[];
+extern const char *const context_comm_words[];
 extern const char *const overlap_words[];
 extern const char *const offload_names[];
 
@@ -73,6 +80,7 @@ struct plan {
     const int *chunk_layers; /* stages=: layers of chunk x pp + stage; NULL: even */
     int num_chunk_layers;
     int attention;      /* enum plan_attention */
+    int context_comm;   /* enum context_comm: how context ranks share keys */
     int precision;      /* enum precision */
     int gradient_dtype; /* enum dtype: fp32 (absent: bf16-pure has bf16) or the precision's own */
     int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: the gradients' */

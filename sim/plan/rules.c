@@ -148,9 +148,11 @@ const struct plan_rule plan_rules[] = {
       tensor_fits_kv_heads },
     { "tensor_ffn", "tp divides the feed-forward's width.", tensor_divides_ffn },
     { "tensor_hidden", "tp divides the hidden width.", tensor_divides_hidden },
-    { "sequence_parallel", "sp needs tp over 1 that divides the sequence.",
+    { "sequence_parallel", "sp needs tp over 1, and tp x cp that divides the sequence.",
       tensor_divides_sequence },
-    { "context", "Context parallelism is not modelled yet.", context_is_modelled },
+    { "context", "cp over 1 needs flash attention and 2 cp equal slices of the sequence; cp-comm=a2a "
+      "divides the heads.",
+      context_divides_sequence },
     { "expert", "Expert parallelism is not modelled yet.", expert_is_modelled },
     { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
       pipeline_holds_all_layers },

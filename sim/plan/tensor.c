@@ -95,5 +95,9 @@ bool tensor_divides_sequence(const struct plan_case *of, struct err *err)
     if (of->model->seq % plan->tp != 0)
         return err_set(err, ERR_INFEASIBLE, "sp", "sequence length %d is not a multiple of tp %d",
                        of->model->seq, plan->tp);
+    if (of->model->seq / plan->tp % plan->cp != 0)
+        return err_set(err, ERR_INFEASIBLE, "sp",
+                       "sequence length %d is not a multiple of tp %d x cp %d", of->model->seq,
+                       plan->tp, plan->cp);
     return true;
 }

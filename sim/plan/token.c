@@ -1,10 +1,13 @@
 #include "sim/plan/token.h"
 
+#include <ctype.h>
+
 const char *const precision_names[] = { "fp32", "fp16", "bf16", "bf16-pure", "fp8", NULL };
 const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
                                         "sgd",  "adafactor", NULL };
 const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
 const char *const attention_words[] = { "default", "flash", "unfused", NULL };
+const char *const context_comm_words[] = { "p2p", "all-gather", "a2a", NULL };
 const char *const overlap_words[] = { "grad", "param", "p2p", "tp", NULL };
 const char *const offload_names[] = { "optimizer", "activations", NULL };
 
@@ -23,6 +26,9 @@ const struct plan_token plan_tokens[] = {
       NUMBER, MEMBER(tp), .min = 1 },
     { "cp", "cpN", "Context-parallel ranks: each holds a slice of every sequence.",
       NUMBER, MEMBER(cp), .min = 1, .fallback = 1 },
+    { "cp-comm", "cp-comm=p2p|all-gather|a2a",
+      "How context ranks share keys and values: a ring, all at once, or heads for tokens.",
+      NAME, MEMBER(context_comm), .names = context_comm_words },
     { "ep", "epN", "Expert-parallel ranks, inside the data-parallel ones.",
       NUMBER, MEMBER(ep), .min = 1, .fallback = 1 },
     { "etp", "etpN", "Tensor-parallel ranks of each expert.",
@@ -76,6 +82,15 @@ const struct plan_token plan_tokens[] = {
 #undef NUMBER
 #undef NAME
 const int num_plan_tokens = sizeof plan_tokens / sizeof plan_tokens[0];
+
+size_t plan_token_length(const char *word)
+{
+    size_t length = 0;
+    while (isalpha((unsigned char)word[length]) ||
+           (length > 0 && word[length] == '-' && isalpha((unsigned char)word[length + 1])))
+        length++;
+    return length;
+}
 
 enum dtype plan_default_gradient_dtype(int precision)
 {

@@ -33,6 +33,9 @@ struct plan_token {
 extern const struct plan_token plan_tokens[];
 extern const int num_plan_tokens;
 
+/* Letters of the name that a word begins with: 2 of "tp8", 7 of "cp-comm=a2a". */
+size_t plan_token_length(const char *word);
+
 /* What grad= is when absent. */
 enum dtype plan_default_gradient_dtype(int precision);
 
