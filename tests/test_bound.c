@@ -19,22 +19,24 @@ static const struct lattice {
 enum { NUM_LATTICES = sizeof lattices / sizeof *lattices };
 
 static const char *const recompute_words[] = { "", " recompute=selective", " recompute=full" };
+static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2" };
 
 /* Every layout text of a shape; returns whether the plan is valid there. */
 static bool next_plan(const struct lattice *l, const struct model *model, int code,
                       struct arena *arena, struct plan *plan)
 {
-    char text[160];
+    char text[200];
     int tp = 1 << code % 4, pp = 1 << code / 4 % 4, mb = 1 << code / 16 % 3;
     int vpp = 1 << code / 48 % 3, zero = code / 144 % 4, recompute = code / 576 % 3;
-    snprintf(text, sizeof text, "tp%d pp%d mb%d vpp%d zero%d%s%s%s", tp, pp, mb, vpp, zero,
+    snprintf(text, sizeof text, "tp%d pp%d mb%d vpp%d zero%d%s%s%s%s", tp, pp, mb, vpp, zero,
              code / 1728 % 2 && tp > 1 ? " sp" : "", recompute_words[recompute],
+             schedule_words[code / 3456],
              l->cluster[0] == 'd' && l->cluster[3] != '2' ? "" : " dtype=fp16");
     struct err err = { 0 };
     return plan_parse(text, arena, plan, &err) && plan_derive_data(plan, l->gpus, &err) &&
            !plan_check(plan, model, l->batch, l->gpus, &err);
 }
-enum { NUM_CODES = 1728 * 2 };
+enum { NUM_CODES = 1728 * 2 * 3 };
 
 START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
 {

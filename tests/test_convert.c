@@ -130,7 +130,7 @@ static const struct {
     { TEXT(precision, "mxfp8"), .reason = "fp8 is not modelled yet" },
     { TEXT(precision, "nvfp4"), .reason = "fp4 is not modelled yet" },
     { TEXT(precision, "int3"), .reason = "precision int3 is not modelled yet" },
-    { TEXT(schedule, "zb-h1"), .reason = "schedule zb-h1 is not modelled yet" },
+    { TEXT(schedule, "zb-v"), .reason = "schedule zb-v is not modelled yet" },
     { TEXT(recompute, "some"), .reason = "recompute some is not known" },
     { TEXT(recompute, "full tp4"), .reason = "recompute full tp4 is not known" },
     { TEXT(gpu, "MI300X"), .reason = "no profile of AMD GPUs yet" },

@@ -137,6 +137,31 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     memory->buckets_bytes = buckets_bytes(in, &state) + in->pieces->context_buffer_bytes;
 }
 
+/* The microbatches between the halves of a split backward keep what their weight gradients are made
+ * of, and no logits; before, all were counted as if they kept everything. Should that be more than
+ * everything, the most is held after the next BACKWARD_INPUT. */
+static void correct_for_waiting(struct stage_memory *memory, const struct memory_input *in,
+                                int stage)
+{
+    const struct pieces *pieces = in->pieces;
+    struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
+    int waiting = in->generator->waiting(&shape, stage);
+    double whole_bytes = layers_saved_bytes(in, stage);
+    double waiting_bytes =
+        plan_chunk_layers(in->plan, in->model, stage) * pieces->layer.waiting_bytes;
+    if (has_embedding(stage)) {
+        whole_bytes += pieces->embedding.saved_bytes;
+        waiting_bytes += pieces->embedding.waiting_bytes;
+    }
+    if (has_head(in->plan, stage)) {
+        whole_bytes += pieces->head.saved_bytes;
+        waiting_bytes += pieces->head.waiting_bytes;
+        memory->logits_bytes -= waiting * pieces->logits * in->system->stack.logits_bytes;
+    }
+    double excess_bytes = waiting_bytes - whole_bytes;
+    memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
+}
+
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -157,6 +182,8 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
             memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
         }
     }
+    if (generator_splits(in->generator))
+        correct_for_waiting(memory, in, stage);
 }
 
 /* `common` has what is the same on every stage. */
@@ -199,14 +226,16 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 }
 
 /* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
- * more on a later stage than on an earlier: the second stands for them all. */
+ * more on a later stage than on an earlier: the second stands for them all. But where the backward
+ * is split, more of them wait for weight gradients on later stages, which may take more. */
 double plan_peak_bytes(const struct memory_input *in)
 {
     struct stage_memory common = common_memory(in);
     double peak_bytes = 0;
     int last = in->plan->pp - 1;
     for (int stage = 0; stage <= last; stage++)
-        if (stage < 2 || stage == last || !plan_is_even(in->plan))
+        if (stage < 2 || stage == last || !plan_is_even(in->plan) ||
+            generator_splits(in->generator))
             peak_bytes = fmax(peak_bytes, with_common(in, stage, &common).total_bytes);
     return peak_bytes;
 }

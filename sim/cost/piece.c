@@ -3,6 +3,7 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/plan/context.h"
+#include "sim/schedule/schedule.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,6 +15,7 @@ struct timer {
     const struct system *system;
     enum attention_kernel attention;
     struct comm_group tensor, context, context_pair;
+    bool splits; /* the two halves of a backward are lists of their own */
 };
 
 static double comm_alone_s(const struct timer *timer, const struct op *op)
@@ -149,19 +151,48 @@ static struct ops core_ops(struct ops forward, struct arena *arena)
     return core;
 }
 
+/* Half of a backward, one op after the other: what ran beside the other half has lost it. */
+static struct ops half_of(struct ops backward, enum op_pass pass, struct arena *arena)
+{
+    struct ops half = { .at = ARENA_ARRAY(arena, struct op, (size_t)backward.count + 1) };
+    for (int i = 0; i < backward.count; i++) {
+        if (backward.at[i].pass != pass)
+            continue;
+        half.at[half.count] = backward.at[i];
+        half.at[half.count].after = half.count - 1;
+        half.count++;
+    }
+    return half;
+}
+
+/* What a weight gradient is made of: the op's input, as it was saved, and the gradient of its
+ * output. */
+static double read_by_weight_gradient(const struct op *forward)
+{
+    if (forward->kind != OP_GEMM && forward->kind != OP_EMBEDDING)
+        return 0;
+    return forward->saved_bytes + forward->m * forward->n * (forward->dtype == DTYPE_FP32 ? 4 : 2);
+}
+
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
     struct piece_cost cost = {
         .forward = list_cost(timer, local.forward),
-        .backward = list_cost(timer, local.backward),
         .core = list_cost(timer, core_ops(local.forward, arena)),
         .parameters = parameters,
         .input_bytes = input_bytes,
     };
+    if (timer->splits) {
+        cost.backward = list_cost(timer, half_of(local.backward, PASS_BACKWARD_INPUT, arena));
+        cost.weight = list_cost(timer, half_of(local.backward, PASS_BACKWARD_WEIGHT, arena));
+    } else {
+        cost.backward = list_cost(timer, local.backward);
+    }
     for (int i = 0; i < local.forward.count; i++) {
         const struct op *op = &local.forward.at[i];
         cost.saved_bytes += op->saved_bytes + op->saved_input_bytes;
+        cost.waiting_bytes += read_by_weight_gradient(op);
         if (op->region == REGION_ATTENTION_CORE)
             cost.core_bytes += op->saved_bytes;
     }
@@ -199,7 +230,8 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
                            .attention = plan_attention_kernel(plan, system),
                            .tensor = network_axis_group(system, plan, AXIS_TENSOR),
                            .context = network_axis_group(system, plan, AXIS_CONTEXT),
-                           .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT) };
+                           .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),
+                           .splits = generator_splits(generator_find(plan_schedule(plan))) };
     struct layer_options options = options_of(plan, system);
     bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
     struct arena_mark mark = arena_mark(arena);

@@ -21,12 +21,15 @@ struct list_cost {
 };
 
 struct piece_cost {
-    struct list_cost forward, backward;
-    struct list_cost core; /* the attention core's forward, as selective recompute replays it */
-    double saved_bytes;    /* kept for the backward without recompute */
-    double core_bytes;     /* of which selective recompute frees */
-    double input_bytes;    /* the checkpoint at the piece's entrance */
-    double parameters;     /* held by one tensor rank */
+    struct list_cost forward;
+    struct list_cost backward; /* of input gradients alone when the schedule splits it */
+    struct list_cost weight;   /* of weight gradients then, else nothing */
+    struct list_cost core;     /* the attention core's forward, as selective recompute replays it */
+    double saved_bytes;        /* kept for the backward without recompute */
+    double core_bytes;         /* of which selective recompute frees */
+    double waiting_bytes; /* kept between the halves of a split backward: what its products read */
+    double input_bytes;   /* the checkpoint at the piece's entrance */
+    double parameters;    /* held by one tensor rank */
 };
 
 /* What the pieces of a plan have in common. */
@@ -37,7 +40,8 @@ struct pieces {
 };
 
 /* Depends on tp, cp, cp-comm, sp, microbatch, attention, precision, gradient dtype, tp overlap,
- * rank order and, for tied heads, whether pp is 1. Lists are built in the arena. */
+ * rank order, for tied heads whether pp is 1, and whether the schedule splits the backward. Lists
+ * are built in the arena. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 

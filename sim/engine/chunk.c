@@ -40,11 +40,12 @@ static void add_list(struct pass *pass, struct time_parts *parts, const struct l
     parts->context_comm_s += times * list->context_s;
 }
 
-static void add_piece(struct pass *forward, struct pass *backward, struct time_parts *parts,
+static void add_piece(struct pass passes[CHUNK_PASSES], struct time_parts *parts,
                       const struct piece_cost *piece, double times)
 {
-    add_list(forward, parts, &piece->forward, times);
-    add_list(backward, parts, &piece->backward, times);
+    add_list(&passes[CHUNK_FORWARD], parts, &piece->forward, times);
+    add_list(&passes[CHUNK_BACKWARD], parts, &piece->backward, times);
+    add_list(&passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
 /* Layers, or attention cores, run forward once more before their backward. */
@@ -60,13 +61,14 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     parts->recompute_s += times * replay->total_s;
 }
 
-/* The host is ahead of the GPU or the GPU waits for it; the slowest chip sets the pace. */
-static double pass_s(const struct work *w, const struct pass *pass, struct time_parts *parts)
+/* The host is ahead of the GPU or the GPU waits for it; the slowest chip sets the pace. `host_s` is
+ * the host's own once a pass. */
+static double pass_s(const struct work *w, const struct pass *pass, double host_s,
+                     struct time_parts *parts)
 {
     double slower_s = pass->gpu_s * (w->slowdown - 1);
     double gpu_s = pass->gpu_s + slower_s;
     double waiting_s = fmax(0, pass->issue_s - gpu_s);
-    double host_s = w->system->stack.microbatch_s / 2;
     parts->other_s += slower_s + waiting_s + host_s;
     return gpu_s + waiting_s + host_s;
 }
@@ -114,17 +116,19 @@ static void add_messages(const struct work *w, struct chunk_time *time, int chun
 struct chunk_time chunk_time(const struct work *w, int chunk)
 {
     struct chunk_time time = { 0 };
-    struct pass forward = { 0 };
-    struct pass backward = { 0 };
+    struct pass passes[CHUNK_PASSES] = { 0 };
+    double host_s = w->system->stack.microbatch_s / 2;
     int layers = plan_chunk_layers(w->plan, w->model, chunk);
-    add_piece(&forward, &backward, &time.parts, &w->pieces->layer, layers);
+    add_piece(passes, &time.parts, &w->pieces->layer, layers);
     if (chunk == 0)
-        add_piece(&forward, &backward, &time.parts, &w->pieces->embedding, 1);
+        add_piece(passes, &time.parts, &w->pieces->embedding, 1);
     if (chunk == plan_chunks(w->plan) - 1)
-        add_piece(&forward, &backward, &time.parts, &w->pieces->head, 1);
-    add_recompute(w, &backward, &time.parts, chunk, layers);
-    time.forward_s = pass_s(w, &forward, &time.parts);
-    time.backward_s = pass_s(w, &backward, &time.parts);
+        add_piece(passes, &time.parts, &w->pieces->head, 1);
+    add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, chunk, layers);
+    time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
+    time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
+    if (generator_splits(w->generator))
+        time.weight_s = pass_s(w, &passes[CHUNK_WEIGHT], 0, &time.parts);
     add_sharding(w, &time, layers);
     add_messages(w, &time, chunk);
     return time;

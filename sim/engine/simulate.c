@@ -14,7 +14,7 @@
 struct pieces_key {
     int tp, cp, microbatch, attention, precision, gradient_dtype, tensor_stride;
     int context_comm, context_stride;
-    bool sp, overlap_tp, has_one_stage;
+    bool sp, overlap_tp, has_one_stage, splits;
 };
 
 struct known_pieces {
@@ -83,7 +83,8 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->last = (struct pipeline){ 0 };
 }
 
-static struct pieces_key pieces_key(const struct evaluator *e, const struct plan *plan)
+static struct pieces_key pieces_key(const struct evaluator *e, const struct plan *plan,
+                                    const struct generator *generator)
 {
     struct pieces_key key;
     memset(&key, 0, sizeof key); /* padding is compared too */
@@ -99,12 +100,14 @@ static struct pieces_key pieces_key(const struct evaluator *e, const struct plan
     key.sp = plan->sp;
     key.overlap_tp = plan_overlaps(plan, &e->system->stack, OVERLAP_TP);
     key.has_one_stage = plan->pp == 1;
+    key.splits = generator_splits(generator);
     return key;
 }
 
-static const struct pieces *find_pieces(struct evaluator *e, const struct plan *plan)
+static const struct pieces *find_pieces(struct evaluator *e, const struct plan *plan,
+                                        const struct generator *generator)
 {
-    struct pieces_key key = pieces_key(e, plan);
+    struct pieces_key key = pieces_key(e, plan, generator);
     int bucket = (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_BUCKETS - 1);
     for (struct known_pieces *k = e->known[bucket]; k; k = k->older)
         if (memcmp(&k->key, &key, sizeof key) == 0)
@@ -210,18 +213,23 @@ static double step_s(struct evaluator *e, const struct work *w)
     return reduced_s + optimizer + w->system->stack.step_s;
 }
 
+static double piece_flops(const struct piece_cost *piece)
+{
+    return piece->forward.flops + piece->backward.flops + piece->weight.flops;
+}
+
 /* FLOPs executed by all ranks in a step. */
 static double executed_flops(const struct work *w)
 {
     const struct pieces *pieces = w->pieces;
-    double flops = pieces->head.forward.flops + pieces->head.backward.flops;
+    double flops = piece_flops(&pieces->head);
     for (int chunk = 0; chunk < plan_chunks(w->plan); chunk++) {
         int layers = plan_chunk_layers(w->plan, w->model, chunk);
         int recomputed = plan_recomputed_layers(w->plan, chunk, layers);
         double replayed = recomputed * pieces->layer.forward.flops;
         if (w->plan->recompute == RECOMPUTE_SELECTIVE)
             replayed = layers * pieces->layer.core.flops;
-        flops += layers * (pieces->layer.forward.flops + pieces->layer.backward.flops) + replayed;
+        flops += layers * piece_flops(&pieces->layer) + replayed;
     }
     return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
 }
@@ -261,13 +269,14 @@ static void fill_rates(const struct evaluator *e, const struct work *w, struct p
 /* What memory depends on; the times follow when they are wanted. */
 static struct work work_on(struct evaluator *e, const struct plan *plan)
 {
+    const struct generator *generator = generator_find(plan_schedule(plan));
     make_room(e, plan_chunks(plan));
     return (struct work){
         .system = e->system,
         .model = e->model,
         .plan = plan,
-        .pieces = find_pieces(e, plan),
-        .generator = generator_find(plan_schedule(plan)),
+        .pieces = find_pieces(e, plan, generator),
+        .generator = generator,
         .num_microbatches = plan_microbatches(plan, e->model->batch),
         .slowdown = e->slowdown,
         .duration_s = e->duration_s,
@@ -321,6 +330,13 @@ double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
     struct work w = work_on(e, plan);
     time_chunks(&w);
     return work_bound_s(&w);
+}
+
+struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
+{
+    struct work w = work_on(e, plan);
+    time_chunks(&w);
+    return work_cost(&w, arena);
 }
 
 bool system_check(const struct system *system, const struct plan *plan, struct err *err)

@@ -64,12 +64,23 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
  */
 enum { MAX_SCHEDULE_PASSES = 1 << 24 };
 
+/* Layers that run forward again have their inputs for one backward, not for a later half of it. */
+static bool keeps_for_two_halves(const struct plan *plan, struct err *err)
+{
+    if (plan->recompute == RECOMPUTE_NONE || plan->recompute == RECOMPUTE_SELECTIVE)
+        return true;
+    return err_set(
+        err, ERR_INFEASIBLE, "schedule",
+        "schedule %s keeps the inputs of weight gradients, so layers cannot be recomputed",
+        plan_schedule(plan));
+}
+
 bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
     const char *name = plan_schedule(plan);
     const struct generator *generator = generator_find(name);
-    if (!generator || generator_splits(generator))
+    if (!generator)
         return err_set(err, ERR_INFEASIBLE, "schedule", "schedule %s is not modelled yet", name);
     int microbatches = plan_microbatches(plan, of->global_batch);
     if ((double)microbatches * plan->pp * plan->vpp > MAX_SCHEDULE_PASSES)
@@ -77,6 +88,8 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
                        "a step of %d microbatches through %.0f chunks is longer than the %d passes "
                        "that a schedule may have",
                        microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
+    if (generator_splits(generator) && !keeps_for_two_halves(plan, err))
+        return false;
     struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
     return generator->accepts(&shape, err);
 }

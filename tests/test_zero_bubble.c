@@ -1,0 +1,204 @@
+/* The zero-bubble schedules from the plan's text to the prediction. Orders are in test_schedule,
+ * their times in test_pipeline. */
+#include "sim/engine/simulate.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static struct system hardware;
+static struct model model;
+static struct arena arena;
+static struct evaluator *evaluator;
+
+static void load(const char *name, double batch, int num_gpus)
+{
+    struct err err = { 0 };
+    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
+    ck_assert_msg(system_load("dgx-a100-80g", "megatron-core", num_gpus, &hardware, &err), "%s",
+                  err.msg);
+    model.batch = batch;
+    evaluator = evaluator_new(&hardware, &model);
+}
+
+static void release(void)
+{
+    evaluator_free(evaluator);
+    system_release(&hardware);
+    arena_release(&arena);
+    evaluator = NULL;
+}
+
+static struct plan plan_of(const char *layout)
+{
+    struct plan plan;
+    struct err err = { 0 };
+    bool ok = plan_parse(layout, &arena, &plan, &err) &&
+              plan_derive_data(&plan, hardware.num_gpus, &err) &&
+              !plan_check(&plan, &model, model.batch, hardware.num_gpus, &err);
+    ck_assert_msg(ok, "%s: %s", layout, err.msg);
+    return plan;
+}
+
+static struct prediction predict(const char *layout)
+{
+    struct plan plan = plan_of(layout);
+    return evaluate(evaluator, &plan);
+}
+
+static struct pieces pieces_of(const char *layout)
+{
+    struct plan plan = plan_of(layout);
+    return pieces_cost(&hardware, &model, &plan, &arena);
+}
+
+static void check_halves(const struct piece_cost *whole, const struct piece_cost *split)
+{
+    double compute_s = split->backward.compute_s + split->weight.compute_s;
+    double issue_s = split->backward.issue_s + split->weight.issue_s;
+    double flops = split->backward.flops + split->weight.flops;
+    ck_assert_double_eq_tol(compute_s, whole->backward.compute_s, 1e-12 * compute_s);
+    ck_assert_double_eq_tol(issue_s, whole->backward.issue_s, 1e-12 * issue_s);
+    ck_assert_double_le(fabs(flops - whole->backward.flops), 1e-12 * flops);
+    ck_assert_double_eq(split->forward.total_s, whole->forward.total_s);
+    ck_assert_double_eq(whole->weight.total_s, 0);
+}
+
+START_TEST(the_halves_of_a_backward_are_the_whole)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct pieces whole = pieces_of("tp4 pp4 mb1 sp");
+    struct pieces split = pieces_of("tp4 pp4 mb1 sp schedule=zb-h1");
+    check_halves(&whole.layer, &split.layer);
+    check_halves(&whole.embedding, &split.embedding);
+    check_halves(&whole.head, &split.head);
+}
+END_TEST
+
+/* The weight gradients no longer run beside the collectives of the input gradients. */
+START_TEST(what_collectives_hid_behind_weight_gradients_shows)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct list_cost whole = pieces_of("tp4 pp4 mb1 sp overlap=tp").layer.backward;
+    struct piece_cost split = pieces_of("tp4 pp4 mb1 sp overlap=tp schedule=zb-h1").layer;
+    struct list_cost apart = pieces_of("tp4 pp4 mb1 sp overlap=none").layer.backward;
+    double split_s = split.backward.total_s + split.weight.total_s;
+    ck_assert_double_gt(split_s, whole.total_s);
+    ck_assert_double_eq_tol(split_s, apart.total_s, 1e-12 * split_s);
+}
+END_TEST
+
+/* Linear layers do most of the work, in three passes of the same size: input gradients also have
+ * attention, norms and collectives. */
+START_TEST(the_passes_of_a_layer_are_of_like_length)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct piece_cost layer = pieces_of("pp8 mb1 schedule=zb-h1").layer;
+    ck_assert_double_lt(layer.weight.total_s, layer.forward.total_s);
+    ck_assert_double_lt(layer.forward.total_s, layer.backward.total_s);
+    ck_assert_double_gt(layer.weight.total_s, 0.6 * layer.backward.total_s);
+}
+END_TEST
+
+/* Of a GPT layer on one rank, in s b h and 16 bits: inputs 2 + 2 + 2 + 8, output gradients
+ * 6 + 2 + 8 + 2. */
+START_TEST(weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct piece_cost layer = pieces_of("pp8 mb2 schedule=zb-h1").layer;
+    double sbh = (double)model.seq * 2 * model.hidden;
+    ck_assert_double_eq_tol(layer.waiting_bytes, 32 * sbh, 1e-9 * sbh);
+}
+END_TEST
+
+static const char *const layouts[] = {
+    "pp8 mb1 schedule=zb-h1",
+    "pp8 mb1 schedule=zb-h2",
+    "tp2 pp4 mb2 sp zero1 schedule=zb-h1",
+    "tp2 pp4 mb1 zero1 recompute=selective schedule=zb-h2",
+    "tp4 pp2 mb4 sp recompute=selective schedule=zb-h1",
+    "tp1 pp4 mb1 stages=9,8,8,7 schedule=zb-h2",
+};
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+START_TEST(the_parts_of_a_step_add_up)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct prediction p = predict(layouts[_i]);
+    double sum_s = 0;
+    for (int i = 0; i < num_time_parts; i++)
+        sum_s += time_part_s(&p.time, i);
+    ck_assert_double_eq_tol(sum_s, p.step_s, 1e-9 * p.step_s);
+    ck_assert_double_ge(p.time.bubble_s, -1e-12 * p.step_s);
+}
+END_TEST
+
+START_TEST(the_peak_is_that_of_the_fullest_stage)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct plan plan = plan_of(layouts[_i]);
+    struct prediction p = evaluate(evaluator, &plan);
+    double most_bytes = 0;
+    for (int stage = 0; stage < p.num_stages; stage++)
+        most_bytes = fmax(most_bytes, p.stages[stage].total_bytes);
+    ck_assert_double_eq(p.peak_memory_bytes, most_bytes);
+    ck_assert_double_eq(evaluate_peak_bytes(evaluator, &plan), most_bytes);
+}
+END_TEST
+
+/* The work is the same, so model and hardware FLOPs are. */
+START_TEST(splitting_the_backward_changes_no_flops)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct prediction plain = predict("pp8 mb1");
+    struct prediction split = predict("pp8 mb1 schedule=zb-h1");
+    ck_assert_double_eq_tol(split.mfu * split.step_s, plain.mfu * plain.step_s, 1e-9);
+    ck_assert_double_eq_tol(split.hfu * split.step_s, plain.hfu * plain.step_s, 1e-9);
+}
+END_TEST
+
+START_TEST(the_bubble_of_1f1b_shrinks_to_less_than_half)
+{
+    load("gpt3-6.7b", 64, 16);
+    double plain_s = predict("pp8 mb1").time.bubble_s;
+    ck_assert_double_lt(predict("pp8 mb1 schedule=zb-h1").time.bubble_s, plain_s / 2);
+}
+END_TEST
+
+/* The first stage holds the same microbatches whole; the others wait with a little less than that,
+ * but for the last, which waits with gradients as large as logits. ZB-H2 holds 2p - 1 for p. */
+START_TEST(zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first)
+{
+    load("gpt3-6.7b", 64, 16);
+    double plain_bytes = predict("pp8 mb1").stages[0].activations_bytes;
+    struct prediction one = predict("pp8 mb1 schedule=zb-h1");
+    ck_assert_double_eq_tol(one.stages[0].activations_bytes, plain_bytes, 1e-9 * plain_bytes);
+    for (int stage = 1; stage < 7; stage++) {
+        ck_assert_double_le(one.stages[stage].activations_bytes, plain_bytes);
+        ck_assert_double_ge(one.stages[stage].activations_bytes, 0.9 * plain_bytes);
+    }
+    ck_assert_double_gt(one.stages[7].activations_bytes, plain_bytes);
+    struct prediction two = predict("pp8 mb1 schedule=zb-h2");
+    ck_assert_double_eq_tol(two.stages[0].activations_bytes, 15.0 / 8 * plain_bytes,
+                            1e-9 * plain_bytes);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("zero bubble");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, the_halves_of_a_backward_are_the_whole);
+    tcase_add_test(tc, what_collectives_hid_behind_weight_gradients_shows);
+    tcase_add_test(tc, the_passes_of_a_layer_are_of_like_length);
+    tcase_add_test(tc, weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit);
+    tcase_add_loop_test(tc, the_parts_of_a_step_add_up, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, the_peak_is_that_of_the_fullest_stage, 0, NUM_LAYOUTS);
+    tcase_add_test(tc, splitting_the_backward_changes_no_flops);
+    tcase_add_test(tc, the_bubble_of_1f1b_shrinks_to_less_than_half);
+    tcase_add_test(tc, zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first);
+    Suite *s = suite_create("zero-bubble schedules");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
