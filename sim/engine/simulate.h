@@ -9,6 +9,7 @@
 #include "sim/cost/hardware.h"
 #include "sim/cost/memory.h"
 #include "sim/engine/pipeline.h"
+#include "sim/engine/step_cost.h"
 #include "sim/plan/plan.h"
 
 /* Seconds of the stage that is busy longest; its idle time is the bubble. They add up to the step.
@@ -55,6 +56,11 @@ double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* Never above evaluate_step_s of the same plan, without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
+
+/* What the instructions of the plan's lowered schedule take, for events_run: the durations that
+ * evaluate reads, taken apart. Arrays in the arena. */
+struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *plan,
+                               struct arena *arena);
 
 /* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
  */

@@ -51,16 +51,21 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     const struct plan *plan = w->plan;
     double parameters = stage_parameters(w->model, plan, w->pieces, stage);
     struct stage_tail tail = {
-        .data_comm_s = tied_reduce_s(w, stage),
+        .tied_s = tied_reduce_s(w, stage),
         .optimizer_s = optimizer_s(w->system, w->model, plan, parameters),
     };
+    tail.data_comm_s = tail.tied_s;
     if (plan->dp * plan->cp == 1 || plan->zero >= 3)
         return tail;
     struct data_comm comm = data_comm(plan, &w->data, parameters);
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);
-    if (plan->zero < 2)
-        tail.data_comm_s += visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);
-    tail.data_comm_s += visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
+    if (plan->zero < 2) {
+        tail.reduce_s = comm.reduce_s;
+        tail.visible_reduce_s = visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);
+    }
+    tail.visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
+    tail.data_comm_s += tail.visible_reduce_s;
+    tail.data_comm_s += tail.visible_gather_s;
     return tail;
 }

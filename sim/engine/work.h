@@ -1,5 +1,5 @@
-/* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c, bound.c and simulate.c
- * share. Nothing else includes it. */
+/* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c, bound.c,
+ * plan_cost.c and simulate.c share. Nothing else includes it. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
@@ -35,12 +35,18 @@ double stage_message_s(const struct work *work);
 /* sim/engine/tail.c - what a stage adds once a step to its microbatches: data-parallel transfers
  * that compute does not hide, and the optimizer. */
 struct stage_tail {
-    double data_comm_s;
+    double data_comm_s; /* tied + visible reduce + visible gather */
     double optimizer_s;
+    double tied_s;
+    double reduce_s; /* of the gradients at the end, before any of it is hidden; 0 from ZeRO-2 on */
+    double visible_reduce_s, visible_gather_s;
 };
 struct stage_tail stage_tail(const struct work *work, int stage);
 
 /* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */
 double work_bound_s(const struct work *work);
+
+/* sim/engine/plan_cost.c - the same durations and tails, by instruction, for the event engine. */
+struct step_cost work_cost(const struct work *work, struct arena *arena);
 
 #endif

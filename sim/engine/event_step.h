@@ -1,0 +1,21 @@
+/* sim/engine/event_step.h - a plan's step by the event engine: its lists, what they take, when they
+ * run. */
+#ifndef SIM_ENGINE_EVENT_STEP_H
+#define SIM_ENGINE_EVENT_STEP_H
+
+#include "sim/engine/events.h"
+#include "sim/engine/simulate.h"
+
+struct event_step {
+    const struct schedule *schedule;
+    const struct timeline *timeline;
+    double step_s; /* with what the host adds once a step */
+};
+
+/* The plan must have passed plan_check and system_check. All in the arena. Fails (ERR_INFEASIBLE)
+ * on a plan of more than MOST_EVENTS instructions. */
+enum { MOST_EVENTS = 4000000 };
+bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
+                    struct arena *arena, struct event_step *out, struct err *err);
+
+#endif

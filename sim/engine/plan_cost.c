@@ -1,0 +1,63 @@
+#include "sim/engine/work.h"
+
+#include "sim/cost/network.h"
+#include "sim/engine/data_parallel.h"
+#include "sim/schedule/lowering.h"
+
+#include <math.h>
+
+/* A chunk without its messages, which are instructions here. Recompute has its own instruction
+ * where whole layers run again; the attention core stays in the backward. */
+static struct chunk_cost chunk_cost(const struct work *w, int chunk)
+{
+    struct work silent = *w;
+    silent.blocking = false;
+    struct chunk_time time = chunk_time(&silent, chunk);
+    struct chunk_cost cost = { .forward_s = time.forward_s, .weight_s = time.weight_s };
+    if (w->plan->recompute >= RECOMPUTE_FULL)
+        cost.recompute_s = fmin(time.backward_s, w->slowdown * time.parts.recompute_s);
+    cost.input_s = time.backward_s - cost.recompute_s;
+    return cost;
+}
+
+/* One stage alone has its buckets inside one chunk, so the list's single reduction is what they
+ * leave to be seen. What ZeRO-2 and 3 do layer by layer is inside the chunks' times. Gathers hide
+ * behind the next step's first forwards: the list has what is left of them. */
+static struct stage_cost stage_cost(const struct work *w, int stage)
+{
+    struct stage_tail tail = stage_tail(w, stage);
+    double reduce_s = w->plan->pp == 1 ? tail.visible_reduce_s : tail.reduce_s;
+    return (struct stage_cost){ .reduce_s = reduce_s / w->plan->vpp,
+                                .gather_s = tail.visible_gather_s / w->plan->vpp,
+                                .tied_s = tail.tied_s,
+                                .optimizer_s = tail.optimizer_s };
+}
+
+static enum wire wire_of(const struct comm_group *group)
+{
+    return group->num_nodes > 1 ? WIRE_NETWORK : WIRE_NODE;
+}
+
+struct step_cost work_cost(const struct work *w, struct arena *arena)
+{
+    const struct plan *plan = w->plan;
+    const struct profile *profile = &w->system->profile;
+    struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, (size_t)plan_chunks(plan));
+    struct stage_cost *stages = ARENA_ARRAY(arena, struct stage_cost, (size_t)plan->pp);
+    struct comm_group pair = network_stage_pair(w->system, plan);
+    for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
+        chunks[chunk] = chunk_cost(w, chunk);
+    for (int stage = 0; stage < plan->pp; stage++)
+        stages[stage] = stage_cost(w, stage);
+    return (struct step_cost){
+        .chunks = chunks,
+        .stages = stages,
+        .message_s = w->p2p_s,
+        .message_wire = wire_of(&pair),
+        .data_wire = wire_of(&w->data),
+        .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
+        .blocking = w->blocking,
+        .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
+        .overhead_s = w->system->stack.step_s,
+    };
+}
