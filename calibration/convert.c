@@ -102,13 +102,51 @@ static const struct family *family_of(const struct run_row *row)
     return &families[NUM_FAMILIES - 1];
 }
 
+/* Vocabularies of sources that print none. Those of Qi et al. 2024 have parameters to three digits,
+ * which only about 27,000 to 35,000 tokens fit in all four models; their published scripts read a
+ * SentencePiece vocabulary, and 32,000 is its usual size. */
+static const struct usual_vocab {
+    const char *model_name, *software; /* patterns of match_text */
+    int size;
+    const char *assumption;
+} usual_vocabs[] = {
+    { "GPT *B", "Megatron-LM fork, schedule *", 32000,
+      "vocab not stated: 32000, which fits the parameters that are" },
+};
+enum { NUM_USUAL_VOCABS = sizeof usual_vocabs / sizeof *usual_vocabs };
+
+/* The row's own, else what its notes say that the collector inferred ("[INFERRED ...
+ * vocab=50304]"), else a usual one. The assumption is "" when there is none; a vocabulary of -1 is
+ * not known. */
+static double vocab_of(const struct run_row *row, const char **assumption)
+{
+    static const char key[] = "vocab=";
+    *assumption = "";
+    if (is_stated(row->vocab))
+        return row->vocab;
+    const char *inferred = strstr(row->notes, "INFERRED");
+    const char *vocab = inferred ? strstr(inferred, key) : NULL;
+    if (vocab) {
+        *assumption = "vocab not stated: as the row's notes infer it";
+        return strtod(vocab + strlen(key), NULL);
+    }
+    for (int i = 0; i < NUM_USUAL_VOCABS; i++)
+        if (match_text(usual_vocabs[i].model_name, row->model_name) &&
+            match_text(usual_vocabs[i].software, row->software)) {
+            *assumption = usual_vocabs[i].assumption;
+            return usual_vocabs[i].size;
+        }
+    return -1;
+}
+
 static bool read_dimensions(const struct run_row *row, struct model *out, struct err *err)
 {
+    const char *ignored;
     int batch = 0;
     if (!read_count(row->layers, "layers", &out->layers, err) ||
         !read_count(row->hidden, "hidden", &out->hidden, err) ||
         !read_count(row->heads, "heads", &out->heads, err) ||
-        !read_count(row->vocab, "vocab", &out->vocab, err) ||
+        !read_count(vocab_of(row, &ignored), "vocab", &out->vocab, err) ||
         !read_count(row->seq, "seq", &out->seq, err) ||
         !read_count(row->gbs_seqs, "gbs_seqs", &batch, err) ||
         !read_count_or(row->kv_heads, "kv_heads", out->heads, &out->kv_heads, err))
@@ -273,6 +311,16 @@ static bool read_system(const struct conversion *of, struct err *reason, struct 
     return true;
 }
 
+static bool read_model(const struct conversion *of, struct err *reason)
+{
+    const char *assumption;
+    if (!run_model(of->row, &of->out->model, reason))
+        return false;
+    vocab_of(of->row, &assumption);
+    assume(of, assumption);
+    return true;
+}
+
 static bool read_degrees(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
@@ -386,15 +434,22 @@ static bool read_recompute(const struct conversion *of, struct plan *plan, struc
 
 static bool read_schedule(const struct conversion *of, struct plan *plan, struct err *reason)
 {
-    static const char *const interleaved = "1f1b-i|1f1b-interleaved|interleaved-1f1b|interleaved";
+    static const struct {
+        const char *words, *schedule;
+    } others[] = {
+        { "1f1b-i|1f1b-interleaved|interleaved-1f1b|interleaved", "interleaved" },
+        { "zb-1p|zb1p|zbh1|zero-bubble-h1", "zb-h1" },
+        { "zb-2p|zb2p|zbh2|zero-bubble-h2", "zb-h2" },
+    };
     const char *word = of->row->schedule;
     if (*word == '\0')
         return true;
     for (int i = 0; i < num_generators; i++)
         if (strcasecmp(generators[i].name, word) == 0)
             snprintf(plan->schedule, sizeof plan->schedule, "%s", generators[i].name);
-    if (*plan->schedule == '\0' && match_text(interleaved, word))
-        snprintf(plan->schedule, sizeof plan->schedule, "interleaved");
+    for (size_t i = 0; *plan->schedule == '\0' && i < sizeof others / sizeof *others; i++)
+        if (match_text(others[i].words, word))
+            snprintf(plan->schedule, sizeof plan->schedule, "%s", others[i].schedule);
     if (*plan->schedule == '\0')
         return err_set(reason, ERR_INFEASIBLE, "schedule", "schedule %.40s is not modelled yet",
                        word);
@@ -469,8 +524,7 @@ bool run_convert(struct run_systems *systems, const struct run_row *row, struct 
     out->row = row;
     out->skip = "";
     out->is_moe = row->experts > 0;
-    bool ok = read_system(&of, &reason, err) && run_model(row, &out->model, &reason) &&
-              read_plan(&of, &reason);
+    bool ok = read_system(&of, &reason, err) && read_model(&of, &reason) && read_plan(&of, &reason);
     if (err->code != ERR_NONE)
         return false;
     if (!ok) {

@@ -421,6 +421,57 @@ START_TEST(a_run_that_exceeds_memory_is_predicted_all_the_same)
 }
 END_TEST
 
+static const struct {
+    const char *model_name, *software, *notes;
+    int vocab;
+    const char *assumption;
+} unstated_vocabs[] = {
+    { "GPT-2 124M", "llm.c",
+      "[INFERRED/recalled, not printed by source: precision=bf16; vocab=50304]", 50304,
+      "vocab not stated: as the row's notes infer it" },
+    { "GPT 28.3B", "Megatron-LM fork, schedule 1F1B", "vocab not stated. [INFERRED: zero_stage=0]",
+      32000, "vocab not stated: 32000, which fits the parameters that are" },
+};
+
+START_TEST(a_vocabulary_that_others_inferred_is_an_assumption)
+{
+    struct run_row row = plain_row();
+    row.model_name = unstated_vocabs[_i].model_name;
+    row.software = unstated_vocabs[_i].software;
+    row.notes = unstated_vocabs[_i].notes;
+    row.vocab = -1;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.model.vocab, unstated_vocabs[_i].vocab);
+    ck_assert(is_assumed(&out, unstated_vocabs[_i].assumption));
+}
+END_TEST
+
+START_TEST(a_vocabulary_that_is_stated_needs_no_assumption)
+{
+    struct run_row row = plain_row();
+    row.notes = "[INFERRED/recalled, not printed by source: vocab=50304]";
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.model.vocab, 51200);
+    ck_assert(!is_assumed(&out, "vocab"));
+}
+END_TEST
+
+static const struct {
+    const char *word, *schedule;
+} schedule_words[] = {
+    { "1F1B", "1f1b" },   { "gpipe", "gpipe" }, { "zb-h1", "zb-h1" },
+    { "ZB-H2", "zb-h2" }, { "ZB-1p", "zb-h1" }, { "zb-2p", "zb-h2" },
+};
+
+START_TEST(a_schedule_is_known_by_its_names)
+{
+    struct run_row row = plain_row();
+    row.schedule = schedule_words[_i].word;
+    struct run_case out = convert_known(&row);
+    ck_assert_str_eq(plan_schedule(&out.plan), schedule_words[_i].schedule);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("convert");
@@ -441,6 +492,10 @@ static Suite *suite(void)
     tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
     tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
     tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
+    tcase_add_loop_test(rows, a_vocabulary_that_others_inferred_is_an_assumption, 0,
+                        LENGTH(unstated_vocabs));
+    tcase_add_test(rows, a_vocabulary_that_is_stated_needs_no_assumption);
+    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, LENGTH(schedule_words));
     tcase_add_test(rows, rows_on_equal_systems_share_one);
     tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);
     tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);
