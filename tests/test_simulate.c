@@ -561,6 +561,8 @@ START_TEST(an_end_stage_sends_a_message_for_each_microbatch)
     double expected_s;
     double whole_s = messages_s("megatron-core", "tp4 pp2 mb2", &expected_s);
     ck_assert_double_eq_tol(whole_s, expected_s, 1e-9 * expected_s);
+    double first_s = messages_s("megatron-core", "tp4 pp2 mb2 stages=20,4", &expected_s);
+    ck_assert_double_eq_tol(first_s, expected_s, 1e-9 * expected_s);
     double split_s = messages_s("megatron-core", "tp4 pp2 mb2 sp", &expected_s);
     ck_assert_double_eq_tol(split_s, expected_s, 1e-9 * expected_s);
     double gathered_s = messages_s("megatron-2021", "tp4 pp2 mb2", &expected_s);
