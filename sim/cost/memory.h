@@ -13,7 +13,7 @@ struct stage_memory {
     double gradients_bytes;
     double optimizer_bytes;
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
-    double logits_bytes;      /* at the loss of one microbatch */
+    double logits_bytes;      /* at the loss, of the microbatches whose loss is in flight */
     double recompute_bytes;   /* one layer's activations while they are recomputed */
     double buckets_bytes;     /* gathered parameters, reductions, other ranks' keys */
     double library_bytes;     /* workspaces of matrix libraries */
