@@ -17,8 +17,12 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
     const struct search_request *request = other->search->request;
     struct err ignored = { 0 };
     other->system->num_gpus = num_gpus;
-    struct space_request space_request = { request->model, num_gpus, &request->base, request->fix,
-                                           request->forbid };
+    struct space_request space_request = { .model = request->model,
+                                           .num_gpus = num_gpus,
+                                           .base = &request->base,
+                                           .fix = request->fix,
+                                           .forbid = request->forbid,
+                                           .system = other->system };
     return space_new(&space_request, other->arena, space, &ignored) &&
            system_check(other->system, &space->base, &ignored);
 }

@@ -101,7 +101,8 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
                                    .num_gpus = out->system.num_gpus,
                                    .base = &asked->base,
                                    .fix = asked->fix,
-                                   .forbid = asked->forbid };
+                                   .forbid = asked->forbid,
+                                   .system = &out->system };
     return space_new(&space, arena, &out->space, err) &&
            system_check(&out->system, &out->space.base, err);
 }

@@ -1,6 +1,7 @@
 #include "search/space.h"
 
 #include "base/text.h"
+#include "sim/cost/piece.h"
 #include "sim/plan/token.h"
 
 #include <string.h>
@@ -135,6 +136,11 @@ static void set_tp(struct plan *plan, int value)
     plan->tp = value;
 }
 
+static void set_cp(struct plan *plan, int value)
+{
+    plan->cp = value;
+}
+
 static void set_sp(struct plan *plan, int value)
 {
     plan->sp = value != 0;
@@ -206,6 +212,7 @@ static struct values divisors(int n, int most, struct arena *arena)
     return values;
 }
 
+static const int default_cps[] = { 1, 2, 4, 8 };
 static const int default_switch[] = { 0, 1 };
 static const int default_microbatches[] = { 1, 2, 4, 8, 16 };
 static const int default_recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
@@ -213,11 +220,25 @@ static const int default_zeros[] = { 0, 1, 2, 3 };
 enum { MAX_TP = 64 };
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
+static struct values list_cps(const struct space *space, bool is_fixed, struct arena *arena)
+{
+    if (is_fixed || !space->splits_attention)
+        return one_value(space->base.cp, arena);
+    struct values values = copy_values(default_cps, COUNT(default_cps), arena);
+    int kept = 0;
+    for (int i = 0; i < values.count; i++)
+        if (space->num_gpus % values.at[i] == 0)
+            values.at[kept++] = values.at[i];
+    values.count = kept;
+    return values;
+}
+
 static void list_values(struct space *space, unsigned fixed, struct arena *arena)
 {
     const struct plan *base = &space->base;
     int n = space->num_gpus;
     space->tp = has_token(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
+    space->cp = list_cps(space, has_token(fixed, "cp"), arena);
     space->sp =
         has_token(fixed, "sp") ? one_value(base->sp, arena) : copy_values(default_switch, 2, arena);
     space->microbatch = has_token(fixed, "mb")
@@ -238,13 +259,14 @@ static void list_values(struct space *space, unsigned fixed, struct arena *arena
 static void take_out_forbidden(struct space *space)
 {
     keep_allowed(space, "tp", set_tp, &space->tp);
+    keep_allowed(space, "cp", set_cp, &space->cp);
     keep_allowed(space, "sp", set_sp, &space->sp);
     keep_allowed(space, "mb", set_microbatch, &space->microbatch);
     keep_allowed(space, "pp", set_pp, &space->pp);
     keep_allowed(space, "recompute", set_recompute, &space->recompute);
     keep_allowed(space, "zero", set_zero, &space->zero);
     /* What is not searched has one value: without it nothing is left. */
-    static const char *const others[] = { "cp",        "ep",      "etp",   "stages",
+    static const char *const others[] = { "cp-comm",   "ep",      "etp",   "stages",
                                           "attn",      "dtype",   "grad",  "reduce",
                                           "optimizer", "overlap", "order", "offload" };
     for (int i = 0; i < COUNT(others); i++)
@@ -266,12 +288,14 @@ static bool any_fits_gpus(const struct space *space)
 {
     struct plan plan = space->base;
     for (int i = 0; i < space->tp.count; i++)
-        for (int j = 0; j < space->pp.count; j++) {
-            plan.tp = space->tp.at[i];
-            plan.pp = space->pp.at[j];
-            if (find_data_ranks(space, &plan))
-                return true;
-        }
+        for (int j = 0; j < space->cp.count; j++)
+            for (int k = 0; k < space->pp.count; k++) {
+                plan.tp = space->tp.at[i];
+                plan.cp = space->cp.at[j];
+                plan.pp = space->pp.at[k];
+                if (find_data_ranks(space, &plan))
+                    return true;
+            }
     return false;
 }
 
@@ -282,9 +306,12 @@ static const char *name_space(const struct space *space, const struct space_requ
     const struct plan *base = &space->base;
     struct plan usual = plan_default();
     bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
-    text_add(&name, "%s, %s order, tp pp dp mb vpp sp zero recompute, cp %d, ep %d",
+    text_add(&name, "%s, %s order, tp%s pp dp mb vpp sp zero recompute",
              base->chunk_layers ? "given chunks" : "even chunks",
-             megatron_order ? "Megatron" : "given", base->cp, base->ep);
+             megatron_order ? "Megatron" : "given", space->splits_attention ? " cp" : "");
+    if (!space->splits_attention)
+        text_add(&name, ", cp %d", base->cp);
+    text_add(&name, ", ep %d", base->ep);
     if (request->fix && request->fix[strspn(request->fix, blanks)])
         text_add(&name, ", fixed %s", request->fix + strspn(request->fix, blanks));
     if (request->forbid && request->forbid[strspn(request->forbid, blanks)])
@@ -303,6 +330,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     if (!apply_fixed(request->base, fix, fixed, arena, &out->base, err) ||
         !read_all_forbidden(request->forbid ? request->forbid : "", arena, out, err))
         return false;
+    out->splits_attention =
+        !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, arena);
     take_out_forbidden(out);
     out->fits_gpus = any_fits_gpus(out);
@@ -310,13 +339,11 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     return true;
 }
 
-/* The pair that stands for all when none fits the GPUs, so that the rule says so. */
-static bool set_degrees(const struct space *space, int tp_index, int pp_index, struct plan *plan)
+/* The first stand for all when none fits the GPUs, so that the rule says so. */
+static bool set_data_ranks(const struct space *space, bool is_first, struct plan *plan)
 {
-    plan->tp = space->tp.at[tp_index];
-    plan->pp = space->pp.at[pp_index];
     plan->dp = space->dp > 0 ? space->dp : 1;
-    bool stands = space->fits_gpus ? find_data_ranks(space, plan) : tp_index + pp_index == 0;
+    bool stands = space->fits_gpus ? find_data_ranks(space, plan) : is_first;
     return stands && is_allowed(space, "dp", plan);
 }
 
@@ -382,8 +409,8 @@ static int most_vpp(const struct space *space, int pp)
 
 size_t space_num_blocks(const struct space *space)
 {
-    return (size_t)space->tp.count * (size_t)space->sp.count * (size_t)space->microbatch.count *
-           (size_t)space->pp.count;
+    return (size_t)space->tp.count * (size_t)space->cp.count * (size_t)space->sp.count *
+           (size_t)space->microbatch.count * (size_t)space->pp.count;
 }
 
 static size_t take_digit(size_t *number, int base)
@@ -399,8 +426,11 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
     size_t pp = take_digit(&block, space->pp.count);
     plan.microbatch = space->microbatch.at[take_digit(&block, space->microbatch.count)];
     plan.sp = space->sp.at[take_digit(&block, space->sp.count)] != 0;
-    size_t tp = block;
-    if (!set_degrees(space, (int)tp, (int)pp, &plan))
+    size_t cp = take_digit(&block, space->cp.count);
+    plan.tp = space->tp.at[block];
+    plan.cp = space->cp.at[cp];
+    plan.pp = space->pp.at[pp];
+    if (!set_data_ranks(space, block + cp + pp == 0, &plan))
         return true;
     if (plan.sp && plan.tp == 1 && !space->sp_is_fixed)
         return true;

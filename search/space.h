@@ -1,12 +1,19 @@
 /* search/space.h - candidate plans in a fixed order.
  *
  * A space is a base plan and lists of values for what is searched. A candidate is one value of
- * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by tp, sp, microbatch,
- * pp, vpp, recompute and zero, the last fastest, and no two have the same layout. By default tp
- * divisors of the GPUs up to 64 sp         off, and on where tp is over 1 microbatch 1 2 4 8 16 pp
- * divisors of the GPUs vpp        divisors of layers / pp; 1 where that isn't whole, or pp is 1
- *   recompute  none selective full
- *   zero       0 1 2 3
+ * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by tp, cp, sp,
+ * microbatch, pp, vpp, recompute and zero, the last fastest, and no two have the same layout. By
+ * default
+ *
+ *   tp          divisors of the GPUs up to 64
+ *   cp          1 2 4 8 that divide the GPUs
+ *   sp          off, and on where tp is over 1
+ *   microbatch  1 2 4 8 16
+ *   pp          divisors of the GPUs
+ *   vpp         divisors of layers / pp; 1 where that isn't whole, or pp is 1
+ *   recompute   none selective full
+ *   zero        0 1 2 3
+ *
  * and dp is what the GPUs leave. A fixed word leaves its value alone in the list, also one that the
  * list would not have had; forbidden values are taken out. */
 #ifndef SEARCH_SPACE_H
@@ -14,6 +21,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
 struct values {
@@ -28,12 +36,13 @@ struct space {
     int num_gpus;
     struct plan base; /* the fixed words are in it */
     const char *name; /* in words */
-    struct values tp, sp, microbatch, pp, recompute, zero;
+    struct values tp, cp, sp, microbatch, pp, recompute, zero;
     int dp, vpp; /* 0: not fixed */
     bool sp_is_fixed;
+    bool splits_attention; /* cp is searched */
     const struct forbidden_word *forbidden;
     int num_forbidden;
-    bool fits_gpus; /* false: no tp and pp divide the GPUs, one pair stands for all */
+    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs, the first three stand for all */
 };
 
 struct space_request {
@@ -41,6 +50,8 @@ struct space_request {
     int num_gpus;
     const struct plan *base;
     const char *fix, *forbid; /* layout words, or NULL */
+    /* Where attention is not a flash kernel cp is the base's; NULL: it is. */
+    const struct system *system;
 };
 
 /* Lists live in the arena. False when a word is unknown: where = the word. */
@@ -56,8 +67,8 @@ struct visitor {
     void *context;
 };
 
-/* A block is the candidates that share tp, sp, microbatch and pp; some are empty. False when the
- * visitor ended the walk. */
+/* A block is the candidates that share tp, cp, sp, microbatch and pp; some are empty. False when
+ * the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
 

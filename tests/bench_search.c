@@ -47,7 +47,8 @@ static struct reference run_reference(const struct search_request *request)
     struct err err = { 0 };
     struct space_request asked = { .model = request->model,
                                    .num_gpus = request->system->num_gpus,
-                                   .base = &request->base };
+                                   .base = &request->base,
+                                   .system = request->system };
     struct visitor visitor = { predict, ignore, &reference };
     if (space_new(&asked, &arena, &space, &err))
         for (size_t block = 0; block < space_num_blocks(&space); block++)

@@ -36,21 +36,23 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus)
     struct naive_space space = { 0 };
     int capacity = 0;
     for (int tp = 1; tp <= 64; tp++)
-        for (int sp = 0; sp <= (tp > 1); sp++)
-            for (int microbatch = 1; microbatch <= 16; microbatch *= 2)
-                for (int pp = 1; pp <= num_gpus; pp++)
-                    for (int vpp = 1; vpp <= model->layers; vpp++) {
-                        if (num_gpus % (tp * pp) != 0 || !is_vpp(model, pp, vpp))
-                            continue;
-                        struct plan plan = plan_default();
-                        plan.tp = tp;
-                        plan.sp = sp;
-                        plan.microbatch = microbatch;
-                        plan.pp = pp;
-                        plan.vpp = vpp;
-                        plan.dp = num_gpus / tp / pp;
-                        add_inner(&space, &capacity, plan);
-                    }
+        for (int cp = 1; cp <= 8; cp *= 2)
+            for (int sp = 0; sp <= (tp > 1); sp++)
+                for (int microbatch = 1; microbatch <= 16; microbatch *= 2)
+                    for (int pp = 1; pp <= num_gpus; pp++)
+                        for (int vpp = 1; vpp <= model->layers; vpp++) {
+                            if (num_gpus % (tp * cp * pp) != 0 || !is_vpp(model, pp, vpp))
+                                continue;
+                            struct plan plan = plan_default();
+                            plan.tp = tp;
+                            plan.cp = cp;
+                            plan.sp = sp;
+                            plan.microbatch = microbatch;
+                            plan.pp = pp;
+                            plan.vpp = vpp;
+                            plan.dp = num_gpus / tp / cp / pp;
+                            add_inner(&space, &capacity, plan);
+                        }
     return space;
 }
 

@@ -69,7 +69,7 @@ static void tear_down(void)
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, num_gpus, &base, fix, forbid };
+    struct space_request request = { &small, num_gpus, &base, fix, forbid, NULL };
     struct space space;
     struct err err = { 0 };
     bool ok = space_new(&request, &arena, &space, &err);
@@ -171,6 +171,7 @@ static const char *const outside[][2] = {
     { "dtype=fp16", "dtype=fp16" },
     { "dtype=bf16-pure", "dtype=bf16-pure" },
     { "dp4 tp1", "dp4 " },
+    { "cp2 cp-comm=a2a", "cp2 cp-comm=a2a " },
 };
 
 START_TEST(a_fixed_value_need_not_be_in_the_lists)
@@ -203,7 +204,7 @@ START_TEST(a_fixed_word_replaces_the_base_s)
     struct plan base = plan_default();
     base.precision = PRECISION_FP16;
     base.optimizer = OPTIMIZER_SGD;
-    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL };
+    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL, NULL };
     struct space space;
     struct err err = { 0 };
     ck_assert(space_new(&request, &arena, &space, &err));
@@ -241,6 +242,7 @@ static const struct {
     { "recompute=none recompute=selective", offsetof(struct plan, recompute), RECOMPUTE_FULL,
       RECOMPUTE_FULL },
     { "cp ep", offsetof(struct plan, cp), 1, 1 },
+    { "cp1 cp8", offsetof(struct plan, cp), 2, 4 },
 };
 
 START_TEST(forbidden_values_are_in_no_candidate)
@@ -287,7 +289,7 @@ static const char *const faults[][3] = {
 START_TEST(unknown_words_are_usage_errors_that_name_the_word)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1] };
+    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], NULL };
     struct space space;
     struct err err = { 0 };
     ck_assert(!space_new(&request, &arena, &space, &err));
@@ -307,8 +309,8 @@ END_TEST
 START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
 {
     struct space space = new_space(8, " tp2", "pp");
-    ck_assert_str_eq(space.name, "even chunks, Megatron order, tp pp dp mb vpp sp zero recompute, "
-                                 "cp 1, ep 1, fixed tp2, without pp");
+    ck_assert_str_eq(space.name, "even chunks, Megatron order, tp cp pp dp mb vpp sp zero "
+                                 "recompute, ep 1, fixed tp2, without pp");
 }
 END_TEST
 
