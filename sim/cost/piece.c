@@ -133,36 +133,37 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     return cost;
 }
 
-/* The ops that selective recompute replays, as a list of their own; in `forward` they are in a row.
- */
-static struct ops core_ops(struct ops forward, struct arena *arena)
+static bool is_core(const struct op *op)
 {
-    struct ops core = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward.count + 1) };
-    int first = 0;
-    for (int i = 0; i < forward.count; i++) {
-        if (forward.at[i].region != REGION_ATTENTION_CORE)
-            continue;
-        if (core.count == 0)
-            first = i;
-        core.at[core.count] = forward.at[i];
-        core.at[core.count].after = forward.at[i].after < first ? -1 : forward.at[i].after - first;
-        core.count++;
-    }
-    return core;
+    return op->region == REGION_ATTENTION_CORE;
 }
 
-/* Half of a backward, one op after the other: what ran beside the other half has lost it. */
-static struct ops half_of(struct ops backward, enum op_pass pass, struct arena *arena)
+static bool is_input_half(const struct op *op)
 {
-    struct ops half = { .at = ARENA_ARRAY(arena, struct op, (size_t)backward.count + 1) };
-    for (int i = 0; i < backward.count; i++) {
-        if (backward.at[i].pass != pass)
-            continue;
-        half.at[half.count] = backward.at[i];
-        half.at[half.count].after = half.count - 1;
-        half.count++;
+    return op->pass == PASS_BACKWARD_INPUT;
+}
+
+static bool is_weight_half(const struct op *op)
+{
+    return op->pass == PASS_BACKWARD_WEIGHT;
+}
+
+/* Some of a list's ops, as a list of their own: each waits for the last of them that is no later
+ * than what it waited for. What ran beside the others has lost them. */
+static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), struct arena *arena)
+{
+    struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + 1) };
+    int *num_up_to = ARENA_ARRAY(arena, int, (size_t)ops.count + 1);
+    for (int i = 0; i < ops.count; i++) {
+        int after = ops.at[i].after;
+        if (is_in(&ops.at[i])) {
+            some.at[some.count] = ops.at[i];
+            some.at[some.count].after = after < 0 ? -1 : num_up_to[after] - 1;
+            some.count++;
+        }
+        num_up_to[i] = some.count;
     }
-    return half;
+    return some;
 }
 
 /* What a weight gradient is made of: the op's input, as it was saved, and the gradient of its
@@ -179,13 +180,13 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
 {
     struct piece_cost cost = {
         .forward = list_cost(timer, local.forward),
-        .core = list_cost(timer, core_ops(local.forward, arena)),
+        .core = list_cost(timer, some_of(local.forward, is_core, arena)),
         .parameters = parameters,
         .input_bytes = input_bytes,
     };
     if (timer->splits) {
-        cost.backward = list_cost(timer, half_of(local.backward, PASS_BACKWARD_INPUT, arena));
-        cost.weight = list_cost(timer, half_of(local.backward, PASS_BACKWARD_WEIGHT, arena));
+        cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));
+        cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena));
     } else {
         cost.backward = list_cost(timer, local.backward);
     }
