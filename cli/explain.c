@@ -8,6 +8,7 @@
 #include "cli/setup.h"
 #include "cli/show.h"
 #include "cli/terminal.h"
+#include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/textbook/estimate.h"
 
@@ -92,6 +93,15 @@ static enum textbook_keep keep_of(const struct plan *plan, const struct system *
     return plan->sp ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
 }
 
+/* fp8 on two copies of the weights, as recipes with one scale a tensor have them on Hopper. */
+static const struct textbook_recipe *recipe_of(enum precision precision)
+{
+    const struct fp8_recipe *fp8 = precision_fp8(precision);
+    if (!fp8)
+        return textbook_recipe_find(precision_names[precision]);
+    return textbook_recipe_find(fp8->needs_blackwell ? "mxfp8" : "fp8-transposed");
+}
+
 /* Its compute rate is what the profile says of long products, so that the rest of the difference is
  * not a matter of one constant. */
 static struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan)
@@ -111,10 +121,10 @@ static struct textbook_setup textbook_of(const struct setup *setup, const struct
         .batch = (int)setup->model.batch * plan->cp, /* cp ranks share a sequence */
         .seq = setup->model.seq / plan->cp,
         .zero = plan->zero,
-        .recipe = textbook_recipe_find(precision_names[plan->precision]),
+        .recipe = recipe_of((enum precision)plan->precision),
         .keep = keep_of(plan, system),
         .peak_flops_per_s = system->gpu.peak_flops_per_s[dtype],
-        .utilization = system->profile.gemm_efficiency,
+        .utilization = gemm_efficiency(&system->profile, dtype),
         .tensor_link = link_of(system, &tensor),
         .pipeline_link = link_of(system, &pair),
         .data_link = link_of(system, &data),

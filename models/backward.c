@@ -3,9 +3,9 @@
 
 #include <assert.h>
 
-/* One forward op becomes at most this many: bias gradient, input gradient, its collective, the
- * re-gathered input, weight gradient. */
-enum { MAX_BACKWARD_OPS_EACH = 5 };
+/* One forward op becomes at most this many: bias gradient, quantised gradient, input gradient, its
+ * collective, the re-gathered input, weight gradient. */
+enum { MAX_BACKWARD_OPS_EACH = 6 };
 
 static struct op *push(struct ops *out, struct op op, enum op_pass pass)
 {
@@ -17,18 +17,52 @@ static struct op *push(struct ops *out, struct op op, enum op_pass pass)
     return &out->at[out->count++];
 }
 
-/* What a mark turns into on the way back: gathering becomes summing and the other way round. */
-static void push_mark(struct ops *out, const struct op *mark, enum op_kind kind, enum op_pass pass)
+/* Of a value that is not quantised. */
+static double element_bytes(const struct layer_options *options)
 {
-    push(out, *mark, pass)->kind = kind;
+    return options->dtype == DTYPE_FP32 ? 4 : 2;
+}
+
+/* Of an input of a product. */
+static double input_bytes(const struct op *op, const struct layer_options *options)
+{
+    return op->dtype == DTYPE_FP8 ? fp8_value_bytes(options->fp8) : element_bytes(options);
+}
+
+/* What a mark turns into on the way back: gathering becomes summing and the other way round. What
+ * is gathered has been quantised, sums are in 16 bits. */
+static void push_mark(struct ops *out, const struct op *mark, enum op_kind kind, enum op_pass pass,
+                      const struct layer_options *options)
+{
+    struct op *op = push(out, *mark, pass);
+    double gathered_bytes = input_bytes(mark, options);
+    op->kind = kind;
+    if (mark->dtype == DTYPE_FP8)
+        op->comm_bytes =
+            mark->m * mark->n * (kind == OP_TENSOR_ENTER ? gathered_bytes : element_bytes(options));
+}
+
+/* The output's gradient, of which both gradients are made. */
+static void push_quantize(struct ops *out, const struct op *forward)
+{
+    struct op *op = push(out, *forward, PASS_BACKWARD_INPUT);
+    op->kind = OP_QUANTIZE;
+    op->flops = op->model_flops = op->comm_bytes = 0;
+    op->k = 1;
+    op->bytes = forward->backward_bytes;
+    op->kernels = forward->backward_kernels;
 }
 
 /* dY (m x n) . W^T: m x k from n. */
-static void push_input_gradient(struct ops *out, const struct op *gemm)
+static void push_input_gradient(struct ops *out, const struct op *gemm,
+                                const struct layer_options *options)
 {
     struct op *op = push(out, *gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
+    if (gemm->dtype == DTYPE_FP8)
+        op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
+                    element_bytes(options) * op->m * op->n;
 }
 
 /* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
@@ -37,13 +71,13 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
                                  const struct layer_options *options)
 {
     bool accumulates = options->fusions >> FUSION_WGRAD_ACCUMULATE & 1;
-    double element = options->dtype == DTYPE_FP32 ? 4 : 2;
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
     op->m = gemm->n;
     op->n = gemm->k;
     op->k = gemm->m;
-    op->bytes = element * op->k * (op->m + op->n) + 2 * options->gradient_bytes * op->m * op->n +
-                (accumulates ? 0 : 2 * element * op->m * op->n);
+    op->bytes = input_bytes(gemm, options) * op->k * (op->m + op->n) +
+                2 * options->gradient_bytes * op->m * op->n +
+                (accumulates ? 0 : 2 * element_bytes(options) * op->m * op->n);
     op->kernels = accumulates ? 1 : 2;
 }
 
@@ -51,10 +85,9 @@ static void push_bias_gradient(struct ops *out, const struct op *gemm,
                                const struct layer_options *options)
 {
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
-    double element = options->dtype == DTYPE_FP32 ? 4 : 2;
     op->kind = OP_BIAS_GRAD;
     op->flops = op->model_flops = op->k = 0;
-    op->bytes = element * gemm->m * gemm->n;
+    op->bytes = element_bytes(options) * gemm->m * gemm->n;
 }
 
 /* Under sequence parallelism the saved input is a shard and is gathered again for the weight
@@ -64,11 +97,13 @@ static void push_gemm(struct ops *out, const struct op *gemm, const struct op *e
 {
     if (gemm->has_bias)
         push_bias_gradient(out, gemm, options);
+    if (gemm->backward_bytes > 0)
+        push_quantize(out, gemm);
     if (enter)
-        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
-    push_input_gradient(out, gemm);
+        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT, options);
+    push_input_gradient(out, gemm, options);
     if (enter)
-        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT);
+        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
     push_weight_gradient(out, gemm, options);
 }
 
@@ -126,16 +161,20 @@ static int push_backward(struct ops *out, struct ops forward, int i,
         push_traffic(out, op, PASS_BACKWARD_INPUT);
         return 1;
     case OP_TENSOR_LEAVE:
-        push_mark(out, op, OP_TENSOR_ENTER, PASS_BACKWARD_INPUT);
+        if (op->backward_bytes > 0)
+            push_quantize(out, op);
+        push_mark(out, op, OP_TENSOR_ENTER, PASS_BACKWARD_INPUT, options);
         return 1;
     case OP_TENSOR_ENTER:
-        push_mark(out, op, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT);
+        push_mark(out, op, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
+        return 1;
+    case OP_QUANTIZE: /* gradients pass as they are */
         return 1;
     case OP_CONTEXT_LEAVE:
-        push_mark(out, op, OP_CONTEXT_ENTER, PASS_BACKWARD_INPUT);
+        push_mark(out, op, OP_CONTEXT_ENTER, PASS_BACKWARD_INPUT, options);
         return 1;
     case OP_CONTEXT_ENTER:
-        push_mark(out, op, OP_CONTEXT_LEAVE, PASS_BACKWARD_INPUT);
+        push_mark(out, op, OP_CONTEXT_LEAVE, PASS_BACKWARD_INPUT, options);
         return 1;
     case OP_ALL_REDUCE: /* of the loss: its gradient needs no exchange */
         return 1;

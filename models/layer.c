@@ -72,11 +72,12 @@ static void add_norm(struct builder *b, const char *name, double rows, double wi
     op->saved_bytes = rows * (element * width + statistics_bytes);
 }
 
-static void add_mark(struct builder *b, enum op_kind kind, const char *name)
+static struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
 {
     struct op *op = add(b, kind, name, b->dims->tokens, b->dims->hidden);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
+    return op;
 }
 
 /* Around the attention core: what enters it are a rank's own queries, keys and values. */
@@ -104,6 +105,62 @@ static struct op *add_gemm(struct builder *b, const char *name, double width_out
     op->has_bias = bias;
     op->saved_bytes = element * width_in * (column_parallel ? b->dims->norm_tokens : op->m);
     return op;
+}
+
+/* What comes next multiplies in fp8. Its weights are quantised once a step, outside the list. */
+static void add_quantize(struct builder *b, const char *name, double rows, double width)
+{
+    const struct fp8_recipe *recipe = b->options->fp8;
+    if (!recipe)
+        return;
+    struct op *op = add(b, OP_QUANTIZE, name, rows, width);
+    op->bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, rows * width);
+    op->kernels = recipe->kernels;
+}
+
+/* Sequence-sharded tokens are quantised before they are gathered, and travel as such: forward here,
+ * and the gradient of what leaves on its way back. */
+static void add_enter(struct builder *b, const char *name, const char *quantize_name)
+{
+    const struct layer_dims *d = b->dims;
+    add_quantize(b, quantize_name, d->norm_tokens, d->hidden);
+    struct op *op = add_mark(b, OP_TENSOR_ENTER, name);
+    if (!b->options->fp8)
+        return;
+    op->dtype = DTYPE_FP8;
+    op->comm_bytes = fp8_value_bytes(b->options->fp8) * op->m * op->n;
+}
+
+static void add_leave(struct builder *b, const char *name)
+{
+    const struct layer_dims *d = b->dims;
+    struct op *op = add_mark(b, OP_TENSOR_LEAVE, name);
+    if (!b->options->fp8)
+        return;
+    op->dtype = DTYPE_FP8;
+    op->backward_bytes =
+        fp8_quantize_bytes(b->options->fp8, b->options->fp8_copies, d->norm_tokens * d->hidden);
+    op->backward_kernels = b->options->fp8->kernels;
+}
+
+/* A product of a block's linear layer: in fp8 with that recipe, whose output stays in 16 bits. Its
+ * quantised input is kept along columns; the gradient of a column-parallel output is quantised
+ * where it is, that of a row-parallel one before it is gathered. */
+static void add_linear(struct builder *b, const char *name, double width_out, double width_in,
+                       bool column_parallel, bool bias)
+{
+    const struct fp8_recipe *recipe = b->options->fp8;
+    struct op *op = add_gemm(b, name, width_out, width_in, column_parallel, bias);
+    if (!recipe)
+        return;
+    double value_bytes = fp8_value_bytes(recipe);
+    op->saved_bytes *= value_bytes / b->element_bytes;
+    op->dtype = DTYPE_FP8;
+    op->bytes = value_bytes * (op->m * op->k + op->k * op->n) + b->element_bytes * op->m * op->n;
+    if (!column_parallel)
+        return;
+    op->backward_bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, op->m * op->n);
+    op->backward_kernels = recipe->kernels;
 }
 
 static void add_rotary(struct builder *b)
@@ -172,7 +229,8 @@ static void add_unfused_attention(struct builder *b)
 }
 
 /* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
- * log-sum-exp of each row; the output is kept by the projection that reads it. */
+ * log-sum-exp of each row; the output is kept by the projection that reads it, or in 16 bits here
+ * when that keeps it in fp8. */
 static void add_flash_attention(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -186,6 +244,8 @@ static void add_flash_attention(struct builder *b)
     op->backward_kernels = 3;
     op->saved_input_bytes = row_bytes * d->tokens * (d->heads + 2 * d->kv_heads);
     op->saved_bytes = 4 * d->tokens * d->heads;
+    if (b->options->fp8)
+        op->saved_bytes += row_bytes * d->tokens * d->heads;
 }
 
 /* Bias, dropout, add to the residual stream. Its backward unmasks the branch's gradient and adds
@@ -224,9 +284,9 @@ static void add_attention_block(struct builder *b)
     const struct model *model = b->model;
     bool bias = model->linear_bias;
     add_norm(b, "attention_norm", d->norm_tokens, d->hidden);
-    add_mark(b, OP_TENSOR_ENTER, "attention_enter");
-    add_gemm(b, "qkv", (d->heads + 2 * d->kv_heads) * d->head_dim, d->hidden, true,
-             bias || model->qkv_bias);
+    add_enter(b, "attention_enter", "qkv_input");
+    add_linear(b, "qkv", (d->heads + 2 * d->kv_heads) * d->head_dim, d->hidden, true,
+               bias || model->qkv_bias);
     if (model->qk_norm)
         add_norm(b, "qk_norm", d->tokens * (d->heads + d->kv_heads), d->head_dim);
     if (model->positions == POSITION_ROTARY)
@@ -237,8 +297,9 @@ static void add_attention_block(struct builder *b)
     else
         add_unfused_attention(b);
     add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
-    add_gemm(b, "projection", d->hidden, d->heads * d->head_dim, false, bias);
-    add_mark(b, OP_TENSOR_LEAVE, "attention_leave");
+    add_quantize(b, "projection_input", d->tokens, d->heads * d->head_dim);
+    add_linear(b, "projection", d->hidden, d->heads * d->head_dim, false, bias);
+    add_leave(b, "attention_leave");
     add_residual(b, "attention_residual", bias);
 }
 
@@ -248,11 +309,12 @@ static void add_feed_forward_block(struct builder *b)
     bool bias = b->model->linear_bias;
     double inputs = model_is_gated(b->model) ? 2 : 1;
     add_norm(b, "ffn_norm", d->norm_tokens, d->hidden);
-    add_mark(b, OP_TENSOR_ENTER, "ffn_enter");
-    add_gemm(b, "fc1", inputs * d->ffn, d->hidden, true, bias);
+    add_enter(b, "ffn_enter", "fc1_input");
+    add_linear(b, "fc1", inputs * d->ffn, d->hidden, true, bias);
     add_activation(b);
-    add_gemm(b, "fc2", d->hidden, d->ffn, false, bias);
-    add_mark(b, OP_TENSOR_LEAVE, "ffn_leave");
+    add_quantize(b, "fc2_input", d->tokens, d->ffn);
+    add_linear(b, "fc2", d->hidden, d->ffn, false, bias);
+    add_leave(b, "ffn_leave");
     add_residual(b, "ffn_residual", bias);
 }
 

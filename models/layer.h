@@ -7,6 +7,7 @@
 #define MODELS_LAYER_H
 
 #include "base/arena.h"
+#include "models/fp8.h"
 #include "models/model.h"
 #include "models/op.h"
 
@@ -38,11 +39,13 @@ enum fusion {
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {
-    bool flash_attention;  /* one fused kernel instead of scores, softmax, context */
-    unsigned fusions;      /* bit set of enum fusion */
-    enum dtype dtype;      /* of activations and GEMM inputs */
-    bool leaves_vocab_odd; /* an unsplit vocabulary is not padded to whole tiles */
-    double gradient_bytes; /* of one element of the weight gradient's accumulator */
+    bool flash_attention;         /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;             /* bit set of enum fusion */
+    enum dtype dtype;             /* of activations, and of GEMM inputs that are not quantised */
+    const struct fp8_recipe *fp8; /* of the linear layers of a block; NULL: none */
+    int fp8_copies;               /* of what is quantised for both products: 1 or 2 */
+    bool leaves_vocab_odd;        /* an unsplit vocabulary is not padded to whole tiles */
+    double gradient_bytes;        /* of one element of the weight gradient's accumulator */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

@@ -23,6 +23,7 @@
     X(EMBEDDING,       "embedding",      "m rows of n out of a table of k rows")                \
     X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                  \
     X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                           \
+    X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fp8")                     \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
@@ -77,7 +78,8 @@ struct op {
     double saved_bytes;       /* kept from forward to backward, inside the op's region */
     double saved_input_bytes; /* kept too, but an input of the region: stays when it is replayed */
     double comm_bytes;        /* collectives: payload, see the table */
-    double backward_bytes;    /* forward ops: traffic of the input gradient */
+    double backward_bytes;    /* forward ops: traffic of the input gradient; GEMMs and marks: of
+                                 quantising the output's gradient */
     double backward_kernels;  /* forward ops: its launches */
     bool column_parallel;     /* GEMM whose input came through TENSOR_ENTER */
     bool has_bias;            /* GEMM that owes a BIAS_GRAD */

@@ -431,8 +431,11 @@ static void check_layer(const struct machine *machine)
         if (attention != ATTENTION_UNFUSED &&
             machine->profile.attention[attention].forward_efficiency <= 0)
             continue;
+        bool is_fp8 = machine->dtype == DTYPE_FP8;
         struct layer_options options = { .flash_attention = attention != ATTENTION_UNFUSED,
-                                         .dtype = machine->dtype,
+                                         .dtype = is_fp8 ? DTYPE_BF16 : machine->dtype,
+                                         .fp8 = is_fp8 ? &fp8_recipes[FP8_CURRENT] : NULL,
+                                         .fp8_copies = 2,
                                          .gradient_bytes = 4 };
         struct local_ops ops = local_layer(&plan, &model, model.seq, &options, false, &arena);
         check_ops(machine, (enum attention_kernel)attention, &ops.forward);

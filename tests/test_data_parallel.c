@@ -115,7 +115,7 @@ START_TEST(sharded_gradients_are_scattered_and_weights_gathered)
 {
     struct plan plan = plan_default();
     plan.zero = 1;
-    struct data_comm comm = data_comm(&plan, &wires, 1e6);
+    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &wires, 1e6);
     ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_REDUCE_SCATTER, 4e6));
     ck_assert_double_eq(comm.gather_s, collective_s(&wires, COLLECTIVE_ALL_GATHER, 2e6));
 }
@@ -125,7 +125,7 @@ START_TEST(whole_gradients_are_all_reduced)
 {
     struct plan plan = plan_default();
     plan.reduce_dtype = DTYPE_BF16;
-    struct data_comm comm = data_comm(&plan, &wires, 1e6);
+    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &wires, 1e6);
     ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_ALL_REDUCE, 2e6));
     ck_assert_double_eq(comm.gather_s, 0);
 }

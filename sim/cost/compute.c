@@ -10,45 +10,68 @@ static double larger(double a, double b)
     return a > b ? a : b;
 }
 
+/* What products of a type are timed by. */
+struct gemm_rate {
+    double peak_flops_per_s, efficiency, half_k;
+};
+
+double gemm_efficiency(const struct profile *profile, enum dtype dtype)
+{
+    return profile->gemm_efficiency * (dtype == DTYPE_FP8 ? profile->fp8_product_efficiency : 1);
+}
+
+/* A tile's first operands take as long to arrive in any type: at twice the rate, as long as twice
+ * the inner dimension. */
+static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *profile,
+                                  enum dtype dtype)
+{
+    struct gemm_rate rate = { gpu->peak_flops_per_s[dtype], gemm_efficiency(profile, dtype),
+                              profile->gemm_half_k };
+    if (dtype == DTYPE_FP8)
+        rate.half_k = profile->fp8_half_k > 0 ? profile->fp8_half_k : 2 * profile->gemm_half_k;
+    return rate;
+}
+
 /* Whole waves of tiles: a partly filled last wave takes as long as a full one. The inner loop of a
  * tile reaches half its rate at half_k: loading the first operands is paid once for each tile. */
-static double tile_s(const struct gpu *gpu, const struct profile *profile, double peak_flops_per_s,
+static double tile_s(const struct gpu *gpu, const struct gemm_rate *rate,
                      const struct gemm_tile *tile, double m, double n, double k)
 {
     double tiles = ceil(m / tile->m) * ceil(n / tile->n);
     double waves = ceil(tiles / gpu->num_sms);
-    double sm_flops_per_s = peak_flops_per_s / gpu->num_sms;
-    double tile_flops = 2.0 * tile->m * tile->n * (k + profile->gemm_half_k);
-    return waves * tile_flops / (sm_flops_per_s * profile->gemm_efficiency * tile->efficiency);
+    double sm_flops_per_s = rate->peak_flops_per_s / gpu->num_sms;
+    double tile_flops = 2.0 * tile->m * tile->n * (k + rate->half_k);
+    return waves * tile_flops / (sm_flops_per_s * rate->efficiency * tile->efficiency);
 }
 
 /* The inner dimension in `split` parts, whose fp32 sums are written and read once more. */
 static double split_tile_s(const struct gpu *gpu, const struct profile *profile,
-                           double peak_flops_per_s, const struct gemm_tile *tile, double m,
+                           const struct gemm_rate *rate, const struct gemm_tile *tile, double m,
                            double n, double k, int split)
 {
-    double parts_s = tile_s(gpu, profile, peak_flops_per_s, tile, m * split, n, k / split);
+    double parts_s = tile_s(gpu, rate, tile, m * split, n, k / split);
     double sums_bytes = split > 1 ? 2.0 * split * 4 * m * n : 0;
     return parts_s + sums_bytes / (profile->memory_efficiency * gpu->memory_bytes_per_s);
 }
 
 /* The tile and split that a library's heuristic would find best. */
 static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
-                          double peak_flops_per_s, double m, double n, double k)
+                          const struct gemm_rate *rate, double m, double n, double k)
 {
     double best_s = HUGE_VAL;
     for (int t = 0; t < profile->num_gemm_tiles; t++)
         for (int split = 1; split <= MAX_SPLIT_K && (split == 1 || k / split >= 512); split *= 2)
-            best_s = fmin(best_s, split_tile_s(gpu, profile, peak_flops_per_s,
-                                               &profile->gemm_tiles[t], m, n, k, split));
+            best_s = fmin(
+                best_s, split_tile_s(gpu, profile, rate, &profile->gemm_tiles[t], m, n, k, split));
     return best_s;
 }
 
-/* Products are measured in a type of 16 bits; others are as far from their own model. */
-static double measured_peak_flops_per_s(const struct gpu *gpu)
+/* Products are measured in a type of 16 bits; others are as far from their own model, and one in
+ * fp8 as that of half the inner dimension, which loads as many bytes. */
+static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
-    double bf16_flops_per_s = gpu->peak_flops_per_s[DTYPE_BF16];
-    return bf16_flops_per_s > 0 ? bf16_flops_per_s : gpu->peak_flops_per_s[DTYPE_FP16];
+    bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;
+    return gemm_rate(gpu, profile, has_bf16 ? DTYPE_BF16 : DTYPE_FP16);
 }
 
 /* Log of measured over modelled time near a shape: measured points weighted by their distance in
@@ -56,7 +79,7 @@ static double measured_peak_flops_per_s(const struct gpu *gpu)
 static double measured_correction(const struct gpu *gpu, const struct profile *profile, double m,
                                   double n, double k)
 {
-    double peak_flops_per_s = measured_peak_flops_per_s(gpu);
+    struct gemm_rate rate = measured_rate(gpu, profile);
     double weights = 0.05;
     double sum = 0;
     for (int i = 0; i < profile->num_gemm_points; i++) {
@@ -69,7 +92,7 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
             continue;
         double weight = exp(-4 * distance2);
         double measured_s = 2 * p->m * p->n * p->k / p->flops_per_s;
-        double modelled_s = best_tile_s(gpu, profile, peak_flops_per_s, p->m, p->n, p->k);
+        double modelled_s = best_tile_s(gpu, profile, &rate, p->m, p->n, p->k);
         weights += weight;
         sum += weight * log(measured_s / modelled_s);
     }
@@ -86,12 +109,12 @@ static bool is_aligned(enum dtype dtype, double row_elements)
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
-    double peak_flops_per_s = gpu->peak_flops_per_s[dtype];
+    struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
     if (!is_aligned(dtype, m) || !is_aligned(dtype, n) || !is_aligned(dtype, k))
-        peak_flops_per_s *= profile->gemm_unaligned_efficiency;
-    double multiply_s = best_tile_s(gpu, profile, peak_flops_per_s, m, n, k);
+        rate.peak_flops_per_s *= profile->gemm_unaligned_efficiency;
+    double multiply_s = best_tile_s(gpu, profile, &rate, m, n, k);
     if (profile->num_gemm_points > 0)
-        multiply_s *= exp(measured_correction(gpu, profile, m, n, k));
+        multiply_s *= exp(measured_correction(gpu, profile, m, n, dtype == DTYPE_FP8 ? k / 2 : k));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
     return larger(multiply_s, memory_s) + profile->kernel_s;
 }
@@ -149,6 +172,7 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_EMBEDDING:
     case OP_CROSS_ENTROPY:
     case OP_BIAS_GRAD:
+    case OP_QUANTIZE:
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:

@@ -11,6 +11,9 @@
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes);
 
+/* Share of a type's peak that long products reach. */
+double gemm_efficiency(const struct profile *profile, enum dtype dtype);
+
 /* A kernel or `kernels` of them that only move `bytes`. */
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes,
                  double kernels);

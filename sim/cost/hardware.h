@@ -96,6 +96,8 @@ struct profile {
     bool measured;                    /* false: literature defaults, never fitted to this GPU */
     double gemm_efficiency;           /* of peak, long inner dimension, sustained clock */
     double gemm_half_k;               /* inner dimension at which half of it is reached */
+    double fp8_product_efficiency;    /* in fp8, share of that which is reached of the fp8 peak */
+    double fp8_half_k;                /* 0: twice gemm_half_k */
     double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */
     double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
     double batched_gemm_efficiency;   /* scores and context of unfused attention, of peak */
@@ -147,9 +149,10 @@ struct stack {
     bool leaves_vocab_odd;   /* an unsplit vocabulary is not padded */
     bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
-    bool sp_default;         /* a measured run that does not say has sequence parallelism with tp */
-    int zero_default;        /* ZeRO stage of a measured run that does not say */
-    int num_fitted;          /* as in a profile */
+    bool keeps_fp8;   /* weights are kept and gathered in fp8, where the recipe can, not in bf16 */
+    bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
+    int zero_default; /* ZeRO stage of a measured run that does not say */
+    int num_fitted;   /* as in a profile */
     char (*fitted)[40];
 };
 

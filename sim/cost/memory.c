@@ -56,10 +56,16 @@ static double stage_layers(const struct model *model, const struct plan *plan, i
     return layers;
 }
 
+double stage_layer_parameters(const struct model *model, const struct plan *plan,
+                              const struct pieces *pieces, int stage)
+{
+    return stage_layers(model, plan, stage) * pieces->layer.parameters;
+}
+
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {
-    double parameters = stage_layers(model, plan, stage) * pieces->layer.parameters;
+    double parameters = stage_layer_parameters(model, plan, pieces, stage);
     if (stage == 0)
         parameters += pieces->embedding.parameters;
     if (stage == plan->pp - 1)
@@ -125,6 +131,20 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
     return 0;
 }
 
+/* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
+ * ZeRO-3 makes them anew each time it has gathered a layer. */
+static double fp8_weight_bytes(const struct memory_input *in, int stage)
+{
+    const struct system *system = in->system;
+    const struct fp8_recipe *recipe = precision_fp8((enum precision)in->plan->precision);
+    if (!recipe || in->plan->zero >= 3)
+        return 0;
+    bool in_place = system->stack.keeps_fp8 && recipe->keeps_weights;
+    double bytes = gpu_fp8_copies(&system->gpu, recipe) * fp8_value_bytes(recipe);
+    return stage_layer_parameters(in->model, in->plan, in->pieces, stage) *
+           (bytes - (in_place ? precision_bytes((enum precision)in->plan->precision) : 0));
+}
+
 static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -132,6 +152,7 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     struct state_bytes state = plan_state_bytes(plan, in->model);
     double shards = (double)plan->dp * plan->cp;
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
+    memory->weights_bytes += fp8_weight_bytes(in, stage);
     memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);
     memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
     memory->buckets_bytes = buckets_bytes(in, &state) + in->pieces->context_buffer_bytes;

@@ -40,7 +40,10 @@ void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 /* The largest total_bytes of them. */
 double plan_peak_bytes(const struct memory_input *input);
 
-/* Layers and parameters of a stage's rank; tied heads count their copy when pp > 1. */
+/* Parameters of a stage's rank in its layers, and in all; tied heads count their copy when pp > 1.
+ */
+double stage_layer_parameters(const struct model *model, const struct plan *plan,
+                              const struct pieces *pieces, int stage);
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage);
 

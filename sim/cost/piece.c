@@ -14,6 +14,7 @@ enum { MAX_LIST_OPS = 128 };
 struct timer {
     const struct system *system;
     enum attention_kernel attention;
+    const struct fp8_recipe *fp8;
     struct comm_group tensor, context, context_pair;
     bool splits; /* the two halves of a backward are lists of their own */
 };
@@ -39,7 +40,12 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
         return comm_alone_s(timer, op);
     const struct system *system = timer->system;
     double alone_s = op_s(&system->gpu, &system->profile, timer->attention, op);
-    return op->kind == OP_GEMM ? alone_s / system->stack.product_efficiency : alone_s;
+    if (op->kind != OP_GEMM)
+        return alone_s;
+    double efficiency = system->stack.product_efficiency;
+    if (op->dtype == DTYPE_FP8)
+        efficiency *= timer->fp8->product_efficiency;
+    return alone_s / efficiency;
 }
 
 /* A list in flight: each stream runs its ops in order, each op after `after`. */
@@ -213,13 +219,21 @@ enum attention_kernel plan_attention_kernel(const struct plan *plan, const struc
     return flash ? stack_attention(&system->stack, &system->gpu) : ATTENTION_UNFUSED;
 }
 
+int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe)
+{
+    return gpu->arch >= ARCH_BLACKWELL && recipe->scales_tensor ? 1 : 2;
+}
+
 static struct layer_options options_of(const struct plan *plan, const struct system *system)
 {
+    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
     return (struct layer_options){
         .flash_attention = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
-        .dtype = precision_dtype((enum precision)plan->precision),
+        .dtype = precision_value_dtype((enum precision)plan->precision),
+        .fp8 = fp8,
+        .fp8_copies = fp8 ? gpu_fp8_copies(&system->gpu, fp8) : 0,
         .gradient_bytes = dtype_bytes((enum dtype)plan->gradient_dtype),
     };
 }
@@ -229,6 +243,7 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
 {
     struct timer timer = { .system = system,
                            .attention = plan_attention_kernel(plan, system),
+                           .fp8 = precision_fp8((enum precision)plan->precision),
                            .tensor = network_axis_group(system, plan, AXIS_TENSOR),
                            .context = network_axis_group(system, plan, AXIS_CONTEXT),
                            .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),

@@ -65,6 +65,8 @@ const struct field stack_fields[] = {
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",
       .doc = "Gradients of fp16 are accumulated and reduced in fp16, not in fp32." },
+    { .name = "keeps_fp8", .kind = FIELD_BOOL, AT(keeps_fp8), .fallback = "false",
+      .doc = "fp8 weights are kept and gathered in fp8, where the recipe can, and not in bf16." },
     { .name = "sp_default", .kind = FIELD_BOOL, AT(sp_default), .fallback = "false",
       .doc = "Measured runs that do not say have sequence parallelism wherever tp is." },
     { .name = "zero_default", .kind = FIELD_INT, AT(zero_default), .min = 0, .max = 3,

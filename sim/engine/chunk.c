@@ -90,7 +90,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
     if (plan->zero < 2 || plan->dp * plan->cp == 1 || layers == 0)
         return;
     int messages = w->system->stack.layer_messages;
-    struct data_comm comm = data_comm(plan, &w->data, w->pieces->layer.parameters / messages);
+    struct data_comm comm =
+        data_comm(&w->system->stack, plan, &w->data, w->pieces->layer.parameters / messages);
     double gather_s = plan->zero == 3 ? messages * comm.gather_s : 0;
     double reduce_s = messages * comm.reduce_s;
     double forward_s =

@@ -24,11 +24,37 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
-struct data_comm data_comm(const struct plan *plan, const struct comm_group *group,
-                           double parameters)
+static bool keeps_fp8(const struct stack *stack, const struct fp8_recipe *recipe)
+{
+    return recipe && stack->keeps_fp8 && recipe->keeps_weights;
+}
+
+double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
+{
+    const struct fp8_recipe *recipe = precision_fp8((enum precision)plan->precision);
+    return keeps_fp8(stack, recipe) ? fp8_value_bytes(recipe)
+                                    : precision_bytes((enum precision)plan->precision);
+}
+
+double quantize_weights_s(const struct system *system, const struct plan *plan,
+                          double layer_parameters, int num_microbatches)
+{
+    const struct fp8_recipe *recipe = precision_fp8((enum precision)plan->precision);
+    if (!recipe)
+        return 0;
+    int copies = gpu_fp8_copies(&system->gpu, recipe);
+    double bytes = fp8_quantize_bytes(recipe, copies, layer_parameters);
+    if (keeps_fp8(&system->stack, recipe))
+        bytes = (copies - 1) * 2 * fp8_value_bytes(recipe) * layer_parameters;
+    double times = plan->zero >= 3 ? 2.0 * num_microbatches : 1;
+    return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
+}
+
+struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
+                           const struct comm_group *group, double parameters)
 {
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
-    double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);
+    double weight_bytes = parameters * gathered_weight_bytes(stack, plan);
     if (plan->zero == 0)
         return (struct data_comm){ .reduce_s =
                                        collective_s(group, COLLECTIVE_ALL_REDUCE, gradient_bytes) };

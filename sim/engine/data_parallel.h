@@ -18,8 +18,17 @@ struct data_comm {
     double reduce_s; /* gradients: all-reduce, or reduce-scatter when they are sharded */
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
 };
-struct data_comm data_comm(const struct plan *plan, const struct comm_group *group,
-                           double parameters);
+struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
+                           const struct comm_group *group, double parameters);
+
+/* Of a weight as it is gathered. Embedding and head travel in bf16 even where layers' weights are
+ * kept in fp8; they count as layers here. */
+double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
+
+/* Quantising weights to fp8: once a step, as they are kept for all its microbatches, or with ZeRO-3
+ * after each gather. Where the optimizer writes them in fp8, the second copy alone. */
+double quantize_weights_s(const struct system *system, const struct plan *plan,
+                          double layer_parameters, int num_microbatches);
 
 /* One fused pass over the optimizer's state, and the gradient norm before it. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,

@@ -345,6 +345,10 @@ bool system_check(const struct system *system, const struct plan *plan, struct e
     if (system->gpu.peak_flops_per_s[dtype] <= 0)
         return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no %s matrix units; it has fp16",
                        system->gpu.name, dtype_names[dtype]);
+    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
+    if (fp8 && fp8->needs_blackwell && system->gpu.arch < ARCH_BLACKWELL)
+        return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no matrix units for %s; it has fp8",
+                       system->gpu.name, precision_names[plan->precision]);
     if (plan->cp > 1 && plan_attention_kernel(plan, system) == ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, "cp",
                        "cp %d needs flash attention, which %s does not run on %s", plan->cp,

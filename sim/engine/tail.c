@@ -55,11 +55,13 @@ struct stage_tail stage_tail(const struct work *w, int stage)
         .optimizer_s = optimizer_s(w->system, w->model, plan, parameters),
     };
     tail.data_comm_s = tail.tied_s;
+    double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
+    tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
     if (plan->dp * plan->cp == 1 || plan->zero >= 3)
         return tail;
-    struct data_comm comm = data_comm(plan, &w->data, parameters);
+    struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
-    double weight_bytes = parameters * precision_bytes((enum precision)plan->precision);
+    double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
     if (plan->zero < 2) {
         tail.reduce_s = comm.reduce_s;
         tail.visible_reduce_s = visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);

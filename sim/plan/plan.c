@@ -103,25 +103,25 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
 
 enum dtype precision_dtype(enum precision precision)
 {
-    switch (precision) {
-    case PRECISION_FP32:
+    return precision_fp8(precision) ? DTYPE_FP8 : precision_value_dtype(precision);
+}
+
+enum dtype precision_value_dtype(enum precision precision)
+{
+    if (precision == PRECISION_FP32)
         return DTYPE_FP32;
-    case PRECISION_FP16:
-        return DTYPE_FP16;
-    case PRECISION_BF16:
-    case PRECISION_BF16_PURE:
-        return DTYPE_BF16;
-    case PRECISION_FP8:
-        return DTYPE_FP8;
-    case NUM_PRECISIONS:
-        break;
-    }
-    return DTYPE_FP32;
+    return precision == PRECISION_FP16 ? DTYPE_FP16 : DTYPE_BF16;
 }
 
 double precision_bytes(enum precision precision)
 {
-    return dtype_bytes(precision_dtype(precision));
+    return dtype_bytes(precision_value_dtype(precision));
+}
+
+const struct fp8_recipe *precision_fp8(enum precision precision)
+{
+    bool is_fp8 = precision >= PRECISION_FP8 && precision < PRECISION_NVFP4;
+    return is_fp8 ? &fp8_recipes[precision - PRECISION_FP8] : NULL;
 }
 
 /* Moments of Adam are kept in the type of the master weights, two for each parameter, unless the
@@ -155,7 +155,7 @@ struct state_bytes plan_state_bytes(const struct plan *plan, const struct model 
     bool has_master = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16_PURE;
     bool copies_gradients = plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
     return (struct state_bytes){
-        .weights = plan->precision == PRECISION_FP32 ? 4 : 2, /* fp8 is quantised from bf16 */
+        .weights = precision_bytes((enum precision)plan->precision), /* not the fp8 copies */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
         .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
     };

@@ -1,0 +1,410 @@
+#include "tests/testing.h"
+
+#include "models/fp8.h"
+#include "sim/cost/compute.h"
+#include "sim/cost/memory.h"
+#include "sim/engine/data_parallel.h"
+#include "sim/engine/simulate.h"
+
+#include <string.h>
+
+static struct arena arena;
+static struct err err;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+static struct model model_of(const char *name)
+{
+    struct model model;
+    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
+    return model;
+}
+
+static struct plan plan_of(const char *layout)
+{
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
+    plan.dp = plan.dp ? plan.dp : 1;
+    return plan;
+}
+
+static struct layer_options options_of(enum fp8_kind kind)
+{
+    return (struct layer_options){ .flash_attention = true,
+                                   .fusions = (1u << NUM_FUSIONS) - 1,
+                                   .dtype = DTYPE_BF16,
+                                   .fp8 = &fp8_recipes[kind],
+                                   .fp8_copies = 2,
+                                   .gradient_bytes = 4 };
+}
+
+/* --- recipes -------------------------------------------------------------------------------- */
+
+START_TEST(every_recipe_has_a_source_and_a_word_of_the_layout)
+{
+    for (int i = 0; i < NUM_FP8_RECIPES; i++) {
+        ck_assert(*fp8_recipes[i].summary && *fp8_recipes[i].source);
+        ck_assert_ptr_eq(precision_fp8((enum precision)(PRECISION_FP8 + i)), &fp8_recipes[i]);
+    }
+    ck_assert_ptr_eq(precision_fp8(PRECISION_FP8 + FP8_MX), &fp8_recipes[FP8_MX]);
+    ck_assert_str_eq(precision_names[PRECISION_FP8 + FP8_MX], "fp8-mx");
+    ck_assert_str_eq(precision_names[PRECISION_FP8 + FP8_BLOCK], "fp8-block");
+    ck_assert_str_eq(precision_names[PRECISION_NVFP4], "nvfp4");
+}
+END_TEST
+
+/* Read once in 2 bytes, or twice where the largest value is sought first; written in 1 a copy. MX:
+ * 2 + 2 (1 + 1/32). */
+START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
+{
+    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_DELAYED], 2, 1000), 4000);
+    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_DELAYED], 1, 1000), 3000);
+    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_CURRENT], 2, 1000), 6000);
+    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_MX], 2, 3200), 2 * 3200 + 6600);
+}
+END_TEST
+
+START_TEST(blackwell_needs_one_copy_where_the_tensor_has_one_scale)
+{
+    struct gpu gpu = { .arch = ARCH_HOPPER };
+    for (int i = 0; i < NUM_FP8_RECIPES; i++)
+        ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[i]), 2);
+    gpu.arch = ARCH_BLACKWELL;
+    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_DELAYED]), 1);
+    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_CURRENT]), 1);
+    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_MX]), 2);
+}
+END_TEST
+
+/* --- lists ---------------------------------------------------------------------------------- */
+
+static int count(struct ops ops, enum op_kind kind, enum dtype dtype)
+{
+    int found = 0;
+    for (int i = 0; i < ops.count; i++)
+        found += ops.at[i].kind == kind && ops.at[i].dtype == dtype;
+    return found;
+}
+
+static int count_kind(struct ops ops, enum op_kind kind)
+{
+    int found = 0;
+    for (int i = 0; i < ops.count; i++)
+        found += ops.at[i].kind == kind;
+    return found;
+}
+
+START_TEST(the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_options options = options_of(FP8_DELAYED);
+    struct layer_dims dims = layer_dims(&model, 1, model.seq);
+    struct ops layer = layer_forward(&model, &dims, &options, &arena);
+    struct ops backward = ops_backward(layer, &options, &arena);
+    ck_assert_int_eq(count(layer, OP_GEMM, DTYPE_FP8), 4);
+    ck_assert_int_eq(count(backward, OP_GEMM, DTYPE_FP8), 8);
+    ck_assert_int_eq(count_kind(layer, OP_GEMM), 4);
+    ck_assert_int_eq(count(layer, OP_FLASH_ATTENTION, DTYPE_BF16), 1);
+    struct ops head = head_forward(&model, &dims, &options, &arena);
+    ck_assert_int_eq(count(head, OP_GEMM, DTYPE_BF16), 1);
+    ck_assert_int_eq(count_kind(ops_backward(head, &options, &arena), OP_QUANTIZE), 0);
+}
+END_TEST
+
+static double quantised_values(struct ops ops)
+{
+    double values = 0;
+    for (int i = 0; i < ops.count; i++)
+        if (ops.at[i].kind == OP_QUANTIZE)
+            values += ops.at[i].bytes / 4; /* delayed scales, two copies */
+    return values;
+}
+
+/* Llama 3 8B, in units of hidden: inputs 1 + 1 + 1 + 3.5, gradients of outputs 1.5 + 1 + 7 + 1. */
+START_TEST(each_linear_layer_quantises_its_input_and_the_gradient_of_its_output)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_options options = options_of(FP8_DELAYED);
+    struct layer_dims dims = layer_dims(&model, 1, 1024);
+    struct ops forward = layer_forward(&model, &dims, &options, &arena);
+    struct ops backward = ops_backward(forward, &options, &arena);
+    ck_assert_int_eq(count_kind(forward, OP_QUANTIZE), 4);
+    ck_assert_int_eq(count_kind(backward, OP_QUANTIZE), 4);
+    ck_assert_double_eq_tol(quantised_values(forward), 1024 * 4096 * 6.5, 1);
+    ck_assert_double_eq_tol(quantised_values(backward), 1024 * 4096 * 10.5, 1);
+}
+END_TEST
+
+static double saved_bytes(struct ops ops)
+{
+    double bytes = 0;
+    for (int i = 0; i < ops.count; i++)
+        bytes += ops.at[i].saved_bytes + ops.at[i].saved_input_bytes;
+    return bytes;
+}
+
+/* Inputs of qkv, fc1 and fc2 at one byte for two: -1 -1 -3.5 bytes for each value of hidden. That
+ * of the projection is one byte beside the two that attention keeps: +1. */
+START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_options fp8 = options_of(FP8_DELAYED);
+    struct layer_options bf16 = fp8;
+    bf16.fp8 = NULL;
+    struct layer_dims dims = layer_dims(&model, 1, 1024);
+    double fewer = saved_bytes(layer_forward(&model, &dims, &bf16, &arena)) -
+                   saved_bytes(layer_forward(&model, &dims, &fp8, &arena));
+    ck_assert_double_eq_tol(fewer / (1024 * 4096), 1 + 1 + 3.5 - 1, 1e-9);
+}
+END_TEST
+
+/* Gathers: the inputs of qkv and fc1, again for their weight gradients, and the gradients of what
+ * projection and fc2 put out. Sums: two forward, two backward. */
+START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
+{
+    struct model model = model_of("llama3-8b");
+    struct plan plan = plan_of("tp4 sp");
+    for (int kind = 0; kind < NUM_FP8_RECIPES; kind++) {
+        struct layer_options options = options_of((enum fp8_kind)kind);
+        struct local_ops local = local_layer(&plan, &model, 1024, &options, false, &arena);
+        double value_bytes = fp8_value_bytes(&fp8_recipes[kind]);
+        struct ops lists[] = { local.forward, local.backward };
+        for (int l = 0; l < 2; l++) {
+            ck_assert_int_eq(count_kind(lists[l], OP_ALL_GATHER), l == 0 ? 2 : 4);
+            ck_assert_int_eq(count_kind(lists[l], OP_REDUCE_SCATTER), 2);
+            for (int i = 0; i < lists[l].count; i++) {
+                const struct op *op = &lists[l].at[i];
+                double values = 1024 * 4096;
+                if (op->kind == OP_ALL_GATHER)
+                    ck_assert_double_eq(op->comm_bytes, value_bytes * values);
+                if (op->kind == OP_REDUCE_SCATTER)
+                    ck_assert_double_eq(op->comm_bytes, 2 * values);
+            }
+        }
+    }
+}
+END_TEST
+
+/* What is gathered is quantised before: a quarter of the rows on each of four ranks. */
+START_TEST(shards_are_quantised_before_they_are_gathered)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_options options = options_of(FP8_DELAYED);
+    struct plan whole = plan_of("tp4");
+    struct plan sharded = plan_of("tp4 sp");
+    struct local_ops a = local_layer(&whole, &model, 1024, &options, false, &arena);
+    struct local_ops b = local_layer(&sharded, &model, 1024, &options, false, &arena);
+    double hidden = 1024 * 4096;
+    double fewer = quantised_values(a.forward) - quantised_values(b.forward);
+    ck_assert_double_eq_tol(fewer, 2 * hidden * 3 / 4, 1);
+    fewer = quantised_values(a.backward) - quantised_values(b.backward);
+    ck_assert_double_eq_tol(fewer, 2 * hidden * 3 / 4, 1);
+}
+END_TEST
+
+/* --- time and memory ------------------------------------------------------------------------ */
+
+/* At the same share of twice the peak, loading as many bytes before the first product. */
+START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
+{
+    struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
+    struct profile profile = { .gemm_efficiency = 0.5,
+                               .gemm_half_k = 512,
+                               .fp8_product_efficiency = 1,
+                               .gemm_unaligned_efficiency = 1,
+                               .gemm_memory_efficiency = 1,
+                               .memory_efficiency = 1,
+                               .gemm_tiles = { { 128, 128, 1 } },
+                               .num_gemm_tiles = 1 };
+    gpu.peak_flops_per_s[DTYPE_BF16] = 100e12;
+    gpu.peak_flops_per_s[DTYPE_FP8] = 200e12;
+    double bf16_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
+    double fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
+    ck_assert_double_eq_tol(fp8_s, bf16_s, 1e-15);
+    profile.fp8_half_k = 0.5; /* half an element: 1024.5 for 2048 */
+    fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
+    ck_assert_double_eq_tol(fp8_s, bf16_s * 1024.5 / 2048, 1e-15);
+}
+END_TEST
+
+static struct system system_of(const char *cluster, const char *stack, int num_gpus)
+{
+    struct system system;
+    bool ok = system_load(cluster, stack, num_gpus, &system, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return system;
+}
+
+/* 1e9 parameters on a Hopper: 2 bytes read, two copies written; with weights kept in fp8, one copy
+ * read and one written; with ZeRO-3 twice for each of 8 microbatches. */
+START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
+{
+    struct system system = system_of("dgx-h100", "megatron-core", 8);
+    double byte_s = traffic_s(&system.gpu, &system.profile, 1e9, 0);
+    struct plan plan = plan_of("dp8 dtype=fp8");
+    ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 4 * byte_s, 1e-12);
+    plan.zero = 3;
+    ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 64 * byte_s, 1e-12);
+    plan.zero = 1;
+    system.stack.keeps_fp8 = true;
+    ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 2 * byte_s, 1e-12);
+    plan.precision = PRECISION_BF16;
+    ck_assert_double_eq(quantize_weights_s(&system, &plan, 1e9, 8), 0);
+    system_release(&system);
+}
+END_TEST
+
+START_TEST(weights_travel_in_fp8_where_they_are_kept_in_it)
+{
+    struct stack stack = { .keeps_fp8 = true };
+    struct plan plan = plan_of("dp8 dtype=fp8");
+    ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 1);
+    plan.precision = PRECISION_FP8 + FP8_MX;
+    ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 33.0 / 32);
+    plan.precision = PRECISION_FP8 + FP8_ROWWISE;
+    ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
+    plan.precision = PRECISION_BF16;
+    ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
+    stack.keeps_fp8 = false;
+    plan.precision = PRECISION_FP8;
+    ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
+}
+END_TEST
+
+static struct prediction predict(const struct system *system, const struct model *model,
+                                 const struct plan *plan)
+{
+    ck_assert_msg(!plan_check(plan, model, model->batch, system->num_gpus, &err) &&
+                      system_check(system, plan, &err),
+                  "%s: %s", err.where, err.msg);
+    struct evaluator *evaluator = evaluator_new(system, model);
+    struct prediction prediction = evaluate(evaluator, plan);
+    prediction.stages = NULL;
+    evaluator_free(evaluator);
+    return prediction;
+}
+
+static double weights_bytes(const struct system *system, const struct model *model,
+                            const struct plan *plan)
+{
+    struct evaluator *evaluator = evaluator_new(system, model);
+    double bytes = evaluate(evaluator, plan).stages[1].weights_bytes;
+    evaluator_free(evaluator);
+    return bytes;
+}
+
+/* A middle stage: layers alone. Megatron-LM's dist_optimizer.md: two copies beside bf16, or in its
+ * place. */
+START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
+{
+    struct system system = system_of("dgx-h100", "megatron-core", 32);
+    struct model model = model_of("llama3-70b");
+    model.batch = 64;
+    struct plan bf16 = plan_of("tp8 pp4 mb1");
+    struct plan fp8 = plan_of("tp8 pp4 mb1 dtype=fp8");
+    double bf16_bytes = weights_bytes(&system, &model, &bf16);
+    ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 2, 1e-12);
+    system.stack.keeps_fp8 = true;
+    ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 1, 1e-12);
+    system.gpu.arch = ARCH_BLACKWELL;
+    ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 0.5, 1e-12);
+    system_release(&system);
+}
+END_TEST
+
+/* Megatron-Bridge's performance guide: 1.2 to 1.5 times as fast, a little more where nothing is
+ * lost to the host. */
+START_TEST(fp8_trains_a_large_model_a_fifth_to_a_half_faster)
+{
+    static const char *const clusters[] = { "dgx-h100", "dgx-h200", "gb200-nvl72" };
+    struct model model = model_of("llama3-70b");
+    model.batch = 128;
+    for (int i = 0; i < 3; i++) {
+        struct system system = system_of(clusters[i], "nemo", 64);
+        struct plan bf16 = plan_of("tp4 sp pp4 vpp5 dp4 mb1 zero1");
+        struct plan fp8 = plan_of("tp4 sp pp4 vpp5 dp4 mb1 zero1 dtype=fp8");
+        double gain =
+            predict(&system, &model, &bf16).step_s / predict(&system, &model, &fp8).step_s;
+        ck_assert_double_gt(gain, 1.2);
+        ck_assert_double_lt(gain, 1.65);
+        system_release(&system);
+    }
+}
+END_TEST
+
+START_TEST(mfu_is_the_share_of_the_fp8_peak)
+{
+    struct system system = system_of("dgx-h100", "nemo", 64);
+    struct model model = model_of("llama3-70b");
+    model.batch = 128;
+    struct plan plan = plan_of("tp8 sp pp8 mb1 dtype=fp8-cs");
+    struct prediction p = predict(&system, &model, &plan);
+    double model_flops = model_step_flops(&model, 128, model.seq);
+    ck_assert_double_eq_tol(p.mfu, model_flops / (p.step_s * 64 * 1978.9e12), 1e-12);
+    system_release(&system);
+}
+END_TEST
+
+/* More passes over the same values, or slower products, are never faster. */
+START_TEST(a_recipe_with_finer_or_fresher_scales_is_no_faster)
+{
+    struct system system = system_of("dgx-h100", "megatron-core", 64);
+    struct model model = model_of("llama3-70b");
+    model.batch = 128;
+    struct plan plan = plan_of("tp8 sp pp8 mb1 dtype=fp8");
+    double delayed_s = predict(&system, &model, &plan).step_s;
+    static const enum fp8_kind others[] = { FP8_CURRENT, FP8_ROWWISE, FP8_BLOCK };
+    for (int i = 0; i < 3; i++) {
+        plan.precision = (int)PRECISION_FP8 + (int)others[i];
+        ck_assert_double_gt(predict(&system, &model, &plan).step_s, delayed_s);
+    }
+    system_release(&system);
+}
+END_TEST
+
+START_TEST(a_gpu_without_the_units_is_refused)
+{
+    struct system a100 = system_of("dgx-a100-80g", "megatron-core", 8);
+    struct system h100 = system_of("dgx-h100", "megatron-core", 8);
+    struct plan fp8 = plan_of("dtype=fp8");
+    struct plan mx = plan_of("dtype=fp8-mx");
+    ck_assert(!system_check(&a100, &fp8, &err));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    err = (struct err){ 0 };
+    ck_assert(system_check(&h100, &fp8, &err));
+    ck_assert(!system_check(&h100, &mx, &err));
+    ck_assert_str_eq(err.msg, "h100-80g-sxm has no matrix units for fp8-mx; it has fp8");
+    system_release(&a100);
+    system_release(&h100);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("fp8");
+    TCase *tc = tcase_create("fp8");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, every_recipe_has_a_source_and_a_word_of_the_layout);
+    tcase_add_test(tc, quantising_reads_16_bits_and_writes_8_for_each_copy);
+    tcase_add_test(tc, blackwell_needs_one_copy_where_the_tensor_has_one_scale);
+    tcase_add_test(tc, the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8);
+    tcase_add_test(tc, each_linear_layer_quantises_its_input_and_the_gradient_of_its_output);
+    tcase_add_test(tc, inputs_of_linear_layers_are_kept_in_fp8);
+    tcase_add_test(tc, tokens_are_gathered_in_fp8_and_summed_in_16_bits);
+    tcase_add_test(tc, shards_are_quantised_before_they_are_gathered);
+    tcase_add_test(tc, twice_the_inner_dimension_in_fp8_takes_as_long);
+    tcase_add_test(tc, weights_are_quantised_once_a_step_or_after_each_gather);
+    tcase_add_test(tc, weights_travel_in_fp8_where_they_are_kept_in_it);
+    tcase_add_test(tc, fp8_copies_of_weights_live_beside_bf16_or_in_its_place);
+    tcase_add_test(tc, fp8_trains_a_large_model_a_fifth_to_a_half_faster);
+    tcase_add_test(tc, mfu_is_the_share_of_the_fp8_peak);
+    tcase_add_test(tc, a_recipe_with_finer_or_fresher_scales_is_no_faster);
+    tcase_add_test(tc, a_gpu_without_the_units_is_refused);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
