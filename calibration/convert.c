@@ -376,6 +376,25 @@ static bool says(const char *text, const char *word)
     return match_text(word, text);
 }
 
+/* Recipes by what rows call them; the first that matches wins. */
+static const struct {
+    const char *words; /* pattern of match_text */
+    enum fp8_kind kind;
+} fp8_words[] = {
+    { "mx", FP8_MX },           { "row", FP8_ROWWISE },
+    { "block|sub", FP8_BLOCK }, { "cs|current|tensorwise|tensor-wise|dynamic", FP8_CURRENT },
+    { "delayed", FP8_DELAYED },
+};
+
+static int fp8_precision(const struct conversion *of, const char *word)
+{
+    for (size_t i = 0; i < sizeof fp8_words / sizeof *fp8_words; i++)
+        if (says(word, fp8_words[i].words))
+            return (int)PRECISION_FP8 + (int)fp8_words[i].kind;
+    assume(of, "fp8 recipe not stated: delayed scaling, one scale a tensor");
+    return PRECISION_FP8;
+}
+
 static bool read_precision(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
@@ -386,10 +405,11 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
         assume(of, has_bf16 ? "precision not stated: bf16" : "precision not stated: fp16");
         word = has_bf16 ? "bf16" : "fp16";
     }
-    if (says(word, "fp8|fp4"))
-        return err_set(reason, ERR_INFEASIBLE, "precision", "%s is not modelled yet",
-                       says(word, "fp8") ? "fp8" : "fp4");
-    if (says(word, "bf16|bfloat16"))
+    if (says(word, "fp4"))
+        return err_set(reason, ERR_INFEASIBLE, "precision", "fp4 is not modelled yet");
+    if (says(word, "fp8"))
+        plan->precision = fp8_precision(of, word);
+    else if (says(word, "bf16|bfloat16"))
         plan->precision = is_pure ? PRECISION_BF16_PURE : PRECISION_BF16;
     else if (says(word, "fp16|float16"))
         plan->precision = PRECISION_FP16;

@@ -126,8 +126,7 @@ static const struct {
     { NUMBER(vpp, 1e9), .reason = "pp x vpp is more than the 24 layers" },
     { NUMBER(dp, 4), .reason = "tp 2 x cp 1 x pp 2 x dp 4 is 16 GPUs, not 8" },
     { NUMBER(mbs, 3), .reason = "batch 64 is not a multiple of dp 2 x microbatch 3" },
-    { TEXT(precision, "fp8-cs"), .reason = "fp8 is not modelled yet" },
-    { TEXT(precision, "mxfp8"), .reason = "fp8 is not modelled yet" },
+    { TEXT(precision, "fp8-cs"), .reason = "a100-80g-sxm has no fp8 matrix units; it has fp16" },
     { TEXT(precision, "nvfp4"), .reason = "fp4 is not modelled yet" },
     { TEXT(precision, "int3"), .reason = "precision int3 is not modelled yet" },
     { TEXT(schedule, "zb-v"), .reason = "schedule zb-v is not modelled yet" },
@@ -235,6 +234,42 @@ START_TEST(pure_bf16_is_told_by_precision_or_notes)
     ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16);
     row.notes = "precision flag bf16, MP mode PURE; rounded";
     ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16_PURE);
+}
+END_TEST
+
+static const struct {
+    const char *word;
+    enum fp8_kind kind;
+} fp8_words[] = {
+    { "fp8", FP8_DELAYED },
+    { "fp8-cs", FP8_CURRENT },
+    { "fp8 tensorwise", FP8_CURRENT },
+    { "fp8 rowwise", FP8_ROWWISE },
+    { "fp8-mx", FP8_MX },
+    { "mxfp8", FP8_MX },
+    { "fp8-blockwise", FP8_BLOCK },
+    { "fp8 delayed", FP8_DELAYED },
+};
+
+START_TEST(recipes_of_fp8_go_by_the_names_that_rows_give_them)
+{
+    struct run_row row = plain_row();
+    row.gpu = "B200-SXM";
+    row.precision = fp8_words[_i].word;
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.plan.precision, (int)PRECISION_FP8 + (int)fp8_words[_i].kind);
+    ck_assert_int_eq(out.plan.gradient_dtype, DTYPE_FP32);
+    ck_assert_int_eq(is_assumed(&out, "fp8 recipe not stated"), _i == 0);
+}
+END_TEST
+
+START_TEST(a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name)
+{
+    struct run_row row = plain_row();
+    row.gpu = "H100-80GB-SXM";
+    row.precision = "mxfp8";
+    struct run_case out = convert(&row);
+    ck_assert_str_eq(out.skip, "h100-80g-sxm has no matrix units for fp8-mx; it has fp8");
 }
 END_TEST
 
@@ -485,6 +520,9 @@ static Suite *suite(void)
     tcase_add_test(rows, a_gated_feed_forward_means_llama);
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
     tcase_add_test(rows, pure_bf16_is_told_by_precision_or_notes);
+    tcase_add_loop_test(rows, recipes_of_fp8_go_by_the_names_that_rows_give_them, 0,
+                        sizeof fp8_words / sizeof *fp8_words);
+    tcase_add_test(rows, a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name);
     tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
     tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
