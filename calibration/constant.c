@@ -96,16 +96,45 @@ bool constant_find(const char *file, const char *key, struct constant *out, stru
     *out = (struct constant){ .file = file, .key = key, .is_of_stack = begins_with(file, stacks) };
     if (!out->is_of_stack && !begins_with(file, profiles))
         return err_set(err, ERR_INPUT, "", "expected profiles/NAME or stacks/NAME");
-    out->name = strchr(file, '/') + 1;
+    out->names = strchr(file, '/') + 1;
     if (out->is_of_stack)
         return find_field(stack_fields, num_stack_fields, key, 0, out, err);
     return find_in_profile(key, out, err);
 }
 
+static bool is_named(const struct constant *constant, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = constant->names; *at;) {
+        size_t own = strcspn(at, "+");
+        if (own == length && strncmp(at, name, length) == 0)
+            return true;
+        at += own + (at[own] == '+');
+    }
+    return false;
+}
+
 bool constant_is_of(const struct constant *constant, const struct system *system)
 {
-    const char *name = constant->is_of_stack ? system->stack.name : system->profile.name;
-    return strcmp(name, constant->name) == 0;
+    return is_named(constant, constant->is_of_stack ? system->stack.name : system->profile.name);
+}
+
+bool constant_is_in(const struct constant *constant, const char *file)
+{
+    const char *folder = constant->is_of_stack ? stacks : profiles;
+    return begins_with(file, folder) && is_named(constant, file + strlen(folder));
+}
+
+bool constant_file(const struct constant *constant, int i, char *file, size_t size)
+{
+    const char *at = constant->names;
+    for (; i > 0 && *at; i--) {
+        at += strcspn(at, "+");
+        at += *at == '+';
+    }
+    snprintf(file, size, "%s%.*s", constant->is_of_stack ? stacks : profiles, (int)strcspn(at, "+"),
+             at);
+    return *at != '\0';
 }
 
 double constant_get(const struct constant *constant, const struct system *system)

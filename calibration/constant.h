@@ -1,7 +1,8 @@
 /* calibration/constant.h - a number of a profile or a stack, by file and key.
  *
  * Keys are those of the file: "gemm_efficiency", "attention.flash2.half_seq", "gemm_tiles[2]" (the
- * third tile's speed). */
+ * third tile's speed). Files that share a value are joined by a plus sign:
+ * "profiles/a100-80g-sxm+a100-40g-sxm". */
 #ifndef CALIBRATION_CONSTANT_H
 #define CALIBRATION_CONSTANT_H
 
@@ -14,15 +15,19 @@ struct constant {
     const char *file; /* "profiles/a100-80g-sxm"; borrowed */
     const char *key;  /* borrowed */
     bool is_of_stack;
-    const char *name;   /* of the profile or stack; within `file` */
+    const char *names;  /* of the profiles or stacks; within `file` */
     struct field field; /* its offset is from the start of struct profile or stack */
 };
 
 /* ERR_INPUT when there is no such number; where = "". */
 bool constant_find(const char *file, const char *key, struct constant *out, struct err *err);
 
-/* Whether the system has the profile or stack. */
+/* Whether the system has the profile or stack, or one of them. */
 bool constant_is_of(const struct constant *constant, const struct system *system);
+/* Whether this file is the constant's, or one of its files. */
+bool constant_is_in(const struct constant *constant, const char *file);
+/* Its i-th file, "profiles/a100-40g-sxm"; false when it has fewer. */
+bool constant_file(const struct constant *constant, int i, char *file, size_t size);
 double constant_get(const struct constant *constant, const struct system *system);
 void constant_set(const struct constant *constant, struct system *system, double value);
 

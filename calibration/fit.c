@@ -176,7 +176,8 @@ static bool is_own_constant(const struct work *w, int constant, const char *sour
 {
     const struct constant *of = &w->job->constants[constant].constant;
     for (int i = 0; i < w->rows->count && of->is_of_stack; i++)
-        if (is_of_source(w, i, source) && constant_is_of(of, w->rows->at[i].system))
+        if (is_of_source(w, i, source) && !w->rows->at[i].micro &&
+            constant_is_of(of, w->rows->at[i].system))
             return true;
     return false;
 }

@@ -48,9 +48,11 @@ const struct field fit_rows_fields[] = {
       .doc = "Of runs: all of this source_key, one a configuration." },
     { .name = "cluster", TEXT(fit_rows, cluster), .fallback = "",
       .doc = "That a micro-benchmark ran on." },
+    { .name = "stack", TEXT(fit_rows, stack), .fallback = "megatron-core",
+      .doc = "Whose attention kernel a micro-benchmark ran." },
     { .name = "ids", .kind = FIELD_OTHER, .fallback = "", .doc = "Of runs: these." },
     { .name = "where", .kind = FIELD_OTHER, .fallback = "",
-      .doc = "Only rows with these texts in these columns." },
+      .doc = "Only rows with these texts, or [least, most], in these columns." },
     { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
       .fallback = "0", .doc = "So many of them at random; 0: all." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
@@ -174,6 +176,24 @@ static bool read_ids(struct fit_table *table, const json_t *ids, struct fit_rows
     return true;
 }
 
+static bool read_filter(struct fit_table *table, const char *column, const json_t *value,
+                        struct fit_filter *out, struct err *err)
+{
+    const json_t *min = json_array_get(value, 0), *max = json_array_get(value, 1);
+    bool is_range = json_array_size(value) == 2 && json_is_number(min) && json_is_number(max);
+    if (!json_is_string(value) && !is_range)
+        return err_set(err, ERR_INPUT, column,
+                       "expected the text of the column, or [least, most] of its number");
+    out->column = arena_text(&table->arena, column);
+    if (is_range) {
+        out->min = json_number_value(min);
+        out->max = json_number_value(max);
+    } else {
+        out->text = arena_text(&table->arena, json_string_value(value));
+    }
+    return true;
+}
+
 static bool read_where(struct fit_table *table, json_t *where, struct fit_rows *out,
                        struct err *err)
 {
@@ -183,15 +203,10 @@ static bool read_where(struct fit_table *table, json_t *where, struct fit_rows *
         return true;
     if (!json_is_object(where))
         return err_set(err, ERR_INPUT, "where", "expected an object of texts by column");
-    out->columns = ARENA_ARRAY(&table->arena, const char *, json_object_size(where));
-    out->values = ARENA_ARRAY(&table->arena, const char *, json_object_size(where));
-    json_object_foreach (where, column, value) {
-        if (!json_is_string(value) &&
-            !err_set(err, ERR_INPUT, column, "expected the text of the column"))
+    out->filters = ARENA_ARRAY(&table->arena, struct fit_filter, json_object_size(where));
+    json_object_foreach (where, column, value)
+        if (!read_filter(table, column, value, &out->filters[out->num_filters++], err))
             return within(err, WITHIN_KEY, "where", 0);
-        out->columns[out->num_columns] = arena_text(&table->arena, column);
-        out->values[out->num_columns++] = arena_text(&table->arena, json_string_value(value));
-    }
     return true;
 }
 

@@ -17,6 +17,13 @@ struct fit_constant {
     const char *source; /* where prior and bounds come from; "" */
 };
 
+/* Rows that have this text in this column, or a number from min to max. */
+struct fit_filter {
+    const char *column;
+    const char *text; /* NULL: a number */
+    double min, max;
+};
+
 /* Rows of one measured file. Their `weight` is shared evenly. */
 struct fit_rows {
     char kind[24];    /* of observation_kinds */
@@ -24,12 +31,13 @@ struct fit_rows {
     char name[40];    /* what reports call them; "": the row's source, or the file */
     char source[40];  /* all rows of this source_key; "" */
     char cluster[48]; /* that micro-benchmarks ran on; "" */
+    char stack[48];   /* whose attention kernel ran */
     int sample, seed; /* so many of them at random; 0: all */
     double weight;
     const char **ids; /* these rows; NULL: all */
     int num_ids;
-    const char **columns, **values; /* only rows that have these values in these columns */
-    int num_columns;
+    struct fit_filter *filters; /* that all rows pass */
+    int num_filters;
     char where[48]; /* "jobs[0].rows[1]", for messages */
 };
 

@@ -152,7 +152,7 @@ static json_t *score_json(const struct score *score)
 
 static bool is_in(const struct fit_value *value, const char *file)
 {
-    return strcmp(value->of->constant.file, file) == 0;
+    return constant_is_in(&value->of->constant, file);
 }
 
 /* "gemm_efficiency" within its own file, else "stacks/megatron-2021: product_efficiency". */
@@ -181,15 +181,42 @@ static json_t *correlations_json(const struct fit_result *result, const char *fi
     return object;
 }
 
-/* Errors of the rows that ran on the file; standard errors of logarithms, so shares. */
+/* Micro-benchmarks tell nothing of a stack. */
+static bool rests_on(const struct fit_result *result, const char *file, int row)
+{
+    const struct observation *o = &result->rows.at[row];
+    for (int j = 0; j < result->num_values; j++)
+        if (is_in(&result->values[j], file) &&
+            constant_is_of(&result->values[j].of->constant, o->system))
+            return !(o->micro && result->values[j].of->constant.is_of_stack);
+    return false;
+}
+
+static bool source_rests_on(const struct fit_result *result, const char *file, const char *source)
+{
+    for (int i = 0; i < result->rows.count; i++)
+        if (strcmp(result->rows.at[i].source, source) == 0 && rests_on(result, file, i))
+            return true;
+    return false;
+}
+
+static json_t *in_sample_json(const struct fit_result *result, const char *file)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < result->num_sources; i++) {
+        const struct fit_source *source = &result->sources[i];
+        if (source_rests_on(result, file, source->name))
+            json_object_set_new(object, source->name, score_json(&source->in_sample));
+    }
+    return object;
+}
+
+/* Standard errors are those of logarithms, so shares. */
 static json_t *residuals_json(const struct fit_result *result, const char *file)
 {
-    json_t *in_sample = json_object();
     json_t *standard_errors = json_object();
     json_t *bounds = json_array();
-    for (int i = 0; i < result->num_sources; i++)
-        json_object_set_new(in_sample, result->sources[i].name,
-                            score_json(&result->sources[i].in_sample));
+    json_t *correlations = correlations_json(result, file);
     for (int j = 0; j < result->num_values; j++) {
         const struct fit_value *value = &result->values[j];
         const char *key = value->of->constant.key;
@@ -198,94 +225,83 @@ static json_t *residuals_json(const struct fit_result *result, const char *file)
         else if (is_in(value, file))
             json_object_set_new(standard_errors, key, rounded(value->standard_error, 2));
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "in_sample", in_sample, "standard_errors",
-                     standard_errors, "at_bound", bounds, "correlations",
-                     correlations_json(result, file));
+    json_t *object = json_pack("{s:o, s:O}", "in_sample", in_sample_json(result, file),
+                               "standard_errors", standard_errors);
+    if (json_array_size(bounds) > 0)
+        json_object_set(object, "at_bound", bounds);
+    if (json_object_size(correlations) > 0)
+        json_object_set(object, "correlations", correlations);
+    json_decref(standard_errors);
+    json_decref(bounds);
+    json_decref(correlations);
+    return object;
 }
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static bool changes(const struct fit_job *job, const char *file)
+static bool changes(const struct fit_result *result, const char *file)
 {
-    for (int j = 0; j < job->num_constants; j++)
-        if (strcmp(job->constants[j].constant.file, file) == 0)
+    for (int j = 0; j < result->num_values; j++)
+        if (is_in(&result->values[j], file))
             return true;
     return false;
 }
 
-static bool is_listed(const json_t *list, const char *id)
+static int compare_texts(const void *a, const void *b)
 {
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (strcmp(json_string_value(json_array_get(list, i)), id) == 0)
-            return true;
-    return false;
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void list_rows(const struct observations *rows, const struct constant *of, json_t *list)
+/* Rows that are named already stay: other constants of the file may rest on them. */
+static json_t *fitted_on(const json_t *shipped, const char *file, const struct fit_result *results,
+                         int num_results)
 {
-    for (int i = 0; i < rows->count; i++)
-        if (constant_is_of(of, rows->at[i].system) && !is_listed(list, rows->at[i].id))
-            json_array_append_new(list, json_string(rows->at[i].id));
-}
-
-static const struct constant *first_constant(const struct fit_job *job, const char *file)
-{
-    int j = 0;
-    while (strcmp(job->constants[j].constant.file, file) != 0)
-        j++;
-    return &job->constants[j].constant;
-}
-
-static const struct fit_result *result_of(const struct fit_job *job,
-                                          const struct fit_result *results, int num_results)
-{
+    struct arena arena = { 0 };
+    size_t most = json_array_size(shipped);
+    size_t n = 0;
     for (int r = 0; r < num_results; r++)
-        if (results[r].job == job)
-            return &results[r];
-    return NULL;
-}
-
-/* Rows of every job that changes the file. NULL on an error. */
-static json_t *fitted_on(const struct fit_table *table, const char *file,
-                         const struct fit_result *results, int num_results, struct err *err)
-{
+        most += (size_t)results[r].rows.count;
+    const char **ids = ARENA_ARRAY(&arena, const char *, most);
+    for (size_t i = 0; i < json_array_size(shipped); i++)
+        ids[n++] = json_string_value(json_array_get(shipped, i));
+    for (int r = 0; r < num_results; r++)
+        for (int i = 0; i < results[r].rows.count; i++)
+            if (rests_on(&results[r], file, i))
+                ids[n++] = results[r].rows.at[i].id;
+    if (n > 0)
+        qsort(ids, n, sizeof *ids, compare_texts);
     json_t *list = json_array();
-    for (int i = 0; i < table->num_jobs; i++) {
-        const struct fit_job *job = &table->jobs[i];
-        const struct fit_result *result = result_of(job, results, num_results);
-        struct observations rows = { 0 };
-        if (!changes(job, file))
-            continue;
-        if (!result && !observations_load(table, job, &rows, err)) {
-            observations_release(&rows);
-            json_decref(list);
-            return NULL;
-        }
-        list_rows(result ? &result->rows : &rows, first_constant(job, file), list);
-        observations_release(&rows);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (i == 0 || strcmp(ids[i - 1], ids[i]) != 0)
+            json_array_append_new(list, json_string(ids[i]));
+    arena_release(&arena);
     return list;
 }
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-const char **fitted_files(const struct fit_result *results, int num_results, struct arena *arena,
-                          int *num_files)
+static void add_file(struct fitted_files *files, const char *file, struct arena *arena)
 {
-    int most = 0;
+    for (int i = 0; i < files->count; i++)
+        if (strcmp(files->at[i], file) == 0)
+            return;
+    const char **grown = ARENA_ARRAY(arena, const char *, (size_t)files->count + 1);
+    if (files->count > 0)
+        memcpy(grown, files->at, (size_t)files->count * sizeof *grown);
+    grown[files->count++] = arena_text(arena, file);
+    files->at = grown;
+}
+
+struct fitted_files fitted_files_list(const struct fit_result *results, int num_results,
+                                      struct arena *arena)
+{
+    struct fitted_files files = { 0 };
+    char file[128];
     for (int r = 0; r < num_results; r++)
-        most += results[r].num_values;
-    const char **files = ARENA_ARRAY(arena, const char *, (size_t)most);
-    *num_files = 0;
-    for (int r = 0; r < num_results; r++)
-        for (int j = 0; j < results[r].num_values; j++) {
-            const char *file = results[r].values[j].of->constant.file;
-            int i = 0;
-            while (i < *num_files && strcmp(files[i], file) != 0)
-                i++;
-            if (i == *num_files)
-                files[(*num_files)++] = file;
-        }
+        for (int j = 0; j < results[r].num_values; j++)
+            for (int i = 0; constant_file(&results[r].values[j].of->constant, i, file, sizeof file);
+                 i++)
+                add_file(&files, file, arena);
     return files;
 }
 
@@ -316,30 +332,37 @@ static bool store(const struct fit_result *result, const char *file, json_t *roo
     return true;
 }
 
-static bool update(const struct fit_table *table, const char *file,
-                   const struct fit_result *results, int num_results, json_t *root, struct err *err)
+static bool any_run_rests_on(const struct fit_result *results, int num_results, const char *file)
 {
-    json_t *rows = fitted_on(table, file, results, num_results, err);
-    if (!rows)
-        return false;
+    for (int r = 0; r < num_results; r++)
+        for (int i = 0; i < results[r].rows.count; i++)
+            if (!results[r].rows.at[i].micro && rests_on(&results[r], file, i))
+                return true;
+    return false;
+}
+
+static bool update(const char *file, const struct fit_result *results, int num_results,
+                   json_t *root, struct err *err)
+{
+    json_t *rows = fitted_on(json_object_get(root, "fitted_on"), file, results, num_results);
     json_object_set_new(root, "fitted_on", rows);
-    if (strncmp(file, "profiles/", strlen("profiles/")) == 0)
+    if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
+        any_run_rests_on(results, num_results, file))
         json_object_set_new(root, "measured", json_true());
     for (int r = 0; r < num_results; r++)
-        if (changes(results[r].job, file) && !store(&results[r], file, root, err))
+        if (changes(&results[r], file) && !store(&results[r], file, root, err))
             return false;
     return true;
 }
 
-bool fitted_file_text(const struct fit_table *table, const char *file,
-                      const struct fit_result *results, int num_results, struct text *out,
-                      struct err *err)
+bool fitted_file_text(const char *file, const struct fit_result *results, int num_results,
+                      struct text *out, struct err *err)
 {
     char path[PATH_MAX];
     struct json_file shipped = { 0 };
     bool ok = fitted_file_path(file, path, sizeof path, err) &&
               json_file_load(&shipped, path, err) &&
-              update(table, file, results, num_results, shipped.root, err);
+              update(file, results, num_results, shipped.root, err);
     if (ok)
         text_add_json(out, shipped.root);
     json_file_release(&shipped);

@@ -8,16 +8,19 @@
 #include "base/text.h"
 #include "calibration/fit.h"
 
-/* Names of the files ("profiles/a100-80g-sxm") that these results change, each once, in order; the
- * array lives in the arena. */
-const char **fitted_files(const struct fit_result *results, int num_results, struct arena *arena,
-                          int *num_files);
+struct fitted_files {
+    const char **at; /* "profiles/a100-80g-sxm" */
+    int count;
+};
 
-/* The shipped file with what the results found. "fitted_on" names the rows of all jobs of the table
- * that change the file, also of those that have no result here. The caller releases the text. */
-bool fitted_file_text(const struct fit_table *table, const char *file,
-                      const struct fit_result *results, int num_results, struct text *out,
-                      struct err *err);
+/* The files that these results change, each once, in order; they live in the arena. */
+struct fitted_files fitted_files_list(const struct fit_result *results, int num_results,
+                                      struct arena *arena);
+
+/* The shipped file with what the results found. "fitted_on" gains the rows of the results. The
+ * caller releases the text. */
+bool fitted_file_text(const char *file, const struct fit_result *results, int num_results,
+                      struct text *out, struct err *err);
 
 /* Where a file is shipped: FOLDER/calibration/profiles/NAME.json. */
 bool fitted_file_path(const char *file, char *path, size_t size, struct err *err);

@@ -10,6 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A system that micro-benchmarks ran on. */
+struct loaded_system {
+    struct system system;
+    struct loaded_system *older;
+};
+
 /* --- which rows ------------------------------------------------------------------------------ */
 
 /* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators". */
@@ -66,7 +72,7 @@ static struct observation *add(struct observations *to)
             memcpy(to->at, old, (size_t)to->count * sizeof *old);
     }
     struct observation *added = &to->at[to->count++];
-    *added = (struct observation){ .run = -1, .micro = -1, .group = "" };
+    *added = (struct observation){ .run = -1, .group = "" };
     return added;
 }
 
@@ -85,33 +91,29 @@ static const struct {
     { "software", offsetof(struct run_row, software) },
 };
 
-static bool refuse_column(const struct fit_rows *rows, int column, struct err *err)
-{
-    char where[160];
-    snprintf(where, sizeof where, "%s.where.%s", rows->where, rows->columns[column]);
-    return err_set(err, ERR_INPUT, where, "%s has no such column of text", rows->data);
-}
-
+/* Where in a row each filter looks. */
 static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct err *err)
 {
-    for (int i = 0; i < rows->num_columns; i++) {
-        size_t k = 0;
-        while (k < sizeof run_columns / sizeof *run_columns &&
-               strcmp(run_columns[k].name, rows->columns[i]) != 0)
+    enum { NUM_COLUMNS = sizeof run_columns / sizeof *run_columns };
+    for (int i = 0; i < rows->num_filters; i++) {
+        const struct fit_filter *filter = &rows->filters[i];
+        char where[160];
+        int k = 0;
+        while (k < NUM_COLUMNS && strcmp(run_columns[k].name, filter->column) != 0)
             k++;
-        if (k == sizeof run_columns / sizeof *run_columns)
-            return refuse_column(rows, i, err);
+        snprintf(where, sizeof where, "%s.where.%s", rows->where, filter->column);
+        if (k == NUM_COLUMNS || !filter->text)
+            return err_set(err, ERR_INPUT, where, "runs have no such column of text");
         offsets[i] = run_columns[k].offset;
     }
     return true;
 }
 
-static bool has_values(const struct run_row *row, const struct fit_rows *rows,
-                       const size_t *offsets)
+static bool passes(const struct run_row *row, const struct fit_rows *rows, const size_t *offsets)
 {
-    for (int i = 0; i < rows->num_columns; i++) {
+    for (int i = 0; i < rows->num_filters; i++) {
         const char *text = *(const char *const *)((const char *)row + offsets[i]);
-        if (strcmp(text, rows->values[i]) != 0)
+        if (strcmp(text, rows->filters[i].text) != 0)
             return false;
     }
     return true;
@@ -134,7 +136,7 @@ static int choose_runs(const struct run_rows *all, const struct fit_rows *rows,
     int n = 0;
     for (int i = 0; i < all->count; i++)
         if (all->at[i].core && strcmp(all->at[i].source_key, rows->source) == 0 &&
-            has_values(&all->at[i], rows, offsets) && !is_measured_again(all, i))
+            passes(&all->at[i], rows, offsets) && !is_measured_again(all, i))
             chosen[n++] = i;
     return n;
 }
@@ -194,7 +196,7 @@ static bool load_runs(const struct fit_rows *rows, struct observations *out, str
     struct run_rows all;
     if (!rows->ids && !*rows->source)
         return err_set(err, ERR_INPUT, rows->where, "expected \"ids\" or a \"source\"");
-    size_t *offsets = ARENA_ARRAY(&out->arena, size_t, (size_t)rows->num_columns);
+    size_t *offsets = ARENA_ARRAY(&out->arena, size_t, (size_t)rows->num_filters);
     if (!measured_path(rows->data, path, sizeof path, err) ||
         !runs_load(path, &out->arena, &all, err) || !find_columns(rows, offsets, err))
         return false;
@@ -207,10 +209,69 @@ static bool load_runs(const struct fit_rows *rows, struct observations *out, str
     return add_runs(out, &all, chosen, n, rows, err);
 }
 
+/* --- micro-benchmarks ------------------------------------------------------------------------ */
+
+static struct system *load_system(const struct fit_rows *rows, struct observations *out,
+                                  struct err *err)
+{
+    struct loaded_system *loaded = ARENA_NEW(&out->arena, struct loaded_system);
+    if (!*rows->cluster) {
+        err_set(err, ERR_INPUT, rows->where, "expected a \"cluster\" that it ran on");
+        return NULL;
+    }
+    if (!system_load(rows->cluster, rows->stack, 1, &loaded->system, err))
+        return NULL;
+    loaded->older = out->loaded;
+    out->loaded = loaded;
+    return &loaded->system;
+}
+
+static bool load_micros(micros_load *load, const struct fit_rows *rows, struct observations *out,
+                        struct err *err)
+{
+    char path[PATH_MAX + 80];
+    struct micros micros;
+    struct system *system = load_system(rows, out, err);
+    if (!system || !measured_path(rows->data, path, sizeof path, err) ||
+        !load(path, rows, system, &out->arena, &micros, err))
+        return false;
+    int *chosen = ARENA_ARRAY(&out->arena, int, (size_t)micros.count);
+    for (int i = 0; i < micros.count; i++)
+        chosen[i] = i;
+    int n = draw(chosen, micros.count, rows->sample, rows->seed);
+    for (int k = 0; k < n; k++) {
+        struct observation *o = add(out);
+        o->micro = &micros.at[chosen[k]];
+        o->source = *rows->name ? rows->name : rows->data;
+        o->id = rows->data;
+        o->measured_s = o->micro->measured_s;
+        o->system = o->micro->system;
+    }
+    return true;
+}
+
+static bool load_products(const struct fit_rows *rows, struct observations *out, struct err *err)
+{
+    return load_micros(micros_load_products, rows, out, err);
+}
+
+static bool load_collectives(const struct fit_rows *rows, struct observations *out, struct err *err)
+{
+    return load_micros(micros_load_collectives, rows, out, err);
+}
+
+static bool load_ops(const struct fit_rows *rows, struct observations *out, struct err *err)
+{
+    return load_micros(micros_load_ops, rows, out, err);
+}
+
 /* --- all kinds ------------------------------------------------------------------------------- */
 
 const struct observation_kind observation_kinds[] = {
     { "runs", "steps of training: columns of runs.csv", load_runs },
+    { "products", "matrix products: m, n, k, dtype, time_us or tflops", load_products },
+    { "collectives", "op, bytes, nodes, gpus, time_us", load_collectives },
+    { "ops", "attention and pointwise kernels: op, shape, bytes, flops, time_us", load_ops },
 };
 const int num_observation_kinds = sizeof observation_kinds / sizeof *observation_kinds;
 
@@ -252,6 +313,8 @@ bool observations_load(const struct fit_table *table, const struct fit_job *job,
 
 void observations_release(struct observations *observations)
 {
+    for (struct loaded_system *at = observations->loaded; at; at = at->older)
+        system_release(&at->system);
     run_systems_free(observations->systems);
     arena_release(&observations->arena);
     *observations = (struct observations){ 0 };
@@ -272,6 +335,8 @@ int observations_set(const struct observations *observations, const struct const
 void observations_predict(const struct observations *observations, int jobs, double *out_s)
 {
     runs_predict(observations->cases, observations->num_cases, jobs, observations->predictions);
-    for (int i = 0; i < observations->count; i++)
-        out_s[i] = observations->predictions[observations->at[i].run].step_s;
+    for (int i = 0; i < observations->count; i++) {
+        const struct observation *o = &observations->at[i];
+        out_s[i] = o->micro ? micro_s(o->micro) : observations->predictions[o->run].step_s;
+    }
 }

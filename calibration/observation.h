@@ -4,6 +4,7 @@
 #define CALIBRATION_OBSERVATION_H
 
 #include "calibration/fit_table.h"
+#include "calibration/micro.h"
 #include "calibration/predict.h"
 
 struct observation {
@@ -12,9 +13,9 @@ struct observation {
     const char *group;  /* rows of one configuration are left out together */
     struct system *system;
     double measured_s;
-    double weight; /* of its squared error */
-    int run;       /* which of the cases; -1: a micro-benchmark */
-    int micro;     /* which of those */
+    double weight;             /* of its squared error */
+    int run;                   /* which of the cases; -1: a micro-benchmark */
+    const struct micro *micro; /* NULL: a run */
 };
 
 /* Rows of all kinds; the systems that they point into are theirs, so that constants may change. */
@@ -26,8 +27,7 @@ struct observations {
     struct run_case *cases;
     struct run_prediction *predictions;
     int num_cases;
-    struct micro *micros;
-    int num_micros;
+    struct loaded_system *loaded; /* of micro-benchmarks */
 };
 
 /* One kind of measurement; all of them are in `observation_kinds`. */

@@ -22,9 +22,8 @@ struct fitting {
     struct fit_table table;
     struct fit_result *results;
     int num_results;
-    const char **files; /* that the results change */
-    int num_files;
-    struct text *texts; /* of the files */
+    struct fitted_files files; /* that the results change */
+    struct text *texts;        /* of the files */
 };
 
 /* --- jobs ------------------------------------------------------------------------------------ */
@@ -61,11 +60,10 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
 
 static bool make_texts(struct fitting *f, struct err *err)
 {
-    f->files = fitted_files(f->results, f->num_results, &f->arena, &f->num_files);
-    f->texts = ARENA_ARRAY(&f->arena, struct text, (size_t)f->num_files);
-    for (int i = 0; i < f->num_files; i++)
-        if (!fitted_file_text(&f->table, f->files[i], f->results, f->num_results, &f->texts[i],
-                              err))
+    f->files = fitted_files_list(f->results, f->num_results, &f->arena);
+    f->texts = ARENA_ARRAY(&f->arena, struct text, (size_t)f->files.count);
+    for (int i = 0; i < f->files.count; i++)
+        if (!fitted_file_text(f->files.at[i], f->results, f->num_results, &f->texts[i], err))
             return false;
     return true;
 }
@@ -96,8 +94,8 @@ static bool write_files(const struct fitting *f, const char *folder, struct err 
 {
     if (!make_folder(folder, err))
         return false;
-    for (int i = 0; i < f->num_files; i++)
-        if (!write_file(folder, f->files[i], &f->texts[i], err))
+    for (int i = 0; i < f->files.count; i++)
+        if (!write_file(folder, f->files.at[i], &f->texts[i], err))
             return false;
     return true;
 }
@@ -120,15 +118,16 @@ static bool is_shipped(const char *file, const struct text *text, bool *same, st
 static int check_files(const struct fitting *f, struct err *err)
 {
     int changed = 0;
-    for (int i = 0; i < f->num_files; i++) {
+    for (int i = 0; i < f->files.count; i++) {
         bool same = false;
-        if (!is_shipped(f->files[i], &f->texts[i], &same, err))
+        if (!is_shipped(f->files.at[i], &f->texts[i], &same, err))
             return exit_code_of(err);
-        printf("%-8s calibration/%s.json\n", same ? "same" : "changed", f->files[i]);
+        printf("%-8s calibration/%s.json\n", same ? "same" : "changed", f->files.at[i]);
         changed += !same;
     }
     if (changed > 0)
-        err_set(err, ERR_SYSTEM, "", "%d of %d shipped files would change", changed, f->num_files);
+        err_set(err, ERR_SYSTEM, "", "%d of %d shipped files would change", changed,
+                f->files.count);
     return exit_code_of(err);
 }
 
@@ -310,7 +309,7 @@ static int fit(struct fitting *f, const struct options *options, struct err *err
 
 static void release(struct fitting *f)
 {
-    for (int i = 0; i < f->num_files && f->texts; i++)
+    for (int i = 0; i < f->files.count && f->texts; i++)
         text_release(&f->texts[i]);
     for (int r = 0; r < f->num_results; r++)
         fit_result_release(&f->results[r]);
