@@ -34,8 +34,8 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
 static int needed(const struct sorter *s, const struct instr *instr)
 {
     int last = chunk_count(&s->order->shape) - 1;
-    bool backward = pass_of(instr) == CHUNK_BACKWARD;
-    if (s->order->shape.num_stages == 1 || pass_of(instr) == CHUNK_WEIGHT ||
+    bool backward = instr_starts_backward(instr->op);
+    if (s->order->shape.num_stages == 1 || instr->op == INSTR_BACKWARD_WEIGHT ||
         (backward ? instr->chunk == last : instr->chunk == 0))
         return -1;
     return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
@@ -129,7 +129,8 @@ struct order *order_new(const struct generator *generator, const struct schedule
         sorter.sorted[pass] = ARENA_ARRAY(arena, int, stages);
     for (int s = 0; s < shape->num_stages; s++) {
         order->warmup[s] = count_warmup(&schedule->ranks[s]);
-        order->put_off[s] = count_put_off(&schedule->ranks[s]);
+        if (order->is_split)
+            order->put_off[s] = count_put_off(&schedule->ranks[s]);
     }
     for (bool moved = true; moved;) {
         moved = false;

@@ -68,8 +68,15 @@ struct opcode_info {
 extern const struct opcode_info opcode_infos[NUM_OPCODES];
 
 /* What the gradient of a chunk's output is waited for by, and what makes its weight gradients. */
-bool instr_starts_backward(enum opcode op); /* BACKWARD, BACKWARD_INPUT */
-bool instr_ends_backward(enum opcode op);   /* BACKWARD, BACKWARD_WEIGHT */
+static inline bool instr_starts_backward(enum opcode op)
+{
+    return op == INSTR_BACKWARD || op == INSTR_BACKWARD_INPUT;
+}
+
+static inline bool instr_ends_backward(enum opcode op)
+{
+    return op == INSTR_BACKWARD || op == INSTR_BACKWARD_WEIGHT;
+}
 
 #define NO_INSTR (-1)
 
