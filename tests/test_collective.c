@@ -227,6 +227,7 @@ START_TEST(one_rank_is_free)
         ck_assert_ptr_null(collective_choose(&alone, (enum collective)c, GIB).algo);
     }
     ck_assert_double_eq(point_to_point_s(&alone, GIB), 0);
+    ck_assert_double_eq(all_to_all_s(&alone, GIB), 0);
 }
 END_TEST
 
@@ -522,6 +523,25 @@ START_TEST(calibration_applies_to_a_send)
 }
 END_TEST
 
+/* 5 us, and 7/8 of 360 MB at 360 GB/s in a node; 10 us, and 7/8 of 80 MB at 0.8 of a 50 GB/s NIC
+ * each where ranks are alone. Over 16 nodes of 8 one rank has an eighth of 8 NICs, for 15/16. */
+START_TEST(an_all_to_all_leaves_a_rank_its_own_part)
+{
+    ck_assert_double_eq_tol(all_to_all_s(&groups[H100_NODE], 360e6), 5e-6 + 875e-6, 1e-15);
+    ck_assert_double_eq_tol(all_to_all_s(&groups[H100_8_ALONE], 80e6), 10e-6 + 1750e-6, 1e-15);
+    ck_assert_double_eq_tol(all_to_all_s(&groups[H100_16_NODES], 640e6), 10e-6 + 15e-3, 1e-15);
+}
+END_TEST
+
+START_TEST(calibration_applies_to_an_all_to_all)
+{
+    struct comm_group group = groups[H100_NODE];
+    group.latency_factor = 2;
+    group.bandwidth_factor = 0.8;
+    ck_assert_double_eq_tol(all_to_all_s(&group, 360e6), 2 * 5e-6 + 875e-6 / 0.8, 1e-15);
+}
+END_TEST
+
 /* Published numbers. */
 
 /* nccl-tests on 8 H200, 8 GiB: 473.1 GB/s (ml-engineering, network/README). Bus bandwidth is the
@@ -633,6 +653,8 @@ static Suite *suite(void)
     tcase_add_test(numbers, a_tree_waits_for_the_fullest_node);
     tcase_add_test(numbers, a_send_uses_all_channels_of_the_link_it_crosses);
     tcase_add_test(numbers, calibration_applies_to_a_send);
+    tcase_add_test(numbers, an_all_to_all_leaves_a_rank_its_own_part);
+    tcase_add_test(numbers, calibration_applies_to_an_all_to_all);
     tcase_add_test(numbers, nvls_bus_bandwidth_is_within_1_percent_of_that_measured_on_8_h200);
     tcase_add_test(numbers, on_8_h100_the_choice_turns_from_ring_ll_to_nvls_between_1_and_2_mib);
     tcase_add_test(numbers, times_agree_with_a_separate_port_of_nccls_model);

@@ -204,6 +204,60 @@ START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
 }
 END_TEST
 
+/* tp 4, cp 4: two of a context group's ranks share a node, and its rings leave nodes by one. */
+START_TEST(context_ranks_are_neighbours_of_tensor_groups)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(4, 4, 1);
+    plan.cp = 4;
+    struct comm_group context = network_axis_group(&machine, &plan, AXIS_CONTEXT);
+    struct comm_group pair = network_axis_pair(&machine, &plan, AXIS_CONTEXT);
+    ck_assert_int_eq(context.num_ranks, 4);
+    ck_assert_int_eq(context.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&context), 96, 1e-9);
+    ck_assert_int_eq(pair.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
+    plan.cp = 2;
+    plan.dp = 8;
+    ck_assert_int_eq(network_axis_pair(&machine, &plan, AXIS_CONTEXT).num_nodes, 1);
+}
+END_TEST
+
+/* Gradients are summed over as many ranks, in the same places as without context ranks. */
+START_TEST(data_groups_take_in_context_ranks)
+{
+    load("dgx-h100", 64);
+    for (int tp = 1; tp <= 8; tp *= 2)
+        for (int cp = 1; cp <= 64 / tp; cp *= 2) {
+            struct plan plan = degrees(tp, 64 / tp / cp, 1);
+            struct plan without = degrees(tp, 64 / tp, 1);
+            plan.cp = cp;
+            struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
+            struct comm_group same = network_axis_group(&machine, &without, AXIS_DATA);
+            ck_assert_int_eq(group.num_ranks, 64 / tp);
+            ck_assert_int_eq(group.num_nodes, same.num_nodes);
+            ck_assert_double_eq(between_gb_per_s(&group), between_gb_per_s(&same));
+        }
+}
+END_TEST
+
+/* order=dp-tp-cp: 8 data ranks fill a node, whose context fellows are 4 nodes on. */
+START_TEST(data_and_context_ranks_need_not_be_neighbours)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(4, 8, 1);
+    plan.cp = 2;
+    static const int order[NUM_AXES] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_CONTEXT,
+                                         AXIS_PIPELINE };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
+    ck_assert_int_eq(group.num_ranks, 16);
+    ck_assert_int_eq(group.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 8 * 48, 1e-9);
+}
+END_TEST
+
 /* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
 START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
 {
@@ -290,6 +344,9 @@ static Suite *suite(void)
     tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
     tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
+    tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
+    tcase_add_test(tc, data_groups_take_in_context_ranks);
+    tcase_add_test(tc, data_and_context_ranks_need_not_be_neighbours);
     tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
     tcase_add_test(tc, stages_of_a_node_stay_inside);
     tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);

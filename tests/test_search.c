@@ -563,6 +563,53 @@ START_TEST(an_unknown_word_ends_search_and_rank)
 }
 END_TEST
 
+/* LLaMA-3 8B over sequences of half a million tokens: 64 H100 have no room without context ranks.
+ */
+START_TEST(long_sequences_are_trained_on_context_ranks)
+{
+    system_release(&instance.system);
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 64, &instance.system, &err) &&
+              model_load("llama3-8b", &instance.model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    instance.model.seq = 1 << 19;
+    instance.model.batch = 8;
+    struct search_request request = new_request();
+    struct search_result result;
+    request.fix = "recompute=none";
+    run(&request, &result);
+    ck_assert_int_gt(result.num_top, 0);
+    for (int i = 0; i < result.num_top; i++)
+        ck_assert_int_gt(result.top[i].plan.cp, 1);
+    search_result_release(&result);
+    request.forbid = "cp";
+    run(&request, &result);
+    ck_assert_int_eq(result.num_top, 0);
+    search_result_release(&result);
+}
+END_TEST
+
+/* megatron-2021 runs unfused attention; told to run flash attention, it can be split. */
+START_TEST(attention_that_is_not_fused_is_not_split)
+{
+    system_release(&instance.system);
+    struct err err = { 0 };
+    bool ok = system_load("dgx-a100-80g", "megatron-2021", 16, &instance.system, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    struct search_request request = new_request();
+    struct search_result result;
+    run(&request, &result);
+    ck_assert_ptr_nonnull(strstr(result.space_name, ", cp 1"));
+    for (int i = 0; i < result.num_top; i++)
+        ck_assert_int_eq(result.top[i].plan.cp, 1);
+    search_result_release(&result);
+    request.fix = "cp2";
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_str_eq(err.where, "cp");
+    search_result_release(&result);
+}
+END_TEST
+
 START_TEST(every_method_is_found_by_its_name)
 {
     for (int i = 0; i < num_search_methods; i++) {
@@ -597,6 +644,8 @@ static Suite *suite(void)
     tcase_add_test(cases, progress_rises_to_one);
     tcase_add_test(cases, an_unknown_method_is_a_usage_error);
     tcase_add_test(cases, an_unknown_word_ends_search_and_rank);
+    tcase_add_test(cases, long_sequences_are_trained_on_context_ranks);
+    tcase_add_test(cases, attention_that_is_not_fused_is_not_split);
     tcase_add_test(cases, every_method_is_found_by_its_name);
     suite_add_tcase(s, cases);
     return s;

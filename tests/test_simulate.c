@@ -62,6 +62,14 @@ static const char *const layouts[] = {
     "tp8 pp4 attn=unfused overlap=tp",
     "tp16 pp4",
     "tp4 pp16",
+    "cp2 zero1",
+    "cp8 tp8 sp",
+    "cp4 zero2 cp-comm=all-gather",
+    "cp2 zero3 mb2 cp-comm=a2a",
+    "tp2 cp4 pp4 vpp2 sp zero1",
+    "tp4 cp2 pp2 recompute=selective cp-comm=all-gather",
+    "cp2 tp2 pp2 recompute=full order=pp-cp-tp-dp",
+    "cp16 pp2 overlap=none",
 };
 enum {
     NUM_MODELS = sizeof models / sizeof models[0],
