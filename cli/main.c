@@ -27,6 +27,7 @@ const struct command commands[] = {
     { "simulate", COMMAND_SIMULATE, "predict step time and memory of one plan",
       "  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
       "  simsearch simulate plan.json --json\n"
+      "  simsearch simulate plan.json --gantt --trace step.json\n"
       "  simsearch simulate plan.json --schedule-text\n",
       "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
       "A plan that exceeds memory is predicted all the same.\n",

@@ -100,6 +100,14 @@ const struct option_row option_rows[] = {
         .doc = "Writes nothing; says which shipped files would change, and exits 1 if any does." } },
     { "--table", NULL, "FILE", FIT,
       { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit.json." } },
+    { "--gantt", NULL, NULL, SIMULATE,
+      { "gantt", SWITCH(gantt),
+        .doc = "Draws what each stage does from the step's start to its end, and tells the event "
+               "engine's step time." } },
+    { "--trace", NULL, "FILE", SIMULATE,
+      { "trace", TEXT(trace),
+        .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process a stage, a "
+               "thread a lane." } },
     { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT,
       { "output", TEXT(output),
         .doc = "Writes the plan file; of fit, the profiles and stacks into this folder." } },
@@ -114,10 +122,8 @@ const struct option_row option_rows[] = {
 const int num_option_rows = sizeof option_rows / sizeof *option_rows;
 
 /* What the documentation promises and this version can't do: refused, not ignored. */
-static const char *const later[] = { "--uneven",    "--recompute-mixes",
-                                     "--placement", "--pareto",
-                                     "--deadline",  "--run",
-                                     "--gantt",     "--trace" };
+static const char *const later[] = { "--uneven", "--recompute-mixes", "--placement",
+                                     "--pareto", "--deadline",        "--run" };
 
 static bool is_name(const struct option_row *row, const char *name)
 {

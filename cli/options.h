@@ -27,7 +27,8 @@ struct options {
     int top, jobs;
     double max_memory_bytes, price, time_limit_s;
     const char *output;
-    bool json, quiet, verbose, schedule_text;
+    const char *trace;
+    bool json, quiet, verbose, schedule_text, gantt;
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */

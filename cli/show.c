@@ -3,12 +3,11 @@
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/gantt.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #define GIB 0x1p30
 
@@ -364,10 +363,8 @@ static struct block memory_block(const struct terminal *terminal, const struct s
 /* Lines may wrap only when nobody is looking. */
 static bool has_room_for_both(void)
 {
-    struct winsize size;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return true;
-    return size.ws_col >= BOTH_WIDTH;
+    int columns = terminal_columns();
+    return columns == 0 || columns >= BOTH_WIDTH;
 }
 
 static void show_blocks(const struct block *left, const struct block *right)
@@ -415,13 +412,17 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
 }
 
 void show_simulation(const struct options *options, const struct setup *setup,
-                     const struct prediction *prediction)
+                     const struct prediction *prediction, const struct event_step *events)
 {
     struct terminal terminal = terminal_of_stdout();
     struct text next = { 0 };
     if (!options->quiet)
         show_header(&terminal, setup);
     show_plan(&terminal, setup, "PLAN", &setup->plan, prediction, options->verbose);
+    if (events)
+        show_event_step(&terminal, events, prediction->step_s);
+    if (options->gantt)
+        show_gantt(&terminal, events->timeline);
     if (options->quiet)
         return;
     const char *file = options->num_files > 0 ? options->files[0] : options->output;

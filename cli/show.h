@@ -4,6 +4,7 @@
 
 #include "cli/setup.h"
 #include "cli/terminal.h"
+#include "sim/engine/event_step.h"
 
 /* Seconds in the unit that suits a step of this length. */
 struct time_scale {
@@ -24,9 +25,9 @@ void add_plan_words(const struct terminal *terminal, const struct plan *plan, in
 void show_plan(const struct terminal *terminal, const struct setup *setup, const char *title,
                const struct plan *plan, const struct prediction *prediction, bool all_stages);
 
-/* "simsearch simulate": header, plan, what to do next. */
+/* "simsearch simulate": header, plan, its events unless NULL, what to do next. */
 void show_simulation(const struct options *options, const struct setup *setup,
-                     const struct prediction *prediction);
+                     const struct prediction *prediction, const struct event_step *events);
 
 /* "--gpus 8 --model tiny ...": the options that ask the same again, to be pasted. */
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out);

@@ -5,33 +5,20 @@
 #include "cli/setup.h"
 #include "cli/show.h"
 #include "cli/terminal.h"
-#include "sim/schedule/schedule.h"
+#include "cli/trace.h"
+#include "sim/engine/event_step.h"
+#include "sim/schedule/lowering.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INSTRUCTIONS = 4000000 };
-
-/* What the schedule of this plan needs beside compute. */
-static struct lowering lowering_of(const struct plan *plan, const struct model *model)
-{
-    bool has_data_group = (double)plan->dp * plan->cp > 1;
-    return (struct lowering){
-        .recompute = plan->recompute >= RECOMPUTE_FULL,
-        .gather_params = plan->zero == 3 && has_data_group,
-        .reduce_each = plan->zero >= 2,
-        .has_data_group = has_data_group,
-        .gather_updated = (plan->zero == 1 || plan->zero == 2) && has_data_group,
-        .tied = model->tied && plan->pp > 1,
-    };
-}
+enum { MOST_INSTRUCTIONS = 4000000, MOST_DRAWN = 1000000 };
 
 static bool print_schedule(struct setup *setup, const struct plan *plan, struct err *err)
 {
-    struct schedule_shape shape = { plan->pp, plan->vpp,
-                                    plan_microbatches(plan, setup->model.batch) };
-    struct lowering lowering = lowering_of(plan, &setup->model);
-    double instructions = 8.0 * shape.num_stages * shape.chunks_per_stage * shape.num_microbatches;
+    struct schedule_shape shape = plan_shape(plan, setup->model.batch);
+    struct lowering lowering = plan_lowering(plan, &setup->model);
+    double instructions = plan_instructions(plan, setup->model.batch);
     if (instructions > MOST_INSTRUCTIONS)
         return err_set(err, ERR_USAGE, "--schedule-text",
                        "expected at most %d instructions; this plan has about %.0f",
@@ -47,22 +34,90 @@ static bool print_schedule(struct setup *setup, const struct plan *plan, struct 
     return true;
 }
 
+/* What the picture and the trace are drawn from; nothing when neither is asked for. */
+static bool run_events(const struct options *options, struct setup *setup,
+                       struct evaluator *evaluator, struct event_step *step, struct err *err)
+{
+    const char *option = options->trace ? "--trace" : "--gantt";
+    double instructions = plan_instructions(&setup->plan, setup->model.batch);
+    if (!options->trace && !options->gantt)
+        return true;
+    if (instructions > MOST_DRAWN)
+        return err_set(err, ERR_USAGE, option,
+                       "expected at most %d instructions; this plan has about %.0f", MOST_DRAWN,
+                       instructions);
+    return event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, step, err);
+}
+
+static json_t *answer_json(const struct setup *setup, const struct prediction *prediction,
+                           const struct event_step *step)
+{
+    json_t *json = prediction_json(setup, &setup->plan, prediction, true);
+    if (step->timeline)
+        json_object_set_new(json, "event_step_s", json_real(step->step_s));
+    json_object_set(json, "assumptions", setup->assumptions);
+    return json;
+}
+
+static bool write_trace(const struct options *options, const struct setup *setup,
+                        const struct prediction *prediction, const struct event_step *step,
+                        struct err *err)
+{
+    json_t *about = json_object();
+    struct text layout = { 0 };
+    plan_write(&setup->plan, &layout);
+    json_object_set_new(about, "version", json_string(SIMSEARCH_VERSION));
+    json_object_set_new(about, "model", json_string(setup->model.name));
+    json_object_set_new(about, "cluster", json_string(setup->system.cluster.name));
+    json_object_set_new(about, "layout", json_string(text_get(&layout)));
+    json_object_set_new(about, "step_s", json_real(prediction->step_s));
+    json_object_set_new(about, "event_step_s", json_real(step->step_s));
+    bool ok = trace_write(options->trace, step->timeline, prediction, about, err);
+    text_release(&layout);
+    json_decref(about);
+    return ok;
+}
+
+static void print_answer(const struct options *options, const struct setup *setup,
+                         const struct prediction *prediction, const struct event_step *step)
+{
+    if (!options->json) {
+        show_simulation(options, setup, prediction, step->timeline ? step : NULL);
+        return;
+    }
+    json_t *json = answer_json(setup, prediction, step);
+    print_json(json);
+    json_decref(json);
+}
+
+/* Files first: what fails leaves nothing on stdout. */
 static bool print_prediction(const struct options *options, struct setup *setup, struct err *err)
 {
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
+    struct event_step step = { 0 };
     bool ok =
-        !options->output || write_plan(options->output, setup, &setup->plan, &prediction, err);
-    if (ok && options->json) {
-        json_t *json = prediction_json(setup, &setup->plan, &prediction, true);
-        json_object_set(json, "assumptions", setup->assumptions);
-        print_json(json);
-        json_decref(json);
-    } else if (ok) {
-        show_simulation(options, setup, &prediction);
-    }
+        run_events(options, setup, evaluator, &step, err) &&
+        (!options->trace || write_trace(options, setup, &prediction, &step, err)) &&
+        (!options->output || write_plan(options->output, setup, &setup->plan, &prediction, err));
+    if (ok)
+        print_answer(options, setup, &prediction, &step);
     evaluator_free(evaluator);
     return ok;
+}
+
+/* Options that each print something else. */
+static bool check_options(const struct options *options, struct err *err)
+{
+    const char *text = options->schedule_text ? "--schedule-text"
+                       : options->gantt       ? "--gantt"
+                                              : NULL;
+    if (text && options->json)
+        return err_set(err, ERR_USAGE, text, "is text and can't be JSON");
+    if (options->schedule_text && (options->gantt || options->trace))
+        return err_set(err, ERR_USAGE, "--schedule-text", "prints no prediction that %s could show",
+                       options->gantt ? "--gantt" : "--trace");
+    return true;
 }
 
 int cmd_simulate(int argc, char **argv, struct err *err)
@@ -75,9 +130,8 @@ int cmd_simulate(int argc, char **argv, struct err *err)
     if (!path && !options.layout)
         err_set(err, ERR_USAGE, "--layout",
                 "is missing; expected a layout like \"tp8 pp16 mb1 sp zero1\", or a plan file");
-    else if (options.schedule_text && options.json)
-        err_set(err, ERR_USAGE, "--schedule-text", "is text and can't be JSON");
-    else if (setup_load(&options, path, &setup, err) && options.schedule_text)
+    else if (check_options(&options, err) && setup_load(&options, path, &setup, err) &&
+             options.schedule_text)
         print_schedule(&setup, &setup.plan, err);
     else if (err->code == ERR_NONE)
         print_prediction(&options, &setup, err);

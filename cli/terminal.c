@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 void print_json(const json_t *json)
@@ -24,6 +25,14 @@ struct terminal terminal_of_stdout(void)
         .utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0,
         .colour = isatty(STDOUT_FILENO) && !is_dumb && !(no_color && *no_color),
     };
+}
+
+int terminal_columns(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+        return 0;
+    return size.ws_col;
 }
 
 const char *terminal_dot(const struct terminal *terminal)

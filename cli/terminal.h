@@ -16,6 +16,9 @@ struct terminal {
 };
 struct terminal terminal_of_stdout(void);
 
+/* Columns of the window that stdout shows in; 0 when nobody is looking. */
+int terminal_columns(void);
+
 /* Words that the locale may lack. */
 const char *terminal_dot(const struct terminal *terminal);   /* between parts of a line */
 const char *terminal_minus(const struct terminal *terminal); /* of a negative number */

@@ -311,6 +311,42 @@ run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --schedule-text --json
 run 0 simulate --gpus 4 --model tiny --cluster dgx1-v100 --layout tp4
 shows 'fp16, as v100'
 
+# --- a step, event by event ---------------------------------------------------------------------
+
+pp2=(--gpus 8 --model tiny --layout "pp2 dp4")
+run 0 simulate "${pp2[@]}" --json
+hides event_step_s
+run 0 simulate "${pp2[@]}" --trace trace.json --json
+keys event_step_s step_s
+cp trace.json first.json
+for key in traceEvents displayTimeUnit otherData event_step_s; do
+    grep -q "\"$key\": *" trace.json || fail "the trace has no $key"
+done
+grep -q '"name":"B1.0","cat":"compute"' trace.json || fail "the trace has no backward"
+LC_ALL=C run 0 simulate "${pp2[@]}" --gantt --trace trace.json
+cmp -s trace.json first.json || fail "another trace of the same step"
+shows '^  events  '
+shows '^  stage 0   0[0-9a-jo=.]*$'
+shows '^  stage 1   \.[0-9a-jo=.]*$'
+! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
+run 0 simulate "${pp2[@]}" --gantt --quiet
+shows '^  stage 1 '
+hides 'next'
+run 2 simulate "${pp2[@]}" --gantt --json
+says '^simsearch: --gantt: is text'
+run 2 simulate "${pp2[@]}" --schedule-text --trace trace.json
+says '^simsearch: --schedule-text: .*--trace'
+run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --batch 4000000 --gantt
+says '^simsearch: --gantt: expected at most'
+run 2 simulate "${pp2[@]}" --trace
+run 2 simulate "${pp2[@]}" --trace ""
+run 1 simulate "${pp2[@]}" --trace absent/trace.json
+silent
+run 4 simulate "${pp2[@]}" --trace /dev/null
+silent
+run 2 "${tiny[@]}" --gantt
+says 'simulate'
+
 # Nothing is left of a file that could not be written, and the old one stays.
 mkdir locked
 echo old >locked/plan.json

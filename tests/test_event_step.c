@@ -23,6 +23,8 @@ static const char *const layouts[] = {
     "mb1 zero3",
     "mb1 zero1 overlap=grad",
     "pp4 stages=1,11,11,1 mb1",
+    "pp4 mb1 schedule=zb-h1",
+    "pp8 mb1 schedule=zb-h2",
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -80,6 +82,7 @@ static double quiet_step_s(struct fixture *f)
     struct evaluator *evaluator = evaluator_new(&f->system, &f->model);
     struct step_cost cost = evaluate_cost(evaluator, &f->plan, &f->arena);
     cost.messages_are_delays = true;
+    cost.blocking = f->plan.vpp == 1 || cost.blocking; /* zero-bubble too: the recurrence adds it */
     cost.slowdowns = (struct slowdowns){ 1, 1 };
     struct lowering lowering = plan_lowering(&f->plan, &f->model);
     struct schedule_shape shape = plan_shape(&f->plan, f->model.batch);
@@ -145,14 +148,14 @@ START_TEST(a_step_of_one_stage_equals_the_recurrence)
 }
 END_TEST
 
-/* What the recurrence leaves out is small where messages are short beside a chunk. */
-START_TEST(rendezvous_and_contention_add_a_few_percent)
+/* More where messages wait or meet compute, less where a zero-bubble order hides them. */
+START_TEST(the_recurrence_is_a_few_percent_away_where_messages_are_short)
 {
     for (int i = 0; i < NUM_LAYOUTS; i++) {
         struct fixture f;
         setup(&f, "gpt3-1.3b", layouts[i], 64);
         double more = event_step_s(&f) / recurrence_step_s(&f) - 1;
-        ck_assert_msg(more > -0.02 && more < 0.15, "%s: %+.3f", layouts[i], more);
+        ck_assert_msg(more > -0.05 && more < 0.15, "%s: %+.3f", layouts[i], more);
         teardown(&f);
     }
 }
@@ -225,7 +228,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_step_without_data_ranks_equals_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
-    tcase_add_test(tc, rendezvous_and_contention_add_a_few_percent);
+    tcase_add_test(tc, the_recurrence_is_a_few_percent_away_where_messages_are_short);
     tcase_add_loop_test(tc, better_hardware_never_lengthens_a_step, 0,
                         sizeof upgrades / sizeof *upgrades);
     tcase_add_test(tc, a_step_of_too_many_instructions_is_refused);

@@ -38,6 +38,8 @@ static enum wire wire_of(const struct comm_group *group)
     return group->num_nodes > 1 ? WIRE_NETWORK : WIRE_NODE;
 }
 
+/* The recurrence adds a blocking message to its pass. With nothing buffered that is not enough for
+ * zero-bubble orders, whose stages run further ahead than one message: there sends can't block. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
 {
     const struct plan *plan = w->plan;
@@ -56,7 +58,7 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .message_wire = wire_of(&pair),
         .data_wire = wire_of(&w->data),
         .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
-        .blocking = w->blocking,
+        .blocking = w->blocking && !generator_splits(w->generator),
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
         .overhead_s = w->system->stack.step_s,
     };

@@ -1,0 +1,20 @@
+/* cli/gantt.h - a step by the event engine, for people: its time, and a picture of its stages. */
+#ifndef CLI_GANTT_H
+#define CLI_GANTT_H
+
+#include "cli/terminal.h"
+#include "sim/engine/event_step.h"
+
+/* Beside the recurrence's step. */
+void show_event_step(const struct terminal *terminal, const struct event_step *step,
+                     double recurrence_step_s);
+
+/* A row for each stage, the step from left to right over `columns`: in each column what the stage
+ * computes in the middle of it. */
+void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,
+               struct text *out);
+
+/* gantt_add in the window's columns, with its key. */
+void show_gantt(const struct terminal *terminal, const struct timeline *timeline);
+
+#endif

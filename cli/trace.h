@@ -1,0 +1,17 @@
+/* cli/trace.h - a timeline as the JSON that Perfetto and chrome://tracing show.
+ *
+ * A process is a pipeline stage, a thread one of its lanes, a slice an instruction that takes time;
+ * arrows lead from sends to receives, and a counter follows the activations that a stage holds. */
+#ifndef CLI_TRACE_H
+#define CLI_TRACE_H
+
+#include "base/err.h"
+#include "cli/setup.h"
+#include "sim/schedule/timeline.h"
+
+/* Bytes of activations at a stage's peak, in equal shares, are what each forward adds and the end
+ * of its backward takes away. `about` is kept in the file's otherData; borrowed. */
+bool trace_write(const char *path, const struct timeline *timeline,
+                 const struct prediction *prediction, const json_t *about, struct err *err);
+
+#endif
