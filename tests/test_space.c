@@ -166,6 +166,7 @@ static const char *const outside[][2] = {
     { "mb3", "mb3" },
     { "recompute=full:2", "recompute=full:2" },
     { "schedule=gpipe", "schedule=gpipe" },
+    { "schedule=zb-h1", "schedule=zb-h1" },
     { "pp2 vpp1 stages=5,7", "stages=5,7" },
     { "recompute=block:1", "recompute=block:1" },
     { "dtype=fp16", "dtype=fp16" },

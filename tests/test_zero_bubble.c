@@ -63,11 +63,20 @@ static void check_halves(const struct piece_cost *whole, const struct piece_cost
     ck_assert_double_eq(whole->weight.total_s, 0);
 }
 
+static const struct {
+    const char *whole, *split;
+} pairs[] = {
+    { "pp8 mb1", "pp8 mb1 schedule=zb-h1" },
+    { "tp4 pp4 mb1 sp", "tp4 pp4 mb1 sp schedule=zb-h1" },
+    { "tp2 cp2 pp4 mb1", "tp2 cp2 pp4 mb1 schedule=zb-h2" },
+};
+enum { NUM_PAIRS = sizeof pairs / sizeof *pairs };
+
 START_TEST(the_halves_of_a_backward_are_the_whole)
 {
     load("gpt3-6.7b", 64, 16);
-    struct pieces whole = pieces_of("tp4 pp4 mb1 sp");
-    struct pieces split = pieces_of("tp4 pp4 mb1 sp schedule=zb-h1");
+    struct pieces whole = pieces_of(pairs[_i].whole);
+    struct pieces split = pieces_of(pairs[_i].split);
     check_halves(&whole.layer, &split.layer);
     check_halves(&whole.embedding, &split.embedding);
     check_halves(&whole.head, &split.head);
@@ -84,6 +93,18 @@ START_TEST(what_collectives_hid_behind_weight_gradients_shows)
     double split_s = split.backward.total_s + split.weight.total_s;
     ck_assert_double_gt(split_s, whole.total_s);
     ck_assert_double_eq_tol(split_s, apart.total_s, 1e-12 * split_s);
+}
+END_TEST
+
+/* Those of attention run beside the attention of the same half, as before. */
+START_TEST(context_transfers_stay_beside_attention)
+{
+    load("gpt3-6.7b", 64, 16);
+    struct list_cost whole = pieces_of("cp4 pp4 mb1").layer.backward;
+    struct piece_cost split = pieces_of("cp4 pp4 mb1 schedule=zb-h1").layer;
+    ck_assert_double_gt(whole.context_s, 0);
+    ck_assert_double_eq_tol(split.backward.context_s, whole.context_s, 1e-12);
+    ck_assert_double_eq_tol(split.backward.total_s + split.weight.total_s, whole.total_s, 1e-12);
 }
 END_TEST
 
@@ -117,6 +138,7 @@ static const char *const layouts[] = {
     "tp2 pp4 mb1 zero1 recompute=selective schedule=zb-h2",
     "tp4 pp2 mb4 sp recompute=selective schedule=zb-h1",
     "tp1 pp4 mb1 stages=9,8,8,7 schedule=zb-h2",
+    "cp2 pp4 mb1 zero1 schedule=zb-h1",
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 
@@ -187,7 +209,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("zero bubble");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, the_halves_of_a_backward_are_the_whole);
+    tcase_add_loop_test(tc, the_halves_of_a_backward_are_the_whole, 0, NUM_PAIRS);
+    tcase_add_test(tc, context_transfers_stay_beside_attention);
     tcase_add_test(tc, what_collectives_hid_behind_weight_gradients_shows);
     tcase_add_test(tc, the_passes_of_a_layer_are_of_like_length);
     tcase_add_test(tc, weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit);
