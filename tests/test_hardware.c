@@ -562,7 +562,7 @@ static const struct {
     { { "A100-80GB-SXM", "Jean Zay: 8xA100-80GB/node NVLink, 4x OmniPath 100Gb/s per node",
         "Megatron-DeepSpeed (BigScience)", 8 },
       "jean-zay-a100-80g",
-      "megatron-deepspeed",
+      "bigscience",
       false },
     { { "A100-80GB-SXM", "RoCE RDMA (speed not stated)", "Megatron-LM fork, schedule ZB-1p", 8 },
       "dgx-a100-80g",
