@@ -252,8 +252,8 @@ static struct system *find_sized(struct run_systems *systems, const struct loade
     s->system.num_gpus = num_gpus;
     s->pair = pair;
     s->node_size = node_size;
-    if (node_size > 0)
-        s->system.cluster.levels[0].size = node_size;
+    s->system.cluster.levels[0].size =
+        node_size > 0 ? node_size : cluster_node_share(&s->system.cluster, num_gpus);
     s->older = systems->sized;
     systems->sized = s;
     return &s->system;

@@ -126,6 +126,24 @@ START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
 }
 END_TEST
 
+/* 256 = 4 x 64, 144 = 2 x 72, 96 = 2 x 48; 76 = 19 x 4 would be shares below half a rack, and nodes
+ * of one host have no shares. */
+START_TEST(racks_give_a_job_equal_shares)
+{
+    load("gb200-nvl72", 256);
+    ck_assert_int_eq(cluster_node_size(&machine.cluster), 64);
+    system_release(&machine);
+    load("gb200-nvl72", 64);
+    ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
+    ck_assert_int_eq(cluster_node_share(&machine.cluster, 144), 72);
+    ck_assert_int_eq(cluster_node_share(&machine.cluster, 96), 48);
+    ck_assert_int_eq(cluster_node_share(&machine.cluster, 76), 72);
+    system_release(&machine);
+    load("dgx-h100", 12);
+    ck_assert_int_eq(cluster_node_size(&machine.cluster), 8);
+}
+END_TEST
+
 START_TEST(gpus_without_nvlink_talk_over_pcie)
 {
     load("a100-pcie-8", 64);
@@ -339,6 +357,7 @@ static Suite *suite(void)
     tcase_add_test(tc, traffic_that_leaves_a_block_is_oversubscribed);
     tcase_add_test(tc, flows_that_collide_leave_a_share_of_the_cards);
     tcase_add_test(tc, a_rack_on_one_switch_is_a_node_of_many_hosts);
+    tcase_add_test(tc, racks_give_a_job_equal_shares);
     tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
     tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
     tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);

@@ -231,3 +231,15 @@ int cluster_host_size(const struct cluster *cluster)
 {
     return cluster->gpus_per_host > 0 ? cluster->gpus_per_host : cluster_node_size(cluster);
 }
+
+int cluster_node_share(const struct cluster *cluster, int num_gpus)
+{
+    int node = cluster_node_size(cluster);
+    int host = cluster_host_size(cluster);
+    if (num_gpus <= node)
+        return node;
+    for (int share = node / host * host; share >= node / 2 && share > 0; share -= host)
+        if (num_gpus % share == 0)
+            return share;
+    return node;
+}

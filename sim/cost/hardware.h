@@ -197,6 +197,9 @@ extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_le
 /* GPUs of a node, which is what levels[0] joins: the rack of an NVL72. */
 int cluster_node_size(const struct cluster *cluster);
 int cluster_host_size(const struct cluster *cluster); /* GPUs of one operating system */
+/* GPUs of a node that a job of so many gets. Racks of several hosts give it equal shares, of whole
+ * hosts and half a rack or more, so that groups line up: 64 of 72. Else the node's size. */
+int cluster_node_share(const struct cluster *cluster, int num_gpus);
 
 /* The kernel that runs for attn=flash on this GPU: what the stack has, or the best of it that the
  * GPU can run; ATTENTION_UNFUSED before Ampere. */

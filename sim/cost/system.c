@@ -97,6 +97,8 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
          check_attention(out, err);
     if (!ok)
         system_release(out);
+    else
+        out->cluster.levels[0].size = cluster_node_share(&out->cluster, num_gpus);
     return ok;
 }
 
