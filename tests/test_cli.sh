@@ -174,10 +174,14 @@ run 4 simulate "$work"
 # --- search -------------------------------------------------------------------------------------
 
 run 0 "${tiny[@]}"
-for part in '^assumed: cluster dgx-h100' 'NOT measured' 'BEST PLAN' 'step time' 'MFU' 'memory' \
+for part in '^assumed: cluster dgx-h100' 'profile calibrated' 'BEST PLAN' 'step time' 'MFU' 'memory' \
     'where the .* go' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
     shows "$part"
 done
+run 0 simulate --gpus 8 --model tiny --cluster dgx-b300 --batch 8 --layout 'tp2 dtype=fp8-mx'
+shows 'NOT measured'
+shows 'dense fp8'
+run 3 simulate --gpus 8 --model tiny --layout 'dtype=fp8-mx'
 run 0 "${tiny[@]}" --quiet --top 1
 hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
