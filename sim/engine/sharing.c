@@ -9,6 +9,7 @@ struct filling {
     double *rate;
     double *left; /* capacity that stopped flows leave */
     double *open; /* weight of flows that still rise */
+    int num_rising;
 };
 
 static bool is_rising(const struct filling *f, int flow)
@@ -32,7 +33,7 @@ static double stops_at(const struct filling *f, int flow)
     return level;
 }
 
-/* The lowest level at which any flow stops; HUGE_VAL when all have. */
+/* The lowest level at which a flow stops that still rises. */
 static double next_level(const struct filling *f)
 {
     double level = HUGE_VAL;
@@ -46,6 +47,7 @@ static void stop(struct filling *f, int flow, double level)
 {
     const struct flow *of = &f->wires->flows[flow];
     f->rate[flow] = level;
+    f->num_rising--;
     for (int i = 0; i < of->num_shares; i++) {
         f->left[of->shares[i].resource] -= of->shares[i].weight * level;
         f->open[of->shares[i].resource] -= of->shares[i].weight;
@@ -70,7 +72,6 @@ static void start(struct filling *f)
         f->left[i] = wires->capacity[i];
     for (int i = 0; i < wires->num_flows; i++) {
         const struct flow *flow = &wires->flows[i];
-        f->rate[i] = -1;
         for (int j = 0; j < flow->num_shares; j++)
             f->open[flow->shares[j].resource] += flow->shares[j].weight;
     }
@@ -82,12 +83,15 @@ void share_fairly(const struct shared_wires *wires, struct arena *scratch, doubl
     struct filling filling = {
         .wires = wires,
         .rate = rate,
+        .num_rising = wires->num_flows,
         .left = ARENA_ARRAY(scratch, double, (size_t)wires->num_resources),
         .open = ARENA_ARRAY(scratch, double, (size_t)wires->num_resources),
     };
     bool *stops = ARENA_ARRAY(scratch, bool, (size_t)wires->num_flows);
+    for (int i = 0; i < wires->num_flows; i++)
+        rate[i] = -1;
     start(&filling);
-    for (double level = next_level(&filling); level < HUGE_VAL; level = next_level(&filling))
-        stop_all(&filling, level, stops);
+    while (filling.num_rising > 0)
+        stop_all(&filling, next_level(&filling), stops);
     arena_reset(scratch, mark);
 }

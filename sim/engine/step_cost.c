@@ -7,7 +7,7 @@
 double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr)
 {
     const struct stage_cost *once = &cost->stages[stage];
-    const struct chunk_cost *chunk = instr->chunk >= 0 ? &cost->chunks[instr->chunk] : NULL;
+    const struct chunk_cost *chunk = &cost->chunks[instr->chunk >= 0 ? instr->chunk : 0];
     switch (instr->op) {
     case INSTR_FORWARD:
         return chunk->forward_s;
