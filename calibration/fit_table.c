@@ -41,7 +41,7 @@ const struct field fit_constant_fields[] = {
 const struct field fit_rows_fields[] = {
     { .name = "kind", TEXT(fit_rows, kind), .fallback = "runs", .doc = "What was measured." },
     { .name = "data", TEXT(fit_rows, data), .fallback = "runs.csv",
-      .doc = "File in calibration/measured." },
+      .doc = "File in calibration/measured, or a path that begins with . or /." },
     { .name = "name", TEXT(fit_rows, name), .fallback = "",
       .doc = "What reports call them; the row's source or the file when not given." },
     { .name = "source", TEXT(fit_rows, source), .fallback = "",
@@ -54,7 +54,7 @@ const struct field fit_rows_fields[] = {
     { .name = "where", .kind = FIELD_OTHER, .fallback = "",
       .doc = "Only rows with these texts, or [least, most], in these columns." },
     { .name = "sample", .kind = FIELD_INT, AT(fit_rows, sample), .min = 0, .max = 1000000,
-      .fallback = "0", .doc = "So many of them at random; 0: all." },
+      .fallback = "0", .doc = "So many of them at random, less those that cannot be predicted; 0: all." },
     { .name = "seed", .kind = FIELD_INT, AT(fit_rows, seed), .min = 0, .max = INT_MAX,
       .fallback = "0", .doc = "Of the sample: SplitMix64, which swaps rows to the front." },
     { .name = "weight", .kind = FIELD_NUMBER, AT(fit_rows, weight), .min = 1e-6, .max = 1e9,

@@ -27,7 +27,7 @@ struct fit_filter {
 /* Rows of one measured file. Their `weight` is shared evenly. */
 struct fit_rows {
     char kind[24];    /* of observation_kinds */
-    char data[64];    /* file in calibration/measured */
+    char data[256];   /* file in calibration/measured, or a path that begins with . or / */
     char name[40];    /* what reports call them; "": the row's source, or the file */
     char source[40];  /* all rows of this source_key; "" */
     char cluster[48]; /* that micro-benchmarks ran on; "" */

@@ -49,15 +49,20 @@ static double prior_distance(const struct least_squares *problem, const double *
     return problem->prior_weight * (x[j] - problem->prior[j]);
 }
 
+/* s^2 rho(r^2 / s^2), written so that nothing cancels when r is much smaller than s. */
+static double loss(const struct least_squares *problem, double residual)
+{
+    double size = fmin(fabs(residual), problem->cutoff);
+    double ratio = size / problem->scale;
+    return 2 * size * size / (1 + sqrt(1 + ratio * ratio));
+}
+
 static double cost_of(const struct least_squares *problem, const double *x, const double *residual)
 {
-    double scale2 = problem->scale * problem->scale;
     double cost = 0;
     for (int i = 0; i < problem->num_residuals; i++)
-        if (problem->weight[i] > 0) {
-            double size = fmin(fabs(residual[i]), problem->cutoff);
-            cost += problem->weight[i] * scale2 * 2 * (sqrt(1 + size * size / scale2) - 1);
-        }
+        if (problem->weight[i] > 0)
+            cost += problem->weight[i] * loss(problem, residual[i]);
     for (int j = 0; j < problem->num_parameters; j++)
         cost += prior_distance(problem, x, j) * prior_distance(problem, x, j);
     return cost;

@@ -54,6 +54,10 @@ static int draw(int *rows, int n, int sample, int seed)
 static bool measured_path(const char *name, char *path, size_t size, struct err *err)
 {
     char folder[PATH_MAX];
+    if (name[0] == '.' || name[0] == '/') {
+        snprintf(path, size, "%s", name);
+        return true;
+    }
     if (!file_data_folder("calibration/measured", folder, sizeof folder))
         return err_set(err, ERR_SYSTEM, "calibration/measured",
                        "no such data folder; is SIMSEARCH_DATA right?");
@@ -158,41 +162,56 @@ static bool name_runs(const struct run_rows *all, const struct fit_rows *rows, i
     return true;
 }
 
-/* Adds the rows that can be predicted, of those chosen; all of those that were named must. */
+/* Why a row is no observation; "" when it is one. */
+static const char *lack_of(const struct run_case *of)
+{
+    if (!*run_skip_reason(of) && !(run_measured_s(of->row) > 0))
+        return "no time or throughput was measured";
+    return run_skip_reason(of);
+}
+
+static void add_run(struct observations *to, const struct run_case *of, const struct fit_rows *rows)
+{
+    struct observation *o = add(to);
+    o->source = *rows->name ? rows->name : of->row->source_key;
+    o->id = of->row->id;
+    o->group = of->row->config_group;
+    o->measured_s = run_measured_s(of->row);
+    o->system = of->system;
+    o->run = to->num_cases++;
+}
+
+/* Adds the chosen rows that can be predicted: all of those that were named, one at least of others.
+ */
 static bool add_runs(struct observations *to, const struct run_rows *all, const int *chosen, int n,
                      const struct fit_rows *rows, struct err *err)
 {
-    size_t total = (size_t)to->num_cases + (size_t)n;
-    struct run_case *cases = ARENA_ARRAY(&to->arena, struct run_case, total);
-    if (to->num_cases > 0)
-        memcpy(cases, to->cases, (size_t)to->num_cases * sizeof *cases);
+    int before = to->num_cases;
+    const char *lack = "there is no such core row";
+    struct run_case *cases = ARENA_ARRAY(&to->arena, struct run_case, (size_t)(before + n));
+    if (before > 0)
+        memcpy(cases, to->cases, (size_t)before * sizeof *cases);
     to->cases = cases;
     for (int k = 0; k < n; k++) {
         struct run_case *added = &cases[to->num_cases];
-        const struct run_row *row = &all->at[chosen[k]];
-        if (!run_convert(to->systems, row, added, err))
-            return false;
         char where[96];
+        if (!run_convert(to->systems, &all->at[chosen[k]], added, err))
+            return false;
         snprintf(where, sizeof where, "%s.ids[%d]", rows->where, k);
-        if (*run_skip_reason(added) && rows->ids)
-            return err_set(err, ERR_INPUT, where, "cannot be predicted: %s",
-                           run_skip_reason(added));
-        if (*run_skip_reason(added) || !(run_measured_s(row) > 0))
-            continue;
-        struct observation *o = add(to);
-        o->source = *rows->name ? rows->name : row->source_key;
-        o->id = row->id;
-        o->group = row->config_group;
-        o->measured_s = run_measured_s(row);
-        o->system = added->system;
-        o->run = to->num_cases++;
+        if (*lack_of(added) && rows->ids)
+            return err_set(err, ERR_INPUT, where, "cannot be predicted: %s", lack_of(added));
+        if (*lack_of(added))
+            lack = lack_of(added);
+        else
+            add_run(to, added, rows);
     }
-    return true;
+    return to->num_cases > before ||
+           err_set(err, ERR_INPUT, rows->where, "no row can be predicted: %s", lack);
 }
 
 static bool load_runs(const struct fit_rows *rows, struct observations *out, struct err *err)
 {
-    char path[PATH_MAX + 80];
+    char path[PATH_MAX + 320];
     struct run_rows all;
     if (!rows->ids && !*rows->source)
         return err_set(err, ERR_INPUT, rows->where, "expected \"ids\" or a \"source\"");
@@ -229,7 +248,7 @@ static struct system *load_system(const struct fit_rows *rows, struct observatio
 static bool load_micros(micros_load *load, const struct fit_rows *rows, struct observations *out,
                         struct err *err)
 {
-    char path[PATH_MAX + 80];
+    char path[PATH_MAX + 320];
     struct micros micros;
     struct system *system = load_system(rows, out, err);
     if (!system || !measured_path(rows->data, path, sizeof path, err) ||
@@ -289,8 +308,8 @@ static bool load_set(const struct fit_rows *rows, struct observations *out, stru
     if (!kind->load(rows, out, err))
         return false;
     if (out->count == before)
-        return err_set(err, ERR_INPUT, rows->where, "%s has no such row that can be predicted",
-                       rows->data);
+        return err_set(err, ERR_INPUT, rows->where,
+                       "%s has no row of these that simsearch has a formula for", rows->data);
     for (int i = before; i < out->count; i++)
         out->at[i].weight = rows->weight / (out->count - before);
     return true;

@@ -1,0 +1,235 @@
+#include "tests/testing.h"
+
+#include "calibration/least_squares.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST = 8 };
+
+/* A problem with plain settings: no bounds to speak of, no prior, squares, all rows counted. */
+struct plain {
+    double min[MOST], max[MOST], prior[MOST], weight[MOST];
+    struct least_squares problem;
+};
+
+static void make(struct plain *p, int num_parameters, int num_residuals,
+                 void (*residuals)(void *, const double *, double *))
+{
+    for (int i = 0; i < MOST; i++) {
+        p->min[i] = -1e6;
+        p->max[i] = 1e6;
+        p->prior[i] = 0;
+        p->weight[i] = 1;
+    }
+    p->problem = (struct least_squares){
+        .num_parameters = num_parameters,
+        .num_residuals = num_residuals,
+        .min = p->min,
+        .max = p->max,
+        .prior = p->prior,
+        .weight = p->weight,
+        .scale = 1e6,
+        .cutoff = HUGE_VAL,
+        .residuals = residuals,
+    };
+}
+
+/* y = 3 + 2 t at t = 0, 1, 2, 3, but for what `noise` adds. */
+static void line(void *context, const double *x, double *out)
+{
+    const double *noise = context;
+    for (int i = 0; i < 4; i++)
+        out[i] = x[0] + x[1] * i - (3 + 2 * i + (noise ? noise[i] : 0));
+}
+
+static void rosenbrock(void *context, const double *x, double *out)
+{
+    (void)context;
+    out[0] = 10 * (x[1] - x[0] * x[0]);
+    out[1] = 1 - x[0];
+}
+
+/* Measured at 1, 1, 1, 1 and 2. */
+static void constant(void *context, const double *x, double *out)
+{
+    (void)context;
+    for (int i = 0; i < 5; i++)
+        out[i] = x[0] - (i < 4 ? 1 : 2);
+}
+
+static void solve(const struct plain *p, double *x)
+{
+    struct least_squares_end end = least_squares_solve(&p->problem, x);
+    ck_assert(end.converged);
+}
+
+START_TEST(a_line_is_recovered)
+{
+    struct plain p;
+    double x[2] = { 0, 0 };
+    make(&p, 2, 4, line);
+    solve(&p, x);
+    ck_assert_double_eq_tol(x[0], 3, 1e-9);
+    ck_assert_double_eq_tol(x[1], 2, 1e-9);
+}
+END_TEST
+
+START_TEST(a_curved_valley_is_followed_to_its_end)
+{
+    struct plain p;
+    double x[2] = { -1.2, 1 };
+    make(&p, 2, 2, rosenbrock);
+    solve(&p, x);
+    ck_assert_double_eq_tol(x[0], 1, 1e-5);
+    ck_assert_double_eq_tol(x[1], 1, 1e-5);
+}
+END_TEST
+
+/* Of the valley's points with x0 at most 0.5, the best is (0.5, 0.25). */
+START_TEST(a_bound_holds_and_the_rest_is_best_there)
+{
+    struct plain p;
+    double x[2] = { -1.2, 1 };
+    make(&p, 2, 2, rosenbrock);
+    p.max[0] = 0.5;
+    solve(&p, x);
+    ck_assert_double_eq(x[0], 0.5);
+    ck_assert_double_eq_tol(x[1], 0.25, 1e-4);
+}
+END_TEST
+
+START_TEST(a_start_beyond_a_bound_is_moved_to_it)
+{
+    struct plain p;
+    double x[2] = { 9, 9 };
+    make(&p, 2, 4, line);
+    p.max[0] = p.min[0] = 1;
+    solve(&p, x);
+    ck_assert_double_eq(x[0], 1);
+}
+END_TEST
+
+/* 5 residuals of weight 1 and mean 1.2 against a prior of 0 with p^2 = 5: half way. */
+START_TEST(a_prior_draws_by_its_weight)
+{
+    struct plain p;
+    double x = 7;
+    make(&p, 1, 5, constant);
+    p.problem.prior_weight = sqrt(5);
+    solve(&p, &x);
+    ck_assert_double_eq_tol(x, 0.6, 1e-6);
+}
+END_TEST
+
+/* Squares give the mean, 1.2; the soft loss stays with the four. */
+START_TEST(an_outlier_draws_little)
+{
+    struct plain p;
+    double x = 0;
+    make(&p, 1, 5, constant);
+    solve(&p, &x);
+    ck_assert_double_eq_tol(x, 1.2, 1e-6);
+    p.problem.scale = 0.01;
+    solve(&p, &x);
+    ck_assert_double_lt(x, 1.01);
+}
+END_TEST
+
+START_TEST(what_lies_beyond_the_cutoff_draws_nothing)
+{
+    struct plain p;
+    double x = 0.9;
+    make(&p, 1, 5, constant);
+    p.problem.cutoff = 0.5;
+    solve(&p, &x);
+    ck_assert_double_eq_tol(x, 1, 1e-9);
+}
+END_TEST
+
+START_TEST(a_row_of_weight_0_is_left_out)
+{
+    struct plain p;
+    double x = 0;
+    make(&p, 1, 5, constant);
+    p.weight[4] = 0;
+    solve(&p, &x);
+    ck_assert_double_eq_tol(x, 1, 1e-9);
+}
+END_TEST
+
+START_TEST(a_parameter_without_effect_stays)
+{
+    struct plain p;
+    double x[3] = { 0, 0, 5 };
+    make(&p, 3, 4, line);
+    solve(&p, x);
+    ck_assert_double_eq(x[2], 5);
+}
+END_TEST
+
+/* A line through 4 points: J^T J = [[4, 6], [6, 14]], its inverse [[0.7, -0.3], [-0.3, 0.2]], times
+ * the mean square. Noise of +-0.1 that is orthogonal to both columns moves neither: 0.01. */
+START_TEST(the_covariance_is_that_of_the_textbook)
+{
+    double noise[4] = { 0.1 / sqrt(5), -0.3 / sqrt(5), 0.3 / sqrt(5), -0.1 / sqrt(5) };
+    struct plain p;
+    double x[2] = { 0, 0 }, covariance[4];
+    make(&p, 2, 4, line);
+    p.problem.context = noise;
+    solve(&p, x);
+    least_squares_covariance(&p.problem, x, covariance);
+    double square = (0.01 + 0.09 + 0.09 + 0.01) / 5 / 4;
+    ck_assert_double_eq_tol(x[1], 2, 1e-9);
+    ck_assert_double_eq_tol(covariance[0], 0.7 * square, 1e-6 * square);
+    ck_assert_double_eq_tol(covariance[1], -0.3 * square, 1e-6 * square);
+    ck_assert_double_eq_tol(covariance[3], 0.2 * square, 1e-6 * square);
+}
+END_TEST
+
+START_TEST(a_parameter_on_a_bound_has_no_variance)
+{
+    struct plain p;
+    double x[2] = { 0, 0 }, covariance[4];
+    make(&p, 2, 4, line);
+    p.max[0] = 2;
+    solve(&p, x);
+    least_squares_covariance(&p.problem, x, covariance);
+    ck_assert_double_eq(covariance[0], 0);
+    ck_assert_double_eq(covariance[1], 0);
+    ck_assert_double_gt(covariance[3], 0);
+}
+END_TEST
+
+START_TEST(the_same_problem_has_the_same_bits)
+{
+    struct plain p;
+    double x[2] = { -1.2, 1 }, again[2] = { -1.2, 1 };
+    make(&p, 2, 2, rosenbrock);
+    solve(&p, x);
+    solve(&p, again);
+    ck_assert_mem_eq(x, again, sizeof x);
+}
+END_TEST
+
+static Suite *least_squares_suite(void)
+{
+    Suite *suite = suite_create("least_squares");
+    TCase *tcase = tcase_create("all");
+    tcase_add_test(tcase, a_line_is_recovered);
+    tcase_add_test(tcase, a_curved_valley_is_followed_to_its_end);
+    tcase_add_test(tcase, a_bound_holds_and_the_rest_is_best_there);
+    tcase_add_test(tcase, a_start_beyond_a_bound_is_moved_to_it);
+    tcase_add_test(tcase, a_prior_draws_by_its_weight);
+    tcase_add_test(tcase, an_outlier_draws_little);
+    tcase_add_test(tcase, what_lies_beyond_the_cutoff_draws_nothing);
+    tcase_add_test(tcase, a_row_of_weight_0_is_left_out);
+    tcase_add_test(tcase, a_parameter_without_effect_stays);
+    tcase_add_test(tcase, the_covariance_is_that_of_the_textbook);
+    tcase_add_test(tcase, a_parameter_on_a_bound_has_no_variance);
+    tcase_add_test(tcase, the_same_problem_has_the_same_bits);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+TEST_MAIN(least_squares_suite)
