@@ -11,8 +11,8 @@
 #include "sim/engine/step_cost.h"
 #include "sim/schedule/timeline.h"
 
-/* Runs the lowered lists. In the arena; NULL (ERR_INFEASIBLE, where = "stage S, instruction I")
- * when nothing can move on before all is done. */
+/* Runs lowered lists that schedule_check would accept. In the arena; NULL (ERR_INFEASIBLE, where =
+ * "stage S, instruction I") when nothing can move on before all is done. */
 struct timeline *events_run(const struct schedule *schedule, const struct step_cost *cost,
                             struct arena *arena, struct err *err);
 
