@@ -19,6 +19,8 @@ static const char *const layouts[] = {
     "tp2 pp4 mb1 schedule=gpipe",
     "tp2 pp4 mb1 schedule=naive",
     "tp2 mb1 zero2",
+    "tp2 cp2 pp2 mb1 sp zero1",
+    "cp4 mb1 zero2",
     "tp4 pp4 vpp2 mb1 zero1 recompute=full overlap=p2p",
     "mb1 zero3",
     "mb1 zero1 overlap=grad",
