@@ -318,7 +318,18 @@ static bool read_model(const struct conversion *of, struct err *reason)
         return false;
     vocab_of(of->row, &assumption);
     assume(of, assumption);
+    read_memory_kind(of);
     return true;
+}
+
+/* What a framework prints is what it has allocated; only the driver also sees what it reserves, and
+ * the context. */
+static void read_memory_kind(const struct conversion *of)
+{
+    const struct run_row *row = of->row;
+    of->out->memory_is_allocated = !says(row->notes, "nvidia-smi|reserved");
+    if (row->measured_mem_gb > 0 && of->out->memory_is_allocated)
+        assume(of, "memory not said to be nvidia-smi's: what is allocated");
 }
 
 static bool read_degrees(const struct conversion *of, struct plan *plan, struct err *reason)

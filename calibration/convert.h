@@ -21,7 +21,8 @@ struct run_case {
     struct model model; /* with the batch and sequence length of the run */
     struct plan plan;   /* has passed plan_check and system_check */
     bool is_moe;
-    bool is_fitted; /* a constant of the system's profile or stack was fitted on it */
+    bool memory_is_allocated; /* measured memory is the framework's, not the driver's */
+    bool is_fitted;           /* a constant of the system's profile or stack was fitted on it */
     const char *assumptions[MAX_ASSUMPTIONS];
     int num_assumptions;
 };

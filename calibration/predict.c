@@ -55,6 +55,15 @@ struct work {
     struct run_prediction *out;
 };
 
+static double peak_allocated_bytes(const struct prediction *prediction)
+{
+    double peak_bytes = 0;
+    for (int stage = 0; stage < prediction->num_stages; stage++)
+        if (prediction->stages[stage].allocated_bytes > peak_bytes)
+            peak_bytes = prediction->stages[stage].allocated_bytes;
+    return peak_bytes;
+}
+
 static void predict_share(void *context, size_t index, int worker)
 {
     const struct work *work = context;
@@ -64,8 +73,10 @@ static void predict_share(void *context, size_t index, int worker)
         evaluator_new(work->order[first]->system, &work->order[first]->model);
     for (int i = first; i < work->start[index + 1]; i++) {
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
+        double memory_bytes =
+            work->order[i]->memory_is_allocated ? peak_allocated_bytes(&p) : p.peak_memory_bytes;
         work->out[work->order[i] - work->cases] =
-            (struct run_prediction){ p.step_s, p.peak_memory_bytes, p.fits };
+            (struct run_prediction){ p.step_s, memory_bytes, p.fits };
     }
     evaluator_free(evaluator);
 }
