@@ -148,7 +148,8 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
         double shift_s = cycle_s(order, cache->done_s, window, cycle * shape->chunks_per_stage);
         if (shift_s < 0)
             continue;
-        double rest_s = (shape->num_microbatches - run_microbatches) / cycle * shift_s;
+        int cycles_left = (shape->num_microbatches - run_microbatches) / cycle;
+        double rest_s = cycles_left * shift_s;
         for (int s = 0; s < shape->num_stages; s++)
             end_s[s] += rest_s;
         return makespan_s + rest_s;
