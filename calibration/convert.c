@@ -318,18 +318,7 @@ static bool read_model(const struct conversion *of, struct err *reason)
         return false;
     vocab_of(of->row, &assumption);
     assume(of, assumption);
-    read_memory_kind(of);
     return true;
-}
-
-/* What a framework prints is what it has allocated; only the driver also sees what it reserves, and
- * the context. */
-static void read_memory_kind(const struct conversion *of)
-{
-    const struct run_row *row = of->row;
-    of->out->memory_is_allocated = !says(row->notes, "nvidia-smi|reserved");
-    if (row->measured_mem_gb > 0 && of->out->memory_is_allocated)
-        assume(of, "memory not said to be nvidia-smi's: what is allocated");
 }
 
 static bool read_degrees(const struct conversion *of, struct plan *plan, struct err *reason)
@@ -385,6 +374,16 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
 static bool says(const char *text, const char *word)
 {
     return match_text(word, text);
+}
+
+/* What a framework prints is what it has allocated; only the driver also sees what it reserves, and
+ * the context. */
+static void read_memory_kind(const struct conversion *of)
+{
+    const struct run_row *row = of->row;
+    of->out->memory_is_allocated = !says(row->notes, "nvidia-smi|reserved");
+    if (row->measured_mem_gb > 0 && of->out->memory_is_allocated)
+        assume(of, "memory not said to be nvidia-smi's: what is allocated");
 }
 
 /* Recipes by what rows call them; the first that matches wins. */
@@ -562,6 +561,7 @@ bool run_convert(struct run_systems *systems, const struct run_row *row, struct 
         out->skip = arena_text(&systems->arena, reason.msg);
         return true;
     }
+    read_memory_kind(&of);
     const struct profile *profile = &out->system->profile;
     const struct stack *stack = &out->system->stack;
     out->is_fitted = is_listed(profile->fitted, profile->num_fitted, row) ||
