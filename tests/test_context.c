@@ -59,8 +59,8 @@ static double sum_of(struct ops ops, double (*value)(const struct op *op))
 
 /* LLaMA-3 8B, 8192 tokens over 4 ranks in bf16: 2048 rows of 2 x 8 heads of keys and values, and of
  * 32 heads of queries or outputs, 128 each. */
-static const double KEYS = 2.0 * 2048 * 2 * 8 * 128;
-static const double QUERIES = 2.0 * 2048 * 32 * 128;
+static const double key_bytes = 2.0 * 2048 * 2 * 8 * 128;
+static const double query_bytes = 2.0 * 2048 * 32 * 128;
 
 /* Exchanges of one kind in a list: how many and of how many bytes in all. */
 static const struct {
@@ -98,7 +98,7 @@ START_TEST(a_method_moves_the_bytes_of_its_paper)
         bytes += ops.at[i].batch * ops.at[i].comm_bytes;
     }
     ck_assert_double_eq(messages, volumes[_i].messages);
-    ck_assert_double_eq(bytes, volumes[_i].keys * KEYS + volumes[_i].queries * QUERIES);
+    ck_assert_double_eq(bytes, volumes[_i].keys * key_bytes + volumes[_i].queries * query_bytes);
 }
 END_TEST
 
@@ -110,7 +110,7 @@ START_TEST(ranks_of_two_send_keys_and_then_gradients)
     for (int i = 0; i < ops.count; i++)
         if (ops.at[i].kind == OP_SEND_RECEIVE) {
             ck_assert_double_eq(ops.at[i].batch, 1);
-            ck_assert_double_eq(ops.at[i].comm_bytes, 2 * KEYS);
+            ck_assert_double_eq(ops.at[i].comm_bytes, 2 * key_bytes);
             messages++;
         }
     ck_assert_int_eq(messages, 2);
@@ -123,7 +123,7 @@ START_TEST(tensor_ranks_divide_what_context_ranks_exchange)
     struct ops ops = layer_of("tp4 cp4 sp").forward;
     for (int i = 0; i < ops.count; i++)
         if (ops.at[i].kind == OP_SEND_RECEIVE)
-            ck_assert_double_eq(ops.at[i].comm_bytes, KEYS / 4);
+            ck_assert_double_eq(ops.at[i].comm_bytes, key_bytes / 4);
 }
 END_TEST
 
@@ -132,7 +132,7 @@ START_TEST(other_ranks_keys_are_held_as_the_method_needs_them)
     load("llama3-8b", 8);
     static const char *const layouts[] = { "cp1", "cp4", "cp4 cp-comm=all-gather",
                                            "cp4 cp-comm=a2a" };
-    const double expected[] = { 0, 2 * KEYS, 4 * KEYS, QUERIES + KEYS };
+    const double expected[] = { 0, 2 * key_bytes, 4 * key_bytes, query_bytes + key_bytes };
     for (int i = 0; i < 4; i++) {
         struct plan plan = plan_of(layouts[i]);
         struct layer_dims dims = local_dims(&plan, &model, model.seq);

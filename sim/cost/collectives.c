@@ -102,7 +102,7 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
 }
 
 /* Share of a NIC's rate that many sends at once reach, where rings reach NCCL's. */
-static const double ALL_TO_ALL_NIC_SHARE = 0.8 / 0.96;
+static const double all_to_all_nic_share = 0.8 / 0.96;
 
 /* As a send to each rank, all at once: NCCL has no algorithm for it. Inside a node the channels are
  * the 0.8 of NVLink that exchanges reach. Between nodes a rank has its share of the NICs for what
@@ -118,7 +118,7 @@ double all_to_all_s(const struct comm_group *group, double message_bytes)
                             group->num_channels * group->intra_bytes_per_s);
     int in_node = nccl_ranks_per_node(group);
     double rank_bytes_per_s =
-        ALL_TO_ALL_NIC_SHARE * group->num_channels * group->inter_bytes_per_s / in_node;
+        all_to_all_nic_share * group->num_channels * group->inter_bytes_per_s / in_node;
     return calibrated_s(group, US(10.0), part_bytes * (group->num_ranks - in_node),
                         rank_bytes_per_s);
 }
