@@ -311,7 +311,7 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
     if (!found) {
         const char *nearest = text_nearest(name, names, (size_t)table->num_jobs);
         err_set(err, ERR_USAGE, name, "no job of fit.json is called that%s%s%s",
-                nearest ? "; did you mean \"" : "; `simsearch fit --list` names them",
+                nearest ? "; did you mean \"" : "; calibration/fit.json names them",
                 nearest ? nearest : "", nearest ? "\"?" : "");
     }
     arena_release(&arena);

@@ -1,5 +1,6 @@
 #include "cli/reference.h"
 
+#include "calibration/fit_table.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "models/model.h"
@@ -27,6 +28,11 @@ static const struct section sections[] = {
     { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
     { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
+    { "Fits: calibration/fit.json", fit_table_fields, &num_fit_table_fields },
+    { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },
+    { "Fits: each of a job's constants, by file and key", fit_constant_fields,
+      &num_fit_constant_fields },
+    { "Fits: each of a job's sets of rows", fit_rows_fields, &num_fit_rows_fields },
 };
 
 void reference_write_fields(FILE *to)

@@ -46,7 +46,7 @@ run 0 --help
 shows "simsearch --gpus 1024 --model 175b"
 run 0 --version
 shows '^simsearch [0-9]+\.[0-9]+\.[0-9]+$'
-for command in search simulate explain validate list; do
+for command in search simulate explain validate fit list; do
     run 0 "$command" --help
     shows "^  simsearch .*"
     shows "^  --json "

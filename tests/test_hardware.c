@@ -372,6 +372,7 @@ static const struct fault profile_faults[] = {
     { "fitted_on_text.json", ":10: fitted_on", "expected a list" },
     { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },
     { "fitted_on_too_many.json", ":10: fitted_on", "at most 1024 rows; found 1025" },
+    { "residuals_list.json", ":10: residuals", "expected an object" },
     { "efficiency_above_one.json", ":7: gemm_efficiency", "found 80" },
     { "bare_kernel.json", ":10: kernel", "us" },
 };

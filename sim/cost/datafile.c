@@ -181,10 +181,18 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
     return ok;
 }
 
+/* What is in them is for people. */
+static bool check_residuals(const json_t *residuals, struct err *err)
+{
+    return !residuals || json_is_object(residuals) ||
+           err_set(err, ERR_INPUT, "residuals", "expected an object of what jobs found");
+}
+
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err)
 {
     return check_format(json_object_get(object, "format"), err) &&
-           check_sources(fields, n, json_object_get(object, "sources"), err);
+           check_sources(fields, n, json_object_get(object, "sources"), err) &&
+           check_residuals(json_object_get(object, "residuals"), err);
 }
 
 json_t *datafile_write(const struct field *fields, size_t n, const void *in)

@@ -24,7 +24,8 @@ extern const struct datafile_kind gpu_files, cluster_files, profile_files, stack
 bool datafile_open(const struct datafile_kind *kind, const char *name, struct json_file *file,
                    struct err *err);
 
-/* "format" is 1; "sources", where there is one, tells in text where keys of `fields` come from. */
+/* "format" is 1; "sources", where there is one, tells in text where keys of `fields` come from;
+ * "residuals" are an object. */
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err);
 
 /* `fields` of `in`, behind "format". */
