@@ -130,19 +130,24 @@ static bool has_op(const struct timeline *timeline, enum opcode op)
     return false;
 }
 
+/* Lines that fit a window of 80 columns; the second and third only where they tell something. */
 static void show_key(const struct terminal *terminal, const struct timeline *timeline)
 {
-    printf("%*s0-9 forward of that microbatch, a-j backward", LABEL_COLUMNS, "");
+    struct text more = { 0 };
     if (has_op(timeline, INSTR_BACKWARD_WEIGHT))
-        printf(", w weight gradients");
+        text_add(&more, ", w weight gradients");
     if (has_op(timeline, INSTR_RECOMPUTE))
-        printf(", r recompute");
+        text_add(&more, ", r recompute");
     if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED))
-        printf(", = gradients and parameters on the wire");
-    printf(", o update, %s idle\n", terminal->utf8 ? "·" : ".");
+        text_add(&more, ", = gradients or parameters on the wire");
+    printf("%*s0-9 forward of that microbatch, a-j backward, o update, %s idle\n", LABEL_COLUMNS,
+           "", terminal->utf8 ? "·" : ".");
+    if (more.length > 0)
+        printf("%*s%s\n", LABEL_COLUMNS, "", text_get(&more) + strlen(", "));
     if (timeline->schedule->shape.chunks_per_stage > 1)
         printf("%*s%severy other chunk of a stage\n", LABEL_COLUMNS, "",
                terminal->utf8 ? "₀-₉ and capitals: " : "capitals: ");
+    text_release(&more);
 }
 
 void show_gantt(const struct terminal *terminal, const struct timeline *timeline)
