@@ -567,7 +567,7 @@ static const struct {
       false },
     { { "A100-80GB-SXM", "RoCE RDMA (speed not stated)", "Megatron-LM fork, schedule ZB-1p", 8 },
       "dgx-a100-80g",
-      "megatron-2022",
+      "megatron-2023",
       true },
     { { "A100-80GB-SXM", "4x HDR200", "Megatron Core 0.8", 8 },
       "hgx-a100-80g-4hdr",
