@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { NUM_FOLDS = 5, DIGITS = 3 };
-static const double TELLING_CORRELATION = 0.5;
+static const double telling_correlation = 0.5;
 
 /* One job at work; n constants, m rows. */
 struct work {
@@ -85,6 +85,32 @@ static double rounded(double value, double min, double max)
     return fmin(fmax(strtod(text, NULL), min), max);
 }
 
+static int compare_correlations(const void *a, const void *b)
+{
+    const struct fit_correlation *x = a;
+    const struct fit_correlation *y = b;
+    double difference = fabs(y->value) - fabs(x->value);
+    if (difference != 0)
+        return difference > 0 ? 1 : -1;
+    return x->a != y->a ? x->a - y->a : x->b - y->b;
+}
+
+static void keep_correlations(const double *covariance, struct fit_result *out)
+{
+    size_t n = (size_t)out->num_values;
+    out->correlations = ARENA_ARRAY(&out->arena, struct fit_correlation, n * n);
+    for (size_t j = 0; j < n; j++)
+        for (size_t k = j + 1; k < n; k++) {
+            double both = out->values[j].standard_error * out->values[k].standard_error;
+            double value = both > 0 ? covariance[j * n + k] / both : 0;
+            if (fabs(value) >= telling_correlation)
+                out->correlations[out->num_correlations++] =
+                    (struct fit_correlation){ (int)j, (int)k, value };
+        }
+    qsort(out->correlations, (size_t)out->num_correlations, sizeof *out->correlations,
+          compare_correlations);
+}
+
 static void keep_values(struct work *w, const double *x, struct fit_result *out)
 {
     size_t n = (size_t)w->job->num_constants;
@@ -97,35 +123,15 @@ static void keep_values(struct work *w, const double *x, struct fit_result *out)
         value->is_at_bound = x[j] <= w->min[j] || x[j] >= w->max[j];
         value->standard_error = sqrt(covariance[j * n + j]);
     }
-    out->correlations = ARENA_ARRAY(&out->arena, struct fit_correlation, n * n);
-    for (size_t j = 0; j < n; j++)
-        for (size_t k = j + 1; k < n; k++) {
-            double of = covariance[j * n + k] /
-                        (out->values[j].standard_error * out->values[k].standard_error);
-            if (fabs(of) >= TELLING_CORRELATION)
-                out->correlations[out->num_correlations++] =
-                    (struct fit_correlation){ (int)j, (int)k, of };
-        }
+    keep_correlations(covariance, out);
 }
 
-static int compare_correlations(const void *a, const void *b)
-{
-    const struct fit_correlation *x = a;
-    const struct fit_correlation *y = b;
-    double difference = fabs(y->value) - fabs(x->value);
-    if (difference != 0)
-        return difference > 0 ? 1 : -1;
-    return x->a != y->a ? x->a - y->a : x->b - y->b;
-}
-
-static struct fit_source *source_of(struct fit_result *result, const char *name)
+static void add_source(struct fit_result *result, const char *name)
 {
     for (int i = 0; i < result->num_sources; i++)
         if (strcmp(result->sources[i].name, name) == 0)
-            return &result->sources[i];
-    struct fit_source *added = &result->sources[result->num_sources++];
-    added->name = name;
-    return added;
+            return;
+    result->sources[result->num_sources++].name = name;
 }
 
 /* Scores the errors of each source by itself. */
@@ -279,6 +285,33 @@ static bool find_before(const struct fit_table *table, struct fit_result *out, s
     return true;
 }
 
+static void result_init(const struct fit_job *job, struct fit_result *out)
+{
+    out->values = ARENA_ARRAY(&out->arena, struct fit_value, (size_t)job->num_constants);
+    out->num_values = job->num_constants;
+    for (int j = 0; j < job->num_constants; j++)
+        out->values[j].of = &job->constants[j];
+    out->sources = ARENA_ARRAY(&out->arena, struct fit_source, (size_t)out->rows.count);
+    for (int i = 0; i < out->rows.count; i++)
+        add_source(out, out->rows.at[i].source);
+}
+
+/* From the priors to the rounded answer and its errors. */
+static void solve(struct work *w, struct fit_result *out)
+{
+    size_t n = (size_t)w->job->num_constants;
+    double *x = ARENA_ARRAY(&out->arena, double, n);
+    double *errors = ARENA_ARRAY(&out->arena, double, (size_t)out->rows.count);
+    open_problem(w);
+    memcpy(x, w->prior, n * sizeof *x);
+    out->steps = least_squares_solve(&w->problem, x).steps;
+    keep_values(w, x, out);
+    for (size_t j = 0; j < n; j++)
+        x[j] = log(out->values[j].value);
+    find_residuals(w, x, errors);
+    score_sources(out, errors, false);
+}
+
 bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err)
@@ -287,31 +320,12 @@ bool fit_run(const struct fit_table *table, const struct fit_job *job,
     *out = (struct fit_result){ .job = job };
     if (!observations_load(table, job, &out->rows, err))
         return false;
-    size_t n = (size_t)job->num_constants;
-    out->values = ARENA_ARRAY(&out->arena, struct fit_value, n);
-    out->num_values = job->num_constants;
-    out->sources = ARENA_ARRAY(&out->arena, struct fit_source, (size_t)out->rows.count);
-    for (size_t j = 0; j < n; j++)
-        out->values[j].of = &job->constants[j];
+    result_init(job, out);
     if (!find_before(table, out, err))
         return false;
-    for (int i = 0; i < out->rows.count; i++)
-        source_of(out, out->rows.at[i].source);
-
     use_earlier(earlier, num_earlier, &out->rows);
     work_init(&w, job, out, jobs);
-    open_problem(&w);
-    double *x = ARENA_ARRAY(&out->arena, double, n), *found = ARENA_ARRAY(&out->arena, double, n);
-    double *errors = ARENA_ARRAY(&out->arena, double, (size_t)out->rows.count);
-    memcpy(x, w.prior, n * sizeof *x);
-    out->steps = least_squares_solve(&w.problem, x).steps;
-    keep_values(&w, x, out);
-    qsort(out->correlations, (size_t)out->num_correlations, sizeof *out->correlations,
-          compare_correlations);
-    for (size_t j = 0; j < n; j++)
-        found[j] = log(out->values[j].value);
-    find_residuals(&w, found, errors);
-    score_sources(out, errors, false);
+    solve(&w, out);
     if (cross_validate)
         cross_validate_all(&w, out);
     return true;

@@ -8,8 +8,8 @@
 enum { MAX_STEPS = 100, MAX_TRIES = 16 };
 /* Half the distance of central differences: wide enough to look over the edges of tiles and waves,
  * at which predictions jump. */
-static const double DIFFERENCE = 1e-3;
-static const double SMALLEST_MOVE = 1e-8;
+static const double difference = 1e-3;
+static const double smallest_move = 1e-8;
 
 /* What a solution works on; n parameters, m residuals. */
 struct workspace {
@@ -75,8 +75,8 @@ static void find_jacobian(const struct least_squares *problem, const double *x, 
     memcpy(w->trial, x, (size_t)problem->num_parameters * sizeof *x);
     for (int j = 0; j < problem->num_parameters; j++) {
         double *column = w->jacobian + (size_t)j * (size_t)m;
-        double above = fmin(x[j] + DIFFERENCE, problem->max[j]);
-        double below = fmax(x[j] - DIFFERENCE, problem->min[j]);
+        double above = fmin(x[j] + difference, problem->max[j]);
+        double below = fmax(x[j] - difference, problem->min[j]);
         memset(column, 0, (size_t)m * sizeof *column);
         if (above <= below)
             continue;
@@ -228,7 +228,7 @@ struct least_squares_end least_squares_solve(const struct least_squares *problem
         find_jacobian(problem, x, &w);
         find_normal(problem, x, &w);
         find_held(problem, x, &w);
-        end.converged = step(problem, x, &end.cost, &damping, &w) < SMALLEST_MOVE;
+        end.converged = step(problem, x, &end.cost, &damping, &w) < smallest_move;
         end.steps++;
     }
     arena_release(&w.arena);

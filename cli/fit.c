@@ -28,10 +28,8 @@ struct fitting {
 
 /* --- jobs ------------------------------------------------------------------------------------ */
 
-static bool is_wanted(const struct fitting *f, const struct fit_job *job,
-                      const struct options *options)
+static bool is_wanted(const struct fit_job *job, const struct options *options)
 {
-    (void)f;
     for (int i = 0; i < options->num_files; i++)
         if (strcmp(options->files[i], job->name) == 0)
             return true;
@@ -48,7 +46,7 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
     f->results = ARENA_ARRAY(&f->arena, struct fit_result, (size_t)f->table.num_jobs);
     for (int i = 0; i < f->table.num_jobs; i++) {
         const struct fit_job *job = &f->table.jobs[i];
-        if (!is_wanted(f, job, options))
+        if (!is_wanted(job, options))
             continue;
         int earlier = f->num_results++;
         if (!fit_run(&f->table, job, f->results, earlier, threads,
@@ -213,6 +211,14 @@ static void add_sources(struct text *out, const struct fit_result *result)
     }
 }
 
+/* Without its file where both have the same. */
+static void add_name(struct text *out, const struct fit_value *value, const struct fit_value *other)
+{
+    if (strcmp(value->of->constant.file, other->of->constant.file) != 0)
+        text_add(out, "%s: ", value->of->constant.file);
+    text_add(out, "%s", value->of->constant.key);
+}
+
 static void add_correlations(struct text *out, const struct fit_result *result)
 {
     enum { MOST = 5 };
@@ -220,8 +226,12 @@ static void add_correlations(struct text *out, const struct fit_result *result)
         text_add(out, "\n  Hard to tell apart (correlation)\n");
     for (int i = 0; i < result->num_correlations && i < MOST; i++) {
         const struct fit_correlation *c = &result->correlations[i];
-        text_add(out, "    %+.2f  %s and %s\n", c->value, result->values[c->a].of->constant.key,
-                 result->values[c->b].of->constant.key);
+        const struct fit_value *a = &result->values[c->a], *b = &result->values[c->b];
+        text_add(out, "    %+.2f  ", c->value);
+        add_name(out, a, b);
+        text_add(out, " and ");
+        add_name(out, b, a);
+        text_add(out, "\n");
     }
 }
 
