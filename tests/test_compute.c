@@ -33,6 +33,7 @@ static struct profile round_profile(void)
         .gemm_efficiency = 0.5,
         .unaligned_efficiency = 1,
         .gemm_unaligned_efficiency = 1,
+        .sustained = 1,
         .gemm_memory_efficiency = 0.5,
         .memory_efficiency = 0.5,
         .batched_gemm_efficiency = 0.5,

@@ -215,6 +215,7 @@ START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
                                .gemm_half_k = 512,
                                .fp8_product_efficiency = 1,
                                .gemm_unaligned_efficiency = 1,
+                               .sustained = 1,
                                .gemm_memory_efficiency = 1,
                                .memory_efficiency = 1,
                                .gemm_tiles = { { 128, 128, 1 } },
