@@ -93,10 +93,9 @@ struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured;          /* false: literature defaults, never fitted to this GPU */
-    double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
-    double sustained;       /* share of short runs' product rate that power lets long ones keep */
-    double gemm_half_k;     /* inner dimension at which half of it is reached */
+    bool measured;                    /* false: literature defaults, never fitted to this GPU */
+    double gemm_efficiency;           /* of peak, long inner dimension, sustained clock */
+    double gemm_half_k;               /* inner dimension at which half of it is reached */
     double fp8_product_efficiency;    /* in fp8, share of that which is reached of the fp8 peak */
     double fp8_half_k;                /* 0: twice gemm_half_k */
     double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */
@@ -153,6 +152,7 @@ struct stack {
     bool keeps_fp8;   /* weights are kept and gathered in fp8, where the recipe can, not in bf16 */
     bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
     int zero_default; /* ZeRO stage of a measured run that does not say */
+    double error_log; /* as a profile's, of this family's runs; 0: not known */
     int num_fitted;   /* as in a profile */
     char (*fitted)[40];
 };
@@ -175,6 +175,10 @@ bool stack_load(const char *name, struct stack *out, struct err *err);
 bool system_load(const char *cluster, const char *stack, int num_gpus, struct system *out,
                  struct err *err);
 void system_release(struct system *system);
+
+/* Half width of the 90 % interval, in log time: the stack's, which comes from whole runs, where the
+ * profile is measured too; else the wider of the two. */
+double system_error_log(const struct system *system);
 
 /* The same from and to the objects of a plan file. where = the key. */
 bool gpu_read(const json_t *object, struct gpu *out, struct err *err);

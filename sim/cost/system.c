@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "sim/cost/datafile.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A cluster file may hold its GPU and profile rather than name them, so that one file says all. */
@@ -100,6 +101,15 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
     else
         out->cluster.levels[0].size = cluster_node_share(&out->cluster, num_gpus);
     return ok;
+}
+
+double system_error_log(const struct system *system)
+{
+    double of_profile = system->profile.error_log;
+    double of_stack = system->stack.error_log;
+    if (of_stack > 0 && system->profile.measured)
+        return of_stack;
+    return fmax(of_stack, of_profile);
 }
 
 void system_release(struct system *system)

@@ -262,8 +262,8 @@ static void fill_rates(const struct evaluator *e, const struct work *w, struct p
     p->tokens_per_s = w->model->batch * w->model->seq / p->step_s;
     p->mfu = e->model_flops / peak_flops;
     p->hfu = executed_flops(w) / peak_flops;
-    p->step_low_s = p->step_s * exp(-system->profile.error_log);
-    p->step_high_s = p->step_s * exp(system->profile.error_log);
+    p->step_low_s = p->step_s * exp(-system_error_log(system));
+    p->step_high_s = p->step_s * exp(system_error_log(system));
 }
 
 /* What memory depends on; the times follow when they are wanted. */

@@ -30,7 +30,7 @@ struct time_parts {
 struct prediction {
     bool fits;
     double step_s;
-    double step_low_s, step_high_s; /* 90 % interval, as the profile knows it */
+    double step_low_s, step_high_s; /* 90 % interval, of system_error_log */
     double tokens_per_s;
     double mfu, hfu;
     double peak_memory_bytes;
