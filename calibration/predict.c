@@ -1,7 +1,6 @@
 #include "calibration/predict.h"
 
 #include "base/parallel.h"
-#include "sim/engine/simulate.h"
 
 #include <stdlib.h>
 
@@ -75,8 +74,9 @@ static void predict_share(void *context, size_t index, int worker)
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
         double memory_bytes =
             work->order[i]->memory_is_allocated ? peak_allocated_bytes(&p) : p.peak_memory_bytes;
-        work->out[work->order[i] - work->cases] =
-            (struct run_prediction){ p.step_s, memory_bytes, p.fits };
+        work->out[work->order[i] - work->cases] = (struct run_prediction){
+            p.step_s, memory_bytes, p.fits, p.step_low_s, p.step_high_s, p.time,
+        };
     }
     evaluator_free(evaluator);
 }

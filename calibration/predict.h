@@ -3,10 +3,13 @@
 #define CALIBRATION_PREDICT_H
 
 #include "calibration/convert.h"
+#include "sim/engine/simulate.h"
 
 struct run_prediction {
     double step_s, memory_bytes;
     bool fits;
+    double step_low_s, step_high_s; /* 90 % interval */
+    struct time_parts time;
 };
 
 /* out[i] is of cases[i]; zero where that is skipped. Rows of one system and model share what an

@@ -22,8 +22,7 @@ static int compare_sizes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between the two nearest ranks, in proportion. */
-static double quantile(const double *sorted, int n, double share)
+double sorted_quantile(const double *sorted, int n, double share)
 {
     double rank = share * (n - 1);
     int below = (int)rank;
@@ -34,18 +33,18 @@ static double quantile(const double *sorted, int n, double share)
 struct score score_errors(double *errors, int n)
 {
     if (n == 0)
-        return (struct score){ 0, NAN, NAN, NAN, NAN, NAN };
-    struct score score = { .groups = n };
+        return (struct score){ 0, NAN, NAN, NAN, NAN, NAN, NAN };
+    struct score score = { .groups = n, .coverage = NAN };
     qsort(errors, (size_t)n, sizeof *errors, compare_values);
-    score.bias = quantile(errors, n, 0.5);
+    score.bias = sorted_quantile(errors, n, 0.5);
     qsort(errors, (size_t)n, sizeof *errors, compare_sizes);
     double *sizes = arena_grow(NULL, (size_t)n * sizeof *sizes);
     for (int i = 0; i < n; i++) {
         sizes[i] = fabs(errors[i]);
         score.mean += sizes[i] / n;
     }
-    score.median = quantile(sizes, n, 0.5);
-    score.p90 = quantile(sizes, n, 0.9);
+    score.median = sorted_quantile(sizes, n, 0.5);
+    score.p90 = sorted_quantile(sizes, n, 0.9);
     score.worst = sizes[n - 1];
     free(sizes);
     return score;
@@ -72,6 +71,12 @@ const char *run_skip_reason(const struct run_case *of)
 double run_error(const struct run_case *of, const struct run_prediction *predicted)
 {
     return log(predicted->step_s / run_measured_s(of->row));
+}
+
+bool run_is_covered(const struct run_case *of, const struct run_prediction *predicted)
+{
+    double measured_s = run_measured_s(of->row);
+    return predicted->step_low_s <= measured_s && measured_s <= predicted->step_high_s;
 }
 
 static double memory_error(const struct run_case *of, const struct run_prediction *predicted)
@@ -131,6 +136,7 @@ static int last_of_groups(const struct run_case *cases, int count,
 struct entry {
     const struct run_case *of;
     double error;
+    bool is_covered;
 };
 
 static bool is_in_kind(const struct run_case *of, enum score_kind kind)
@@ -156,11 +162,17 @@ static struct score score_part(const struct entry *entries, int n, enum score_ki
                                double *scratch)
 {
     int count = 0;
+    int covered = 0;
     for (int i = 0; i < n; i++)
         if (is_in_kind(entries[i].of, kind) &&
-            (fitted == EITHER || fitted == entries[i].of->is_fitted))
+            (fitted == EITHER || fitted == entries[i].of->is_fitted)) {
             scratch[count++] = entries[i].error;
-    return score_errors(scratch, count);
+            covered += entries[i].is_covered;
+        }
+    struct score score = score_errors(scratch, count);
+    if (count > 0 && kind != SCORE_MEMORY)
+        score.coverage = (double)covered / count;
+    return score;
 }
 
 static struct split_score score_split(const struct entry *entries, int n, enum score_kind kind,
@@ -220,9 +232,11 @@ static int collect(const struct run_case **groups, int num_groups, const struct 
 {
     int n = 0;
     for (int i = 0; i < num_groups; i++)
-        if (*run_skip_reason(groups[i]) == '\0')
-            out[n++] =
-                (struct entry){ groups[i], error(groups[i], &predictions[groups[i] - cases]) };
+        if (*run_skip_reason(groups[i]) == '\0') {
+            const struct run_prediction *predicted = &predictions[groups[i] - cases];
+            out[n++] = (struct entry){ groups[i], error(groups[i], predicted),
+                                       run_is_covered(groups[i], predicted) };
+        }
     return n;
 }
 
@@ -277,6 +291,7 @@ struct scores runs_score(const struct run_case *cases, const struct run_predicti
 
     list_sources(cases, count, arena, &scores);
     score_sources(&scores, times, scores.num_scored, memories, num_memories, scratch);
+    scores.all = score_split(times, scores.num_scored, SCORE_TIME, scratch);
     scores.worst = list_worst(times, scores.num_scored, cases, arena);
     return scores;
 }

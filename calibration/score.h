@@ -12,6 +12,7 @@
 struct score {
     int groups;
     double median, mean, p90, worst, bias; /* NaN without groups */
+    double coverage; /* share of times in their 90 % intervals; NaN of memory, which has none */
 };
 struct split_score {
     struct score all, fitted, not_fitted;
@@ -32,6 +33,7 @@ struct scores {
     struct source_score *sources; /* in the order they first appear, skipped ones too */
     int num_sources;
     double mean_of_medians; /* of dense; NaN when there is none */
+    struct split_score all; /* times of all sources, a group as much as any other */
     const int *worst;       /* the num_scored cases by size of error, largest first */
 };
 
@@ -46,7 +48,13 @@ double run_error(const struct run_case *of, const struct run_prediction *predict
 /* Bytes of measured_mem_gb: GB unless the notes say GiB; -1 when it does not say. */
 double run_measured_bytes(const struct run_row *row);
 
-/* Of n errors, which are sorted by size on return. */
+/* Whether the measured time lies in the interval; both ends count. */
+bool run_is_covered(const struct run_case *of, const struct run_prediction *predicted);
+
+/* Of n errors, which are sorted by size on return. Their coverage is not known. */
 struct score score_errors(double *errors, int n);
+
+/* Of n > 0 numbers in rising order: between the two nearest ranks, in proportion. */
+double sorted_quantile(const double *sorted, int n, double share);
 
 #endif

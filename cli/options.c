@@ -92,6 +92,10 @@ const struct option_row option_rows[] = {
         .doc = "Exit 5 when the median error of a dense source is above this (0.1: 10 %)." } },
     { "--source", NULL, "KEY", VALIDATE,
       { "source", TEXT(source), .doc = "Scores the rows of one source_key alone." } },
+    { "--why", NULL, NULL, VALIDATE,
+      { "why", SWITCH(why),
+        .doc = "Says where errors come from: parts of the step, and constants that would explain "
+               "them." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },

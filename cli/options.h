@@ -32,7 +32,8 @@ struct options {
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */
-    bool check;       /* fit */
+    bool why;
+    bool check; /* fit */
     const char *table;
     const char *files[MAX_FILES];
     int num_files;

@@ -15,6 +15,7 @@ struct made_row {
     bool not_core, is_moe, is_fitted;
     const char *skip;
     double predicted_gb, measured_gb;
+    double half_width; /* of its interval */
 };
 
 #define ROW(its_source, its_group, its_error) \
@@ -41,8 +42,11 @@ static struct scores score_made(const struct made_row *rows, int count)
                                       .skip = rows[i].skip ? rows[i].skip : "",
                                       .is_moe = rows[i].is_moe,
                                       .is_fitted = rows[i].is_fitted };
-        predictions[i] = (struct run_prediction){ .step_s = exp(rows[i].error),
-                                                  .memory_bytes = 1e9 * rows[i].predicted_gb };
+        predictions[i] =
+            (struct run_prediction){ .step_s = exp(rows[i].error),
+                                     .step_low_s = exp(rows[i].error - rows[i].half_width),
+                                     .step_high_s = exp(rows[i].error + rows[i].half_width),
+                                     .memory_bytes = 1e9 * rows[i].predicted_gb };
     }
     return runs_score(cases, predictions, count, &arena);
 }
@@ -183,6 +187,20 @@ START_TEST(fitted_rows_are_scored_apart)
 }
 END_TEST
 
+START_TEST(a_time_is_covered_when_its_interval_holds_what_was_measured)
+{
+    static const struct made_row rows[] = { { ROW("a", "1", 0.1), .half_width = 0.15 },
+                                            { ROW("a", "2", -0.1), .half_width = 0.15 },
+                                            { ROW("a", "3", -0.1), .half_width = 0.05 },
+                                            { ROW("b", "4", 0.1), .half_width = 0.15 } };
+    struct scores scores = score_made(rows, LENGTH(rows));
+    ck_assert_double_eq_tol(time_score(&scores, 0)->coverage, 2.0 / 3, TINY);
+    ck_assert_double_eq(time_score(&scores, 1)->coverage, 1);
+    ck_assert_double_eq_tol(scores.all.not_fitted.coverage, 0.75, TINY);
+    ck_assert(isnan(scores.all.fitted.coverage));
+}
+END_TEST
+
 START_TEST(memory_is_scored_where_it_was_measured)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1), .predicted_gb = 20,
@@ -192,6 +210,7 @@ START_TEST(memory_is_scored_where_it_was_measured)
     const struct score *memory = &scores.sources[0].kind[SCORE_MEMORY].all;
     ck_assert_int_eq(memory->groups, 1);
     ck_assert_double_eq_tol(memory->bias, log(2), TINY);
+    ck_assert(isnan(memory->coverage));
 }
 END_TEST
 
@@ -243,6 +262,7 @@ static Suite *suite(void)
     tcase_add_test(protocol, each_source_weighs_the_same_in_the_mean_of_medians);
     tcase_add_test(protocol, mixtures_of_experts_stay_out_of_the_dense_mean);
     tcase_add_test(protocol, fitted_rows_are_scored_apart);
+    tcase_add_test(protocol, a_time_is_covered_when_its_interval_holds_what_was_measured);
     tcase_add_test(protocol, memory_is_scored_where_it_was_measured);
     tcase_add_test(protocol, the_worst_rows_come_first);
     tcase_add_test(protocol, nothing_to_score_has_no_mean);

@@ -1,0 +1,81 @@
+#include "calibration/interval.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char new_sources[] = "sources not fitted";
+
+/* An error, and whose interval it belongs in. */
+struct sample {
+    const char *name;
+    bool is_of_stack;
+    double size, shipped;
+};
+
+static int compare_owners(const struct sample *x, const struct sample *y)
+{
+    if (x->is_of_stack != y->is_of_stack)
+        return y->is_of_stack - x->is_of_stack;
+    return strcmp(x->name, y->name);
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    const struct sample *x = a;
+    const struct sample *y = b;
+    int by_owner = compare_owners(x, y);
+    return by_owner ? by_owner : (x->size > y->size) - (x->size < y->size);
+}
+
+static struct interval_need need_of(const struct sample *sorted, int n)
+{
+    int rank = (int)ceil(0.9 * (n + 1));
+    return (struct interval_need){
+        .name = sorted->name,
+        .is_of_stack = sorted->is_of_stack,
+        .groups = n,
+        .needed = rank <= n ? sorted[rank - 1].size : (double)NAN,
+        .shipped = sorted->shipped,
+    };
+}
+
+static bool is_new(const struct scores *scores, const char *source)
+{
+    for (int i = 0; i < scores->num_sources; i++)
+        if (strcmp(scores->sources[i].source, source) == 0)
+            return scores->sources[i].kind[SCORE_TIME].fitted.groups == 0;
+    return false;
+}
+
+struct interval_needs runs_need(const struct run_case *cases,
+                                const struct run_prediction *predictions,
+                                const struct scores *scores, struct arena *arena)
+{
+    size_t room = 3 * (size_t)scores->num_scored;
+    struct sample *samples = ARENA_ARRAY(arena, struct sample, room);
+    struct interval_needs needs = { .at = ARENA_ARRAY(arena, struct interval_need, room) };
+    int n = 0;
+    for (int i = 0; i < scores->num_scored; i++) {
+        const struct run_case *of = &cases[scores->worst[i]];
+        double size = fabs(run_error(of, &predictions[scores->worst[i]]));
+        const struct system *system = of->system;
+        if (of->is_fitted)
+            continue;
+        if (system->profile.measured)
+            samples[n++] =
+                (struct sample){ system->stack.name, true, size, system->stack.error_log };
+        if (system->profile.measured && is_new(scores, of->row->source_key))
+            samples[n++] = (struct sample){ new_sources, true, size, 0 };
+        samples[n++] =
+            (struct sample){ system->profile.name, false, size, system->profile.error_log };
+    }
+    qsort(samples, (size_t)n, sizeof *samples, compare_samples);
+    int first = 0;
+    for (int i = 1; i <= n; i++)
+        if (i == n || compare_owners(&samples[first], &samples[i]) != 0) {
+            needs.at[needs.count++] = need_of(&samples[first], i - first);
+            first = i;
+        }
+    return needs;
+}

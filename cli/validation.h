@@ -1,0 +1,49 @@
+/* cli/validation.h - measured rows with what became of them, and what `validate` shows of them. */
+#ifndef CLI_VALIDATION_H
+#define CLI_VALIDATION_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "calibration/diagnosis.h"
+#include "calibration/interval.h"
+#include "calibration/preference.h"
+#include "calibration/score.h"
+#include "cli/options.h"
+
+enum { NUM_WORST = 5 };
+
+struct validation {
+    struct arena arena;
+    struct run_systems *systems;
+    struct run_rows rows;
+    struct run_case *cases;
+    struct run_prediction *predictions;
+    struct scores scores;
+    struct preferences preferences;
+    struct interval_needs intervals;
+    struct diagnoses why; /* empty unless asked for */
+};
+
+/* How often a text occurs; the most frequent first. */
+struct tally {
+    const char *text;
+    int count;
+};
+struct tallies {
+    struct tally *at; /* the caller frees */
+    int count, room;
+};
+struct tallies validation_assumptions(const struct validation *v);
+struct tallies validation_skips(const struct validation *v);
+
+/* Both to stdout: tables (score_table.c) or one document (score_json.c). */
+void validation_print_text(const struct validation *v, const struct options *options);
+void validation_print_json(const struct validation *v);
+
+/* "+4.5 %", right-aligned in ten columns; "-" of NaN. */
+void validation_add_percent(struct text *out, double value, bool with_sign);
+/* "compute is 84 % of the step; gemm_efficiency -9 % ..." */
+void validation_add_reason(struct text *out, const struct diagnosis *of);
+
+#endif
