@@ -20,6 +20,10 @@ enum {
     V100_6_NODES,
     UNEVEN,
     MILLION,
+    SHARP_2_NODES,
+    SHARP_16_NODES,
+    SHARP_ALONE,
+    SHARP_A100,
     UNCAPPED_VOLTA, /* and two more: on one, two and four nodes */
     UNCAPPED_AMPERE = UNCAPPED_VOLTA + 3,
     UNCAPPED_HOPPER = UNCAPPED_AMPERE + 3,
@@ -69,6 +73,14 @@ static const struct comm_group groups[NUM_GROUPS] = {
                  NVLS(4, 40, 24), CALIBRATION },
     [MILLION] = { 1000000, 125000, ARCH_HOPPER, LINK_NVLINK, CHANNELS(8, 48, 48),
                   NVLS(8, 40, 48), CALIBRATION },
+    [SHARP_2_NODES] = { 16, 2, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .sharp = true,
+                        CHANNELS(8, 48, 48), NVLS(8, 40, 48), CALIBRATION },
+    [SHARP_16_NODES] = { 128, 16, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .sharp = true,
+                         CHANNELS(8, 48, 48), NVLS(8, 40, 48), CALIBRATION },
+    [SHARP_ALONE] = { 64, 64, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .sharp = true,
+                      CHANNELS(2, 24, 24), CALIBRATION },
+    [SHARP_A100] = { 512, 64, ARCH_AMPERE, LINK_NVLINK, .ll128 = true, .sharp = true,
+                     CHANNELS(4, 24, 24), CALIBRATION },
     [UNCAPPED_VOLTA] = UNCAPPED(1, ARCH_VOLTA, false),
     [UNCAPPED_VOLTA + 1] = UNCAPPED(2, ARCH_VOLTA, false),
     [UNCAPPED_VOLTA + 2] = UNCAPPED(4, ARCH_VOLTA, false),
@@ -359,7 +371,7 @@ static bool is_available(const char *algo, const struct comm_group *group,
     return collective_algo_find(algo)->available(group, collective, PROTOCOL_SIMPLE);
 }
 
-START_TEST(nvls_needs_a_multicasting_switch_hopper_one_node_and_three_ranks)
+START_TEST(nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_sharp)
 {
     const struct comm_group good = groups[H100_NODE];
     ck_assert(is_available("nvls", &good, COLLECTIVE_ALL_REDUCE));
@@ -374,6 +386,8 @@ START_TEST(nvls_needs_a_multicasting_switch_hopper_one_node_and_three_ranks)
     ck_assert(!is_available("nvls", &plain_switch, COLLECTIVE_ALL_REDUCE));
     ck_assert(!is_available("nvls", &ampere, COLLECTIVE_ALL_REDUCE));
     ck_assert(!is_available("nvls", &two_nodes, COLLECTIVE_ALL_REDUCE));
+    ck_assert(is_available("nvls", &groups[SHARP_2_NODES], COLLECTIVE_ALL_REDUCE));
+    ck_assert(is_available("nvls", &groups[SHARP_2_NODES], COLLECTIVE_ALL_GATHER));
     ck_assert(!is_available("nvls", &two_ranks, COLLECTIVE_ALL_REDUCE));
 }
 END_TEST
@@ -403,6 +417,36 @@ START_TEST(pat_gathers_and_scatters_with_one_rank_per_node)
     ck_assert(is_available("pat", &groups[H100_8_ALONE], COLLECTIVE_REDUCE_SCATTER));
     ck_assert(!is_available("pat", &groups[H100_8_ALONE], COLLECTIVE_ALL_REDUCE));
     ck_assert(!is_available("pat", &groups[H100_16_NODES], COLLECTIVE_ALL_GATHER));
+}
+END_TEST
+
+START_TEST(collnet_needs_sharp_several_nodes_and_at_most_8_ranks_in_each)
+{
+    struct comm_group good = groups[SHARP_16_NODES];
+    ck_assert(is_available("collnet_direct", &good, COLLECTIVE_ALL_REDUCE));
+    ck_assert(is_available("collnet_chain", &good, COLLECTIVE_ALL_REDUCE));
+    ck_assert(!is_available("collnet_chain", &good, COLLECTIVE_ALL_GATHER));
+    ck_assert(!is_available("collnet_direct", &good, COLLECTIVE_BROADCAST));
+
+    struct comm_group plain = good, node = good, racks = good;
+    plain.sharp = false;
+    node.num_ranks = 8;
+    node.num_nodes = 1;
+    racks.num_ranks = 9 * racks.num_nodes;
+    const struct comm_group *lacking[] = { &plain, &node, &racks };
+    for (int i = 0; i < 3; i++) {
+        ck_assert(!is_available("collnet_direct", lacking[i], COLLECTIVE_ALL_REDUCE));
+        ck_assert(!is_available("collnet_chain", lacking[i], COLLECTIVE_ALL_REDUCE));
+    }
+}
+END_TEST
+
+START_TEST(the_networks_switches_gather_and_scatter_only_with_a_nic_for_each_rank)
+{
+    ck_assert(is_available("collnet_direct", &groups[SHARP_16_NODES], COLLECTIVE_ALL_GATHER));
+    ck_assert(is_available("collnet_direct", &groups[SHARP_16_NODES], COLLECTIVE_REDUCE_SCATTER));
+    ck_assert(!is_available("collnet_direct", &groups[SHARP_A100], COLLECTIVE_ALL_GATHER));
+    ck_assert(is_available("collnet_direct", &groups[SHARP_A100], COLLECTIVE_ALL_REDUCE));
 }
 END_TEST
 
@@ -483,6 +527,68 @@ START_TEST(ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us)
     ck_assert_double_eq_tol(
         time_us("ring", H100_8_ALONE, COLLECTIVE_ALL_GATHER, PROTOCOL_SIMPLE, 256 * MIB), 4999.75,
         0.005);
+}
+END_TEST
+
+static void ck_cost(const char *algo, int group, enum collective collective, double want_us,
+                    double want_gb_per_s)
+{
+    double latency_s, bytes_per_s;
+    collective_algo_find(algo)->cost(&groups[group], collective, PROTOCOL_SIMPLE, GIB, &latency_s,
+                                     &bytes_per_s);
+    ck_assert_double_eq_tol(latency_s / SECONDS_PER_US, want_us, 1e-9);
+    ck_assert_double_eq_tol(bytes_per_s / 1e9, want_gb_per_s, 1e-9);
+}
+
+/* 2 x (3.7 + 7 x 0.4) + 31 us. A NIC for each rank: 0.85 x 384 / 2 GB/s; gathered by 8 x min(48,
+ * 0.9 x 48). Two ranks to a NIC (4 of 24 GB/s): 96 x 2/3 / 2. One rank to a node: no hop inside,
+ * the tree's 14 us outside, and 2/(1/2 + 1) of 0.85 x 48 / 2. */
+START_TEST(collnet_direct_crosses_the_network_once)
+{
+    ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
+    ck_cost("collnet_direct", SHARP_2_NODES, COLLECTIVE_ALL_REDUCE, 44.0, 163.2);
+    ck_cost("collnet_direct", SHARP_16_NODES, COLLECTIVE_ALL_GATHER, 44.0, 345.6);
+    ck_cost("collnet_direct", SHARP_A100, COLLECTIVE_ALL_REDUCE, 44.0, 32.0);
+    ck_cost("collnet_direct", SHARP_ALONE, COLLECTIVE_ALL_REDUCE, 14.0, 27.2);
+}
+END_TEST
+
+/* 2 x 7 x 2.8 + 30 us and 384 / 2 GB/s; alone 14 us and 48 / 2. */
+START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
+{
+    ck_cost("collnet_chain", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 69.2, 192.0);
+    ck_cost("collnet_chain", SHARP_ALONE, COLLECTIVE_ALL_REDUCE, 14.0, 24.0);
+}
+END_TEST
+
+/* 25 + 18 us; 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and of a gather 8 x 40 x 0.85 x 7/8
+ * x 7/8. */
+START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
+{
+    ck_cost("nvls", SHARP_16_NODES, COLLECTIVE_ALL_REDUCE, 43.0, 384 * 128 / 254.0);
+    ck_cost("nvls", SHARP_16_NODES, COLLECTIVE_ALL_GATHER, 43.0, 208.25);
+}
+END_TEST
+
+/* 16 nodes: 2 x (7 x 4 + 4 x 14) us of a tree's latency, and more of a ring's. */
+START_TEST(with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls)
+{
+    ck_assert_str_eq(
+        collective_choose(&groups[SHARP_16_NODES], COLLECTIVE_ALL_REDUCE, MIB).algo->name, "nvls");
+    ck_assert_double_lt(
+        collective_choose(&groups[SHARP_16_NODES], COLLECTIVE_ALL_REDUCE, MIB).time_s,
+        collective_choose(&groups[H100_16_NODES], COLLECTIVE_ALL_REDUCE, MIB).time_s);
+}
+END_TEST
+
+/* nccl-tests on 2 nodes of Azure's NDv5, with the SHARP plugin, 16 GiB: 466.3 GB/s (Azure, by
+ * NVLSTree). */
+START_TEST(nvls_tree_bus_bandwidth_is_within_2_percent_of_that_measured_on_2_h100_nodes)
+{
+    double us =
+        time_us("nvls_tree", SHARP_2_NODES, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, 16 * GIB);
+    double bus_bytes_per_s = 16 * GIB / (us * SECONDS_PER_US) * 1.875;
+    ck_assert_double_eq_tol(bus_bytes_per_s / 466.3e9, 1, 0.02);
 }
 END_TEST
 
@@ -635,10 +741,13 @@ static Suite *suite(void)
 
     TCase *enabled = tcase_create("enabled");
     tcase_add_test(enabled, ll128_needs_links_that_keep_128_bytes_whole);
-    tcase_add_test(enabled, nvls_needs_a_multicasting_switch_hopper_one_node_and_three_ranks);
+    tcase_add_test(enabled,
+                   nvls_needs_a_multicasting_switch_hopper_three_ranks_and_one_node_or_sharp);
     tcase_add_test(enabled, nvls_gathers_and_scatters_over_at_most_32_ranks);
     tcase_add_test(enabled, nvls_tree_is_for_all_reduce_over_several_nodes);
     tcase_add_test(enabled, pat_gathers_and_scatters_with_one_rank_per_node);
+    tcase_add_test(enabled, collnet_needs_sharp_several_nodes_and_at_most_8_ranks_in_each);
+    tcase_add_test(enabled, the_networks_switches_gather_and_scatter_only_with_a_nic_for_each_rank);
     tcase_add_test(enabled, an_unknown_algorithm_is_not_found);
 
     TCase *numbers = tcase_create("numbers");
@@ -649,6 +758,12 @@ static Suite *suite(void)
     tcase_add_test(numbers, over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib);
     tcase_add_test(numbers, over_128_a100_nodes_a_tree_beats_a_ring_for_1_gib);
     tcase_add_test(numbers, ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us);
+    tcase_add_test(numbers, collnet_direct_crosses_the_network_once);
+    tcase_add_test(numbers, collnet_chain_goes_through_the_ranks_of_a_node_and_back);
+    tcase_add_test(numbers, nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics);
+    tcase_add_test(numbers, with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls);
+    tcase_add_test(numbers,
+                   nvls_tree_bus_bandwidth_is_within_2_percent_of_that_measured_on_2_h100_nodes);
     tcase_add_test(numbers, a_broadcast_streams_in_a_node_and_hops_from_rank_to_rank_between_nodes);
     tcase_add_test(numbers, a_tree_waits_for_the_fullest_node);
     tcase_add_test(numbers, a_send_uses_all_channels_of_the_link_it_crosses);

@@ -186,6 +186,36 @@ START_TEST(rings_over_nodes_are_no_wider_than_the_wires_inside)
 }
 END_TEST
 
+/* The 8 NICs of 48 GB/s are shared out over 8 channels of NVLS. */
+START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
+{
+    load("dgx-h100", 256);
+    ck_assert(!network_group(&machine, 1, 256).sharp);
+    machine.cluster.levels[1].in_network_reduction = true;
+    struct comm_group all = network_group(&machine, 1, 256);
+    ck_assert(all.sharp);
+    ck_assert(all.in_network);
+    ck_assert_double_eq_tol(all.nvls_channels * all.nvls_inter_bytes_per_s / 1e9, 384, 1e-9);
+    ck_assert(!network_group(&machine, 1, 8).sharp);
+    ck_assert(network_group(&machine, 8, 32).sharp);
+}
+END_TEST
+
+/* Reductions that leave the first network level need the next one's switches too. */
+START_TEST(one_level_that_does_not_reduce_ends_sharp)
+{
+    load("dgx-h100", 256);
+    struct cluster *cluster = &machine.cluster;
+    cluster->levels[1].in_network_reduction = true;
+    cluster->levels[1].size = 4;
+    cluster->levels[2] = cluster->levels[1];
+    cluster->levels[2].in_network_reduction = false;
+    cluster->num_levels = 3;
+    ck_assert(network_group(&machine, 8, 4).sharp);
+    ck_assert(!network_group(&machine, 8, 8).sharp);
+}
+END_TEST
+
 START_TEST(factors_of_the_profile_follow_the_wires)
 {
     load("dgx-a100-80g", 64);
@@ -361,6 +391,8 @@ static Suite *suite(void)
     tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
     tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
     tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);
+    tcase_add_test(tc, switches_that_reduce_make_sharp_of_the_groups_over_nodes);
+    tcase_add_test(tc, one_level_that_does_not_reduce_ends_sharp);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
     tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
     tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);

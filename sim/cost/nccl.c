@@ -67,3 +67,10 @@ double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol
 {
     return nccl_ranks_per_node(group) == 1 ? nccl_tree_net_latency_s[protocol] : own_latency_s;
 }
+
+bool nccl_sharp_serves(const struct comm_group *group, enum collective collective)
+{
+    if (collective == COLLECTIVE_ALL_REDUCE)
+        return true;
+    return collective != COLLECTIVE_BROADCAST && nccl_ranks_per_node(group) <= group->num_channels;
+}

@@ -43,6 +43,10 @@ double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol
 
 extern const double nccl_tree_net_latency_s[NUM_PROTOCOLS];
 
+/* Whether the network's switches do this collective: reductions always; gathers and scatters, which
+ * its plugin has too, where each rank of a node has a NIC [ncclCollNet->iallgather, nHeads]. */
+bool nccl_sharp_serves(const struct comm_group *group, enum collective collective);
+
 bool ring_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol);
 void ring_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
@@ -52,6 +56,18 @@ bool tree_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol);
 void tree_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s);
+
+bool collnet_direct_available(const struct comm_group *group, enum collective collective,
+                              enum protocol protocol);
+void collnet_direct_cost(const struct comm_group *group, enum collective collective,
+                         enum protocol protocol, double message_bytes, double *latency_s,
+                         double *bytes_per_s);
+
+bool collnet_chain_available(const struct comm_group *group, enum collective collective,
+                             enum protocol protocol);
+void collnet_chain_cost(const struct comm_group *group, enum collective collective,
+                        enum protocol protocol, double message_bytes, double *latency_s,
+                        double *bytes_per_s);
 
 bool nvls_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol);

@@ -40,6 +40,18 @@ static double oversubscription(const struct cluster *cluster, double nodes_spann
     return factor;
 }
 
+/* Whether every switch reduces that traffic over so many nodes meets. */
+static bool reduces_between(const struct cluster *cluster, double nodes_spanned)
+{
+    double block_nodes = 1;
+    for (int i = 1; i < cluster->num_levels && nodes_spanned > block_nodes; i++) {
+        block_nodes *= cluster->levels[i].size;
+        if (!cluster->levels[i].in_network_reduction)
+            return false;
+    }
+    return cluster->num_levels > 1;
+}
+
 /* What rings over nodes carry where they run through one: of the hops of its members, all but the
  * one over the NIC share the wires of a ring inside. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
@@ -47,6 +59,18 @@ static double through_node_bytes_per_s(const struct level *node, int ranks_per_n
     struct comm_group inside = { 0 };
     use_node(&inside, node);
     return inside.num_channels * inside.intra_bytes_per_s * ranks_per_node / (ranks_per_node - 1);
+}
+
+/* NVSwitch sums in the nodes and the network's switches over them; the NICs are shared out over the
+ * channels. */
+static void use_nvls_over_nodes(struct comm_group *group, const struct level *node,
+                                double nics_bytes_per_s)
+{
+    group->in_network = node->in_network_reduction && node->nvls_channels > 0;
+    group->nvls_channels = node->nvls_channels;
+    group->nvls_intra_bytes_per_s = node->nvls_intra_bytes_per_s;
+    if (group->in_network)
+        group->nvls_inter_bytes_per_s = nics_bytes_per_s / node->nvls_channels;
 }
 
 /* Rings over nodes: each member's share of the NICs, as two channels at least. A channel is as wide
@@ -67,7 +91,9 @@ static void use_nics(struct comm_group *group, const struct system *system, int 
     int channels = nics > 2 ? (int)ceil(nics) : 2;
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = total / channels;
-    group->in_network = false;
+    group->sharp = reduces_between(cluster, nodes_spanned);
+    if (group->sharp)
+        use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
 /* Of `size` ranks that lie over nodes as `span` says, the first and the last `nodes_spanned` apart.

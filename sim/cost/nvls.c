@@ -4,6 +4,7 @@
 
 /* NVSwitch reduces and multicasts. Only the Simple protocol exists. */
 static const double intra_latency_s = US(25.0);
+static const double net_latency_s = US(18.0);
 static const double tree_net_latency_s = US(20.9);
 
 /* Share of a channel's rate that multicast reaches [nvlsEfficiency]; none before Hopper. */
@@ -26,13 +27,15 @@ static bool switch_available(const struct comm_group *group, enum protocol proto
            protocol == PROTOCOL_SIMPLE;
 }
 
-/* Over several nodes it needs SHARP in the network's switches too, which is not modelled. */
+/* Over several nodes it needs SHARP in the network's switches too. */
 bool nvls_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol)
 {
-    if (collective == COLLECTIVE_BROADCAST || group->num_nodes > 1)
+    if (protocol != PROTOCOL_SIMPLE || collective == COLLECTIVE_BROADCAST)
         return false;
-    if (collective != COLLECTIVE_ALL_REDUCE && group->num_ranks > MAX_ARITY)
+    if (group->num_nodes > 1 && !(group->sharp && nccl_sharp_serves(group, collective)))
+        return false;
+    if (collective != COLLECTIVE_ALL_REDUCE && nccl_ranks_per_node(group) > MAX_ARITY)
         return false;
     return switch_available(group, protocol);
 }
@@ -63,7 +66,7 @@ void nvls_cost(const struct comm_group *group, enum collective collective, enum 
     (void)protocol, (void)message_bytes;
     double bus = group->nvls_channels *
                  fmin(channel_bytes_per_s(group, collective), group->nvls_inter_bytes_per_s);
-    *latency_s = intra_latency_s;
+    *latency_s = intra_latency_s + (group->num_nodes > 1 ? net_latency_s : 0);
     *bytes_per_s = collective == COLLECTIVE_ALL_REDUCE
                        ? bus * group->num_ranks / nccl_ring_steps(group, collective)
                        : bus;
