@@ -116,7 +116,7 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, dtype == DTYPE_FP8 ? k / 2 : k));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
-    return larger(multiply_s, memory_s) + profile->kernel_s;
+    return larger(multiply_s / profile->sustained, memory_s) + profile->kernel_s;
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)

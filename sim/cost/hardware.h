@@ -93,9 +93,10 @@ struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured;                    /* false: literature defaults, never fitted to this GPU */
-    double gemm_efficiency;           /* of peak, long inner dimension, sustained clock */
-    double gemm_half_k;               /* inner dimension at which half of it is reached */
+    bool measured;          /* false: literature defaults, never fitted to this GPU */
+    double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
+    double sustained;       /* share of short runs' product rate that power lets long ones keep */
+    double gemm_half_k;     /* inner dimension at which half of it is reached */
     double fp8_product_efficiency;    /* in fp8, share of that which is reached of the fp8 peak */
     double fp8_half_k;                /* 0: twice gemm_half_k */
     double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */

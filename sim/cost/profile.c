@@ -27,6 +27,8 @@ const struct field profile_fields[] = {
       .doc = "Whether any constant was fitted to runs of this GPU." },
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
       .doc = "Share of the peak that large matrix products sustain." },
+    { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
+      .doc = "Share of the rate of short products that power lets long runs keep." },
     { .name = "gemm_half_k", NUMBER(profile, gemm_half_k), .min = 0, .max = 1e6,
       .doc = "Inner dimension at which half of that is reached." },
     { .name = "fp8_product_efficiency", NUMBER(profile, fp8_product_efficiency), SHARE,
