@@ -91,7 +91,11 @@ void add_plan_words(const struct terminal *terminal, const struct plan *plan, in
     add_degree(&words, dot, "VPP", plan->vpp);
     text_add(&words, "%sDP %d", words.length > 0 ? dot : "", plan->dp);
     if (plan->zero > 0)
-        text_add(&words, " (ZeRO-%d)", plan->zero);
+        text_add(&words, " (ZeRO-%d", plan->zero);
+    if (plan->zero > 0 && plan_shards(plan) != plan_replicas(plan))
+        text_add(&words, " over %d", plan_shards(plan));
+    if (plan->zero > 0)
+        text_add(&words, ")");
     text_add(&words, "%smicro-batch %d %s %d", dot, plan->microbatch, terminal_times(terminal),
              num_microbatches);
     add_recompute(&words, dot, plan);

@@ -266,9 +266,9 @@ static void take_out_forbidden(struct space *space)
     keep_allowed(space, "recompute", set_recompute, &space->recompute);
     keep_allowed(space, "zero", set_zero, &space->zero);
     /* What is not searched has one value: without it nothing is left. */
-    static const char *const others[] = { "cp-comm",   "ep",      "etp",   "stages",
-                                          "attn",      "dtype",   "grad",  "reduce",
-                                          "optimizer", "overlap", "order", "offload" };
+    static const char *const others[] = { "cp-comm", "ep",      "etp",    "stages",    "attn",
+                                          "dtype",   "grad",    "reduce", "optimizer", "overlap",
+                                          "order",   "offload", "shard" };
     for (int i = 0; i < COUNT(others); i++)
         if (!is_allowed(space, others[i], &space->base))
             space->tp.count = 0;

@@ -99,23 +99,22 @@ END_TEST
 /* --- gradients, parameters, optimizer -----------------------------------------------------------
  */
 
-static const struct comm_group wires = { .num_ranks = 8,
-                                         .num_nodes = 1,
-                                         .arch = ARCH_AMPERE,
-                                         .intra = LINK_NVLINK,
-                                         .ll128 = true,
-                                         .num_channels = 24,
-                                         .intra_bytes_per_s = 10e9,
-                                         .inter_bytes_per_s = 10e9,
-                                         .bandwidth_factor = 1,
-                                         .latency_factor = 1 };
+#define WIRES(ranks)                                                                             \
+    {                                                                                            \
+        .num_ranks = (ranks), .num_nodes = 1, .arch = ARCH_AMPERE, .intra = LINK_NVLINK,         \
+        .ll128 = true, .num_channels = 24, .intra_bytes_per_s = 10e9, .inter_bytes_per_s = 10e9, \
+        .bandwidth_factor = 1, .latency_factor = 1,                                              \
+    }
+static const struct comm_group wires = WIRES(8);
+static const struct data_groups all_shard = { .shard = WIRES(8), .replicas = { .num_ranks = 1 } };
+static const struct data_groups four_shard = { .shard = WIRES(4), .replicas = WIRES(2) };
 
 /* fp32 gradients and bf16 weights of a million parameters. */
 START_TEST(sharded_gradients_are_scattered_and_weights_gathered)
 {
     struct plan plan = plan_default();
     plan.zero = 1;
-    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &wires, 1e6);
+    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &all_shard, 1e6);
     ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_REDUCE_SCATTER, 4e6));
     ck_assert_double_eq(comm.gather_s, collective_s(&wires, COLLECTIVE_ALL_GATHER, 2e6));
 }
@@ -125,9 +124,22 @@ START_TEST(whole_gradients_are_all_reduced)
 {
     struct plan plan = plan_default();
     plan.reduce_dtype = DTYPE_BF16;
-    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &wires, 1e6);
+    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &all_shard, 1e6);
     ck_assert_double_eq(comm.reduce_s, collective_s(&wires, COLLECTIVE_ALL_REDUCE, 2e6));
     ck_assert_double_eq(comm.gather_s, 0);
+}
+END_TEST
+
+/* A quarter of the gradients is all-reduced with the one other rank that has it. */
+START_TEST(repeated_shards_are_summed_with_their_like)
+{
+    struct plan plan = plan_default();
+    plan.zero = 3;
+    struct data_comm comm = data_comm(&(struct stack){ 0 }, &plan, &four_shard, 1e6);
+    double scatter_s = collective_s(&four_shard.shard, COLLECTIVE_REDUCE_SCATTER, 4e6);
+    double sum_s = collective_s(&four_shard.replicas, COLLECTIVE_ALL_REDUCE, 1e6);
+    ck_assert_double_eq(comm.reduce_s, scatter_s + sum_s);
+    ck_assert_double_eq(comm.gather_s, collective_s(&four_shard.shard, COLLECTIVE_ALL_GATHER, 2e6));
 }
 END_TEST
 
@@ -144,6 +156,8 @@ START_TEST(the_update_passes_over_the_state_once)
     ck_assert_double_eq_tol(optimizer_s(&system, &model, &plan, 1e9), 34e-3 + 4e-3, 1e-12);
     plan.zero = 1;
     ck_assert_double_eq_tol(optimizer_s(&system, &model, &plan, 1e9), 34e-3 / 8 + 4e-3, 1e-12);
+    plan.shard = 2;
+    ck_assert_double_eq_tol(optimizer_s(&system, &model, &plan, 1e9), 34e-3 / 2 + 4e-3, 1e-12);
 }
 END_TEST
 
@@ -160,6 +174,7 @@ static Suite *suite(void)
     tcase_add_test(tc, more_buckets_or_a_longer_window_never_expose_more);
     tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
     tcase_add_test(tc, whole_gradients_are_all_reduced);
+    tcase_add_test(tc, repeated_shards_are_summed_with_their_like);
     tcase_add_test(tc, the_update_passes_over_the_state_once);
     Suite *s = suite_create("sim/engine/data_parallel");
     suite_add_tcase(s, tc);

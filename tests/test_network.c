@@ -306,6 +306,47 @@ START_TEST(data_and_context_ranks_need_not_be_neighbours)
 }
 END_TEST
 
+/* 64 data ranks in groups of 8: each a node, whose i-th ranks are one to a node, with a NIC each.
+ */
+START_TEST(shards_of_a_node_are_repeated_on_every_other)
+{
+    load("dgx-h100", 64);
+    struct plan plan = degrees(1, 64, 1);
+    plan.zero = 3;
+    plan.shard = 8;
+    struct data_groups groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 8);
+    ck_assert_int_eq(groups.shard.num_nodes, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 8);
+    ck_assert_int_eq(groups.replicas.num_nodes, 8);
+    ck_assert_double_eq_tol(between_gb_per_s(&groups.replicas), 48, 1e-9);
+    plan.shard = 0;
+    groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 64);
+    ck_assert_int_eq(groups.replicas.num_ranks, 1);
+}
+END_TEST
+
+/* tp 2 cp 2 shard 4: both context ranks of two data ranks fill a node; 4 nodes repeat them. */
+START_TEST(context_ranks_share_shards_first)
+{
+    load("dgx-h100", 32);
+    struct plan plan = degrees(2, 8, 1);
+    plan.cp = 2;
+    plan.zero = 1;
+    plan.shard = 4;
+    struct data_groups groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_nodes, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 4);
+    ck_assert_int_eq(groups.replicas.num_nodes, 4);
+    plan.shard = 1;
+    groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 16);
+    ck_assert_int_eq(groups.replicas.num_nodes, 4);
+}
+END_TEST
+
 /* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
 START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
 {
@@ -398,6 +439,8 @@ static Suite *suite(void)
     tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
     tcase_add_test(tc, data_groups_take_in_context_ranks);
     tcase_add_test(tc, data_and_context_ranks_need_not_be_neighbours);
+    tcase_add_test(tc, shards_of_a_node_are_repeated_on_every_other);
+    tcase_add_test(tc, context_ranks_share_shards_first);
     tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
     tcase_add_test(tc, stages_of_a_node_stay_inside);
     tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);

@@ -52,7 +52,7 @@ END_TEST
 START_TEST(every_word_reaches_its_part_of_the_plan)
 {
     struct plan plan = parsed(
-        "tp2 cp3 ep4 etp5 pp2 dp7 mb8 vpp2 sp zero1 schedule=gpipe stages=12,14,14,2 "
+        "tp2 cp3 ep4 etp5 pp2 dp7 mb8 vpp2 sp zero1 shard=3 schedule=gpipe stages=12,14,14,2 "
         "recompute=block:3,2,2,0 attn=flash dtype=fp16 grad=fp16 reduce=fp32 optimizer=momentum "
         "overlap=grad,tp order=dp-tp-pp-cp offload=activations");
     ck_assert_int_eq(plan.tp, 2);
@@ -65,6 +65,7 @@ START_TEST(every_word_reaches_its_part_of_the_plan)
     ck_assert_int_eq(plan.vpp, 2);
     ck_assert(plan.sp);
     ck_assert_int_eq(plan.zero, 1);
+    ck_assert_int_eq(plan.shard, 3);
     ck_assert_str_eq(plan.schedule, "gpipe");
     ck_assert_int_eq(plan.num_chunk_layers, 4);
     ck_assert_int_eq(plan.chunk_layers[1], 14);
@@ -108,6 +109,10 @@ static const struct {
     { "pp4 stages=12,14,14,12", "tp1 pp4 mb1 stages=12,14,14,12" },
     { "pp4 stages=12,12,12,12", "tp1 pp4 mb1" },
     { "pp4 stages=12,12", "tp1 pp4 mb1 stages=12,12" },
+    { "shard=8 zero3", "tp1 pp1 mb1 zero3 shard=8" },
+    { "dp16 zero3 shard=8", "tp1 pp1 dp16 mb1 zero3 shard=8" },
+    { "dp8 zero3 shard=8", "tp1 pp1 dp8 mb1 zero3" },
+    { "cp2 dp4 zero1 shard=8", "tp1 cp2 pp1 dp4 mb1 zero1" },
     { "recompute=none", "tp1 pp1 mb1" },
     { "recompute=selective", "tp1 pp1 mb1 recompute=selective" },
     { "recompute=full", "tp1 pp1 mb1 recompute=full" },
@@ -206,6 +211,8 @@ static const struct {
     { "order=ep-tp-cp-dp-pp", "order=ep-tp-cp-dp-pp", "ep only right before dp" },
     { "order=tp-cp-dp-pp-ep", "order=tp-cp-dp-pp-ep", "ep only right before dp" },
     { "order=tp-cp-dp-qq", "order=tp-cp-dp-qq", "unknown word \"qq\"" },
+    { "zero3 shard=0", "shard=0", "expected a whole number from 1" },
+    { "zero3 shard8", "shard8", "expected shard=N" },
     { "offload=weights", "offload=weights", "expected one of optimizer, activations" },
 };
 enum { NUM_SLIPS = sizeof slips / sizeof *slips };
@@ -275,6 +282,7 @@ static struct plan random_plan(unsigned *state)
     plan.dp = pick(state, 3);
     plan.sp = pick(state, 2);
     plan.zero = pick(state, 4);
+    plan.shard = pick(state, 5);
     if (pick(state, 2))
         snprintf(plan.schedule, sizeof plan.schedule, "%s",
                  generators[pick(state, num_generators)].name);
@@ -364,6 +372,16 @@ START_TEST(data_ranks_that_were_given_must_use_all_gpus)
     ck_assert(!plan_derive_data(&plan, 1024, &err));
     ck_assert_str_eq(err.msg, "tp 8 x cp 1 x pp 8 x dp 15 is 960 GPUs, not 1024");
     ck_assert_int_eq(plan.dp, 15);
+}
+END_TEST
+
+START_TEST(all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for)
+{
+    struct plan plan = parsed("tp2 cp2 dp8 zero3");
+    ck_assert_int_eq(plan_replicas(&plan), 16);
+    ck_assert_int_eq(plan_shards(&plan), 16);
+    plan.shard = 4;
+    ck_assert_int_eq(plan_shards(&plan), 4);
 }
 END_TEST
 
@@ -506,6 +524,7 @@ static TCase *degrees_and_bytes(void)
     tcase_add_test(tc, data_ranks_are_what_the_gpus_leave);
     tcase_add_test(tc, gpus_that_do_not_divide_are_an_error_with_both_numbers);
     tcase_add_test(tc, data_ranks_that_were_given_must_use_all_gpus);
+    tcase_add_test(tc, all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for);
     tcase_add_test(tc, no_product_of_degrees_overflows);
     tcase_add_test(tc, microbatches_are_those_of_one_pipeline);
     tcase_add_test(tc, the_layers_of_all_chunks_sum_to_the_models);

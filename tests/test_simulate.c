@@ -70,6 +70,12 @@ static const char *const layouts[] = {
     "tp4 cp2 pp2 recompute=selective cp-comm=all-gather",
     "cp2 tp2 pp2 recompute=full order=pp-cp-tp-dp",
     "cp16 pp2 overlap=none",
+    "zero3 shard=8",
+    "zero2 shard=4 recompute=full",
+    "tp4 pp2 zero1 shard=2",
+    "cp4 zero3 shard=2",
+    "cp2 tp2 zero1 shard=8 overlap=none",
+    "zero3 shard=4 order=dp-tp-cp-pp",
 };
 enum {
     NUM_MODELS = sizeof models / sizeof models[0],
@@ -382,6 +388,43 @@ static void check_zero(void)
 START_TEST(a_sharded_optimizer_needs_less_memory)
 {
     each_instance(_i, check_zero);
+}
+END_TEST
+
+/* A group of all data ranks is plain ZeRO, groups of one are none: ZeRO-1 then is ZeRO-0. State
+ * grows as groups shrink. */
+static void check_shards(void)
+{
+    struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
+    for (int i = 0; i < instance.num_plans; i++) {
+        struct plan plan = instance.plans[i];
+        if (plan.zero == 0)
+            continue;
+        plan.shard = 0;
+        struct prediction all = evaluate(evaluator, &plan);
+        double all_bytes = all.stages[0].weights_bytes + all.stages[0].optimizer_bytes;
+        plan.shard = plan_replicas(&plan);
+        ck_assert_double_eq(evaluate_step_s(evaluator, &plan), all.step_s);
+        ck_assert_double_eq(evaluate_peak_bytes(evaluator, &plan), all.peak_memory_bytes);
+        plan.shard = 1;
+        struct prediction none = evaluate(evaluator, &plan);
+        ck_assert_double_gt(none.stages[0].weights_bytes + none.stages[0].optimizer_bytes,
+                            all_bytes);
+        if (plan.zero > 1)
+            continue;
+        double none_s = none.step_s;
+        double none_bytes = none.peak_memory_bytes;
+        plan.shard = plan.zero = 0;
+        plan.overlaps &= ~(1u << PLAN_OVERLAP_PARAM);
+        ck_assert_double_eq_tol(evaluate_step_s(evaluator, &plan) / none_s, 1, 1e-12);
+        ck_assert_double_eq_tol(evaluate_peak_bytes(evaluator, &plan) / none_bytes, 1, 1e-12);
+    }
+    evaluator_free(evaluator);
+}
+
+START_TEST(shards_over_all_ranks_are_plain_zero_and_over_one_are_none)
+{
+    each_instance(_i, check_shards);
 }
 END_TEST
 
@@ -720,6 +763,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_faster_machine_is_never_slower, 0, n);
     tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, n);
+    tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0, n);
     tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0, n);
     tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, n);
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, n);

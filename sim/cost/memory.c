@@ -19,20 +19,34 @@ static double library_bytes(const struct system *system)
     return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * MIB;
 }
 
-static double group_buffers_bytes(const struct system *system, const struct plan *plan,
-                                  enum axis_id axis, int size)
+static double group_buffers_bytes(const struct comm_group *group)
+{
+    return group->num_ranks < 2 ? 0 : group->num_channels * CONNECTION_BYTES;
+}
+
+static double axis_buffers_bytes(const struct system *system, const struct plan *plan,
+                                 enum axis_id axis, int size)
 {
     if (size < 2)
         return 0;
-    return network_axis_group(system, plan, axis).num_channels * CONNECTION_BYTES;
+    struct comm_group group = network_axis_group(system, plan, axis);
+    return group_buffers_bytes(&group);
+}
+
+static double data_buffers_bytes(const struct system *system, const struct plan *plan)
+{
+    if (plan_replicas(plan) < 2)
+        return 0;
+    struct data_groups groups = network_data_groups(system, plan);
+    return group_buffers_bytes(&groups.shard) + group_buffers_bytes(&groups.replicas);
 }
 
 static double network_bytes(const struct system *system, const struct plan *plan)
 {
-    return group_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
-           group_buffers_bytes(system, plan, AXIS_CONTEXT, plan->cp) +
-           group_buffers_bytes(system, plan, AXIS_DATA, plan->dp * plan->cp) +
-           group_buffers_bytes(system, plan, AXIS_PIPELINE, plan->pp);
+    return axis_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
+           axis_buffers_bytes(system, plan, AXIS_CONTEXT, plan->cp) +
+           data_buffers_bytes(system, plan) +
+           axis_buffers_bytes(system, plan, AXIS_PIPELINE, plan->pp);
 }
 
 static bool has_embedding(int chunk)
@@ -150,7 +164,7 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     const struct plan *plan = in->plan;
     double parameters = stage_parameters(in->model, plan, in->pieces, stage);
     struct state_bytes state = plan_state_bytes(plan, in->model);
-    double shards = (double)plan->dp * plan->cp;
+    double shards = plan_shards(plan);
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
     memory->weights_bytes += fp8_weight_bytes(in, stage);
     memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);

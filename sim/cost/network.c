@@ -130,44 +130,74 @@ struct comm_group network_group(const struct system *system, int stride, int siz
                       (double)stride * size / node_size);
 }
 
-/* The axis' worst group. Where groups line up with nodes, all are as the first. */
-static struct span axis_span(const struct plan *plan, enum axis_id axis, int node_size)
+/* Every `stride`-th rank, `size` of them: an axis, or an equal part of one. */
+struct members {
+    int stride, size;
+};
+
+static struct members axis_members(const struct plan *plan, enum axis_id axis)
 {
-    int stride = layout_stride(plan, axis);
-    int size = axis_degree(plan, axis);
-    long long block = (long long)stride * size;
-    if (node_size % block == 0 || (node_size % stride == 0 && block % node_size == 0))
-        return layout_span(stride, size, node_size);
-    return layout_axis_span(plan, axis, node_size);
+    return (struct members){ layout_stride(plan, axis), axis_degree(plan, axis) };
 }
 
-static double axis_nodes_spanned(const struct plan *plan, enum axis_id axis, int node_size)
+/* The worst group. Where groups line up with nodes, all are as the first. */
+static struct span worst_span(const struct plan *plan, struct members of, int node_size)
 {
-    return (double)layout_stride(plan, axis) * axis_degree(plan, axis) / node_size;
+    long long block = (long long)of.stride * of.size;
+    if (node_size % block == 0 || (node_size % of.stride == 0 && block % node_size == 0))
+        return layout_span(of.stride, of.size, node_size);
+    return layout_worst_span(of.stride, of.size, plan_ranks(plan), node_size);
 }
 
-/* Those who hold the same weights: a context group of each data rank. Where members of both kinds
- * share nodes, a node has as many as the one kind has times those of the other. */
-static struct comm_group data_group(const struct system *system, const struct plan *plan)
+static double nodes_spanned(struct members of, int node_size)
+{
+    return (double)of.stride * of.size / node_size;
+}
+
+/* Members of both kinds, one of the second for each of the first. Where they share nodes, a node
+ * has as many as the one kind has times those of the other. */
+static struct comm_group joint_group(const struct system *system, const struct plan *plan,
+                                     struct members first, struct members second)
 {
     int node_size = system->cluster.levels[0].size;
-    struct span data = axis_span(plan, AXIS_DATA, node_size);
-    struct span context = axis_span(plan, AXIS_CONTEXT, node_size);
-    struct span both = { .ranks_per_node = data.ranks_per_node * context.ranks_per_node,
-                         .num_nodes = data.num_nodes * context.num_nodes };
-    return group_over(system, plan->dp * plan->cp, both,
-                      fmax(axis_nodes_spanned(plan, AXIS_DATA, node_size),
-                           axis_nodes_spanned(plan, AXIS_CONTEXT, node_size)));
+    struct span a = worst_span(plan, first, node_size);
+    struct span b = worst_span(plan, second, node_size);
+    struct span both = { .ranks_per_node = a.ranks_per_node * b.ranks_per_node,
+                         .num_nodes = a.num_nodes * b.num_nodes };
+    return group_over(system, first.size * second.size, both,
+                      fmax(nodes_spanned(first, node_size), nodes_spanned(second, node_size)));
 }
 
+/* Data: those who hold the same weights, a context group of each data rank. */
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis)
 {
+    struct members of = axis_members(plan, axis);
     if (axis == AXIS_DATA && plan->cp > 1)
-        return data_group(system, plan);
+        return joint_group(system, plan, of, axis_members(plan, AXIS_CONTEXT));
     int node_size = system->cluster.levels[0].size;
-    return group_over(system, axis_degree(plan, axis), axis_span(plan, axis, node_size),
-                      axis_nodes_spanned(plan, axis, node_size));
+    return group_over(system, of.size, worst_span(plan, of, node_size),
+                      nodes_spanned(of, node_size));
+}
+
+/* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
+struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
+{
+    int num_shards = plan_shards(plan);
+    if (num_shards == plan_replicas(plan))
+        return (struct data_groups){ network_axis_group(system, plan, AXIS_DATA),
+                                     { .num_ranks = 1 } };
+    struct members context = axis_members(plan, AXIS_CONTEXT);
+    struct members data = axis_members(plan, AXIS_DATA);
+    struct members near_context = context;
+    struct members near_data = data;
+    near_context.size = num_shards < context.size ? num_shards : context.size;
+    near_data.size = num_shards / near_context.size;
+    struct members far_context = { context.stride * near_context.size,
+                                   context.size / near_context.size };
+    struct members far_data = { data.stride * near_data.size, data.size / near_data.size };
+    return (struct data_groups){ joint_group(system, plan, near_data, near_context),
+                                 joint_group(system, plan, far_data, far_context) };
 }
 
 /* Across nodes, and out of a block, as soon as any two are. */
@@ -175,9 +205,10 @@ struct comm_group network_axis_pair(const struct system *system, const struct pl
                                     enum axis_id axis)
 {
     int node_size = system->cluster.levels[0].size;
-    bool crosses = axis_span(plan, axis, node_size).num_nodes > 1;
+    struct members of = axis_members(plan, axis);
+    bool crosses = worst_span(plan, of, node_size).num_nodes > 1;
     struct span pair = { .ranks_per_node = crosses ? 1 : 2, .num_nodes = crosses ? 2 : 1 };
-    return group_over(system, 2, pair, axis_nodes_spanned(plan, axis, node_size));
+    return group_over(system, 2, pair, nodes_spanned(of, node_size));
 }
 
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)

@@ -16,6 +16,13 @@ struct comm_group network_group(const struct system *system, int stride, int siz
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis);
 
+/* What gradients are summed, and state is gathered, over. */
+struct data_groups {
+    struct comm_group shard;    /* ranks that have a shard each: all data ranks, unless shard=N */
+    struct comm_group replicas; /* those that have the same shard; 1: the rest is not filled in */
+};
+struct data_groups network_data_groups(const struct system *system, const struct plan *plan);
+
 /* One rank of the axis and the next, where they are farthest apart. */
 struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
                                     enum axis_id axis);

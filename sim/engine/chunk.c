@@ -97,7 +97,7 @@ static double sharded_s(const struct work *w, double compute_s, double comm_s, i
 static void add_sharding(const struct work *w, struct chunk_time *time, int layers)
 {
     const struct plan *plan = w->plan;
-    if (plan->zero < 2 || plan->dp * plan->cp == 1 || layers == 0)
+    if (plan->zero < 2 || plan_replicas(plan) == 1 || layers == 0)
         return;
     int messages = w->system->stack.layer_messages;
     struct data_comm comm =

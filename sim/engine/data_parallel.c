@@ -50,17 +50,26 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 
+/* Where shards are repeated, each rank's is all-reduced with its like once the sums inside its own
+ * group are scattered (Zhao et al. 2023, PyTorch FSDP, section 3.2.2); weights never leave the
+ * group. */
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
-                           const struct comm_group *group, double parameters)
+                           const struct data_groups *groups, double parameters)
 {
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * gathered_weight_bytes(stack, plan);
+    const struct comm_group *shard = &groups->shard;
     if (plan->zero == 0)
         return (struct data_comm){ .reduce_s =
-                                       collective_s(group, COLLECTIVE_ALL_REDUCE, gradient_bytes) };
+                                       collective_s(shard, COLLECTIVE_ALL_REDUCE, gradient_bytes) };
+    double scatter_s = collective_s(shard, COLLECTIVE_REDUCE_SCATTER, gradient_bytes);
+    double replicas_s = 0;
+    if (groups->replicas.num_ranks > 1)
+        replicas_s = collective_s(&groups->replicas, COLLECTIVE_ALL_REDUCE,
+                                  gradient_bytes / shard->num_ranks);
     return (struct data_comm){
-        .reduce_s = collective_s(group, COLLECTIVE_REDUCE_SCATTER, gradient_bytes),
-        .gather_s = collective_s(group, COLLECTIVE_ALL_GATHER, weight_bytes),
+        .reduce_s = scatter_s + replicas_s,
+        .gather_s = collective_s(shard, COLLECTIVE_ALL_GATHER, weight_bytes),
     };
 }
 
@@ -70,7 +79,7 @@ double optimizer_s(const struct system *system, const struct model *model, const
                    double parameters)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = plan->zero >= 1 ? parameters / ((double)plan->dp * plan->cp) : parameters;
+    double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
     double bytes = owned * (update_bytes * system->stack.optimizer_passes + state.gradients);
     return traffic_s(&system->gpu, &system->profile, bytes, 4);

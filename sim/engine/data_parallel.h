@@ -4,6 +4,7 @@
 #define SIM_ENGINE_DATA_PARALLEL_H
 
 #include "sim/cost/hardware.h"
+#include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 
 /* A compute block and a transfer side by side, each slowing the other down while both run. */
@@ -19,7 +20,7 @@ struct data_comm {
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
 };
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
-                           const struct comm_group *group, double parameters);
+                           const struct data_groups *groups, double parameters);
 
 /* Of a weight as it is gathered. Embedding and head travel in bf16 even where layers' weights are
  * kept in fp8; they count as layers here. */

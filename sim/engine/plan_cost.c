@@ -38,6 +38,12 @@ static enum wire wire_of(const struct comm_group *group)
     return group->num_nodes > 1 ? WIRE_NETWORK : WIRE_NODE;
 }
 
+static enum wire data_wire(const struct data_groups *groups)
+{
+    enum wire inside = wire_of(&groups->shard);
+    return inside == WIRE_NETWORK ? inside : wire_of(&groups->replicas);
+}
+
 /* The recurrence adds a blocking message to its pass. With nothing buffered that is not enough for
  * zero-bubble orders, whose stages run further ahead than one message: there sends can't block. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
@@ -56,7 +62,7 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .stages = stages,
         .message_s = w->p2p_s,
         .message_wire = wire_of(&pair),
-        .data_wire = wire_of(&w->data),
+        .data_wire = data_wire(&w->data),
         .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
         .blocking = w->blocking && !generator_splits(w->generator),
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),

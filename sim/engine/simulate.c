@@ -287,7 +287,7 @@ static void time_chunks(struct work *w)
 {
     const struct plan *plan = w->plan;
     w->blocking = plan->vpp == 1 || !plan_overlaps(plan, &w->system->stack, OVERLAP_P2P);
-    w->data = network_axis_group(w->system, plan, AXIS_DATA);
+    w->data = network_data_groups(w->system, plan);
     w->p2p_s = stage_message_s(w);
     struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {

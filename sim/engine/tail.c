@@ -57,7 +57,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     tail.data_comm_s = tail.tied_s;
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
-    if (plan->dp * plan->cp == 1 || plan->zero >= 3)
+    if (plan_replicas(plan) == 1 || plan->zero >= 3)
         return tail;
     struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);

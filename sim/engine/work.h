@@ -3,6 +3,7 @@
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
+#include "sim/cost/network.h"
 #include "sim/engine/simulate.h"
 
 struct work {
@@ -15,7 +16,7 @@ struct work {
     double slowdown; /* of compute, by the slowest chip */
     double p2p_s;    /* one message over a stage boundary */
     bool blocking;   /* compute waits for p2p */
-    struct comm_group data;
+    struct data_groups data;
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
 };
 

@@ -38,11 +38,36 @@ bool data_divides_batch(const struct plan_case *of, struct err *err)
     return true;
 }
 
+/* Megatron-LM's --num-distributed-optimizer-instances and PyTorch's HYBRID_SHARD: the group must be
+ * whole context groups, or an equal part of one. */
+static bool shard_is_possible(const struct plan *plan, struct err *err)
+{
+    int all = plan_replicas(plan);
+    struct token_text token;
+    snprintf(token.at, sizeof token.at, "shard=%d", plan->shard);
+    if (plan->shard == 0 || plan->shard == all)
+        return true;
+    if (plan->zero == 0)
+        return err_set(err, ERR_INFEASIBLE, token.at,
+                       "shard=%d needs ZeRO stage 1 or more: nothing is sharded at 0", plan->shard);
+    if (all % plan->shard != 0)
+        return err_set(err, ERR_INFEASIBLE, token.at,
+                       "shard=%d does not divide the %d ranks of dp %d x cp %d", plan->shard, all,
+                       plan->dp, plan->cp);
+    if (plan->shard % plan->cp != 0 && plan->cp % plan->shard != 0)
+        return err_set(err, ERR_INFEASIBLE, token.at,
+                       "shard=%d is neither a multiple of cp %d nor divides it", plan->shard,
+                       plan->cp);
+    return true;
+}
+
 /* A pipeline runs many microbatches' backwards before it reduces, so gradients would be sharded and
  * gathered for each of them. */
 bool data_can_shard(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
+    if (!shard_is_possible(plan, err))
+        return false;
     if (plan->zero == 0)
         return true;
     if (plan->dp == 1 && plan->cp == 1)

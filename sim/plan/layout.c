@@ -85,15 +85,13 @@ static int common_divisor(int a, int b)
 
 /* Groups begin at a + b stride size with a < stride. Where one begins in its node decides its span,
  * so starts a node apart need no second look. */
-struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size)
+struct span layout_worst_span(int stride, int size, int num_ranks, int node_size)
 {
-    int size = axis_degree(plan, axis);
-    int stride = layout_stride(plan, axis);
     struct span worst = layout_span(stride, size, node_size);
     if (stride % node_size == 0)
         return worst;
     int block = stride * size;
-    int num_blocks = least(plan_ranks(plan) / block, node_size / common_divisor(block, node_size));
+    int num_blocks = least(num_ranks / block, node_size / common_divisor(block, node_size));
     for (int b = 0; b < num_blocks; b++)
         for (int a = 0; a < least(stride, node_size); a++) {
             struct span span = count_span(a + b * block, stride, size, node_size);
@@ -102,4 +100,10 @@ struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int nod
                 worst = span;
         }
     return worst;
+}
+
+struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size)
+{
+    return layout_worst_span(layout_stride(plan, axis), axis_degree(plan, axis), plan_ranks(plan),
+                             node_size);
 }

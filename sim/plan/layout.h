@@ -23,8 +23,11 @@ struct span {
 };
 /* Of the group that begins at rank 0. */
 struct span layout_span(int stride, int size, int node_size);
-/* Of the axis' group that is spread the most: over most nodes, then with fewest in the fullest.
- * They differ when groups do not line up with nodes, and the step waits for the slowest. */
+/* Of those of `num_ranks` ranks in groups of `size`, `stride` apart, that is spread the most: over
+ * most nodes, then with fewest in the fullest. They differ when groups do not line up with nodes,
+ * and the step waits for the slowest. */
+struct span layout_worst_span(int stride, int size, int num_ranks, int node_size);
+/* Of the groups of the axis. */
 struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size);
 
 #endif

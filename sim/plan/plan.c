@@ -44,6 +44,16 @@ int plan_chunks(const struct plan *plan)
     return capped_product(plan->pp, plan->vpp);
 }
 
+int plan_replicas(const struct plan *plan)
+{
+    return capped_product(plan->dp, plan->cp);
+}
+
+int plan_shards(const struct plan *plan)
+{
+    return plan->shard > 0 ? plan->shard : plan_replicas(plan);
+}
+
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err)
 {
     int others = model_ranks(plan);

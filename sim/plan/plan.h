@@ -75,6 +75,7 @@ struct plan {
     int microbatch;          /* sequences */
     bool sp;
     int zero;                    /* 0-3 */
+    int shard;                   /* data and context ranks that ZeRO shards over; 0: all of them */
     char schedule[16];           /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
     int recompute;               /* enum recompute */
     int recompute_every;         /* full:K */
@@ -109,8 +110,11 @@ bool plan_equal(const struct plan *a, const struct plan *b);
  * does not divide, or when dp was given and the product is not num_gpus. */
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 
-int plan_ranks(const struct plan *plan);            /* tp x cp x pp x dp; INT_MAX when it is more */
-int plan_chunks(const struct plan *plan);           /* pp x vpp */
+int plan_ranks(const struct plan *plan);    /* tp x cp x pp x dp; INT_MAX when it is more */
+int plan_chunks(const struct plan *plan);   /* pp x vpp */
+int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weights */
+/* Of those, how many have a shard of the state each; the others repeat it (HSDP). */
+int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
 /* Per pipeline; rounded down. */
 int plan_microbatches(const struct plan *plan, double global_batch);

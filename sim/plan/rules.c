@@ -161,7 +161,7 @@ const struct plan_rule plan_rules[] = {
       pipeline_can_interleave },
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
       pipeline_has_schedule },
-    { "zero", "ZeRO needs data ranks, and stages 2 and 3 no pipeline.", data_can_shard },
+    { "zero", "ZeRO needs data ranks, stages 2 and 3 no pipeline; shard=N divides dp x cp.", data_can_shard },
     { "recompute", "Recompute asks for no more layers than a chunk has.", recompute_fits },
     { "precision", "Gradients are in fp32 or the type of the weights; products are not in nvfp4 yet.",
       precision_is_consistent },

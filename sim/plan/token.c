@@ -47,6 +47,10 @@ const struct plan_token plan_tokens[] = {
       .read = token_read_sp, .write = token_write_sp },
     { "zero", "zeroN", "What data ranks shard: 1 optimizer, 2 and gradients, 3 and weights.",
       .read = token_read_number, .write = token_write_number, MEMBER(zero), .max = 3 },
+    { "shard", "shard=N",
+      "Data ranks that ZeRO shards over, neighbours first; groups of them repeat one another (HSDP); "
+      "absent: all.",
+      .read = token_read_number, .write = token_write_shard, MEMBER(shard), .min = 1, .max = PLAN_MAX_NUMBER },
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },

@@ -42,6 +42,15 @@ void token_write_name(const struct plan_token *token, const struct plan *plan, s
         write_word(token, token->names[value], out);
 }
 
+/* While dp is to be derived, all of the data ranks are not known to be this many. */
+void token_write_shard(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (plan->shard == 0 || (plan->dp > 0 && plan->shard == plan_replicas(plan)))
+        return;
+    begin(token, out);
+    text_add(out, "=%d", plan->shard);
+}
+
 void token_write_grad(const struct plan_token *token, const struct plan *plan, struct text *out)
 {
     if (plan->gradient_dtype != (int)plan_default_gradient_dtype(plan->precision))
