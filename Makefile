@@ -8,6 +8,7 @@
 # make layers          who includes whom, against tests/layers.txt
 # make globals         base, models, sim and search hold no mutable state
 # make docs            docs/reference.md, from the tables in the program
+# make accuracy        docs/accuracy.md and .svg, from the measured runs that are shipped
 # make install         DESTDIR= PREFIX=/usr/local; `uninstall` removes what it put there
 # make deps            the packages that are needed (`run` and `test` do this themselves)
 # make clean
@@ -204,6 +205,10 @@ docs: needed
 docs-current: $(PROGRAM)
 	@$(REFERENCE) >$(B)/reference.md && diff docs/reference.md $(B)/reference.md || \
 	  { echo 'docs/reference.md is not what `$(REFERENCE)` prints; `make docs` writes it'; exit 1; }
+accuracy: needed
+	+@$(AGAIN) $(PROGRAM)
+	@$(PROGRAM) validate --report docs/accuracy >/dev/null
+	@chmod 644 docs/accuracy.md docs/accuracy.svg
 
 SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
 # Every tool has its say before the target fails.
@@ -285,7 +290,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test coverage bench layers globals docs docs-current lint format install \
+.PHONY: all run help test coverage bench layers globals docs docs-current accuracy lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -322,8 +322,3 @@ int diagnosis_part(const struct diagnosis *of)
             part = i;
     return part;
 }
-
-bool diagnosis_has_suspect(const struct diagnosis *of)
-{
-    return of->num_suspects > 0 && of->suspects[0].left <= 0.5 * of->mean;
-}

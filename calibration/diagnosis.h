@@ -51,9 +51,6 @@ struct diagnoses runs_diagnose(const struct run_case *cases,
 /* Index in time_part_table of the part that is furthest above its usual share. */
 int diagnosis_part(const struct diagnosis *of);
 
-/* Whether the first suspect explains half of the error or more. */
-bool diagnosis_has_suspect(const struct diagnosis *of);
-
 /* The x that minimises sum |e_i + s_i x|, between -most and +most. Room for n numbers. */
 double explain_errors(const double *errors, const double *sensitivities, int n, double most,
                       int *order);

@@ -96,6 +96,8 @@ const struct option_row option_rows[] = {
       { "why", SWITCH(why),
         .doc = "Says where errors come from: parts of the step, and constants that would explain "
                "them." } },
+    { "--report", NULL, "PREFIX", VALIDATE,
+      { "report", TEXT(report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },

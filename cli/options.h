@@ -33,6 +33,7 @@ struct options {
     const char *source;
     double tolerance; /* -1: not given */
     bool why;
+    const char *report;
     bool check; /* fit */
     const char *table;
     const char *files[MAX_FILES];

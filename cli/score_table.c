@@ -209,10 +209,9 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
     if (of->usual[part] > 0)
         text_add(out, ", %.0f %% in its source", 100 * of->usual[part]);
     text_add(out, "; ");
-    if (!diagnosis_has_suspect(of))
-        text_add(out, "no one constant would explain half of the error%s",
-                 of->num_suspects > 0 ? ", " : "");
-    if (of->num_suspects > 0)
+    if (of->num_suspects == 0 || of->suspects[0].left > 0.9 * of->mean)
+        text_add(out, "the errors scatter as no one constant would explain");
+    else
         add_suspect(out, &of->suspects[0], of->mean);
 }
 

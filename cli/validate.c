@@ -81,7 +81,7 @@ static bool predict_rows(struct validation *v, const struct options *options, st
     v->scores = runs_score(v->cases, v->predictions, v->rows.count, &v->arena);
     v->preferences = runs_prefer(v->cases, v->predictions, &v->scores, &v->arena);
     v->intervals = runs_need(v->cases, v->predictions, &v->scores, &v->arena);
-    if (options->why)
+    if (options->why || options->report)
         v->why = runs_diagnose(v->cases, v->predictions, &v->scores, jobs, &v->arena);
     return true;
 }
@@ -154,7 +154,8 @@ static int validate(struct validation *v, const struct options *options, struct 
 {
     if (!load_rows(v, options, err) || (options->source && !keep_source(v, options->source, err)) ||
         !predict_rows(v, options, err) ||
-        (options->predictions && !write_predictions(v, options->predictions, err)))
+        (options->predictions && !write_predictions(v, options->predictions, err)) ||
+        (options->report && !validation_write_report(v, options->report, err)))
         return exit_code_of(err);
     if (options->json)
         validation_print_json(v);

@@ -46,4 +46,8 @@ void validation_add_percent(struct text *out, double value, bool with_sign);
 /* "compute is 84 % of the step; gemm_efficiency -9 % ..." */
 void validation_add_reason(struct text *out, const struct diagnosis *of);
 
+/* PREFIX.md and PREFIX.svg: the page about accuracy, and its picture (scatter.c). */
+bool validation_write_report(const struct validation *v, const char *prefix, struct err *err);
+void scatter_draw(const struct validation *v, struct text *svg);
+
 #endif

@@ -144,6 +144,56 @@ START_TEST(one_source_can_be_scored_alone)
 }
 END_TEST
 
+START_TEST(coverage_and_order_stand_beside_the_errors)
+{
+    json_t *root = run_json("--json --source vtrain_single");
+    double coverage, own, tau, chosen;
+    int strata;
+    ck_assert_int_eq(json_unpack(root, "{s:F, s:{s:{s:{s:F}}}, s:{s:{s:i, s:F, s:F}}}", "coverage",
+                                 &coverage, "dense", "vtrain_single", "not_fitted", "coverage",
+                                 &own, "ranking", "vtrain_single", "strata", &strata, "kendall_tau",
+                                 &tau, "best_within_3_percent", &chosen),
+                     0);
+    ck_assert_double_eq(coverage, own);
+    ck_assert(strata > 0 && tau > 0 && chosen > 0 && chosen <= 1);
+    ck_assert_ptr_null(json_object_get(root, "why"));
+    json_decref(root);
+}
+END_TEST
+
+START_TEST(why_names_parts_of_the_step_and_constants)
+{
+    json_t *root = run_json("--json --why --source korthikanti2022");
+    json_t *of = json_object_get(json_object_get(json_object_get(root, "why"), "sources"),
+                                 "korthikanti2022");
+    json_t *shares = json_object_get(of, "share_of_step");
+    const char *key;
+    json_t *share;
+    double sum = 0;
+    json_object_foreach (shares, key, share)
+        sum += json_real_value(share);
+    ck_assert_double_eq_tol(sum, 1, 1e-9);
+    ck_assert_uint_ge(json_array_size(json_object_get(of, "constants")), 1);
+    json_decref(root);
+    must_exit("--why --source korthikanti2022", 0, "bias");
+}
+END_TEST
+
+START_TEST(the_report_is_a_page_with_its_picture)
+{
+    char folder[] = "/tmp/simsearch-report-XXXXXX";
+    char arguments[128], command[256];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(arguments, sizeof arguments, MIXED " --report %s/page", folder);
+    must_exit(arguments, 0, "Step time");
+    snprintf(command, sizeof command,
+             "cd %s && grep -q '(page.svg)' page.md && grep -q '</svg>' page.svg && rm page.md "
+             "page.svg && cd .. && rmdir %s",
+             folder, folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 START_TEST(errors_beyond_the_tolerance_exit_with_5)
 {
     must_exit(MIXED " --tolerance 100", 0, "Step time");
@@ -194,6 +244,9 @@ static Suite *suite(void)
     tcase_add_test(command, several_files_are_scored_together);
     tcase_add_test(command, no_rows_are_an_answer);
     tcase_add_test(command, one_source_can_be_scored_alone);
+    tcase_add_test(command, coverage_and_order_stand_beside_the_errors);
+    tcase_add_test(command, why_names_parts_of_the_step_and_constants);
+    tcase_add_test(command, the_report_is_a_page_with_its_picture);
     tcase_add_test(command, errors_beyond_the_tolerance_exit_with_5);
     tcase_add_test(command, a_faulty_file_exits_with_4_and_its_line);
     tcase_add_test(command, an_unknown_cluster_exits_with_2);
