@@ -20,6 +20,7 @@ enum {
     V100_6_NODES,
     UNEVEN,
     MILLION,
+    OFF_RAILS,
     SHARP_2_NODES,
     SHARP_16_NODES,
     SHARP_ALONE,
@@ -73,6 +74,8 @@ static const struct comm_group groups[NUM_GROUPS] = {
                  NVLS(4, 40, 24), CALIBRATION },
     [MILLION] = { 1000000, 125000, ARCH_HOPPER, LINK_NVLINK, CHANNELS(8, 48, 48),
                   NVLS(8, 40, 48), CALIBRATION },
+    [OFF_RAILS] = { 8, 8, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .crosses_rails = true,
+                    CHANNELS(2, 24, 24), CALIBRATION },
     [SHARP_2_NODES] = { 16, 2, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .sharp = true,
                         CHANNELS(8, 48, 48), NVLS(8, 40, 48), CALIBRATION },
     [SHARP_16_NODES] = { 128, 16, ARCH_HOPPER, LINK_NVLINK, .ll128 = true, .sharp = true,
@@ -561,6 +564,32 @@ START_TEST(collnet_chain_goes_through_the_ranks_of_a_node_and_back)
 }
 END_TEST
 
+/* As on one rail but for 3.4 us of NVLink in each of 7 hops of a gather and 14 of an all-reduce
+ * (the latter 1.4 times), 2 x 3 of a tree, 3/3.5 of PAT, and in the one of a send. */
+START_TEST(hops_that_cross_rails_go_over_nvlink_first)
+{
+    static const struct {
+        const char *algo;
+        enum collective collective;
+        double more_us;
+    } hops[] = {
+        { "ring", COLLECTIVE_ALL_GATHER, 7 * 3.4 },
+        { "ring", COLLECTIVE_ALL_REDUCE, 1.4 * 14 * 3.4 },
+        { "ring", COLLECTIVE_BROADCAST, 8 * 3.4 },
+        { "tree", COLLECTIVE_ALL_REDUCE, 6 * 3.4 },
+        { "pat", COLLECTIVE_ALL_GATHER, 3 / 3.5 * 3.4 },
+    };
+    for (size_t i = 0; i < sizeof hops / sizeof *hops; i++) {
+        double on_us =
+            time_us(hops[i].algo, H100_8_ALONE, hops[i].collective, PROTOCOL_SIMPLE, MIB);
+        double off_us = time_us(hops[i].algo, OFF_RAILS, hops[i].collective, PROTOCOL_SIMPLE, MIB);
+        ck_assert_double_eq_tol(off_us - on_us, hops[i].more_us, 1e-6);
+    }
+    double send_s = point_to_point_s(&groups[OFF_RAILS], MIB);
+    ck_assert_double_eq_tol(send_s - point_to_point_s(&groups[H100_8_ALONE], MIB), 3.4e-6, 1e-12);
+}
+END_TEST
+
 /* 25 + 18 us; 8 x min(40 x 0.85 x 7/8 x 2, 48) x 128/254 GB/s, and of a gather 8 x 40 x 0.85 x 7/8
  * x 7/8. */
 START_TEST(nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics)
@@ -760,6 +789,7 @@ static Suite *suite(void)
     tcase_add_test(numbers, ring_all_gather_of_256_mib_over_8_lone_h100_takes_5000_us);
     tcase_add_test(numbers, collnet_direct_crosses_the_network_once);
     tcase_add_test(numbers, collnet_chain_goes_through_the_ranks_of_a_node_and_back);
+    tcase_add_test(numbers, hops_that_cross_rails_go_over_nvlink_first);
     tcase_add_test(numbers, nvls_over_nodes_adds_one_hop_and_is_as_fast_as_the_nics);
     tcase_add_test(numbers, with_sharp_an_all_reduce_of_1_mib_over_16_nodes_is_nvls);
     tcase_add_test(numbers,

@@ -121,10 +121,11 @@ static const struct {
     int stride, size, node_size;
     struct span span;
 } spans[] = {
-    { 1, 8, 8, { 8, 1 } },  { 1, 16, 8, { 8, 2 } }, { 8, 16, 8, { 1, 16 } }, { 4, 6, 8, { 2, 3 } },
-    { 2, 3, 8, { 3, 1 } },  { 16, 4, 8, { 1, 4 } }, { 3, 4, 8, { 3, 2 } },   { 6, 4, 8, { 2, 3 } },
-    { 12, 4, 8, { 1, 4 } }, { 1, 1, 8, { 1, 1 } },  { 100, 1, 8, { 1, 1 } }, { 5, 7, 1, { 1, 7 } },
-    { 9, 3, 72, { 3, 1 } },
+    { 1, 8, 8, { 8, 1, 8 } },  { 1, 16, 8, { 8, 2, 8 } },  { 8, 16, 8, { 1, 16, 1 } },
+    { 4, 6, 8, { 2, 3, 2 } },  { 2, 3, 8, { 3, 1, 3 } },   { 16, 4, 8, { 1, 4, 1 } },
+    { 3, 4, 8, { 3, 2, 1 } },  { 6, 4, 8, { 2, 3, 1 } },   { 12, 4, 8, { 1, 4, 1 } },
+    { 1, 1, 8, { 1, 1, 1 } },  { 100, 1, 8, { 1, 1, 1 } }, { 5, 7, 1, { 1, 7, 1 } },
+    { 9, 3, 72, { 3, 1, 3 } }, { 1, 12, 8, { 8, 2, 4 } },
 };
 enum { NUM_SPANS = sizeof spans / sizeof *spans };
 
@@ -134,6 +135,7 @@ START_TEST(a_span_counts_members_and_nodes)
     struct span span = layout_span(spans[_i].stride, spans[_i].size, spans[_i].node_size);
     ck_assert_int_eq(span.ranks_per_node, spans[_i].span.ranks_per_node);
     ck_assert_int_eq(span.num_nodes, spans[_i].span.num_nodes);
+    ck_assert_int_eq(span.fewest_in_node, spans[_i].span.fewest_in_node);
 }
 END_TEST
 
@@ -147,6 +149,10 @@ static struct span counted(const int *members, int size, int node_size)
         span.num_nodes += count == 1;
         span.ranks_per_node = count > span.ranks_per_node ? count : span.ranks_per_node;
     }
+    span.fewest_in_node = span.ranks_per_node;
+    for (int node = 0; node < 2048; node++)
+        if (in_node[node] > 0 && in_node[node] < span.fewest_in_node)
+            span.fewest_in_node = in_node[node];
     return span;
 }
 
@@ -162,14 +168,18 @@ START_TEST(a_span_is_what_counting_gives)
             struct span span = layout_span(stride, size, node_size);
             ck_assert_int_eq(span.num_nodes, expected.num_nodes);
             ck_assert_int_eq(span.ranks_per_node, expected.ranks_per_node);
+            ck_assert_int_eq(span.fewest_in_node, expected.fewest_in_node);
         }
 }
 END_TEST
 
 static bool is_worse(struct span a, struct span b)
 {
-    return a.num_nodes > b.num_nodes ||
-           (a.num_nodes == b.num_nodes && a.ranks_per_node < b.ranks_per_node);
+    if (a.num_nodes != b.num_nodes)
+        return a.num_nodes > b.num_nodes;
+    if (a.fewest_in_node != b.fewest_in_node)
+        return a.fewest_in_node < b.fewest_in_node;
+    return a.ranks_per_node < b.ranks_per_node;
 }
 
 /* Over every rank's group. */
@@ -198,6 +208,7 @@ START_TEST(the_span_of_an_axis_is_that_of_its_most_spread_group)
                 struct span span = layout_axis_span(&plan, axis, node_size);
                 ck_assert_int_eq(span.num_nodes, expected.num_nodes);
                 ck_assert_int_eq(span.ranks_per_node, expected.ranks_per_node);
+                ck_assert_int_eq(span.fewest_in_node, expected.fewest_in_node);
             }
         }
 }

@@ -416,6 +416,68 @@ START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
 }
 END_TEST
 
+/* Blocks of 16 nodes: of groups of 12, the second lies over nodes 12 to 23. Two groups of 8 fit,
+ * and one group of 12 alone does. */
+START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
+{
+    load("dgx-a100-80g-over7", 192);
+    struct plan cut = degrees(8, 12, 2), fits = degrees(8, 8, 3), alone = degrees(8, 12, 1);
+    struct comm_group data = network_axis_group(&machine, &cut, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24 / 7.0, 1e-9);
+    data = network_axis_group(&machine, &fits, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
+    data = network_axis_group(&machine, &alone, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
+}
+END_TEST
+
+/* tp 3 on nodes of 8: ranks 6 and 7 on one, and 8 on the next with a NIC of 48 GB/s. tp 12: 8 and 4
+ * ranks, or 4 and 8. */
+START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
+{
+    load("dgx-h100", 24);
+    struct plan three = degrees(3, 8, 1), twelve = degrees(12, 2, 1);
+    struct comm_group group = network_axis_group(&machine, &three, AXIS_TENSOR);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 48, 1e-9);
+    group = network_axis_group(&machine, &twelve, AXIS_TENSOR);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 4 * 48, 1e-9);
+}
+END_TEST
+
+/* A member has the same place in every node, whole nodes apart as 2 apart, but not 3 apart, nor
+ * where a node boundary cuts the group. */
+START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
+{
+    load("dgx-h100", 48);
+    ck_assert(!network_group(&machine, 8, 6).crosses_rails);
+    ck_assert(!network_group(&machine, 2, 24).crosses_rails);
+    ck_assert(network_group(&machine, 3, 16).crosses_rails);
+    ck_assert(!network_group(&machine, 3, 2).crosses_rails); /* in a node */
+    struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
+    ck_assert(network_axis_group(&machine, &cut, AXIS_TENSOR).crosses_rails);
+    ck_assert(!network_axis_group(&machine, &whole, AXIS_DATA).crosses_rails);
+}
+END_TEST
+
+/* Stages of 8 are on one rail; of stages of 4, the second sends from places 4 to 7 to 0 to 3. */
+START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
+{
+    load("dgx-h100", 32);
+    struct plan apart = degrees(8, 1, 4), near = degrees(4, 1, 8), inside = degrees(4, 1, 2);
+    ck_assert(!network_stage_pair(&machine, &apart).crosses_rails);
+    ck_assert(network_stage_pair(&machine, &near).crosses_rails);
+    ck_assert(!network_stage_pair(&machine, &inside).crosses_rails);
+}
+END_TEST
+
+START_TEST(without_nvlink_there_is_no_way_to_another_rail)
+{
+    load("a100-pcie-8", 32);
+    struct plan near = degrees(4, 1, 8);
+    ck_assert(!network_stage_pair(&machine, &near).crosses_rails);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("network");
@@ -447,6 +509,11 @@ static Suite *suite(void)
     tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
     tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
     tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
+    tcase_add_test(tc, a_group_that_some_block_boundary_cuts_is_oversubscribed);
+    tcase_add_test(tc, the_node_with_the_fewest_ranks_bounds_the_rings);
+    tcase_add_test(tc, groups_that_do_not_line_up_with_nodes_cross_rails);
+    tcase_add_test(tc, stages_less_than_a_node_apart_cross_rails_between_nodes);
+    tcase_add_test(tc, without_nvlink_there_is_no_way_to_another_rail);
     Suite *s = suite_create("sim/cost/network");
     suite_add_tcase(s, tc);
     return s;

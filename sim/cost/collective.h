@@ -29,10 +29,11 @@ struct comm_group {
     enum gpu_arch arch;
     enum intra_link intra;
     bool amd_cpu;
-    bool ll128;       /* links that keep 128-byte stores whole: NVLink inside, PXB/PXN outside */
-    bool in_network;  /* NVSwitch multicast (NVLS) within the node */
-    bool sharp;       /* switches between nodes that reduce, and NCCL told to use them */
-    int num_channels; /* of ring and tree */
+    bool ll128;         /* links that keep 128-byte stores whole: NVLink inside, PXB/PXN outside */
+    bool in_network;    /* NVSwitch multicast (NVLS) within the node */
+    bool crosses_rails; /* hops between nodes take NVLink to the rail of the receiver (PXN) */
+    bool sharp;         /* switches between nodes that reduce, and NCCL told to use them */
+    int num_channels;   /* of ring and tree */
     double intra_bytes_per_s;                              /* of one channel inside a node */
     double inter_bytes_per_s;                              /* of one channel between nodes */
     int nvls_channels;                                     /* 0: none */

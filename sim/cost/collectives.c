@@ -92,14 +92,16 @@ double collective_s(const struct comm_group *group, enum collective collective,
 /* A send starts in 5 us inside a node and in 10 us across the network, the ends of the usual range;
  * latency_factor corrects them. NCCL's channels already stand for about 0.8 of NVLink (24 x 15 of
  * 450 GB/s on H100), which is what a copy between two GPUs reaches; between nodes a rank has the
- * channels of its own NIC. */
+ * channels of its own NIC, which it reaches over NVLink where the receiver is on another rail. */
 double point_to_point_s(const struct comm_group *group, double message_bytes)
 {
     check(group, message_bytes);
     if (is_free(group, message_bytes))
         return 0;
     bool crosses_nodes = group->num_nodes > 1;
-    double latency_s = crosses_nodes ? US(10.0) : US(5.0);
+    double latency_s = US(5.0);
+    if (crosses_nodes)
+        latency_s = US(10.0) + nccl_rail_latency_s(group, PROTOCOL_SIMPLE);
     double channel_bytes_per_s =
         crosses_nodes ? group->inter_bytes_per_s : group->intra_bytes_per_s;
     assert(channel_bytes_per_s > 0);

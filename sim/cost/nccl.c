@@ -62,10 +62,19 @@ double nccl_ll_max_bytes_per_s(const struct comm_group *group)
     return ll_max_bytes_per_s[row][nccl_node_class(group)];
 }
 
+/* A ring's hop within a node. */
+double nccl_rail_latency_s(const struct comm_group *group, enum protocol protocol)
+{
+    static const double nvlink_hop_s[NUM_PROTOCOLS] = { US(0.6), US(1.9), US(3.4) };
+    return group->crosses_rails ? nvlink_hop_s[protocol] : 0;
+}
+
 double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol,
                           double own_latency_s)
 {
-    return nccl_ranks_per_node(group) == 1 ? nccl_tree_net_latency_s[protocol] : own_latency_s;
+    double hop_s =
+        nccl_ranks_per_node(group) == 1 ? nccl_tree_net_latency_s[protocol] : own_latency_s;
+    return hop_s + nccl_rail_latency_s(group, protocol);
 }
 
 bool nccl_sharp_serves(const struct comm_group *group, enum collective collective)

@@ -35,9 +35,14 @@ double nccl_bus_bytes_per_s(const struct comm_group *group);
 /* The most that the LL protocol carries over all channels [llMaxBws]. */
 double nccl_ll_max_bytes_per_s(const struct comm_group *group);
 
+/* What a hop between nodes costs more where it leaves its rail: one over NVLink to the GPU at the
+ * receiver's NIC (PXN, since NCCL 2.12), which NCCL's own model leaves out. */
+double nccl_rail_latency_s(const struct comm_group *group, enum protocol protocol);
+
 /* Time of a network hop for an algorithm whose own table says `own_latency_s`. With one rank per
  * node nothing hides it, and NCCL takes the tree's for every algorithm [interLat]. NCCL adds what
- * the NIC's driver reports; here that is part of the calibrated latency_factor. */
+ * the NIC's driver reports; here that is part of the calibrated latency_factor. Crossed rails are
+ * counted. */
 double nccl_net_latency_s(const struct comm_group *group, enum protocol protocol,
                           double own_latency_s);
 

@@ -27,25 +27,39 @@ static void use_node(struct comm_group *group, const struct level *node)
     group->nvls_inter_bytes_per_s = HUGE_VAL;
 }
 
+/* How a group lies over more than one node. */
+struct reach {
+    double ranks; /* from its first rank to where the next group begins */
+    double total; /* of all such groups, which follow one another */
+    bool crosses_rails;
+};
+
+/* Groups that do not fill blocks evenly cross their boundaries somewhere, and all wait for those
+ * that do: 12 nodes in blocks of 16 as much as 20. */
+static bool leaves_blocks(struct reach reach, double block_ranks)
+{
+    return reach.total > block_ranks && fmod(block_ranks, reach.ranks) > 0;
+}
+
 /* How much narrower the wires get for traffic that leaves blocks of `size` at each level. */
-static double oversubscription(const struct cluster *cluster, double nodes_spanned)
+static double oversubscription(const struct cluster *cluster, struct reach reach)
 {
     double factor = 1;
-    double block_nodes = 1;
+    double block_ranks = cluster->levels[0].size;
     for (int i = 1; i < cluster->num_levels; i++) {
-        block_nodes *= cluster->levels[i].size;
-        if (nodes_spanned > block_nodes && cluster->levels[i].oversubscription > factor)
+        block_ranks *= cluster->levels[i].size;
+        if (cluster->levels[i].oversubscription > factor && leaves_blocks(reach, block_ranks))
             factor = cluster->levels[i].oversubscription;
     }
     return factor;
 }
 
-/* Whether every switch reduces that traffic over so many nodes meets. */
-static bool reduces_between(const struct cluster *cluster, double nodes_spanned)
+/* Whether every switch reduces that the group's traffic meets. */
+static bool reduces_between(const struct cluster *cluster, struct reach reach)
 {
-    double block_nodes = 1;
-    for (int i = 1; i < cluster->num_levels && nodes_spanned > block_nodes; i++) {
-        block_nodes *= cluster->levels[i].size;
+    double block_ranks = cluster->levels[0].size;
+    for (int i = 1; i < cluster->num_levels && (i == 1 || leaves_blocks(reach, block_ranks)); i++) {
+        block_ranks *= cluster->levels[i].size;
         if (!cluster->levels[i].in_network_reduction)
             return false;
     }
@@ -53,12 +67,14 @@ static bool reduces_between(const struct cluster *cluster, double nodes_spanned)
 }
 
 /* What rings over nodes carry where they run through one: of the hops of its members, all but the
- * one over the NIC share the wires of a ring inside. */
+ * one over the NIC share the wires of a ring inside. Alone there, a member needs them for nothing,
+ * or once to reach another rail. */
 static double through_node_bytes_per_s(const struct level *node, int ranks_per_node)
 {
     struct comm_group inside = { 0 };
     use_node(&inside, node);
-    return inside.num_channels * inside.intra_bytes_per_s * ranks_per_node / (ranks_per_node - 1);
+    double ring = inside.num_channels * inside.intra_bytes_per_s;
+    return ranks_per_node > 1 ? ring * ranks_per_node / (ranks_per_node - 1) : ring;
 }
 
 /* NVSwitch sums in the nodes and the network's switches over them; the NICs are shared out over the
@@ -73,33 +89,34 @@ static void use_nvls_over_nodes(struct comm_group *group, const struct level *no
         group->nvls_inter_bytes_per_s = nics_bytes_per_s / node->nvls_channels;
 }
 
-/* Rings over nodes: each member's share of the NICs, as two channels at least. A channel is as wide
- * inside a node as on the NIC that it goes on to. */
-static void use_nics(struct comm_group *group, const struct system *system, int ranks_per_node,
-                     double nodes_spanned)
+/* Rings over nodes: each member's share of the NICs, as two channels at least; the node with the
+ * fewest members has the fewest. A channel is as wide inside a node as on the NIC that it goes on
+ * to. */
+static void use_nics(struct comm_group *group, const struct system *system, struct span span,
+                     struct reach reach)
 {
     const struct cluster *cluster = &system->cluster;
     const struct level *net = &cluster->levels[cluster->num_levels > 1 ? 1 : 0];
     double nic =
         net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : NIC_EFFICIENCY * net->bytes_per_s;
-    double nics = ranks_per_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
+    double nics = span.fewest_in_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
     if (net->efficiency > 0)
         nic *= net->efficiency;
-    double total = nics * nic / oversubscription(cluster, nodes_spanned);
-    if (ranks_per_node > 1)
-        total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], ranks_per_node));
+    double total = nics * nic / oversubscription(cluster, reach);
+    group->crosses_rails = reach.crosses_rails && group->intra == LINK_NVLINK;
+    if (span.ranks_per_node > 1 || group->crosses_rails)
+        total = fmin(total, through_node_bytes_per_s(&cluster->levels[0], span.ranks_per_node));
     int channels = nics > 2 ? (int)ceil(nics) : 2;
     group->num_channels = channels;
     group->intra_bytes_per_s = group->inter_bytes_per_s = total / channels;
-    group->sharp = reduces_between(cluster, nodes_spanned);
+    group->sharp = reduces_between(cluster, reach);
     if (group->sharp)
         use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
-/* Of `size` ranks that lie over nodes as `span` says, the first and the last `nodes_spanned` apart.
- */
+/* Of `size` ranks that lie over nodes as `span` and `reach` say. */
 static struct comm_group group_over(const struct system *system, int size, struct span span,
-                                    double nodes_spanned)
+                                    struct reach reach)
 {
     const struct level *node = &system->cluster.levels[0];
     const struct profile *profile = &system->profile;
@@ -116,18 +133,25 @@ static struct comm_group group_over(const struct system *system, int size, struc
         group.bandwidth_factor = profile->intra_bandwidth_factor;
         group.latency_factor = profile->intra_latency_factor;
     } else {
-        use_nics(&group, system, span.ranks_per_node, nodes_spanned);
+        use_nics(&group, system, span, reach);
         group.bandwidth_factor = profile->inter_bandwidth_factor;
         group.latency_factor = profile->inter_latency_factor;
     }
     return group;
 }
 
+/* Members of a node sit in the same places in each. */
+static bool is_on_rails(int stride, int node_size)
+{
+    return node_size % stride == 0 || stride % node_size == 0;
+}
+
 struct comm_group network_group(const struct system *system, int stride, int size)
 {
     int node_size = system->cluster.levels[0].size;
-    return group_over(system, size, layout_span(stride, size, node_size),
-                      (double)stride * size / node_size);
+    double ranks = (double)stride * size;
+    struct reach reach = { ranks, ranks, .crosses_rails = !is_on_rails(stride, node_size) };
+    return group_over(system, size, layout_span(stride, size, node_size), reach);
 }
 
 /* Every `stride`-th rank, `size` of them: an axis, or an equal part of one. */
@@ -140,22 +164,32 @@ static struct members axis_members(const struct plan *plan, enum axis_id axis)
     return (struct members){ layout_stride(plan, axis), axis_degree(plan, axis) };
 }
 
-/* The worst group. Where groups line up with nodes, all are as the first. */
-static struct span worst_span(const struct plan *plan, struct members of, int node_size)
+/* Where groups line up with nodes, all are as the first. */
+static bool are_aligned(struct members of, int node_size)
 {
     long long block = (long long)of.stride * of.size;
-    if (node_size % block == 0 || (node_size % of.stride == 0 && block % node_size == 0))
+    return of.size == 1 || of.stride % node_size == 0 || node_size % block == 0 ||
+           (node_size % of.stride == 0 && block % node_size == 0);
+}
+
+/* The worst group. */
+static struct span worst_span(const struct plan *plan, struct members of, int node_size)
+{
+    if (are_aligned(of, node_size))
         return layout_span(of.stride, of.size, node_size);
     return layout_worst_span(of.stride, of.size, plan_ranks(plan), node_size);
 }
 
-static double nodes_spanned(struct members of, int node_size)
+static struct reach reach_of(const struct plan *plan, struct members of, int node_size)
 {
-    return (double)of.stride * of.size / node_size;
+    return (struct reach){ .ranks = of.size == 1 ? 1 : (double)of.stride * of.size,
+                           .total = plan_ranks(plan),
+                           .crosses_rails = !are_aligned(of, node_size) };
 }
 
 /* Members of both kinds, one of the second for each of the first. Where they share nodes, a node
- * has as many as the one kind has times those of the other. */
+ * has as many as the one kind has times those of the other. The slower kind reaches over the other.
+ */
 static struct comm_group joint_group(const struct system *system, const struct plan *plan,
                                      struct members first, struct members second)
 {
@@ -163,9 +197,13 @@ static struct comm_group joint_group(const struct system *system, const struct p
     struct span a = worst_span(plan, first, node_size);
     struct span b = worst_span(plan, second, node_size);
     struct span both = { .ranks_per_node = a.ranks_per_node * b.ranks_per_node,
+                         .fewest_in_node = a.fewest_in_node * b.fewest_in_node,
                          .num_nodes = a.num_nodes * b.num_nodes };
-    return group_over(system, first.size * second.size, both,
-                      fmax(nodes_spanned(first, node_size), nodes_spanned(second, node_size)));
+    struct reach of_first = reach_of(plan, first, node_size);
+    struct reach of_second = reach_of(plan, second, node_size);
+    struct reach reach = of_first.ranks > of_second.ranks ? of_first : of_second;
+    reach.crosses_rails = of_first.crosses_rails || of_second.crosses_rails;
+    return group_over(system, first.size * second.size, both, reach);
 }
 
 /* Data: those who hold the same weights, a context group of each data rank. */
@@ -177,7 +215,7 @@ struct comm_group network_axis_group(const struct system *system, const struct p
         return joint_group(system, plan, of, axis_members(plan, AXIS_CONTEXT));
     int node_size = system->cluster.levels[0].size;
     return group_over(system, of.size, worst_span(plan, of, node_size),
-                      nodes_spanned(of, node_size));
+                      reach_of(plan, of, node_size));
 }
 
 /* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
@@ -200,15 +238,21 @@ struct data_groups network_data_groups(const struct system *system, const struct
                                  joint_group(system, plan, far_data, far_context) };
 }
 
-/* Across nodes, and out of a block, as soon as any two are. */
+/* Across nodes, and out of a block, as soon as any two are. They are on one rail only if whole
+ * nodes lie between them. */
 struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
                                     enum axis_id axis)
 {
     int node_size = system->cluster.levels[0].size;
     struct members of = axis_members(plan, axis);
     bool crosses = worst_span(plan, of, node_size).num_nodes > 1;
-    struct span pair = { .ranks_per_node = crosses ? 1 : 2, .num_nodes = crosses ? 2 : 1 };
-    return group_over(system, 2, pair, nodes_spanned(of, node_size));
+    int in_node = crosses ? 1 : 2;
+    struct span pair = { .ranks_per_node = in_node,
+                         .num_nodes = crosses ? 2 : 1,
+                         .fewest_in_node = in_node };
+    struct reach reach = reach_of(plan, of, node_size);
+    reach.crosses_rails = of.stride % node_size != 0;
+    return group_over(system, 2, pair, reach);
 }
 
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)

@@ -8,8 +8,8 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* `size` ranks, `stride` apart in rank order. All groups of the axis talk at once, so each rank has
- * its own share of the node's NICs and no more. */
+/* `size` ranks, `stride` apart in rank order, from rank 0. All groups of the axis talk at once, so
+ * each rank has its own share of the node's NICs and no more. */
 struct comm_group network_group(const struct system *system, int stride, int size);
 
 /* The group of a plan's axis; data: with context inside. */

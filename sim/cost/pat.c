@@ -19,7 +19,7 @@ void pat_cost(const struct comm_group *group, enum collective collective, enum p
               double message_bytes, double *latency_s, double *bytes_per_s)
 {
     (void)collective, (void)message_bytes;
-    double hop_s = nccl_tree_net_latency_s[protocol] / 3.5;
+    double hop_s = nccl_net_latency_s(group, protocol, nccl_tree_net_latency_s[protocol]) / 3.5;
     *latency_s = base_latency_s + nccl_floor_log2(group->num_nodes) * hop_s +
                  group->num_ranks * rank_latency_s;
     *bytes_per_s = nccl_bus_bytes_per_s(group) * 0.75;

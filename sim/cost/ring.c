@@ -68,7 +68,8 @@ static double broadcast_latency_s(const struct comm_group *group, enum protocol 
         return intra_latency_s[group->intra][protocol];
     double hop_s =
         protocol == PROTOCOL_SIMPLE ? nccl_tree_net_latency_s[protocol] : net_latency_s[protocol];
-    return nccl_ring_steps(group, COLLECTIVE_BROADCAST) * hop_s;
+    return nccl_ring_steps(group, COLLECTIVE_BROADCAST) *
+           (hop_s + nccl_rail_latency_s(group, protocol));
 }
 
 /* "Plateau effect of ring": between nodes an all-reduce by Simple whose channels carry at least 64

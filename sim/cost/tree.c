@@ -74,7 +74,8 @@ void tree_cost(const struct comm_group *group, enum collective collective, enum 
 {
     (void)collective;
     double chain_s = (nccl_ranks_per_node(group) - 1) * intra_latency_s[group->intra][protocol];
-    double nodes_s = nccl_floor_log2(group->num_nodes) * nccl_tree_net_latency_s[protocol];
+    double hop_s = nccl_net_latency_s(group, protocol, nccl_tree_net_latency_s[protocol]);
+    double nodes_s = nccl_floor_log2(group->num_nodes) * hop_s;
     *latency_s = base_latency_s[protocol] + 2 * (chain_s + nodes_s);
     *bytes_per_s = bus_bytes_per_s(group, protocol) * 0.5 * correction(protocol, message_bytes);
 }

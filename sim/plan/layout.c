@@ -51,20 +51,28 @@ static int least(int a, int b)
 /* Members in the node where rank `start` sits, and so on to the last; they are in rising order, so
  * a node's members follow one another, and where members are less than a node apart no node between
  * is left out. How many a node has repeats after node_size members at most, so a few times that are
- * looked at. */
+ * looked at, and the last node by itself. */
 static struct span count_span(int start, int stride, int size, int node_size)
 {
     if (stride >= node_size)
-        return (struct span){ .ranks_per_node = 1, .num_nodes = size };
-    int last_node = (start + (size - 1) * stride) / node_size;
-    struct span span = { .num_nodes = last_node - start / node_size + 1 };
-    int node = -1;
+        return (struct span){ .ranks_per_node = 1, .fewest_in_node = 1, .num_nodes = size };
+    int last = start + (size - 1) * stride;
+    int last_node = last / node_size;
+    int in_last = least(size, (last - last_node * node_size) / stride + 1);
+    struct span span = { .ranks_per_node = in_last,
+                         .fewest_in_node = in_last,
+                         .num_nodes = last_node - start / node_size + 1 };
+    int node = start / node_size;
     int in_node = 0;
     for (int i = 0; i < least(size, 3 * node_size); i++) {
         int node_of_i = (start + i * stride) / node_size;
-        in_node = node_of_i == node ? in_node + 1 : 1;
-        span.ranks_per_node = in_node > span.ranks_per_node ? in_node : span.ranks_per_node;
-        node = node_of_i;
+        if (node_of_i != node) {
+            span.ranks_per_node = in_node > span.ranks_per_node ? in_node : span.ranks_per_node;
+            span.fewest_in_node = least(span.fewest_in_node, in_node);
+            node = node_of_i;
+            in_node = 0;
+        }
+        in_node++;
     }
     return span;
 }
@@ -73,7 +81,10 @@ struct span layout_span(int stride, int size, int node_size)
 {
     if (node_size % stride == 0) {
         int in_node = least(size, node_size / stride);
-        return (struct span){ .ranks_per_node = in_node, .num_nodes = (size - 1) / in_node + 1 };
+        int num_nodes = (size - 1) / in_node + 1;
+        return (struct span){ .ranks_per_node = in_node,
+                              .fewest_in_node = size - (num_nodes - 1) * in_node,
+                              .num_nodes = num_nodes };
     }
     return count_span(0, stride, size, node_size);
 }
@@ -81,6 +92,15 @@ struct span layout_span(int stride, int size, int node_size)
 static int common_divisor(int a, int b)
 {
     return b == 0 ? a : common_divisor(b, a % b);
+}
+
+static bool is_worse(struct span a, struct span b)
+{
+    if (a.num_nodes != b.num_nodes)
+        return a.num_nodes > b.num_nodes;
+    if (a.fewest_in_node != b.fewest_in_node)
+        return a.fewest_in_node < b.fewest_in_node;
+    return a.ranks_per_node < b.ranks_per_node;
 }
 
 /* Groups begin at a + b stride size with a < stride. Where one begins in its node decides its span,
@@ -95,8 +115,7 @@ struct span layout_worst_span(int stride, int size, int num_ranks, int node_size
     for (int b = 0; b < num_blocks; b++)
         for (int a = 0; a < least(stride, node_size); a++) {
             struct span span = count_span(a + b * block, stride, size, node_size);
-            if (span.num_nodes > worst.num_nodes ||
-                (span.num_nodes == worst.num_nodes && span.ranks_per_node < worst.ranks_per_node))
+            if (is_worse(span, worst))
                 worst = span;
         }
     return worst;

@@ -20,11 +20,12 @@ int layout_group_member(const struct plan *plan, int rank, enum axis_id axis, in
 struct span {
     int ranks_per_node; /* members in the fullest node */
     int num_nodes;
+    int fewest_in_node; /* members in the emptiest of them */
 };
 /* Of the group that begins at rank 0. */
 struct span layout_span(int stride, int size, int node_size);
 /* Of those of `num_ranks` ranks in groups of `size`, `stride` apart, that is spread the most: over
- * most nodes, then with fewest in the fullest. They differ when groups do not line up with nodes,
+ * most nodes, then with fewest in one. They differ when groups do not line up with nodes,
  * and the step waits for the slowest. */
 struct span layout_worst_span(int stride, int size, int num_ranks, int node_size);
 /* Of the groups of the axis. */
