@@ -1,0 +1,34 @@
+/* base/field_form.h - the form of each kind of field: what JSON and text hold, what a sentence
+ * says.
+ *
+ * Only the sources of base/field.h include it. */
+#ifndef BASE_FIELD_FORM_H
+#define BASE_FIELD_FORM_H
+
+#include "base/field.h"
+#include "base/text.h"
+
+/* One row a kind. `slot` is the member itself; `read` reports with where = "". */
+struct field_form {
+    const char *name;     /* in the reference page */
+    const char *expected; /* completes "expected ..."; the names or the unit may follow */
+    json_t *(*from_text)(const char *text);
+    bool (*read)(const struct field *field, const json_t *value, void *slot, struct err *err);
+    json_t *(*write)(const struct field *field, const void *slot);
+};
+extern const struct field_form field_forms[FIELD_OTHER + 1]; /* FIELD_OTHER has no functions */
+
+/* "bf16, fp8" */
+void field_add_names(struct text *text, const struct field *field);
+
+/* "an integer", "one of bf16, fp8", "a quantity with its unit, like \"80 GiB\"" */
+void field_add_expected(struct text *text, const struct field *field);
+
+/* "1 to 8", "at least 0 s", "at most 1"; "" without bounds. */
+void field_range(const struct field *field, char *text, size_t size);
+
+/* "expected ...; found ...": strings are quoted as they are; of arrays and objects only the kind is
+ * told. Returns false. */
+bool field_refuse(const char *expected, const json_t *found, struct err *err);
+
+#endif
