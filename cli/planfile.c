@@ -38,6 +38,29 @@ bool planfile_open(struct json_file *file, const char *path, struct err *err)
     return false;
 }
 
+const json_t *planfile_part(const struct json_file *file, const char *key)
+{
+    const json_t *part = json_object_get(file->root, key);
+    return json_is_object(part) ? part : NULL;
+}
+
+const char *planfile_name(const struct json_file *file, const char *key)
+{
+    return json_string_value(json_object_get(file->root, key));
+}
+
+bool planfile_blame(const struct json_file *file, const char *key, struct err *err)
+{
+    if (err->code == ERR_USAGE)
+        err->code = ERR_INPUT;
+    if (err->code == ERR_INPUT) {
+        err_prefix(err, *err->where ? "." : "");
+        err_prefix(err, key);
+        json_file_blame(file, err);
+    }
+    return false;
+}
+
 json_t *planfile_json(const struct system *system, const struct model *model,
                       const struct plan *plan, json_t *prediction)
 {

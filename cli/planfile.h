@@ -11,6 +11,14 @@
 /* Opens the file and checks its keys; the caller releases it. */
 bool planfile_open(struct json_file *file, const char *path, struct err *err);
 
+/* A part that the file holds as an object, or as a name; NULL when it is not that, and where no
+ * file was opened. */
+const json_t *planfile_part(const struct json_file *file, const char *key);
+const char *planfile_name(const struct json_file *file, const char *key);
+
+/* What a plan file names or holds wrongly is the file's fault, not the command line's. */
+bool planfile_blame(const struct json_file *file, const char *key, struct err *err);
+
 /* The object that a plan file holds. `prediction` is taken over; NULL: without one. */
 json_t *planfile_json(const struct system *system, const struct model *model,
                       const struct plan *plan, json_t *prediction);

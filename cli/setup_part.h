@@ -1,0 +1,24 @@
+/* cli/setup_part.h - what the parts of setup_load share; nothing else includes it.
+ *
+ * Each fills its members of the setup from an option, else from the plan file (whose root is NULL
+ * when there is none), else by a default, and says what it assumed. */
+#ifndef CLI_SETUP_PART_H
+#define CLI_SETUP_PART_H
+
+#include "base/json.h"
+#include "cli/setup.h"
+
+/* Adds a sentence to the assumptions. */
+void setup_assume(struct setup *setup, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* cli/setup_system.c - cluster, GPU, profile and stack; price and memory of the GPUs. */
+bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
+                      struct setup *setup, struct err *err);
+
+/* cli/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`: they
+ * were chosen when the plan file was written. */
+bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
+                   struct err *err);
+
+#endif

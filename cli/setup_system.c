@@ -1,0 +1,186 @@
+#include "cli/setup_part.h"
+
+#include "base/file.h"
+#include "base/units.h"
+#include "cli/planfile.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_CLUSTER "dgx-h100"
+#define DEFAULT_STACK   "megatron-core"
+
+/* The first cluster preset, by name, that has the GPU. */
+static bool find_cluster(const char *gpu, char *name, size_t size, struct err *err)
+{
+    struct gpu found;
+    char folder[PATH_MAX];
+    size_t count = 0;
+    if (!gpu_load(gpu, &found, err))
+        return false;
+    char **names = NULL;
+    if (file_data_folder("calibration/clusters", folder, sizeof folder))
+        names = file_list_json(folder, &count);
+    bool is_found = false;
+    for (size_t i = 0; i < count; i++) {
+        struct cluster cluster;
+        struct err ignored = { 0 };
+        if (!is_found && cluster_load(names[i], &cluster, &ignored) &&
+            strcmp(cluster.gpu_name, found.name) == 0) {
+            snprintf(name, size, "%s", names[i]);
+            is_found = true;
+        }
+        free(names[i]);
+    }
+    free(names);
+    return is_found || err_set(err, ERR_USAGE, gpu,
+                               "no cluster preset has this GPU; give one by "
+                               "--cluster FILE");
+}
+
+/* Cluster, GPU and profile out of a plan file's objects. */
+static bool read_system(const struct json_file *file, struct system *out, struct err *err)
+{
+    const json_t *gpu = planfile_part(file, "gpu");
+    const json_t *profile = planfile_part(file, "profile");
+    if (!cluster_read(planfile_part(file, "cluster"), &out->cluster, err))
+        return planfile_blame(file, "cluster", err);
+    bool ok = gpu ? gpu_read(gpu, &out->gpu, err) : gpu_load(out->cluster.gpu_name, &out->gpu, err);
+    if (!ok)
+        return planfile_blame(file, "gpu", err);
+    ok = profile ? profile_read(profile, &out->profile, err)
+                 : profile_load(out->cluster.profile_name, &out->profile, err);
+    return ok || planfile_blame(file, "profile", err);
+}
+
+static bool read_stack(const struct json_file *file, struct system *out, struct err *err)
+{
+    const json_t *part = planfile_part(file, "stack");
+    const char *name = planfile_name(file, "stack");
+    bool ok = part ? stack_read(part, &out->stack, err)
+                   : stack_load(name ? name : DEFAULT_STACK, &out->stack, err);
+    return ok || planfile_blame(file, "stack", err);
+}
+
+/* What system_load checks of a system that comes in one piece. */
+static bool check_embedded(const struct system *system, struct err *err)
+{
+    enum attention_kernel kernel = stack_attention(&system->stack, &system->gpu);
+    double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
+    if (most > 0 && system->num_gpus > most)
+        return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f; the plan takes %d",
+                       system->cluster.name, most, system->num_gpus);
+    if (kernel != ATTENTION_UNFUSED && system->profile.attention[kernel].forward_efficiency <= 0)
+        return err_set(err, ERR_INPUT, system->profile.name,
+                       "attention: expected the rate of %s, which stack %s uses on %s",
+                       attention_names[kernel], system->stack.name, system->gpu.name);
+    return true;
+}
+
+/* The cluster that is meant, when it is one by name or path. NULL: the plan file's own, or an
+ * error. */
+static const char *choose_cluster(const struct options *options, const struct json_file *file,
+                                  char *room, size_t size, struct setup *setup, struct err *err)
+{
+    if (options->cluster)
+        return options->cluster;
+    if (options->gpu) {
+        if (!find_cluster(options->gpu, room, size, err))
+            return NULL;
+        setup_assume(setup, "cluster %s, the first preset that has %s", room, options->gpu);
+        return room;
+    }
+    if (planfile_part(file, "cluster"))
+        return NULL;
+    if (planfile_name(file, "cluster"))
+        return planfile_name(file, "cluster");
+    setup_assume(setup, "cluster " DEFAULT_CLUSTER ", as none was named");
+    return DEFAULT_CLUSTER;
+}
+
+static bool load_system(const struct options *options, const struct json_file *file, int num_gpus,
+                        struct setup *setup, struct err *err)
+{
+    char room[NAME_MAX + 1];
+    struct system *system = &setup->system;
+    const char *cluster = choose_cluster(options, file, room, sizeof room, setup, err);
+    if (err->code != ERR_NONE)
+        return false;
+    bool has_stack = options->stack || json_object_get(file->root, "stack");
+    if (!has_stack)
+        setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
+    if (cluster) {
+        const char *stack = options->stack ? options->stack : DEFAULT_STACK;
+        if (!system_load(cluster, stack, num_gpus, system, err))
+            return false;
+        if (options->stack || !has_stack)
+            return true;
+        stack_release(&system->stack);
+        return read_stack(file, system, err) && check_embedded(system, err);
+    }
+    system->num_gpus = num_gpus;
+    if (!read_system(file, system, err))
+        return false;
+    bool ok = options->stack ? stack_load(options->stack, &system->stack, err)
+                             : read_stack(file, system, err);
+    return ok && check_embedded(system, err);
+}
+
+static bool check_gpu_option(const struct options *options, const struct system *system,
+                             struct err *err)
+{
+    struct gpu gpu;
+    if (!options->gpu || !options->cluster)
+        return true;
+    if (!gpu_load(options->gpu, &gpu, err))
+        return false;
+    if (strcmp(gpu.name, system->gpu.name) == 0)
+        return true;
+    return err_set(err, ERR_USAGE, "--gpu", "cluster %s has %s, not %s", system->cluster.name,
+                   system->gpu.name, gpu.name);
+}
+
+/* Part of one node, or whole nodes: half-used ones have no rail to the others. */
+static bool check_nodes(const struct system *system, struct err *err)
+{
+    int node = cluster_node_size(&system->cluster);
+    int below = system->num_gpus / node * node;
+    if (system->num_gpus <= node || system->num_gpus == below)
+        return true;
+    return err_set(err, ERR_USAGE, "--gpus", "expected whole nodes of %d, like %d or %d; found %d",
+                   node, below, below + node, system->num_gpus);
+}
+
+static bool set_memory(const struct options *options, struct setup *setup, struct err *err)
+{
+    const struct gpu *gpu = &setup->system.gpu;
+    char has[64];
+    setup->memory_bytes =
+        options->max_memory_bytes > 0 ? options->max_memory_bytes : gpu->memory_bytes;
+    if (setup->memory_bytes <= gpu->memory_bytes)
+        return true;
+    units_write(gpu->memory_bytes, QUANTITY_BYTES, has, sizeof has);
+    return err_set(err, ERR_USAGE, "--max-memory", "%s has no more than %s", gpu->name, has);
+}
+
+static void say_profile(struct setup *setup)
+{
+    const struct profile *profile = &setup->system.profile;
+    if (profile->measured)
+        return;
+    setup_assume(setup, "profile %s, from the literature and NOT measured on such a machine",
+                 profile->name);
+}
+
+bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
+                      struct setup *setup, struct err *err)
+{
+    if (!load_system(options, file, num_gpus, setup, err) ||
+        !check_gpu_option(options, &setup->system, err) || !check_nodes(&setup->system, err))
+        return false;
+    if (options->price >= 0)
+        setup->system.cluster.price_per_gpu_h = options->price;
+    say_profile(setup);
+    return set_memory(options, setup, err);
+}
