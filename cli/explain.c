@@ -5,6 +5,7 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/scale.h"
 #include "cli/setup.h"
 #include "cli/show.h"
 #include "cli/terminal.h"
@@ -16,8 +17,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define GIB 0x1p30
 
 /* A line of the comparison. */
 struct term {

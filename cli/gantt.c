@@ -1,6 +1,6 @@
 #include "cli/gantt.h"
 
-#include "cli/show.h"
+#include "cli/scale.h"
 
 #include <stdio.h>
 #include <string.h>

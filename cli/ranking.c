@@ -1,15 +1,15 @@
 #include "cli/ranking.h"
 
 #include "base/units.h"
-#include "cli/answer.h"
+#include "cli/breakdown.h"
+#include "cli/rerun.h"
+#include "cli/scale.h"
 #include "cli/show.h"
 #include "cli/what_if.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#define GIB 0x1p30
 
 static void add_count(struct text *out, double count)
 {
@@ -227,30 +227,6 @@ static void show_comparison(const struct terminal *terminal, const struct search
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
-
-static void add_quantity(struct text *out, const char *name, double value, enum quantity quantity)
-{
-    char text[64];
-    units_write(value, quantity, text, sizeof text);
-    text_add(out, " %s '%s'", name, text);
-}
-
-/* What only a search is told. */
-static void add_search_options(const struct options *options, struct text *out)
-{
-    if (options->fix)
-        text_add(out, " --fix '%s'", options->fix);
-    if (options->forbid)
-        text_add(out, " --forbid '%s'", options->forbid);
-    if (options->objective != OBJECTIVE_TIME)
-        text_add(out, " --objective %s", objective_names[options->objective]);
-    if (options->max_memory_bytes > 0)
-        add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
-    if (options->tokens > 0)
-        add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
-    if (options->price >= 0)
-        add_quantity(out, "--price", options->price, QUANTITY_DOLLARS_PER_HOUR);
-}
 
 static void show_next(const struct options *options, const struct setup *setup,
                       const struct search_result *result)

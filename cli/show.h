@@ -6,14 +6,6 @@
 #include "cli/terminal.h"
 #include "sim/engine/event_step.h"
 
-/* Seconds in the unit that suits a step of this length. */
-struct time_scale {
-    double per_s;
-    const char *unit; /* "s", "ms", "us" */
-    int decimals;
-};
-struct time_scale time_scale_of(double step_s);
-
 /* Version, model, system, batch; then what was assumed. */
 void show_header(const struct terminal *terminal, const struct setup *setup);
 
@@ -28,11 +20,5 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
 /* "simsearch simulate": header, plan, its events unless NULL, what to do next. */
 void show_simulation(const struct options *options, const struct setup *setup,
                      const struct prediction *prediction, const struct event_step *events);
-
-/* "--gpus 8 --model tiny ...": the options that ask the same again, to be pasted. */
-void add_case_options(const struct options *options, const struct setup *setup, struct text *out);
-
-/* The part of the step, compute aside, that takes longest: index into time_part_table. */
-int bottleneck_of(const struct time_parts *time);
 
 #endif

@@ -1,7 +1,7 @@
 #include "cli/what_if.h"
 
 #include "base/units.h"
-#include "cli/show.h"
+#include "cli/scale.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,59 @@
+#include "cli/rerun.h"
+
+#include "base/units.h"
+#include "search/search.h"
+
+#include <string.h>
+
+/* In quotes when a shell would split it. */
+static void add_option(struct text *out, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    bool quote = strpbrk(value, " \t$&;|<>()*?'\"\\`") != NULL;
+    text_add(out, " %s %s%s%s", name, quote ? "'" : "", value, quote ? "'" : "");
+}
+
+static const char *name_of(const char *const *names, int index)
+{
+    return index >= 0 ? names[index] : NULL;
+}
+
+void add_case_options(const struct options *options, const struct setup *setup, struct text *out)
+{
+    text_add(out, "--gpus %d", setup->system.num_gpus);
+    add_option(out, "--model", options->model ? options->model : setup->model.name);
+    if (options->num_files > 0 && !options->cluster && !options->gpu)
+        add_option(out, "--cluster", setup->system.cluster.name);
+    add_option(out, "--cluster", options->cluster);
+    add_option(out, "--gpu", options->gpu);
+    add_option(out, "--stack", options->stack);
+    add_option(out, "--batch", options->batch);
+    if (options->seq)
+        text_add(out, " --seq %d", options->seq);
+    add_option(out, "--precision", name_of(precision_names, options->precision));
+    add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
+}
+
+static void add_quantity(struct text *out, const char *name, double value, enum quantity quantity)
+{
+    char text[64];
+    units_write(value, quantity, text, sizeof text);
+    text_add(out, " %s '%s'", name, text);
+}
+
+void add_search_options(const struct options *options, struct text *out)
+{
+    if (options->fix)
+        text_add(out, " --fix '%s'", options->fix);
+    if (options->forbid)
+        text_add(out, " --forbid '%s'", options->forbid);
+    if (options->objective != OBJECTIVE_TIME)
+        text_add(out, " --objective %s", objective_names[options->objective]);
+    if (options->max_memory_bytes > 0)
+        add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
+    if (options->tokens > 0)
+        add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
+    if (options->price >= 0)
+        add_quantity(out, "--price", options->price, QUANTITY_DOLLARS_PER_HOUR);
+}

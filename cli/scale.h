@@ -1,0 +1,16 @@
+/* cli/scale.h - the units that times and sizes are shown in. */
+#ifndef CLI_SCALE_H
+#define CLI_SCALE_H
+
+/* Bytes, for memory. */
+#define GIB 0x1p30
+
+/* Seconds in the unit that suits a step of this length. */
+struct time_scale {
+    double per_s;     /* shown = seconds x per_s */
+    const char *unit; /* "s", "ms", "us" */
+    int decimals;
+};
+struct time_scale time_scale_of(double step_s);
+
+#endif
