@@ -1,20 +1,16 @@
 /* cli/explain.c - why a plan costs what it costs: the textbook's formulas beside the detailed
  * prediction, or one plan beside another. */
-#include "base/text.h"
-#include "base/units.h"
 #include "cli/answer.h"
+#include "cli/beside.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/scale.h"
 #include "cli/setup.h"
 #include "cli/show.h"
 #include "cli/terminal.h"
-#include "sim/cost/compute.h"
-#include "sim/cost/network.h"
-#include "sim/textbook/estimate.h"
+#include "cli/textbook_view.h"
 
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,108 +47,9 @@ static double detailed_s(const struct time_parts *time, const struct term *term)
     return part_by_name(time, term->parts[0]) + part_by_name(time, term->parts[1]);
 }
 
-/* All of them are doubles. */
-static double estimate_value(const struct textbook_estimate *estimate, const struct field *field)
-{
-    double value;
-    memcpy(&value, (const char *)estimate + field->offset, sizeof value);
-    return value;
-}
-
-static const struct field *estimate_field(const char *name)
-{
-    return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
-}
-
 static double textbook_s(const struct textbook_estimate *estimate, const struct term *term)
 {
-    return term->textbook ? estimate_value(estimate, estimate_field(term->textbook)) : 0;
-}
-
-/* --- the textbook's view of a plan -------------------------------------------------------- */
-
-/* The wire that neighbours in the group talk over: inside a node, or a GPU's share of NICs. */
-static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
-{
-    const struct cluster *cluster = &system->cluster;
-    const struct level *level = &cluster->levels[0];
-    if (group->num_nodes <= 1 || cluster->num_levels < 2)
-        return (struct textbook_link){ level->latency_s, level->bytes_per_s };
-    level = &cluster->levels[1];
-    return (struct textbook_link){ level->latency_s, level->bytes_per_s * level->nics_per_gpu };
-}
-
-static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
-{
-    bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
-    if (plan->recompute >= RECOMPUTE_FULL)
-        return plan->sp ? TEXTBOOK_KEEP_SEQUENCE_INPUT : TEXTBOOK_KEEP_INPUT;
-    if (plan->recompute == RECOMPUTE_SELECTIVE || fused)
-        return plan->sp ? TEXTBOOK_KEEP_SEQUENCE_SELECTIVE : TEXTBOOK_KEEP_SELECTIVE;
-    return plan->sp ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
-}
-
-/* fp8 on two copies of the weights, as recipes with one scale a tensor have them on Hopper. */
-static const struct textbook_recipe *recipe_of(enum precision precision)
-{
-    const struct fp8_recipe *fp8 = precision_fp8(precision);
-    if (!fp8)
-        return textbook_recipe_find(precision_names[precision]);
-    return textbook_recipe_find(fp8->needs_blackwell ? "mxfp8" : "fp8-transposed");
-}
-
-/* Its compute rate is what the profile says of long products, so that the rest of the difference is
- * not a matter of one constant. */
-static struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan)
-{
-    const struct system *system = &setup->system;
-    enum dtype dtype = precision_dtype((enum precision)plan->precision);
-    struct comm_group tensor = network_axis_group(system, plan, AXIS_TENSOR);
-    struct comm_group pair = network_stage_pair(system, plan);
-    struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
-    return (struct textbook_setup){
-        .model = &setup->model,
-        .tensor = plan->tp,
-        .pipeline = plan->pp,
-        .chunks = plan->vpp,
-        .data = plan->dp * plan->cp,
-        .microbatch = plan->microbatch,
-        .batch = (int)setup->model.batch * plan->cp, /* cp ranks share a sequence */
-        .seq = setup->model.seq / plan->cp,
-        .zero = plan->zero,
-        .recipe = recipe_of((enum precision)plan->precision),
-        .keep = keep_of(plan, system),
-        .peak_flops_per_s = system->gpu.peak_flops_per_s[dtype],
-        .utilization = gemm_efficiency(&system->profile, dtype),
-        .tensor_link = link_of(system, &tensor),
-        .pipeline_link = link_of(system, &pair),
-        .data_link = link_of(system, &data),
-    };
-}
-
-/* --- JSON --------------------------------------------------------------------------------- */
-
-static json_t *link_json(const struct textbook_link *link)
-{
-    return json_pack("{s:f, s:f}", "latency_s", link->latency_s, "bytes_per_s", link->bytes_per_s);
-}
-
-static json_t *textbook_json(const struct textbook_setup *setup,
-                             const struct textbook_estimate *estimate)
-{
-    json_t *object = json_object(), *formulas = json_object();
-    for (size_t i = 0; i < num_textbook_estimate_fields; i++) {
-        const struct field *field = &textbook_estimate_fields[i];
-        json_object_set_new(object, field->name, json_real(estimate_value(estimate, field)));
-        json_object_set_new(formulas, field->name, json_string(field->doc));
-    }
-    json_object_set_new(object, "peak_flops_per_s", json_real(setup->peak_flops_per_s));
-    json_object_set_new(object, "utilization", json_real(setup->utilization));
-    json_object_set_new(object, "tensor_link", link_json(&setup->tensor_link));
-    json_object_set_new(object, "pipeline_link", link_json(&setup->pipeline_link));
-    json_object_set_new(object, "data_link", link_json(&setup->data_link));
-    json_object_set_new(object, "formulas", formulas);
-    return object;
+    return term->textbook ? textbook_value(estimate, textbook_field(term->textbook)) : 0;
 }
 
 /* The terms in order, what they sum to being exactly `total_s`: what rounding leaves is in the last
@@ -170,66 +67,12 @@ static json_t *difference_json(const double seconds[NUM_TERMS], double total_s)
     return list;
 }
 
-/* --- text --------------------------------------------------------------------------------- */
-
-static void add_cell(const struct terminal *terminal, struct text *line, double value, int decimals,
-                     bool is_signed)
+static void show_time_heading(const struct terminal *terminal, struct time_scale scale,
+                              const char *left, const char *right)
 {
-    struct text cell = { 0 };
-    bool is_zero = fabs(value) < 0.5 * pow(10, -decimals);
-    const char *sign = is_zero || !is_signed ? "" : value < 0 ? terminal_minus(terminal) : "+";
-    text_add(&cell, "%s%.*f", sign, decimals, fabs(is_zero ? 0 : value));
-    text_add_padded(line, text_get(&cell), -11);
-    text_release(&cell);
-}
-
-struct row {
-    const char *name;
-    double left, right; /* shown as they are, then right less left */
-    const char *remark;
-};
-
-static void show_row(const struct terminal *terminal, const struct row *row, int decimals)
-{
-    struct text line = { 0 };
-    text_add(&line, "  %-16s", row->name);
-    add_cell(terminal, &line, row->left, decimals, false);
-    add_cell(terminal, &line, row->right, decimals, false);
-    add_cell(terminal, &line, row->right - row->left, decimals, true);
-    if (*row->remark)
-        text_add(&line, "   %s%s%s", terminal_dim(terminal), row->remark, terminal_plain(terminal));
-    printf("%s\n", text_get(&line));
-    text_release(&line);
-}
-
-static void add_link(struct text *out, const char *name, const struct textbook_link *link)
-{
-    char latency[32], bandwidth[32];
-    units_show(link->latency_s, QUANTITY_SECONDS, latency, sizeof latency);
-    units_show(link->bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth, sizeof bandwidth);
-    text_add(out, "%s %s and %s", name, latency, bandwidth);
-}
-
-static void show_textbook_assumptions(const struct terminal *terminal,
-                                      const struct textbook_setup *setup)
-{
-    const char *dot = terminal_dot(terminal);
-    struct text line = { 0 };
-    char peak[32];
-    units_show(setup->peak_flops_per_s, QUANTITY_FLOPS_PER_S, peak, sizeof peak);
-    text_add(&line, "N %d GPUs%sF %s%sU %.2f, the profile's rate of long products%s", //
-             setup->tensor * setup->pipeline * setup->data, dot, peak, dot, setup->utilization,
-             dot);
-    text_add(&line, "state in %s\n  alpha and B: ", setup->recipe->name);
-    add_link(&line, "tensor", &setup->tensor_link);
-    text_add(&line, "%s", dot);
-    add_link(&line, "pipeline", &setup->pipeline_link);
-    text_add(&line, "%s", dot);
-    add_link(&line, "data", &setup->data_link);
-    printf("\n  the textbook takes  %s\n", text_get(&line));
-    printf("  and that nothing overlaps, all GPUs and stages are alike, and a layer has 12 h^2 "
-           "parameters\n");
-    text_release(&line);
+    char title[16];
+    snprintf(title, sizeof title, "time, %s", scale.unit);
+    show_beside_heading(terminal, title, left, right);
 }
 
 static void show_times(const struct terminal *terminal, const struct textbook_estimate *estimate,
@@ -237,24 +80,20 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
 {
     struct time_scale scale = time_scale_of(prediction->step_s);
     int decimals = scale.decimals + 1;
-    printf("\n  %s%-16s%11s%11s%11s%s\n", terminal_bold(terminal),
-           scale.per_s > 1e3 ? "time, us"
-           : scale.per_s > 1 ? "time, ms"
-                             : "time, s",
-           "textbook", "detailed", "difference", terminal_plain(terminal));
+    show_time_heading(terminal, scale, "textbook", "detailed");
     for (int i = 0; i < NUM_TERMS; i++) {
         double left_s = textbook_s(estimate, &terms[i]);
         double right_s = detailed_s(&prediction->time, &terms[i]);
-        const char *formula = terms[i].textbook ? estimate_field(terms[i].textbook)->doc
+        const char *formula = terms[i].textbook ? textbook_field(terms[i].textbook)->doc
                                                 : "not in the textbook's model";
         if (left_s == 0 && right_s == 0)
             continue;
-        struct row row = { terms[i].name, left_s * scale.per_s, right_s * scale.per_s, formula };
-        show_row(terminal, &row, decimals);
+        struct beside row = { terms[i].name, left_s * scale.per_s, right_s * scale.per_s, formula };
+        show_beside(terminal, &row, decimals);
     }
-    struct row step = { "step", estimate->step_s * scale.per_s, prediction->step_s * scale.per_s,
-                        "" };
-    show_row(terminal, &step, decimals);
+    struct beside step = { "step", estimate->step_s * scale.per_s, prediction->step_s * scale.per_s,
+                           "" };
+    show_beside(terminal, &step, decimals);
 }
 
 /* Of stage 0, which the textbook's memory is that of. */
@@ -275,13 +114,12 @@ static void show_memory(const struct terminal *terminal, const struct textbook_e
         { "the rest", "working_set_bytes", stage->total_bytes - parts },
         { "stage 0", "memory_bytes", stage->total_bytes },
     };
-    printf("\n  %s%-16s%11s%11s%11s%s\n", terminal_bold(terminal), "memory, GiB", "textbook",
-           "detailed", "difference", terminal_plain(terminal));
+    show_beside_heading(terminal, "memory, GiB", "textbook", "detailed");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct field *field = estimate_field(rows[i].field);
-        struct row row = { rows[i].name, estimate_value(estimate, field) / GIB,
-                           rows[i].detailed / GIB, field->doc };
-        show_row(terminal, &row, 2);
+        const struct field *field = textbook_field(rows[i].field);
+        struct beside row = { rows[i].name, textbook_value(estimate, field) / GIB,
+                              rows[i].detailed / GIB, field->doc };
+        show_beside(terminal, &row, 2);
     }
 }
 
@@ -311,7 +149,7 @@ static void explain_one(const struct options *options, const struct setup *setup
         if (!options->quiet)
             show_header(&terminal, setup);
         show_plan(&terminal, setup, "PLAN", &setup->plan, &prediction, options->verbose);
-        show_textbook_assumptions(&terminal, &textbook);
+        show_textbook_setup(&terminal, &textbook);
         show_times(&terminal, &estimate, &prediction);
         show_memory(&terminal, &estimate, &prediction);
     }
@@ -331,24 +169,20 @@ static void show_both(const struct options *options, const struct setup *first,
         show_header(&terminal, first);
     show_plan(&terminal, first, "FIRST", &first->plan, a, options->verbose);
     show_plan(&terminal, second, "SECOND", &second->plan, b, options->verbose);
-    printf("\n  %s%-16s%11s%11s%11s%s\n", terminal_bold(&terminal),
-           scale.per_s > 1e3 ? "time, us"
-           : scale.per_s > 1 ? "time, ms"
-                             : "time, s",
-           "first", "second", "difference", terminal_plain(&terminal));
+    show_time_heading(&terminal, scale, "first", "second");
     for (int i = 0; i < num_time_parts; i++) {
         double left_s = time_part_s(&a->time, i);
         double right_s = time_part_s(&b->time, i);
-        struct row row = { time_part_table[i].label, left_s * scale.per_s, right_s * scale.per_s,
-                           "" };
+        struct beside row = { time_part_table[i].label, left_s * scale.per_s, right_s * scale.per_s,
+                              "" };
         if (left_s != 0 || right_s != 0)
-            show_row(&terminal, &row, decimals);
+            show_beside(&terminal, &row, decimals);
     }
-    struct row step = { "step", a->step_s * scale.per_s, b->step_s * scale.per_s, "" };
-    struct row memory = { "memory, GiB", a->peak_memory_bytes / GIB, b->peak_memory_bytes / GIB,
-                          "heaviest stage" };
-    show_row(&terminal, &step, decimals);
-    show_row(&terminal, &memory, 2);
+    struct beside step = { "step", a->step_s * scale.per_s, b->step_s * scale.per_s, "" };
+    struct beside memory = { "memory, GiB", a->peak_memory_bytes / GIB, b->peak_memory_bytes / GIB,
+                             "heaviest stage" };
+    show_beside(&terminal, &step, decimals);
+    show_beside(&terminal, &memory, 2);
 }
 
 static void explain_both(const struct options *options, const struct setup *first,

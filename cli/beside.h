@@ -1,0 +1,18 @@
+/* cli/beside.h - two numbers of the same thing beside each other, and their difference. */
+#ifndef CLI_BESIDE_H
+#define CLI_BESIDE_H
+
+#include "cli/terminal.h"
+
+struct beside {
+    const char *name;
+    double left, right; /* shown as they are, then right less left */
+    const char *remark; /* "": none */
+};
+
+/* A line of space, then `title` and what the columns are. */
+void show_beside_heading(const struct terminal *terminal, const char *title, const char *left,
+                         const char *right);
+void show_beside(const struct terminal *terminal, const struct beside *row, int decimals);
+
+#endif
