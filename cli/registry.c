@@ -1,0 +1,294 @@
+#include "cli/registry.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/answer.h"
+#include "cli/reference.h"
+#include "models/model.h"
+#include "search/search.h"
+#include "sim/cost/collective.h"
+#include "sim/cost/datafile.h"
+#include "sim/cost/hardware.h"
+#include "sim/plan/axes.h"
+#include "sim/plan/token.h"
+#include "sim/schedule/schedule.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *add_entry(json_t *list, const char *name, json_t *aliases, const char *summary,
+                         const char *source)
+{
+    json_t *entry = json_object();
+    json_object_set_new(entry, "name", json_string(name));
+    json_object_set_new(entry, "aliases", aliases ? aliases : json_array());
+    json_object_set_new(entry, "summary", json_string(summary));
+    json_object_set_new(entry, "source", json_string(source ? source : ""));
+    json_array_append_new(list, entry);
+    return entry;
+}
+
+static void add_model(json_t *list, const struct model_preset *preset)
+{
+    const struct model *model = &preset->model;
+    json_t *aliases = json_array();
+    for (int i = 0; i < 4 && preset->aliases[i][0]; i++)
+        json_array_append_new(aliases, json_string(preset->aliases[i]));
+    json_t *entry = add_entry(list, model->name, aliases, model->summary, model->source);
+    json_t *written = model_write(model);
+    static const char *const keys[] = { "params", "active_params", "layers", "hidden",
+                                        "heads",  "seq",           "batch",  "tokens" };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set(entry, keys[i], json_object_get(written, keys[i]));
+    json_decref(written);
+}
+
+static json_t *list_models(struct err *err)
+{
+    size_t count;
+    struct model_preset *presets = model_presets(&count, err);
+    if (!presets)
+        return NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++)
+        add_model(list, &presets[i]);
+    free(presets);
+    return list;
+}
+
+/* Adds the file's thing to the list; false when the file is faulty. */
+typedef bool add_file(json_t *list, const char *name, json_t *aliases, struct err *err);
+
+static bool add_datafile(const struct datafile_kind *kind, const char *name, add_file *add,
+                         json_t *list, struct err *err)
+{
+    struct json_file file;
+    if (!datafile_open(kind, name, &file, err))
+        return false;
+    json_t *words = json_object_get(file.root, "words");
+    json_t *aliases = words ? json_copy(words) : json_array();
+    json_file_release(&file);
+    return add(list, name, aliases, err);
+}
+
+static json_t *list_files(const struct datafile_kind *kind, add_file *add, struct err *err)
+{
+    char folder[PATH_MAX];
+    if (!file_data_folder(kind->folder, folder, sizeof folder)) {
+        err_set(err, ERR_SYSTEM, kind->folder, "no such data folder; is SIMSEARCH_DATA right?");
+        return NULL;
+    }
+    size_t count;
+    char **names = file_list_json(folder, &count);
+    json_t *list = json_array();
+    bool ok = true;
+    for (size_t i = 0; i < count; i++) {
+        ok = ok && add_datafile(kind, names[i], add, list, err);
+        free(names[i]);
+    }
+    free(names);
+    if (ok)
+        return list;
+    json_decref(list);
+    return NULL;
+}
+
+static bool add_gpu(json_t *list, const char *name, json_t *aliases, struct err *err)
+{
+    struct gpu gpu;
+    if (!gpu_load(name, &gpu, err)) {
+        json_decref(aliases);
+        return false;
+    }
+    char memory[32], bandwidth[32], peak[32], summary[160];
+    int dtype = gpu.peak_flops_per_s[DTYPE_BF16] > 0 ? DTYPE_BF16 : DTYPE_FP16;
+    units_show(gpu.memory_bytes, QUANTITY_BYTES, memory, sizeof memory);
+    units_show(gpu.memory_bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth, sizeof bandwidth);
+    units_show(gpu.peak_flops_per_s[dtype], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
+    snprintf(summary, sizeof summary, "%s, %s, %s %s", memory, bandwidth, peak, dtype_names[dtype]);
+    json_t *entry = add_entry(list, name, aliases, summary, gpu.source);
+    json_object_set_new(entry, "memory_bytes", number_json(gpu.memory_bytes));
+    json_object_set_new(entry, "memory_bytes_per_s", number_json(gpu.memory_bytes_per_s));
+    json_object_set_new(entry, "peak_flops_per_s", number_json(gpu.peak_flops_per_s[dtype]));
+    json_object_set_new(entry, "peak_dtype", json_string(dtype_names[dtype]));
+    return true;
+}
+
+static json_t *list_gpus(struct err *err)
+{
+    return list_files(&gpu_files, add_gpu, err);
+}
+
+static bool add_cluster(json_t *list, const char *name, json_t *aliases, struct err *err)
+{
+    struct cluster cluster;
+    if (!cluster_load(name, &cluster, err)) {
+        json_decref(aliases);
+        return false;
+    }
+    json_t *entry = add_entry(list, name, aliases, cluster.summary, cluster.source);
+    json_object_set_new(entry, "gpu", json_string(cluster.gpu_name));
+    json_object_set_new(entry, "profile", json_string(cluster.profile_name));
+    json_object_set_new(entry, "gpus_per_node", json_integer(cluster_node_size(&cluster)));
+    json_object_set_new(entry, "price_per_gpu_h", number_json(cluster.price_per_gpu_h));
+    return true;
+}
+
+static json_t *list_clusters(struct err *err)
+{
+    return list_files(&cluster_files, add_cluster, err);
+}
+
+static bool add_profile(json_t *list, const char *name, json_t *aliases, struct err *err)
+{
+    struct profile profile;
+    if (!profile_load(name, &profile, err)) {
+        json_decref(aliases);
+        return false;
+    }
+    char summary[160];
+    snprintf(summary, sizeof summary, "%s, 90 %% interval -%.0f/+%.0f %%",
+             profile.measured ? "measured" : "from the literature, not measured",
+             100 * (1 - exp(-profile.error_log)), 100 * (exp(profile.error_log) - 1));
+    json_t *entry = add_entry(list, name, aliases, summary, profile.source);
+    json_object_set_new(entry, "gpu", json_string(profile.gpu_name));
+    json_object_set_new(entry, "measured", json_boolean(profile.measured));
+    json_object_set_new(entry, "error_log", json_real(profile.error_log));
+    profile_release(&profile);
+    return true;
+}
+
+static json_t *list_profiles(struct err *err)
+{
+    return list_files(&profile_files, add_profile, err);
+}
+
+static bool add_stack(json_t *list, const char *name, json_t *aliases, struct err *err)
+{
+    struct stack stack;
+    if (!stack_load(name, &stack, err)) {
+        json_decref(aliases);
+        return false;
+    }
+    json_t *entry = add_entry(list, name, aliases, stack.summary, stack.source);
+    json_object_set_new(entry, "attention", json_string(attention_names[stack.attention]));
+    stack_release(&stack);
+    return true;
+}
+
+static json_t *list_stacks(struct err *err)
+{
+    return list_files(&stack_files, add_stack, err);
+}
+
+static json_t *list_axes(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < NUM_AXES; i++)
+        add_entry(list, axes[i].name, NULL, axes[i].summary, axes[i].source);
+    return list;
+}
+
+static json_t *list_schedules(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_generators; i++)
+        add_entry(list, generators[i].name, NULL, generators[i].summary, generators[i].source);
+    return list;
+}
+
+static json_t *list_collectives(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_collective_algos; i++)
+        add_entry(list, collective_algos[i].name, NULL, collective_algos[i].summary,
+                  collective_algos[i].source);
+    return list;
+}
+
+static json_t *list_methods(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_search_methods; i++)
+        add_entry(list, search_methods[i].name, NULL, search_methods[i].summary,
+                  search_methods[i].source);
+    return list;
+}
+
+static json_t *list_nothing(struct err *err)
+{
+    (void)err;
+    return json_array();
+}
+
+static json_t *list_rules(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_plan_rules; i++)
+        add_entry(list, plan_rules[i].name, NULL, plan_rules[i].summary, NULL);
+    return list;
+}
+
+static json_t *list_layout(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_plan_tokens; i++) {
+        const struct plan_token *token = &plan_tokens[i];
+        json_t *entry = add_entry(list, token->name, NULL, token->doc, NULL);
+        json_object_set_new(entry, "form", json_string(token->form));
+    }
+    return list;
+}
+
+static const struct registry registries[] = {
+    { "models", "presets for --model", list_models, NULL },
+    { "gpus", "GPUs of the cluster presets, for --gpu", list_gpus, NULL },
+    { "clusters", "presets for --cluster", list_clusters, NULL },
+    { "profiles", "what GPUs and fabrics reach of their datasheets", list_profiles, NULL },
+    { "stacks", "software families, for --stack", list_stacks, NULL },
+    { "axes", "the ways a step can be split", list_axes, NULL },
+    { "schedules", "orders of the pipeline, for schedule=", list_schedules, NULL },
+    { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
+    { "methods", "ways to search, for --method", list_methods, NULL },
+    { "backends", "what a plan can run on (none in this version)", list_nothing, NULL },
+    { "rules", "what a plan must keep", list_rules, NULL },
+    { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
+    { "fields", "keys of the files", NULL, reference_write_fields },
+    { "reference", "all of it, as Markdown", NULL, reference_write },
+};
+enum { NUM_REGISTRIES = sizeof registries / sizeof *registries };
+
+json_t *registry_list(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < NUM_REGISTRIES; i++)
+        add_entry(list, registries[i].name, NULL, registries[i].summary, NULL);
+    return list;
+}
+
+const struct registry *registry_find(const char *name, struct err *err)
+{
+    const char *names[NUM_REGISTRIES];
+    for (int i = 0; i < NUM_REGISTRIES; i++) {
+        names[i] = registries[i].name;
+        if (strcmp(registries[i].name, name) == 0)
+            return &registries[i];
+    }
+    const char *nearest = text_nearest(name, names, NUM_REGISTRIES);
+    if (nearest)
+        err_set(err, ERR_USAGE, name, "nothing is listed under that; did you mean \"%s\"?",
+                nearest);
+    else
+        err_set(err, ERR_USAGE, name, "nothing is listed under that; `simsearch list` tells what");
+    return NULL;
+}

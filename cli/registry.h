@@ -1,0 +1,24 @@
+/* cli/registry.h - everything that the program knows by name, as JSON entries. */
+#ifndef CLI_REGISTRY_H
+#define CLI_REGISTRY_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+struct registry {
+    const char *name;
+    const char *summary;
+    /* An array of objects with name, aliases, summary, source and more; NULL on failure. */
+    json_t *(*entries)(struct err *err);
+    void (*print)(FILE *to); /* a page instead; NULL: the entries as a table */
+};
+
+/* NULL (ERR_USAGE, with the nearest name) when there is none. */
+const struct registry *registry_find(const char *name, struct err *err);
+
+/* The registries themselves as entries. */
+json_t *registry_list(void);
+
+#endif
