@@ -1,67 +1,14 @@
 #include "cli/ranking.h"
 
-#include "base/units.h"
 #include "cli/breakdown.h"
 #include "cli/rerun.h"
 #include "cli/scale.h"
+#include "cli/searched.h"
 #include "cli/show.h"
 #include "cli/what_if.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-static void add_count(struct text *out, double count)
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%.0f", count);
-    for (int i = 0; i < length; i++)
-        text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 && length > 4 ? " " : "", digits[i]);
-}
-
-/* "memory 36 144, tensor_heads 12": the most frequent three. */
-static void add_exclusions(struct text *out, const struct search_result *result)
-{
-    for (int i = 0; i < result->num_exclusions && i < 3; i++) {
-        text_add(out, "%s%s ", i > 0 ? ", " : " (", result->exclusions[i].rule);
-        add_count(out, result->exclusions[i].count);
-    }
-    if (result->num_exclusions > 0)
-        text_add(out, "%s)", result->num_exclusions > 3 ? " ..." : "");
-}
-
-static void show_searched(const struct search_result *result)
-{
-    struct text line = { 0 };
-    char elapsed[32];
-    units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
-    text_add(&line, "searched ");
-    add_count(&line, result->candidates);
-    text_add(&line, " plans in %s (%s): ", elapsed, result->method);
-    add_count(&line, result->evaluated);
-    text_add(&line, " timed, ");
-    if (result->bounded > 0) {
-        add_count(&line, result->bounded);
-        text_add(&line, " ruled out by a bound, ");
-    }
-    add_count(&line, result->infeasible);
-    text_add(&line, " not feasible");
-    add_exclusions(&line, result);
-    printf("%s\n", text_get(&line));
-    text_release(&line);
-}
-
-static void show_proof(const struct search_result *result)
-{
-    if (result->was_interrupted)
-        printf("INTERRUPTED: this is the best so far; the space was not searched to its end\n");
-    else if (result->timed_out)
-        printf("TIME LIMIT: this is the best so far; the space was not searched to its end\n");
-    else if (result->proved_optimal)
-        printf("proved the best of its space: %s\n", result->space_name);
-    else
-        printf("not proved the best of its space: %s\n", result->space_name);
-}
 
 /* --- the table ---------------------------------------------------------------------------- */
 
@@ -111,15 +58,14 @@ static void show_table(const struct terminal *terminal, const struct search_resu
                        bool by_time)
 {
     struct time_scale scale = time_scale_of(result->top[0].prediction.step_s);
+    char title[16];
     bool with_context = false;
+    snprintf(title, sizeof title, "step %s", scale.unit);
     for (int i = 0; i < result->num_top; i++)
         with_context |= result->top[i].plan.cp > 1;
     printf("\n    #     TP   PP  VPP    DP%s ZeRO micro  recompute  %8s   MFU    GiB  besides "
            "compute\n",
-           with_context ? "  CP" : "",
-           scale.per_s > 1e3 ? "step us"
-           : scale.per_s > 1 ? "step ms"
-                             : "step s");
+           with_context ? "  CP" : "", title);
     for (int i = 0; i < result->num_top; i++)
         show_row(terminal, i + 1, &result->top[i], with_context, scale);
     if (!by_time)
@@ -265,67 +211,4 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_why(&terminal, result);
     show_what_if(&terminal, setup, &result->top[0]);
     show_next(options, setup, result);
-}
-
-/* --- nothing fits ------------------------------------------------------------------------- */
-
-void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
-                             struct text *out)
-{
-    double capacity = setup->memory_bytes;
-    text_add(out, "no plan ");
-    if (result->has_nearest)
-        text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
-                 result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
-    else if (result->num_exclusions > 0)
-        text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
-                 result->candidates, result->exclusions[0].rule);
-    else
-        text_add(out, "was found");
-    if (result->fewest_gpus > 0)
-        text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
-}
-
-static void show_nearest(const struct terminal *terminal, const struct setup *setup,
-                         const struct search_result *result)
-{
-    struct text layout = { 0 }, words = { 0 };
-    const struct scored_plan *nearest = &result->nearest;
-    const struct scored_plan *fewest = &result->fewest;
-    if (result->has_nearest) {
-        double lacks = nearest->prediction.peak_memory_bytes - setup->memory_bytes;
-        plan_write(&nearest->plan, &layout);
-        printf("\n  the nearest lacks %.1f GiB at stage %d: %s\n", lacks / GIB,
-               nearest->prediction.peak_stage, text_get(&layout));
-    }
-    if (result->fewest_gpus > 0) {
-        struct time_scale scale = time_scale_of(fewest->prediction.step_s);
-        add_plan_words(terminal, &fewest->plan, fewest->prediction.num_microbatches, &words);
-        printf("%s  smallest count that fits: %d GPUs (%s; %.*f %s a step)\n",
-               result->has_nearest ? "" : "\n", result->fewest_gpus, text_get(&words),
-               scale.decimals, fewest->prediction.step_s * scale.per_s, scale.unit);
-    }
-    text_release(&layout);
-    text_release(&words);
-}
-
-void show_infeasible(const struct options *options, const struct setup *setup,
-                     const struct search_result *result)
-{
-    struct terminal terminal = terminal_of_stdout();
-    if (!options->quiet)
-        show_header(&terminal, setup);
-    show_searched(result);
-    if (result->timed_out || result->was_interrupted)
-        show_proof(result);
-    if (result->num_exclusions > 0)
-        printf("\n       plans  break the rule\n");
-    for (int i = 0; i < result->num_exclusions; i++) {
-        struct text count = { 0 };
-        add_count(&count, result->exclusions[i].count);
-        printf("  %10s  %-18s %s\n", text_get(&count), result->exclusions[i].rule,
-               result->exclusions[i].summary);
-        text_release(&count);
-    }
-    show_nearest(&terminal, setup, result);
 }

@@ -1,4 +1,4 @@
-/* cli/ranking.h - the answer of a search, for people. */
+/* cli/ranking.h - the answer of a search that found plans, for people. */
 #ifndef CLI_RANKING_H
 #define CLI_RANKING_H
 
@@ -13,13 +13,5 @@ struct comparison {
 
 void show_ranking(const struct options *options, const struct setup *setup,
                   const struct search_result *result, const struct comparison *comparison);
-
-/* What kept every plan out, and what would let one in. */
-void show_infeasible(const struct options *options, const struct setup *setup,
-                     const struct search_result *result);
-
-/* The same in one sentence. */
-void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
-                             struct text *out);
 
 #endif

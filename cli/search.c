@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/infeasible.h"
 #include "cli/options.h"
 #include "cli/ranking.h"
 #include "cli/setup.h"

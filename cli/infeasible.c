@@ -1,0 +1,68 @@
+#include "cli/infeasible.h"
+
+#include "cli/scale.h"
+#include "cli/searched.h"
+#include "cli/show.h"
+
+#include <stdio.h>
+
+void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
+                             struct text *out)
+{
+    double capacity = setup->memory_bytes;
+    text_add(out, "no plan ");
+    if (result->has_nearest)
+        text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
+                 result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
+    else if (result->num_exclusions > 0)
+        text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
+                 result->candidates, result->exclusions[0].rule);
+    else
+        text_add(out, "was found");
+    if (result->fewest_gpus > 0)
+        text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
+}
+
+static void show_nearest(const struct terminal *terminal, const struct setup *setup,
+                         const struct search_result *result)
+{
+    struct text layout = { 0 }, words = { 0 };
+    const struct scored_plan *nearest = &result->nearest;
+    const struct scored_plan *fewest = &result->fewest;
+    if (result->has_nearest) {
+        double lacks = nearest->prediction.peak_memory_bytes - setup->memory_bytes;
+        plan_write(&nearest->plan, &layout);
+        printf("\n  the nearest lacks %.1f GiB at stage %d: %s\n", lacks / GIB,
+               nearest->prediction.peak_stage, text_get(&layout));
+    }
+    if (result->fewest_gpus > 0) {
+        struct time_scale scale = time_scale_of(fewest->prediction.step_s);
+        add_plan_words(terminal, &fewest->plan, fewest->prediction.num_microbatches, &words);
+        printf("%s  smallest count that fits: %d GPUs (%s; %.*f %s a step)\n",
+               result->has_nearest ? "" : "\n", result->fewest_gpus, text_get(&words),
+               scale.decimals, fewest->prediction.step_s * scale.per_s, scale.unit);
+    }
+    text_release(&layout);
+    text_release(&words);
+}
+
+void show_infeasible(const struct options *options, const struct setup *setup,
+                     const struct search_result *result)
+{
+    struct terminal terminal = terminal_of_stdout();
+    if (!options->quiet)
+        show_header(&terminal, setup);
+    show_searched(result);
+    if (result->timed_out || result->was_interrupted)
+        show_proof(result);
+    if (result->num_exclusions > 0)
+        printf("\n       plans  break the rule\n");
+    for (int i = 0; i < result->num_exclusions; i++) {
+        struct text count = { 0 };
+        add_count(&count, result->exclusions[i].count);
+        printf("  %10s  %-18s %s\n", text_get(&count), result->exclusions[i].rule,
+               result->exclusions[i].summary);
+        text_release(&count);
+    }
+    show_nearest(&terminal, setup, result);
+}

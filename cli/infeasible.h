@@ -1,0 +1,16 @@
+/* cli/infeasible.h - the answer of a search that found no plan. */
+#ifndef CLI_INFEASIBLE_H
+#define CLI_INFEASIBLE_H
+
+#include "cli/setup.h"
+#include "search/search.h"
+
+/* What kept every plan out, and what would let one in. */
+void show_infeasible(const struct options *options, const struct setup *setup,
+                     const struct search_result *result);
+
+/* The same in one sentence. */
+void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
+                             struct text *out);
+
+#endif

@@ -1,0 +1,57 @@
+#include "cli/searched.h"
+
+#include "base/units.h"
+
+#include <stdio.h>
+
+void add_count(struct text *out, double count)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.0f", count);
+    for (int i = 0; i < length; i++)
+        text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 && length > 4 ? " " : "", digits[i]);
+}
+
+/* "memory 36 144, tensor_heads 12": the most frequent three. */
+static void add_exclusions(struct text *out, const struct search_result *result)
+{
+    for (int i = 0; i < result->num_exclusions && i < 3; i++) {
+        text_add(out, "%s%s ", i > 0 ? ", " : " (", result->exclusions[i].rule);
+        add_count(out, result->exclusions[i].count);
+    }
+    if (result->num_exclusions > 0)
+        text_add(out, "%s)", result->num_exclusions > 3 ? " ..." : "");
+}
+
+void show_searched(const struct search_result *result)
+{
+    struct text line = { 0 };
+    char elapsed[32];
+    units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
+    text_add(&line, "searched ");
+    add_count(&line, result->candidates);
+    text_add(&line, " plans in %s (%s): ", elapsed, result->method);
+    add_count(&line, result->evaluated);
+    text_add(&line, " timed, ");
+    if (result->bounded > 0) {
+        add_count(&line, result->bounded);
+        text_add(&line, " ruled out by a bound, ");
+    }
+    add_count(&line, result->infeasible);
+    text_add(&line, " not feasible");
+    add_exclusions(&line, result);
+    printf("%s\n", text_get(&line));
+    text_release(&line);
+}
+
+void show_proof(const struct search_result *result)
+{
+    if (result->was_interrupted)
+        printf("INTERRUPTED: this is the best so far; the space was not searched to its end\n");
+    else if (result->timed_out)
+        printf("TIME LIMIT: this is the best so far; the space was not searched to its end\n");
+    else if (result->proved_optimal)
+        printf("proved the best of its space: %s\n", result->space_name);
+    else
+        printf("not proved the best of its space: %s\n", result->space_name);
+}

@@ -1,0 +1,17 @@
+/* cli/searched.h - what a search went through, in a line. */
+#ifndef CLI_SEARCHED_H
+#define CLI_SEARCHED_H
+
+#include "base/text.h"
+#include "search/search.h"
+
+/* "36 144": thousands apart from 10 000 on. */
+void add_count(struct text *out, double count);
+
+/* Candidates, the time they took, and what became of them. */
+void show_searched(const struct search_result *result);
+
+/* Whether the best is proved to be that, and of which space. */
+void show_proof(const struct search_result *result);
+
+#endif
