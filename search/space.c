@@ -2,133 +2,8 @@
 
 #include "base/text.h"
 #include "sim/cost/piece.h"
-#include "sim/plan/token.h"
 
 #include <string.h>
-
-/* A word of `forbid`: one value, or all but the default of its token. */
-struct forbidden_word {
-    const struct plan_token *token;
-    struct plan plan; /* has the value */
-    bool all_others;
-};
-
-static const char blanks[] = " \t\r\n";
-
-/* The next word of *rest as a copy, or NULL. */
-static char *next_word(const char **rest, struct arena *arena)
-{
-    *rest += strspn(*rest, blanks);
-    size_t length = strcspn(*rest, blanks);
-    if (length == 0)
-        return NULL;
-    char *word = arena_alloc(arena, length + 1);
-    memcpy(word, *rest, length);
-    *rest += length;
-    return word;
-}
-
-/* The token whose name the word begins with, NULL when there is none. */
-static const struct plan_token *token_of(const char *word)
-{
-    size_t letters = plan_token_length(word);
-    for (int i = 0; i < num_plan_tokens; i++)
-        if (strlen(plan_tokens[i].name) == letters &&
-            memcmp(plan_tokens[i].name, word, letters) == 0)
-            return &plan_tokens[i];
-    return NULL;
-}
-
-static unsigned token_bit(const struct plan_token *token)
-{
-    return token ? 1u << (token - plan_tokens) : 0;
-}
-
-static bool has_token(unsigned tokens, const char *name)
-{
-    return (tokens & token_bit(token_of(name))) != 0;
-}
-
-static unsigned tokens_of(const char *words, struct arena *arena)
-{
-    unsigned tokens = 0;
-    for (char *word; (word = next_word(&words, arena));)
-        tokens |= token_bit(token_of(word));
-    return tokens;
-}
-
-/* The base's own words, where no fixed word replaces them, and the fixed ones. */
-static bool apply_fixed(const struct plan *base, const char *fix, unsigned fixed,
-                        struct arena *arena, struct plan *out, struct err *err)
-{
-    *out = *base;
-    if (fix[strspn(fix, blanks)] == '\0')
-        return true;
-    struct text own = { 0 };
-    struct text merged = { 0 };
-    plan_write(base, &own);
-    const char *rest = text_get(&own);
-    for (char *word; (word = next_word(&rest, arena));)
-        if (!(fixed & token_bit(token_of(word))))
-            text_add(&merged, "%s ", word);
-    text_add(&merged, "%s", fix);
-    bool ok = plan_parse(text_get(&merged), arena, out, err);
-    text_release(&own);
-    text_release(&merged);
-    return ok;
-}
-
-/* "tp8" is one value; "pp" is every value over the default's. "sp" is both. */
-static bool read_forbidden(const char *word, struct arena *arena, struct forbidden_word *out,
-                           struct err *err)
-{
-    out->token = token_of(word);
-    out->plan = plan_default();
-    out->all_others = out->token && strcmp(word, out->token->name) == 0;
-    return out->all_others || plan_parse(word, arena, &out->plan, err);
-}
-
-static bool read_all_forbidden(const char *words, struct arena *arena, struct space *space,
-                               struct err *err)
-{
-    struct forbidden_word *list = ARENA_ARRAY(arena, struct forbidden_word, strlen(words) / 2 + 1);
-    for (char *word; (word = next_word(&words, arena));)
-        if (!read_forbidden(word, arena, &list[space->num_forbidden++], err))
-            return false;
-    space->forbidden = list;
-    return true;
-}
-
-static bool has_schedule_token(const struct plan_token *token)
-{
-    return strcmp(token->name, "schedule") == 0;
-}
-
-/* Texts are compared because every token can write its value. A schedule is compared with what vpp
- * implies, which has no text. */
-static bool matches(const struct forbidden_word *word, const struct plan *plan)
-{
-    if (has_schedule_token(word->token) && !word->all_others)
-        return strcmp(plan_schedule(&word->plan), plan_schedule(plan)) == 0;
-    struct text theirs = { 0 };
-    struct text ours = { 0 };
-    word->token->write(word->token, &word->plan, &theirs);
-    word->token->write(word->token, plan, &ours);
-    bool equal = strcmp(text_get(&theirs), text_get(&ours)) == 0;
-    text_release(&theirs);
-    text_release(&ours);
-    return equal != word->all_others;
-}
-
-/* Whether the plan's value of one token is not forbidden. */
-static bool is_allowed(const struct space *space, const char *token, const struct plan *plan)
-{
-    for (int i = 0; i < space->num_forbidden; i++)
-        if (strcmp(space->forbidden[i].token->name, token) == 0 &&
-            matches(&space->forbidden[i], plan))
-            return false;
-    return true;
-}
 
 /* Members that the lists set, for the lists to be filtered by. */
 static void set_tp(struct plan *plan, int value)
@@ -173,7 +48,7 @@ static void keep_allowed(const struct space *space, const char *token,
     int kept = 0;
     for (int i = 0; i < values->count; i++) {
         set(&probe, values->at[i]);
-        if (is_allowed(space, token, &probe))
+        if (forbidden_allows(&space->forbidden, token, &probe))
             values->at[kept++] = values->at[i];
     }
     values->count = kept;
@@ -237,23 +112,23 @@ static void list_values(struct space *space, unsigned fixed, struct arena *arena
 {
     const struct plan *base = &space->base;
     int n = space->num_gpus;
-    space->tp = has_token(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
-    space->cp = list_cps(space, has_token(fixed, "cp"), arena);
-    space->sp =
-        has_token(fixed, "sp") ? one_value(base->sp, arena) : copy_values(default_switch, 2, arena);
-    space->microbatch = has_token(fixed, "mb")
+    space->tp = words_have(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
+    space->cp = list_cps(space, words_have(fixed, "cp"), arena);
+    space->sp = words_have(fixed, "sp") ? one_value(base->sp, arena)
+                                        : copy_values(default_switch, 2, arena);
+    space->microbatch = words_have(fixed, "mb")
                             ? one_value(base->microbatch, arena)
                             : copy_values(default_microbatches, COUNT(default_microbatches), arena);
-    space->pp = has_token(fixed, "pp") ? one_value(base->pp, arena) : divisors(n, n, arena);
-    space->recompute = has_token(fixed, "recompute")
+    space->pp = words_have(fixed, "pp") ? one_value(base->pp, arena) : divisors(n, n, arena);
+    space->recompute = words_have(fixed, "recompute")
                            ? one_value(base->recompute, arena)
                            : copy_values(default_recomputes, COUNT(default_recomputes), arena);
-    space->zero = has_token(fixed, "zero")
+    space->zero = words_have(fixed, "zero")
                       ? one_value(base->zero, arena)
                       : copy_values(default_zeros, COUNT(default_zeros), arena);
-    space->sp_is_fixed = has_token(fixed, "sp");
-    space->dp = has_token(fixed, "dp") ? base->dp : 0;
-    space->vpp = has_token(fixed, "vpp") ? base->vpp : 0;
+    space->sp_is_fixed = words_have(fixed, "sp");
+    space->dp = words_have(fixed, "dp") ? base->dp : 0;
+    space->vpp = words_have(fixed, "vpp") ? base->vpp : 0;
 }
 
 static void take_out_forbidden(struct space *space)
@@ -270,7 +145,7 @@ static void take_out_forbidden(struct space *space)
                                           "dtype",   "grad",    "reduce", "optimizer", "overlap",
                                           "order",   "offload", "shard" };
     for (int i = 0; i < COUNT(others); i++)
-        if (!is_allowed(space, others[i], &space->base))
+        if (!forbidden_allows(&space->forbidden, others[i], &space->base))
             space->tp.count = 0;
 }
 
@@ -312,10 +187,10 @@ static const char *name_space(const struct space *space, const struct space_requ
     if (!space->splits_attention)
         text_add(&name, ", cp %d", base->cp);
     text_add(&name, ", ep %d", base->ep);
-    if (request->fix && request->fix[strspn(request->fix, blanks)])
-        text_add(&name, ", fixed %s", request->fix + strspn(request->fix, blanks));
-    if (request->forbid && request->forbid[strspn(request->forbid, blanks)])
-        text_add(&name, ", without %s", request->forbid + strspn(request->forbid, blanks));
+    if (request->fix && *words_begin(request->fix))
+        text_add(&name, ", fixed %s", words_begin(request->fix));
+    if (request->forbid && *words_begin(request->forbid))
+        text_add(&name, ", without %s", words_begin(request->forbid));
     const char *copy = arena_text(arena, text_get(&name));
     text_release(&name);
     return copy;
@@ -325,10 +200,10 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
                struct err *err)
 {
     const char *fix = request->fix ? request->fix : "";
-    unsigned fixed = tokens_of(fix, arena);
+    unsigned fixed = words_tokens(fix, arena);
     *out = (struct space){ .model = request->model, .num_gpus = request->num_gpus };
-    if (!apply_fixed(request->base, fix, fixed, arena, &out->base, err) ||
-        !read_all_forbidden(request->forbid ? request->forbid : "", arena, out, err))
+    if (!words_apply(request->base, fix, fixed, arena, &out->base, err) ||
+        !forbidden_read(request->forbid ? request->forbid : "", arena, &out->forbidden, err))
         return false;
     out->splits_attention =
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
@@ -344,7 +219,7 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
 {
     plan->dp = space->dp > 0 ? space->dp : 1;
     bool stands = space->fits_gpus ? find_data_ranks(space, plan) : is_first;
-    return stands && is_allowed(space, "dp", plan);
+    return stands && forbidden_allows(&space->forbidden, "dp", plan);
 }
 
 /* Rules that read what varies within a walk of recompute and zero; what any other rule says of one
@@ -438,8 +313,10 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
         return true;
     int most = most_vpp(space, plan.pp);
     for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
-        if (is_listed_vpp(space, &plan, most) && is_allowed(space, "vpp", &plan) &&
-            is_allowed(space, "schedule", &plan) && !walk_inner(space, &plan, visitor))
+        if (is_listed_vpp(space, &plan, most) &&
+            forbidden_allows(&space->forbidden, "vpp", &plan) &&
+            forbidden_allows(&space->forbidden, "schedule", &plan) &&
+            !walk_inner(space, &plan, visitor))
             return false;
     return true;
 }

@@ -19,17 +19,13 @@
 #ifndef SEARCH_SPACE_H
 #define SEARCH_SPACE_H
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "search/words.h"
 #include "sim/cost/hardware.h"
-#include "sim/plan/plan.h"
 
 struct values {
     int *at;
     int count;
 };
-
-struct forbidden_word;
 
 struct space {
     const struct model *model;
@@ -40,8 +36,7 @@ struct space {
     int dp, vpp; /* 0: not fixed */
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
-    const struct forbidden_word *forbidden;
-    int num_forbidden;
+    struct forbidden forbidden;
     bool fits_gpus; /* false: no tp, cp and pp divide the GPUs, the first three stand for all */
 };
 

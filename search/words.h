@@ -1,0 +1,38 @@
+/* search/words.h - layout words that narrow a space: those that hold, and those that must not.
+ *
+ * Words are as a layout has them, between blanks: "tp8 sp zero1". */
+#ifndef SEARCH_WORDS_H
+#define SEARCH_WORDS_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "sim/plan/plan.h"
+
+/* The words without the blanks before them. */
+const char *words_begin(const char *words);
+
+/* The tokens that the words name: bit i is plan_tokens[i]. Unknown words have none. */
+unsigned words_tokens(const char *words, struct arena *arena);
+bool words_have(unsigned tokens, const char *name);
+
+/* The base's own words, where no fixed word replaces them, and the fixed ones, whose tokens are
+ * `fixed`. False when a word is unknown: where = the word. */
+bool words_apply(const struct plan *base, const char *fix, unsigned fixed, struct arena *arena,
+                 struct plan *out, struct err *err);
+
+struct forbidden_word;
+
+struct forbidden {
+    struct forbidden_word *at; /* in the arena */
+    int count;
+};
+
+/* "tp8" forbids one value; "pp" every value but the default; for "sp" both are the
+ * same. `out` is zeroed. */
+bool forbidden_read(const char *words, struct arena *arena, struct forbidden *out, struct err *err);
+
+/* Whether the plan's value of one token is not forbidden. */
+bool forbidden_allows(const struct forbidden *forbidden, const char *token,
+                      const struct plan *plan);
+
+#endif
