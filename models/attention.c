@@ -1,0 +1,128 @@
+/* The first half of a block: norm, attention, its projections and the residual. */
+#include "models/layer_part.h"
+
+#include <math.h>
+
+/* Around the attention core: what enters it are a rank's own queries, keys and values. */
+static void add_context_mark(struct builder *b, enum op_kind kind, const char *name,
+                             double key_value_heads)
+{
+    const struct layer_dims *d = b->dims;
+    struct op *op = add_op(b, kind, name, d->tokens, (d->heads + key_value_heads) * d->head_dim);
+    op->k = key_value_heads * d->head_dim;
+    op->kernels = 0;
+    op->region = REGION_ATTENTION_CORE;
+    op->comm_bytes = b->element_bytes * op->m * op->n;
+}
+
+static void add_rotary(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    struct op *op =
+        add_op(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
+    bool one_kernel = is_fused(b, FUSION_ROTARY);
+    op->bytes = op->backward_bytes = (one_kernel ? 2 : 8) * b->element_bytes * op->m * op->n;
+    op->kernels = op->backward_kernels = one_kernel ? 2 : 10;
+}
+
+/* One product for each head of each sequence. */
+static void set_attention_size(const struct builder *b, struct op *op)
+{
+    op->batch = b->dims->batch * b->dims->heads;
+    op->region = REGION_ATTENTION_CORE;
+}
+
+/* The fused kernel's own limits (Megatron-LM fused_softmax.py, is_kernel_available). */
+static bool fused_softmax_accepts(const struct layer_dims *d)
+{
+    return fmod(d->batch * d->heads, 4) == 0 && d->kv_seq <= 2048;
+}
+
+/* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
+static void add_unfused_attention(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    double element_bytes = b->element_bytes;
+    double query_bytes = element_bytes * d->tokens * d->heads * d->head_dim;
+    double key_bytes = element_bytes * d->tokens * d->kv_heads * d->head_dim;
+    double probabilities = d->batch * d->heads * d->seq * d->kv_seq;
+    bool dropout = b->model->dropout > 0;
+    bool one_kernel = is_fused(b, FUSION_SOFTMAX) && fused_softmax_accepts(d);
+
+    struct op *scores = add_op(b, OP_SCORES, "scores", d->seq, d->kv_seq);
+    set_attention_size(b, scores);
+    scores->k = d->head_dim;
+    scores->flops = 2 * probabilities * d->head_dim;
+    scores->model_flops = scores->flops / 2; /* a causal mask lets half of them count for MFU */
+    scores->bytes = query_bytes + key_bytes + element_bytes * probabilities;
+    scores->saved_input_bytes = query_bytes + key_bytes;
+
+    /* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
+     * scores are widened to fp32, scaled, masked, normalised and narrowed in kernels of their own.
+     */
+    double dropout_bytes = dropout ? 2 * element_bytes + 1 : 0;
+    struct op *softmax = add_op(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
+    set_attention_size(b, softmax);
+    softmax->bytes = probabilities * ((one_kernel ? 1.5 * element_bytes : 36) + dropout_bytes);
+    softmax->backward_bytes =
+        probabilities * ((one_kernel ? 2 * element_bytes : 40) + dropout_bytes);
+    softmax->kernels = (one_kernel ? 1 : 7) + (dropout ? 1 : 0);
+    softmax->backward_kernels = (one_kernel ? 1 : 5) + (dropout ? 1 : 0);
+    softmax->saved_bytes = probabilities * (element_bytes + (dropout ? 1 : 0));
+
+    /* The heads are interleaved again by a copy of the output. */
+    struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->head_dim);
+    set_attention_size(b, context);
+    context->k = d->kv_seq;
+    context->flops = 2 * probabilities * d->head_dim;
+    context->model_flops = context->flops / 2;
+    context->bytes = element_bytes * probabilities + key_bytes + 3 * query_bytes;
+    context->kernels = 2;
+    context->saved_bytes = dropout ? element_bytes * probabilities : 0;
+    context->saved_input_bytes = key_bytes;
+}
+
+/* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
+ * log-sum-exp of each row; the output is kept by the projection that reads it, or in 16 bits here
+ * when that keeps it in fp8. */
+static void add_flash_attention(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    double row_bytes = b->element_bytes * d->head_dim;
+    struct op *op = add_op(b, OP_FLASH_ATTENTION, "attention", d->seq, d->kv_seq);
+    set_attention_size(b, op);
+    op->k = d->head_dim;
+    op->flops = op->model_flops = 4 * op->batch * d->seq * d->kv_seq * d->head_dim / 2;
+    op->bytes = row_bytes * d->tokens * 2 * (d->heads + d->kv_heads);
+    op->backward_bytes = 2.5 * op->bytes;
+    op->backward_kernels = 3;
+    op->saved_input_bytes = row_bytes * d->tokens * (d->heads + 2 * d->kv_heads);
+    op->saved_bytes = 4 * d->tokens * d->heads;
+    if (b->options->fp8)
+        op->saved_bytes += row_bytes * d->tokens * d->heads;
+}
+
+void add_attention_block(struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    const struct model *model = b->model;
+    bool bias = model->linear_bias;
+    add_norm(b, "attention_norm", d->norm_tokens, d->hidden);
+    add_enter(b, "attention_enter", "qkv_input");
+    add_linear(b, "qkv", (d->heads + 2 * d->kv_heads) * d->head_dim, d->hidden, true,
+               bias || model->qkv_bias);
+    if (model->qk_norm)
+        add_norm(b, "qk_norm", d->tokens * (d->heads + d->kv_heads), d->head_dim);
+    if (model->positions == POSITION_ROTARY)
+        add_rotary(b);
+    add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", 2 * d->kv_heads);
+    if (b->options->flash_attention)
+        add_flash_attention(b);
+    else
+        add_unfused_attention(b);
+    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
+    add_quantize(b, "projection_input", d->tokens, d->heads * d->head_dim);
+    add_linear(b, "projection", d->hidden, d->heads * d->head_dim, false, bias);
+    add_leave(b, "attention_leave");
+    add_residual(b, "attention_residual", bias);
+}
