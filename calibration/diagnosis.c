@@ -70,6 +70,7 @@ struct evidence {
     int *order;   /* scratch, as large as count */
     int *chosen;
     double *errors, *slopes;
+    const struct run_row **rows;
 };
 
 static int compare_pointers(const void *a, const void *b)
@@ -126,6 +127,7 @@ static void gather(struct evidence *e, const struct run_case *cases,
     e->chosen = ARENA_ARRAY(arena, int, n);
     e->errors = ARENA_ARRAY(arena, double, n);
     e->slopes = ARENA_ARRAY(arena, double, n);
+    e->rows = ARENA_ARRAY(arena, const struct run_row *, n);
     for (int k = 0; k < e->count; k++) {
         e->row[k] = scores->worst[k];
         e->cases[k] = cases[e->row[k]];
@@ -279,6 +281,11 @@ static struct diagnosis diagnose_source(struct evidence *e, const char *source,
     struct question q = { n, n };
     if (n > 0)
         diagnose(e, &q, predictions, arena, &out);
+    for (int i = 0; i < n; i++) {
+        e->rows[i] = e->cases[e->chosen[i]].row;
+        e->errors[i] = e->error[e->chosen[i]];
+    }
+    out.traits = traits_find(e->rows, e->errors, n);
     return out;
 }
 

@@ -12,6 +12,7 @@
 #define CALIBRATION_DIAGNOSIS_H
 
 #include "calibration/score.h"
+#include "calibration/trait.h"
 
 /* One constant as the explanation. */
 struct suspect {
@@ -32,6 +33,7 @@ struct diagnosis {
     double share[MOST_TIME_PARTS]; /* of time_part_table: mean share of the predicted step */
     double usual[MOST_TIME_PARTS]; /* of a row: the same of its source; else 0 */
     struct suspect suspects[NUM_SUSPECTS]; /* the one that leaves least first */
+    struct traits traits;                  /* of a source: what errors go by */
     int num_suspects;                      /* those whose share of the step is 1 % or more */
 };
 struct diagnoses {

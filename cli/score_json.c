@@ -113,8 +113,12 @@ static json_t *diagnosis_json(const struct diagnosis *of)
                                         "sensitivity", suspect->sensitivity, "change",
                                         suspect->change, "mean_left", suspect->left));
     }
-    return json_pack("{s:i, s:f, s:f, s:o, s:o}", "groups", of->groups, "bias", of->bias, "mean",
-                     of->mean, "share_of_step", shares, "constants", suspects);
+    json_t *traits = json_array();
+    for (int i = 0; i < of->traits.count; i++)
+        json_array_append_new(traits, json_string(of->traits.column[i]));
+    return json_pack("{s:i, s:f, s:f, s:o, s:o, s:o, s:f}", "groups", of->groups, "bias", of->bias,
+                     "mean", of->mean, "share_of_step", shares, "constants", suspects, "traits",
+                     traits, "variance_told", of->traits.told);
 }
 
 static json_t *why_json(const struct validation *v)

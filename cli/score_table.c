@@ -213,6 +213,10 @@ void validation_add_reason(struct text *out, const struct diagnosis *of)
         text_add(out, "the errors scatter as no one constant would explain");
     else
         add_suspect(out, &of->suspects[0], of->mean);
+    for (int i = 0; i < of->traits.count; i++)
+        text_add(out, "%s%s", i == 0 ? "; errors go by " : ", ", of->traits.column[i]);
+    if (of->traits.count > 0)
+        text_add(out, " (%.0f %% of the variance)", 100 * of->traits.told);
 }
 
 static void add_why(struct text *out, const struct validation *v, int width)

@@ -164,6 +164,33 @@ START_TEST(what_does_not_move_a_row_explains_nothing)
 }
 END_TEST
 
+/* Errors of 16 rows by tp, whose other columns tell nothing. */
+START_TEST(errors_go_by_the_column_that_tells_them)
+{
+    struct run_row made[16];
+    const struct run_row *of[16];
+    double errors[16];
+    for (int i = 0; i < 16; i++) {
+        made[i] = (struct run_row){ .gpu = "",
+                                    .software = "",
+                                    .precision = "",
+                                    .recompute = "",
+                                    .schedule = "",
+                                    .model_name = "",
+                                    .tp = i % 2 ? 4 : 1,
+                                    .mbs = i < 8 ? 1 : 2,
+                                    .layers = i };
+        errors[i] = i % 2 ? 0.2 : -0.1;
+        of[i] = &made[i];
+    }
+    struct traits traits = traits_find(of, errors, 16);
+    ck_assert_int_eq(traits.count, 1);
+    ck_assert_str_eq(traits.column[0], "tp");
+    ck_assert_double_eq_tol(traits.told, 1, TINY);
+    ck_assert_int_eq(traits_find(of, errors, FEWEST_TRAIT_ROWS - 1).count, 0);
+}
+END_TEST
+
 static struct system made_system(bool measured, double of_profile, double of_stack)
 {
     struct system system = { 0 };
@@ -213,6 +240,7 @@ static Suite *suite(void)
     tcase_add_test(hand, a_common_error_is_explained_whatever_one_row_does);
     tcase_add_test(hand, no_explanation_goes_beyond_its_limit);
     tcase_add_test(hand, what_does_not_move_a_row_explains_nothing);
+    tcase_add_test(hand, errors_go_by_the_column_that_tells_them);
     tcase_add_test(hand, a_stack_that_was_measured_decides_on_a_profile_that_was);
     tcase_add_test(hand, a_stack_without_runs_has_the_interval_of_its_profile);
     tcase_add_test(hand, the_wider_interval_counts_where_the_profile_was_not_measured);
