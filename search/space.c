@@ -226,7 +226,7 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
  * candidate it says of all. */
 static bool reads_inner_values(const struct plan_rule *rule)
 {
-    static const char *const names[] = { "zero", "recompute", "overlap" };
+    static const char *const names[] = { "zero", "recompute", "overlap", "offload" };
     for (int i = 0; i < COUNT(names); i++)
         if (strcmp(rule->name, names[i]) == 0)
             return true;

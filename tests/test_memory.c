@@ -472,6 +472,23 @@ START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 }
 END_TEST
 
+/* 12 of 18 bytes of state, and all but two of 24 layers' activations. */
+START_TEST(what_is_offloaded_leaves_the_gpu)
+{
+    load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
+    use_layout("mb1");
+    struct stage_memory before = memory_of(0);
+    use_layout("mb1 offload=optimizer,activations");
+    struct stage_memory after = memory_of(0);
+    ck_assert_double_eq(before.optimizer_bytes, 12 * parameters_of(0));
+    ck_assert_double_eq(after.optimizer_bytes, 0);
+    ck_assert_double_eq(after.weights_bytes, before.weights_bytes);
+    ck_assert_double_eq(after.gradients_bytes, before.gradients_bytes);
+    ck_assert_double_eq_tol(before.activations_bytes - after.activations_bytes,
+                            22 * setting.pieces.layer.saved_bytes, 1);
+}
+END_TEST
+
 /* Layers 5, 3, 2 and 2 of 12; the last stage has its own copy of a tied table. */
 START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
 {
@@ -559,6 +576,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_single_gpu_needs_no_network_buffers);
     tcase_add_test(tc, workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere);
     tcase_add_test(tc, zero_shards_optimizer_then_gradients_then_weights);
+    tcase_add_test(tc, what_is_offloaded_leaves_the_gpu);
     tcase_add_test(tc, stages_hold_the_layers_that_the_plan_gives_them);
     tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);
     tcase_add_test(tc, the_peak_is_the_sum_of_its_parts);

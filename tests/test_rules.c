@@ -173,8 +173,12 @@ static const struct {
       "overlap=param needs overlap=grad at ZeRO stage 1" },
     { "tp8 pp2 dp16 mb1 vpp2 overlap=none", gpt3, 256, 1536, "overlap", "overlap",
       "vpp 2 on pp 2 needs overlap=p2p, or pp of 3 or more" },
-    { "tp8 pp8 dp16 mb1 offload=optimizer", gpt3, 1024, 1536, "offload", "offload",
-      "offloading the optimizer is not modelled yet" },
+    { "tp8 pp8 dp16 mb1 offload=optimizer", gpt3, 1024, 1536, NULL, "", "" },
+    { "tp8 pp1 dp16 mb1 offload=activations", gpt3, 128, 1536, NULL, "", "" },
+    { "tp8 pp8 dp16 mb1 offload=activations", gpt3, 1024, 1536, "offload", "offload",
+      "offload=activations needs pp 1, not 8" },
+    { "tp8 pp1 dp16 mb1 recompute=full:2 offload=activations", gpt3, 128, 1536, "offload",
+      "offload", "offload=activations keeps all of them, and recompute=full:K keeps fewer" },
 };
 enum { NUM_CASES = sizeof cases / sizeof *cases };
 

@@ -70,6 +70,10 @@ static const char *const layouts[] = {
     "tp4 cp2 pp2 recompute=selective cp-comm=all-gather",
     "cp2 tp2 pp2 recompute=full order=pp-cp-tp-dp",
     "cp16 pp2 overlap=none",
+    "offload=optimizer",
+    "tp2 pp4 zero1 offload=optimizer",
+    "tp4 mb2 offload=activations",
+    "zero3 offload=optimizer,activations",
     "zero3 shard=8",
     "zero2 shard=4 recompute=full",
     "tp4 pp2 zero1 shard=2",
@@ -311,6 +315,12 @@ static void lower_issue(struct system *system)
     system->stack.step_s /= 1.3;
 }
 
+static void speed_up_host_link(struct system *system)
+{
+    system->gpu.pcie_bytes_per_s *= 1.3;
+    system->cluster.host_bytes_per_s *= 1.3;
+}
+
 static void equalize_chips(struct system *system)
 {
     system->profile.chip_spread = 0;
@@ -320,10 +330,15 @@ static const struct {
     void (*change)(struct system *);
     const char *what;
 } changes[] = {
-    { widen_node, "a faster node" },      { widen_network, "a faster network" },
-    { widen_memory, "faster memory" },    { raise_peak, "a higher peak" },
-    { lower_latency, "a lower latency" }, { lower_kernel, "a shorter kernel" },
-    { lower_issue, "a faster host" },     { equalize_chips, "equal chips" },
+    { widen_node, "a faster node" },
+    { widen_network, "a faster network" },
+    { widen_memory, "faster memory" },
+    { raise_peak, "a higher peak" },
+    { lower_latency, "a lower latency" },
+    { lower_kernel, "a shorter kernel" },
+    { lower_issue, "a faster host" },
+    { equalize_chips, "equal chips" },
+    { speed_up_host_link, "a faster link to the host" },
 };
 
 /* Products were measured on the machine as it is. */
@@ -376,7 +391,7 @@ static void check_zero(void)
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
     for (int i = 0; i < instance.num_plans; i++) {
         struct plan plan = instance.plans[i];
-        if (plan.zero != 1)
+        if (plan.zero != 1 || plan_offloads(&plan, OFFLOAD_OPTIMIZER))
             continue;
         double sharded_bytes = evaluate_peak_bytes(evaluator, &plan);
         plan.zero = 0;
@@ -398,7 +413,7 @@ static void check_shards(void)
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
     for (int i = 0; i < instance.num_plans; i++) {
         struct plan plan = instance.plans[i];
-        if (plan.zero == 0)
+        if (plan.zero == 0 || plan_offloads(&plan, OFFLOAD_OPTIMIZER))
             continue;
         plan.shard = 0;
         struct prediction all = evaluate(evaluator, &plan);
@@ -425,6 +440,32 @@ static void check_shards(void)
 START_TEST(shards_over_all_ranks_are_plain_zero_and_over_one_are_none)
 {
     each_instance(_i, check_shards);
+}
+END_TEST
+
+static void check_offload(void)
+{
+    struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
+    for (int i = 0; i < instance.num_plans; i++) {
+        struct plan plan = instance.plans[i];
+        plan.offloads = 0;
+        double before_s = evaluate_step_s(evaluator, &plan);
+        double before_bytes = evaluate_peak_bytes(evaluator, &plan);
+        bool can_both = plan.pp == 1 && plan.recompute == RECOMPUTE_NONE;
+        for (unsigned set = 1; set <= (can_both ? 3 : 1); set++) {
+            plan.offloads = set;
+            double after_s = evaluate_step_s(evaluator, &plan);
+            ck_assert_msg(after_s >= before_s * (1 - 1e-12), "%s, %s: %g s, offloaded (%u) %g s",
+                          instance.model.name, instance.texts[i], before_s, set, after_s);
+            ck_assert_double_le(evaluate_peak_bytes(evaluator, &plan), before_bytes);
+        }
+    }
+    evaluator_free(evaluator);
+}
+
+START_TEST(offload_needs_no_more_memory_and_no_less_time)
+{
+    each_instance(_i, check_offload);
 }
 END_TEST
 
@@ -764,6 +805,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, n);
     tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0, n);
+    tcase_add_loop_test(tc, offload_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0, n);
     tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, n);
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, n);

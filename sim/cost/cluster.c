@@ -71,6 +71,10 @@ const struct field cluster_fields[] = {
       .fallback = "0 $/h", .doc = "Of one GPU; 0: not stated." },
     { .name = "cpu", .kind = FIELD_OTHER, .fallback = "intel",
       .doc = "intel or amd: NCCL's latencies and caps differ." },
+    { .name = "host_memory_bandwidth", QUANTITY(BYTES_PER_S, cluster, host_bytes_per_s), .min = 1,
+      .max = 1e18, .fallback = "40 GB/s",
+      .doc = "One GPU's share of what the host's memory reaches; default: DGX A100's 16 channels of "
+             "DDR4-3200 at 0.8, over 8 GPUs." },
     { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
 };
 // clang-format on

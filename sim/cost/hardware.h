@@ -59,8 +59,9 @@ struct cluster {
     int gpus_per_host; /* where levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
-    bool amd_cpu;           /* NCCL's latencies differ */
-    double price_per_gpu_h; /* dollars; 0: not stated */
+    bool amd_cpu;            /* NCCL's latencies differ */
+    double host_bytes_per_s; /* of host memory, the share of the process of one GPU */
+    double price_per_gpu_h;  /* dollars; 0: not stated */
 };
 
 /* Tile shapes of matrix products, with what each reaches relative to the best. */

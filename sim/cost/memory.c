@@ -101,6 +101,10 @@ int chunk_in_flight(const struct generator *generator, const struct schedule_sha
     return held / group * shape->num_stages + (rest < shape->num_stages ? rest : shape->num_stages);
 }
 
+/* Layers whose activations are on the GPU while those of others are in host memory: one's that is
+ * being copied, and one's that is in use. */
+enum { OFFLOAD_BUFFERS = 2 };
+
 /* Kept of a chunk's layers from its forward to its backward. A recomputed layer keeps its input
  * (full:K one for K layers), a selectively recomputed one all but the inside of its attention. */
 static double layers_saved_bytes(const struct memory_input *in, int chunk)
@@ -108,6 +112,8 @@ static double layers_saved_bytes(const struct memory_input *in, int chunk)
     const struct plan *plan = in->plan;
     const struct piece_cost *layer = &in->pieces->layer;
     int layers = plan_chunk_layers(plan, in->model, chunk);
+    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
+        layers = layers < OFFLOAD_BUFFERS ? layers : OFFLOAD_BUFFERS;
     int recomputed = plan_recomputed_layers(plan, chunk, layers);
     double kept = layers - recomputed;
     double saved = kept * layer->saved_bytes;
@@ -169,6 +175,8 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     memory->weights_bytes += fp8_weight_bytes(in, stage);
     memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);
     memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
+    if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
+        memory->optimizer_bytes = 0;
     memory->buckets_bytes = buckets_bytes(in, &state) + in->pieces->context_buffer_bytes;
 }
 

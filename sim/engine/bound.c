@@ -21,7 +21,7 @@ static double stage_bound_s(const struct work *w, int stage, double before_s, do
     double passed_on_s =
         stage_passes_s(w, stage, CHUNK_FORWARD) + stage_passes_s(w, stage, CHUNK_BACKWARD);
     double weights_s = stage_passes_s(w, stage, CHUNK_WEIGHT);
-    *optimizer_s = fmax(*optimizer_s, tail.optimizer_s);
+    *optimizer_s = fmax(*optimizer_s, tail.optimizer_s + tail.offload_s);
     return before_s + passed_on_s +
            fmax(weights_s + tail.data_comm_s, after_s + w->duration_s[CHUNK_WEIGHT] + first_tail_s);
 }

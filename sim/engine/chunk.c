@@ -2,6 +2,7 @@
 
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
+#include "sim/engine/offload.h"
 
 #include <math.h>
 
@@ -112,6 +113,20 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
     time->backward_s = backward_s;
 }
 
+/* Activations go to the host as layers run forward and come back before their backward, beside
+ * equal parts of the whole pass: embedding and head are spread over the layers. */
+static void add_offload(const struct work *w, struct chunk_time *time, int layers)
+{
+    if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS))
+        return;
+    double copy_s = host_copy_s(&w->system->gpu, w->pieces->layer.saved_bytes);
+    double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);
+    double up_s = layers_copy_exposed_s(layers, time->backward_s / layers, copy_s);
+    time->forward_s += down_s;
+    time->backward_s += up_s;
+    time->parts.other_s += down_s + up_s;
+}
+
 /* Blocking messages keep the sending stage from computing. */
 static void add_messages(const struct work *w, struct chunk_time *time, int chunk)
 {
@@ -141,6 +156,7 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
     if (generator_splits(w->generator))
         time.weight_s = pass_s(w, &passes[CHUNK_WEIGHT], 0, &time.parts);
     add_sharding(w, &time, layers);
+    add_offload(w, &time, layers);
     add_messages(w, &time, chunk);
     return time;
 }

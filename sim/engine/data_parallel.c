@@ -81,6 +81,9 @@ double optimizer_s(const struct system *system, const struct model *model, const
     struct state_bytes state = plan_state_bytes(plan, model);
     double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
-    double bytes = owned * (update_bytes * system->stack.optimizer_passes + state.gradients);
+    double passes = system->stack.optimizer_passes;
+    if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
+        passes = 0;
+    double bytes = owned * (update_bytes * passes + state.gradients);
     return traffic_s(&system->gpu, &system->profile, bytes, 4);
 }

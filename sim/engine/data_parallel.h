@@ -31,7 +31,8 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches);
 
-/* One fused pass over the optimizer's state, and the gradient norm before it. */
+/* One fused pass over the optimizer's state, and the gradient norm before it, which is all when the
+ * state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    double parameters);
 

@@ -30,7 +30,7 @@ static struct stage_cost stage_cost(const struct work *w, int stage)
     return (struct stage_cost){ .reduce_s = reduce_s / w->plan->vpp,
                                 .gather_s = tail.visible_gather_s / w->plan->vpp,
                                 .tied_s = tail.tied_s,
-                                .optimizer_s = tail.optimizer_s };
+                                .optimizer_s = tail.optimizer_s + tail.offload_s };
 }
 
 static enum wire wire_of(const struct comm_group *group)

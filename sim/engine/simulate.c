@@ -184,9 +184,9 @@ static void fill_time(const struct work *w, struct prediction *p)
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
-    p->time.other_s += w->system->stack.step_s;
-    p->time.bubble_s =
-        p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - w->system->stack.step_s;
+    p->time.other_s += tail.offload_s + w->system->stack.step_s;
+    p->time.bubble_s = p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - tail.offload_s -
+                       w->system->stack.step_s;
 }
 
 /* Whether a chunk, or a stage, is as the one before: even ones between the first and the last are.
@@ -208,7 +208,7 @@ static double step_s(struct evaluator *e, const struct work *w)
         if (!is_as_before(w->plan, stage, w->plan->pp))
             tail = stage_tail(w, stage);
         reduced_s = fmax(reduced_s, e->end_s[stage] + tail.data_comm_s);
-        optimizer = fmax(optimizer, tail.optimizer_s);
+        optimizer = fmax(optimizer, tail.optimizer_s + tail.offload_s);
     }
     return reduced_s + optimizer + w->system->stack.step_s;
 }

@@ -24,7 +24,7 @@ struct time_parts {
     double bubble_s;
     double data_comm_s;
     double optimizer_s;
-    double other_s; /* host launch time, per-microbatch and per-step overhead */
+    double other_s; /* host: launches, per-microbatch and per-step overhead, exposed copies */
 };
 
 struct prediction {

@@ -2,6 +2,7 @@
 
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
+#include "sim/engine/offload.h"
 
 #include <math.h>
 
@@ -46,6 +47,24 @@ static double tied_reduce_s(const struct work *w, int stage)
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
 }
 
+/* Gradients leave bucket by bucket beside the last backward where they are reduced so; the update
+ * waits for their norm. */
+static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
+                               double parameters)
+{
+    if (!plan_offloads(w->plan, OFFLOAD_OPTIMIZER))
+        return;
+    struct host_optimizer host = host_optimizer(w->system, w->model, w->plan, parameters);
+    double down_s = host.down_s;
+    if (plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD)) {
+        double buckets =
+            num_buckets(w, parameters * dtype_bytes((enum dtype)w->plan->reduce_dtype));
+        down_s = fmax(down_s / buckets, down_s - window_s(w, stage, true) * (1 - 1 / buckets));
+    }
+    tail->optimizer_s += host.update_s;
+    tail->offload_s = down_s + fmax(0, host.up_s - host.update_s);
+}
+
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
@@ -57,6 +76,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     tail.data_comm_s = tail.tied_s;
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
+    add_host_optimizer(w, &tail, stage, parameters);
     if (plan_replicas(plan) == 1 || plan->zero >= 3)
         return tail;
     struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);

@@ -38,6 +38,7 @@ double stage_message_s(const struct work *work);
 struct stage_tail {
     double data_comm_s; /* tied + visible reduce + visible gather */
     double optimizer_s;
+    double offload_s; /* copies of an optimizer on the host that nothing hides */
     double tied_s;
     double reduce_s; /* of the gradients at the end, before any of it is hidden; 0 from ZeRO-2 on */
     double visible_reduce_s, visible_gather_s;

@@ -89,6 +89,11 @@ int plan_chunk_layers(const struct plan *plan, const struct model *model, int ch
     return plan->chunk_layers ? plan->chunk_layers[chunk] : model->layers / plan_chunks(plan);
 }
 
+bool plan_offloads(const struct plan *plan, enum offload what)
+{
+    return plan->offloads >> what & 1;
+}
+
 bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1;

@@ -119,6 +119,7 @@ const char *plan_schedule(const struct plan *plan); /* the generator's name, def
 /* Per pipeline; rounded down. */
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
+bool plan_offloads(const struct plan *plan, enum offload what);
 /* Every chunk has as many layers, and runs as many again: what holds of one holds of all. */
 bool plan_is_even(const struct plan *plan);
 /* How many of the chunk's `layers` the backward runs again in full. */

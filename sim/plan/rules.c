@@ -130,13 +130,20 @@ static bool order_names_every_axis(const struct plan_case *of, struct err *err)
            err_set(err, ERR_INFEASIBLE, "order", "the rank order does not name every axis once");
 }
 
-static bool nothing_is_offloaded(const struct plan_case *of, struct err *err)
+/* Megatron-LM refuses the same (TransformerConfig, cpu_offloading): copies are ordered for one
+ * microbatch at a time, and what is recomputed is not kept. */
+static bool offload_is_possible(const struct plan_case *of, struct err *err)
 {
-    for (int i = 0; i < NUM_OFFLOADS; i++)
-        if (of->plan->offloads >> i & 1)
-            return err_set(err, ERR_INFEASIBLE, "offload", "offloading the %s is not modelled yet",
-                           offload_names[i]);
-    return true;
+    const struct plan *plan = of->plan;
+    if (!plan_offloads(plan, OFFLOAD_ACTIVATIONS))
+        return true;
+    if (plan->pp > 1)
+        return err_set(err, ERR_INFEASIBLE, "offload", "offload=activations needs pp 1, not %d",
+                       plan->pp);
+    return plan->recompute == RECOMPUTE_NONE ||
+           err_set(err, ERR_INFEASIBLE, "offload",
+                   "offload=activations keeps all of them, and recompute=%s keeps fewer",
+                   recompute_names[plan->recompute]);
 }
 
 // clang-format off
@@ -167,7 +174,7 @@ const struct plan_rule plan_rules[] = {
       precision_is_consistent },
     { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
-    { "offload", "Offloading is not modelled yet.", nothing_is_offloaded },
+    { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
 };
 // clang-format on
 const int num_plan_rules = sizeof plan_rules / sizeof plan_rules[0];

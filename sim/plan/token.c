@@ -81,7 +81,7 @@ const struct plan_token plan_tokens[] = {
       .read = token_read_overlap, .write = token_write_overlap, .names = overlap_words },
     { "order", "order=tp-cp-dp-pp", "Axes from neighbouring ranks to distant ones.",
       .read = token_read_order, .write = token_write_order, .names = axis_words },
-    { "offload", "offload=optimizer,activations", "What is kept in host memory.",
+    { "offload", "offload=optimizer,activations", "What is kept in host memory: the optimizer, which runs there, or layers' activations.",
       .read = token_read_offload, .write = token_write_offload, .names = offload_names },
 };
 // clang-format on

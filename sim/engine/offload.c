@@ -1,0 +1,34 @@
+#include "sim/engine/offload.h"
+
+#include <math.h>
+
+/* 55.4 of 63 GB/s measured over PCIe 5.0 (ml-engineering, compute/accelerator). */
+static const double HOST_LINK_EFFICIENCY = 0.88;
+
+double host_copy_s(const struct gpu *gpu, double bytes)
+{
+    return bytes / (HOST_LINK_EFFICIENCY * gpu->pcie_bytes_per_s);
+}
+
+/* ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840, section 4): gradients leave in the type they are
+ * kept in, the host reads and writes the state once as a GPU would, weights come back in theirs. */
+struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
+                                     const struct plan *plan, double parameters)
+{
+    struct state_bytes state = plan_state_bytes(plan, model);
+    double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
+    double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
+    return (struct host_optimizer){
+        .down_s = host_copy_s(&system->gpu, owned * state.gradients),
+        .update_s = owned * update_bytes / system->cluster.host_bytes_per_s,
+        .up_s = host_copy_s(&system->gpu, owned * state.weights),
+    };
+}
+
+/* Two buffers: the first layer's copy begins when it is through, that of each next one when the one
+ * before has left or its own layer is through, and a layer starts when the copy two before has
+ * ended. From the third layer on each takes the longer of the two; backwards likewise. */
+double layers_copy_exposed_s(int layers, double layer_s, double copy_s)
+{
+    return layers > 2 ? (layers - 2) * fmax(0, copy_s - layer_s) : 0;
+}
