@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* Relative step of the differences: large beside rounding, small beside what is looked for. */
-static const double STEP = 0.01;
+static const double relative_step = 0.01;
 /* Beyond a factor of three a constant is not wrong, something else is. */
-static const double MOST_CHANGE = 1.0986122886681098;
+static const double most_change = 1.0986122886681098;
 /* Constants that move the step less can hardly be found out. */
-static const double LEAST_SENSITIVITY = 0.01;
+static const double least_sensitivity = 0.01;
 /* Of two explanations as good, the smaller change: worth so much mean error. */
-static const double CHANGE_WEIGHT = 0.02;
+static const double change_weight = 0.02;
 
 enum { MOST_CONSTANTS = 96, KEY_SIZE = 48 };
 
@@ -98,13 +98,13 @@ static void measure_constant(struct evidence *e, int index, int jobs)
     double *slope = &e->sensitivity[(size_t)index * (size_t)e->count];
     for (int i = 0; i < e->num_systems; i++) {
         e->kept[i] = constant_get(constant, e->systems[i]);
-        constant_set(constant, e->systems[i], e->kept[i] * (1 + STEP));
+        constant_set(constant, e->systems[i], e->kept[i] * (1 + relative_step));
     }
     runs_predict(e->cases, e->count, jobs, e->predictions);
     for (int k = 0; k < e->count; k++)
         slope[k] = log(e->predictions[k].step_s / run_measured_s(e->cases[k].row)) - e->error[k];
     for (int k = 0; k < e->count; k++)
-        slope[k] /= log(1 + STEP);
+        slope[k] /= log(1 + relative_step);
     for (int i = 0; i < e->num_systems; i++)
         constant_set(constant, e->systems[i], e->kept[i]);
 }
@@ -204,11 +204,11 @@ static struct suspect suspect_of(struct evidence *e, int index, const struct que
         e->slopes[i] = weight_of(q, i) * sensitivity[e->chosen[i]];
         e->errors[i] = weight_of(q, i) * e->error[e->chosen[i]];
     }
-    out.change = explain_errors(e->errors, e->slopes, q->n, MOST_CHANGE, e->order);
+    out.change = explain_errors(e->errors, e->slopes, q->n, most_change, e->order);
     out.change = within_bounds(e, constant, q->n, out.change);
     for (int i = 0; i < q->n; i++)
         out.cost += fabs(e->errors[i] + e->slopes[i] * out.change);
-    out.cost += CHANGE_WEIGHT * fabs(out.change);
+    out.cost += change_weight * fabs(out.change);
     for (int i = 0; i < q->focus; i++) {
         int k = e->chosen[i];
         out.sensitivity += sensitivity[k] / q->focus;
@@ -253,7 +253,7 @@ static void diagnose(struct evidence *e, const struct question *q,
     out->mean = score.mean;
     for (int i = 0; i < e->constants.count; i++) {
         struct suspect suspect = suspect_of(e, i, q);
-        if (fabs(suspect.sensitivity) < LEAST_SENSITIVITY || suspect.change == 0)
+        if (fabs(suspect.sensitivity) < least_sensitivity || suspect.change == 0)
             continue;
         suspect.constant = arena_text(arena, e->constants.key[i]);
         keep_suspect(out, &suspect);

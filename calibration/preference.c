@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { FEWEST_PLANS = 4 };
-static const double NEAR = 0.03;
+static const double near_share = 0.03;
 
 double kendall_tau(const double *x, const double *y, int n)
 {
@@ -82,7 +82,7 @@ static struct preference sum_up(struct strata *strata, const char *source)
     int near = 0;
     qsort(strata->tau, (size_t)n, sizeof *strata->tau, compare_values);
     qsort(strata->loss, (size_t)n, sizeof *strata->loss, compare_values);
-    while (near < n && strata->loss[near] <= log(1 + NEAR))
+    while (near < n && strata->loss[near] <= log(1 + near_share))
         near++;
     return (struct preference){
         .source = source,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A column that adds less is not worth its name. */
-static const double LEAST_GAIN = 0.05;
+static const double least_gain = 0.05;
 
 struct column {
     const char *name;
@@ -106,7 +106,7 @@ struct traits traits_find(const struct run_row *const *rows, const double *error
         entries[i] = (struct entry){ .row = rows[i], .error = errors[i] };
     double all = untold(entries, n, by, 0);
     for (; out.count < MOST_TRAITS && all > 0; out.count++) {
-        double best = out.told + LEAST_GAIN;
+        double best = out.told + least_gain;
         const struct column *chosen = NULL;
         for (int i = 0; i < NUM_COLUMNS; i++) {
             by[out.count] = &columns[i];

@@ -8,7 +8,7 @@
 
 enum { WIDTH = 960, LEFT = 72, PLOT_WIDTH = 660, TOP = 56, TALL = 400, LOW_TOP = 500, LOW = 170 };
 enum { HEIGHT = 730, LEGEND_LEFT = 756, LEGEND_STEP = 20 };
-static const double MOST_ERROR = 0.4; /* of the lower panel; what is beyond sits on its edge */
+static const double most_error = 0.4; /* of the lower panel; what is beyond sits on its edge */
 
 /* Told apart on white and on near-black, by most readers (after Okabe and Ito 2008). */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#d55e00",
@@ -56,8 +56,8 @@ static double y_of(const struct range *range, double time_s)
 
 static double y_of_error(double error)
 {
-    double held = fmax(-MOST_ERROR, fmin(MOST_ERROR, error));
-    return LOW_TOP + LOW / 2.0 * (1 - held / MOST_ERROR);
+    double held = fmax(-most_error, fmin(most_error, error));
+    return LOW_TOP + LOW / 2.0 * (1 - held / most_error);
 }
 
 static void add_line(struct text *svg, const char *class, double x1, double y1, double x2,

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void validation_add_percent(struct text *line, double value, bool with_sign)
+void validation_add_percent(struct text *out, double value, bool with_sign)
 {
     char word[32] = "-";
     if (isfinite(value))
         snprintf(word, sizeof word, with_sign ? "%+.1f %%" : "%.1f %%", 100 * value);
-    text_add_padded(line, word, -10);
+    text_add_padded(out, word, -10);
 }
 
 static void add_score(struct text *out, const char *name, int width, const struct score *score)
