@@ -143,6 +143,20 @@ START_TEST(repeated_shards_are_summed_with_their_like)
 }
 END_TEST
 
+START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
+{
+    struct plan plan = plan_default();
+    struct stack stack = { .reshard = true };
+    ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 1);
+    plan.zero = 3;
+    ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 16);
+    stack.reshard = false;
+    ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 8);
+    stack.accumulate = ACCUMULATE_NO_SYNC;
+    ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 1);
+}
+END_TEST
+
 /* 1e9 parameters: gradient 4, state read and written 24, weight written 2, gradient read again for
  * the norm 4: 34 bytes each at 1 TB/s, and four kernels of 1 ms; an eighth of that when sharded. */
 START_TEST(the_update_passes_over_the_state_once)
@@ -175,6 +189,7 @@ static Suite *suite(void)
     tcase_add_test(tc, sharded_gradients_are_scattered_and_weights_gathered);
     tcase_add_test(tc, whole_gradients_are_all_reduced);
     tcase_add_test(tc, repeated_shards_are_summed_with_their_like);
+    tcase_add_test(tc, weights_are_gathered_as_often_as_they_are_dropped);
     tcase_add_test(tc, the_update_passes_over_the_state_once);
     Suite *s = suite_create("sim/engine/data_parallel");
     suite_add_tcase(s, tc);

@@ -472,6 +472,38 @@ START_TEST(zero_shards_optimizer_then_gradients_then_weights)
 }
 END_TEST
 
+/* ZeRO-3 of 8 ranks, bf16 weights and fp32 gradients: layers gathered, and a whole gradient. */
+START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
+{
+    load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
+    use_layout("zero3");
+    struct stack *stack = &setting.system.stack;
+    double largest = fmax(setting.pieces.layer.parameters, setting.pieces.embedding.parameters);
+    ck_assert_double_eq_tol(memory_of(0).buckets_bytes, largest * (2 * 2 + 4), 1);
+    stack->prefetch = 3;
+    ck_assert_double_eq_tol(memory_of(0).buckets_bytes, largest * (4 * 2 + 4), 1);
+    stack->prefetch = 1000;
+    ck_assert_double_eq_tol(memory_of(0).buckets_bytes, parameters_of(0) * 2 + largest * 4, 1);
+    stack->prefetch = 1;
+    stack->reshard = false;
+    ck_assert_double_eq_tol(memory_of(0).buckets_bytes, parameters_of(0) * 2 + largest * 4, 1);
+}
+END_TEST
+
+/* Batch 512 over 8 ranks: 64 microbatches, or one. */
+START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
+{
+    load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
+    setting.system.stack.accumulate = ACCUMULATE_NO_SYNC;
+    setting.model.batch = 512;
+    use_layout("zero3");
+    ck_assert_double_eq(memory_of(0).gradients_bytes, 4 * parameters_of(0));
+    setting.model.batch = 8;
+    use_layout("zero3");
+    ck_assert_double_eq(memory_of(0).gradients_bytes, 4 * parameters_of(0) / 8);
+}
+END_TEST
+
 /* 12 of 18 bytes of state, and all but two of 24 layers' activations. */
 START_TEST(what_is_offloaded_leaves_the_gpu)
 {
@@ -576,6 +608,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_single_gpu_needs_no_network_buffers);
     tcase_add_test(tc, workspaces_of_hopper_are_28_mib_larger_than_those_of_ampere);
     tcase_add_test(tc, zero_shards_optimizer_then_gradients_then_weights);
+    tcase_add_test(tc, gathered_weights_are_as_many_as_the_stack_keeps);
+    tcase_add_test(tc, gradients_that_wait_for_the_last_microbatch_are_whole);
     tcase_add_test(tc, what_is_offloaded_leaves_the_gpu);
     tcase_add_test(tc, stages_hold_the_layers_that_the_plan_gives_them);
     tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);

@@ -443,6 +443,63 @@ START_TEST(shards_over_all_ranks_are_plain_zero_and_over_one_are_none)
 }
 END_TEST
 
+/* Seconds and bytes of a plan where its stack's policy is another. */
+struct outcome {
+    double step_s, peak_bytes;
+};
+
+static struct outcome outcome_with(const struct plan *plan, struct stack policy)
+{
+    struct system system = instance.system;
+    system.stack.reshard = policy.reshard;
+    system.stack.prefetch = policy.prefetch;
+    system.stack.accumulate = policy.accumulate;
+    struct evaluator *evaluator = evaluator_new(&system, &instance.model);
+    struct outcome outcome = { evaluate_step_s(evaluator, plan),
+                               evaluate_peak_bytes(evaluator, plan) };
+    evaluator_free(evaluator);
+    return outcome;
+}
+
+static void check_trade(struct outcome less, struct outcome more, const char *layout)
+{
+    ck_assert_msg(more.step_s <= less.step_s * (1 + 1e-12), "%s: %g s, then %g s", layout,
+                  less.step_s, more.step_s);
+    ck_assert_msg(more.peak_bytes >= less.peak_bytes, "%s: %g, then %g bytes", layout,
+                  less.peak_bytes, more.peak_bytes);
+}
+
+/* Layers ahead, weights that stay and gradients that wait cost memory, and save time if anything.
+ */
+static void check_policies(void)
+{
+    for (int i = 0; i < instance.num_plans; i++) {
+        const struct plan *plan = &instance.plans[i];
+        if (plan->zero < 2)
+            continue;
+        struct stack policy = { .reshard = true, .prefetch = 0, .accumulate = ACCUMULATE_REDUCED };
+        struct outcome before = outcome_with(plan, policy);
+        for (policy.prefetch = 1; policy.prefetch <= 4; policy.prefetch *= 2) {
+            struct outcome after = outcome_with(plan, policy);
+            check_trade(before, after, instance.texts[i]);
+            before = after;
+        }
+        policy.reshard = false;
+        struct outcome kept = outcome_with(plan, policy);
+        check_trade(before, kept, instance.texts[i]);
+        policy.accumulate = ACCUMULATE_NO_SYNC;
+        check_trade(kept, outcome_with(plan, policy), instance.texts[i]);
+        policy.reshard = true;
+        check_trade(before, outcome_with(plan, policy), instance.texts[i]);
+    }
+}
+
+START_TEST(policies_of_sharding_trade_memory_for_time)
+{
+    each_instance(_i, check_policies);
+}
+END_TEST
+
 static void check_offload(void)
 {
     struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
@@ -805,6 +862,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, n);
     tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0, n);
+    tcase_add_loop_test(tc, policies_of_sharding_trade_memory_for_time, 0, n);
     tcase_add_loop_test(tc, offload_needs_no_more_memory_and_no_less_time, 0, n);
     tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0, n);
     tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, n);

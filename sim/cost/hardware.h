@@ -127,6 +127,10 @@ extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS };
 
+/* When gradients that ZeRO shards are reduced: after each microbatch, or once a step, kept whole
+ * until then. */
+enum accumulate { ACCUMULATE_REDUCED, ACCUMULATE_NO_SYNC };
+
 struct stack {
     char name[48];
     char source[320];
@@ -146,6 +150,9 @@ struct stack {
     double logits_bytes;       /* per logit held at the loss */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
     int layer_messages;      /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
+    bool reshard;            /* ZeRO-3 drops a layer's weights after its forward */
+    int prefetch;            /* layers that it gathers ahead of the one that runs */
+    int accumulate;          /* enum accumulate */
     double optimizer_passes; /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;   /* an unsplit vocabulary is not padded */

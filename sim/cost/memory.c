@@ -137,27 +137,41 @@ static double recompute_bytes(const struct memory_input *in, int chunk)
     return (alive < layers ? alive : layers) * layer->saved_bytes;
 }
 
-/* ZeRO-3 gathers this layer's and the next one's weights and holds one layer's whole gradient;
- * overlapped reductions of sharded gradients hold two buckets. */
-static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state)
+/* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
+ * backward, and holds one layer's whole gradient; overlapped reductions of sharded gradients hold
+ * two buckets. */
+static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state,
+                            double parameters)
 {
     const struct plan *plan = in->plan;
+    const struct stack *stack = &in->system->stack;
     double largest = fmax(in->pieces->layer.parameters, in->pieces->embedding.parameters);
-    if (plan->zero == 3)
-        return largest * (2 * state->weights + state->gradients);
+    if (plan->zero == 3) {
+        double gathered =
+            stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
+        return gathered * state->weights + largest * state->gradients;
+    }
     if (plan->zero == 2)
-        return fmin(2 * in->system->stack.bucket_bytes,
+        return fmin(2 * stack->bucket_bytes,
                     in->pieces->layer.parameters * in->model->layers * state->gradients);
     return 0;
 }
 
+/* Whether gradients are shards; kept whole until the last microbatch's are reduced, they are not.
+ */
+static bool shards_gradients(const struct memory_input *in)
+{
+    bool no_sync = in->system->stack.accumulate == ACCUMULATE_NO_SYNC;
+    return in->plan->zero >= 2 && !(no_sync && in->num_microbatches > 1);
+}
+
 /* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
- * ZeRO-3 makes them anew each time it has gathered a layer. */
+ * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
 static double fp8_weight_bytes(const struct memory_input *in, int stage)
 {
     const struct system *system = in->system;
     const struct fp8_recipe *recipe = precision_fp8((enum precision)in->plan->precision);
-    if (!recipe || in->plan->zero >= 3)
+    if (!recipe || (in->plan->zero >= 3 && in->system->stack.reshard))
         return 0;
     bool in_place = system->stack.keeps_fp8 && recipe->keeps_weights;
     double bytes = gpu_fp8_copies(&system->gpu, recipe) * fp8_value_bytes(recipe);
@@ -173,11 +187,12 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     double shards = plan_shards(plan);
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
     memory->weights_bytes += fp8_weight_bytes(in, stage);
-    memory->gradients_bytes = parameters * state.gradients / (plan->zero >= 2 ? shards : 1);
+    memory->gradients_bytes = parameters * state.gradients / (shards_gradients(in) ? shards : 1);
     memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
         memory->optimizer_bytes = 0;
-    memory->buckets_bytes = buckets_bytes(in, &state) + in->pieces->context_buffer_bytes;
+    memory->buckets_bytes =
+        buckets_bytes(in, &state, parameters) + in->pieces->context_buffer_bytes;
 }
 
 /* The microbatches between the halves of a split backward keep what their weight gradients are made

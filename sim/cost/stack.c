@@ -9,6 +9,7 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
                                                                  "flash3", NULL };
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
 static const char *const launch_names[] = { "eager", "graphs", NULL };
+static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
 #define AT(member)             .offset = offsetof(struct stack, member)
 #define TEXT(member)           .kind = FIELD_TEXT, AT(member), .size = sizeof((struct stack *)0)->member
@@ -54,6 +55,15 @@ const struct field stack_fields[] = {
     { .name = "layer_messages", .kind = FIELD_INT, AT(layer_messages), .min = 1, .max = 1000,
       .fallback = "1",
       .doc = "Collectives that a layer's sharded parameters travel in (ZeRO-3)." },
+    { .name = "reshard", .kind = FIELD_BOOL, AT(reshard), .fallback = "true",
+      .doc = "ZeRO-3 drops a layer's weights after its forward (FULL_SHARD) and gathers them again; "
+             "no: keeps them for the backward (SHARD_GRAD_OP)." },
+    { .name = "prefetch", .kind = FIELD_INT, AT(prefetch), .min = 0, .max = 1000, .fallback = "1",
+      .doc = "Layers that ZeRO-3 gathers ahead; 0: none, so gathers show." },
+    { .name = "accumulate", .kind = FIELD_NAME, AT(accumulate), .names = accumulate_names,
+      .fallback = "reduce",
+      .doc = "ZeRO-2 and 3 reduce gradients of every microbatch, or once a step (no_sync), keeping "
+             "them whole until then." },
     { .name = "optimizer_passes", .kind = FIELD_NUMBER, AT(optimizer_passes), .min = 0.1,
       .max = 100, .fallback = "1",
       .doc = "Traffic of the optimizer step relative to one fused pass." },

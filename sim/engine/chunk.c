@@ -84,30 +84,59 @@ static double pass_s(const struct work *w, const struct pass *pass, double host_
     return gpu_s + extra_s;
 }
 
-/* Parameters of a layer are gathered while the layer before runs, gradients reduced while the next
- * runs: a rate, not a sum. The first gather and the last reduction have nothing to hide behind. */
-static double sharded_s(const struct work *w, double compute_s, double comm_s, int layers)
+/* A pass over layers that each have `layer` to transfer. Parameters of a layer are gathered while
+ * the layer before runs, gradients reduced while the next runs: a rate, not a sum. The first gather
+ * and the last reduction have nothing to hide behind; without prefetch no gather has, and what it
+ * then blocks is no less. */
+static double sharded_s(const struct work *w, double compute_s, struct data_comm layer, int layers)
 {
+    const struct profile *profile = &w->system->profile;
+    double comm_s = layer.gather_s + layer.reduce_s;
+    if (comm_s <= 0)
+        return compute_s;
     if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
         return compute_s + layers * comm_s;
-    return layers * overlapped_s(&w->system->profile, compute_s / layers, comm_s) + comm_s;
+    double ahead_s = layers * overlapped_s(profile, compute_s / layers, comm_s) + comm_s;
+    if (w->system->stack.prefetch > 0)
+        return ahead_s;
+    double reducing_s = overlapped_s(profile, compute_s / layers, layer.reduce_s);
+    return fmax(ahead_s, layers * (reducing_s + layer.gather_s) + layer.reduce_s);
 }
 
-/* ZeRO-3 gathers each layer for its forward and again for its backward; ZeRO-2 and 3 reduce after
- * every microbatch's backward. */
+/* The mean over a step's microbatches of a pass whose transfers come `times` a step; the others
+ * have `rest` of them. With a single stage only the sum of passes counts. */
+static double mean_sharded_s(const struct work *w, double compute_s, struct data_comm layer,
+                             struct data_comm rest, double times, int layers)
+{
+    double with_s = sharded_s(w, compute_s, layer, layers);
+    double share = times / w->num_microbatches;
+    if (share >= 1)
+        return with_s;
+    double without_s = sharded_s(w, compute_s, rest, layers);
+    return without_s + share * (with_s - without_s);
+}
+
+/* ZeRO-3 gathers each layer for its forward, and where it drops the weights after that again for
+ * its backward; ZeRO-2 and 3 reduce after every microbatch's backward, or the last one's (no_sync).
+ */
 static void add_sharding(const struct work *w, struct chunk_time *time, int layers)
 {
     const struct plan *plan = w->plan;
+    const struct stack *stack = &w->system->stack;
     if (plan->zero < 2 || plan_replicas(plan) == 1 || layers == 0)
         return;
-    int messages = w->system->stack.layer_messages;
+    int messages = stack->layer_messages;
     struct data_comm comm =
-        data_comm(&w->system->stack, plan, &w->data, w->pieces->layer.parameters / messages);
-    double gather_s = plan->zero == 3 ? messages * comm.gather_s : 0;
-    double reduce_s = messages * comm.reduce_s;
-    double forward_s =
-        gather_s > 0 ? sharded_s(w, time->forward_s, gather_s, layers) : time->forward_s;
-    double backward_s = sharded_s(w, time->backward_s, gather_s + reduce_s, layers);
+        data_comm(stack, plan, &w->data, w->pieces->layer.parameters / messages);
+    struct data_comm none = { 0 };
+    struct data_comm gather = { .gather_s = plan->zero == 3 ? messages * comm.gather_s : 0 };
+    struct data_comm again = stack->reshard ? gather : none;
+    struct data_comm both = { .gather_s = again.gather_s, .reduce_s = messages * comm.reduce_s };
+    double m = w->num_microbatches;
+    bool no_sync = stack->accumulate == ACCUMULATE_NO_SYNC;
+    double forward_s = mean_sharded_s(w, time->forward_s, gather, none,
+                                      no_sync && !stack->reshard ? 1 : m, layers);
+    double backward_s = mean_sharded_s(w, time->backward_s, both, again, no_sync ? 1 : m, layers);
     time->parts.data_comm_s += forward_s - time->forward_s + backward_s - time->backward_s;
     time->forward_s = forward_s;
     time->backward_s = backward_s;

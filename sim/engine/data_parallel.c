@@ -36,6 +36,17 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
                                     : precision_bytes((enum precision)plan->precision);
 }
 
+/* FSDP drops gathered weights after the backward, but inside no_sync not those that it keeps after
+ * the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
+double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
+{
+    if (plan->zero < 3)
+        return 1;
+    if (stack->reshard)
+        return 2.0 * num_microbatches;
+    return stack->accumulate == ACCUMULATE_NO_SYNC ? 1 : num_microbatches;
+}
+
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches)
 {
@@ -46,7 +57,7 @@ double quantize_weights_s(const struct system *system, const struct plan *plan,
     double bytes = fp8_quantize_bytes(recipe, copies, layer_parameters);
     if (keeps_fp8(&system->stack, recipe))
         bytes = (copies - 1) * 2 * fp8_value_bytes(recipe) * layer_parameters;
-    double times = plan->zero >= 3 ? 2.0 * num_microbatches : 1;
+    double times = weight_gathers(&system->stack, plan, num_microbatches);
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }
 

@@ -22,6 +22,9 @@ struct data_comm {
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters);
 
+/* How often a step gathers each weight. */
+double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
+
 /* Of a weight as it is gathered. Embedding and head travel in bf16 even where layers' weights are
  * kept in fp8; they count as layers here. */
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
