@@ -10,22 +10,8 @@
 #include "sim/cost/memory.h"
 #include "sim/engine/pipeline.h"
 #include "sim/engine/step_cost.h"
+#include "sim/engine/time_parts.h"
 #include "sim/plan/plan.h"
-
-/* Seconds of the stage that is busy longest; its idle time is the bubble. They add up to the step.
- */
-struct time_parts {
-    double compute_s;
-    double recompute_s;
-    double tensor_comm_s;
-    double context_comm_s;
-    double expert_comm_s;
-    double pipeline_comm_s;
-    double bubble_s;
-    double data_comm_s;
-    double optimizer_s;
-    double other_s; /* host: launches, per-microbatch and per-step overhead, exposed copies */
-};
 
 struct prediction {
     bool fits;
@@ -39,7 +25,7 @@ struct prediction {
     int num_microbatches;
     struct time_parts time;
     int num_stages;
-    struct stage_memory *stages; /* in the evaluator's arena until its next prediction */
+    struct stage_memory *stages; /* the evaluator's, until its next prediction */
 };
 
 /* Memo of what plans share, scratch space, one per worker. */
@@ -65,15 +51,5 @@ struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *p
 /* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
  */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
-
-/* Seconds in a column of parts, for explanations: names and offsets, in display order. */
-struct time_part {
-    const char *name; /* JSON key: "compute_s" */
-    const char *label;
-    size_t offset;
-};
-extern const struct time_part time_part_table[];
-extern const int num_time_parts;
-double time_part_s(const struct time_parts *parts, int i);
 
 #endif

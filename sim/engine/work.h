@@ -1,5 +1,5 @@
 /* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c, bound.c,
- * plan_cost.c and simulate.c share. Nothing else includes it. */
+ * plan_cost.c, prediction.c and simulate.c share. Nothing else includes it. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
@@ -50,5 +50,13 @@ double work_bound_s(const struct work *work);
 
 /* sim/engine/plan_cost.c - the same durations and tails, by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);
+
+/* sim/engine/prediction.c - what is told of a plan: memory, which needs no times, then the parts of
+ * step_s and what follows from it. `model_flops` are those of a step. */
+struct memory_input work_memory(const struct work *work);
+void fill_memory(const struct work *work, struct stage_memory *stages,
+                 struct prediction *prediction);
+void fill_time(const struct work *work, struct prediction *prediction);
+void fill_rates(const struct work *work, double model_flops, struct prediction *prediction);
 
 #endif

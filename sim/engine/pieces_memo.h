@@ -1,0 +1,24 @@
+/* sim/engine/pieces_memo.h - the costs of a model's pieces, computed once for all plans that share
+ * them. */
+#ifndef SIM_ENGINE_PIECES_MEMO_H
+#define SIM_ENGINE_PIECES_MEMO_H
+
+#include "base/arena.h"
+#include "sim/cost/piece.h"
+#include "sim/schedule/schedule.h"
+
+enum { NUM_PIECES_BUCKETS = 256 };
+
+/* Of one system and model. Zero-initialise; its arena holds all that was found. */
+struct pieces_memo {
+    struct arena arena;
+    struct known_pieces *known[NUM_PIECES_BUCKETS];
+};
+
+/* Valid until the memo is released. */
+const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
+                                      const struct model *model, const struct plan *plan,
+                                      const struct generator *generator);
+void pieces_memo_release(struct pieces_memo *memo);
+
+#endif

@@ -1,0 +1,91 @@
+#include "sim/engine/work.h"
+
+#include <math.h>
+
+struct memory_input work_memory(const struct work *w)
+{
+    return (struct memory_input){ w->system, w->model,     w->plan,
+                                  w->pieces, w->generator, w->num_microbatches };
+}
+
+void fill_memory(const struct work *w, struct stage_memory *stages, struct prediction *p)
+{
+    struct memory_input input = work_memory(w);
+    p->num_stages = w->plan->pp;
+    p->stages = stages;
+    plan_memory(&input, p->stages);
+    for (int stage = 0; stage < w->plan->pp; stage++)
+        if (p->stages[stage].total_bytes > p->peak_memory_bytes) {
+            p->peak_memory_bytes = p->stages[stage].total_bytes;
+            p->peak_stage = stage;
+        }
+    p->fits = p->peak_memory_bytes <= w->system->gpu.memory_bytes;
+}
+
+/* The stage whose compute takes longest, and its parts of a whole step. */
+static int busiest_stage(const struct work *w, double *busy_s)
+{
+    int busiest = 0;
+    *busy_s = -1;
+    for (int stage = 0; stage < w->plan->pp; stage++) {
+        double stage_s = 0;
+        for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
+            for (int pass = 0; pass < CHUNK_PASSES; pass++)
+                stage_s += w->duration_s[CHUNK_PASSES * chunk + pass];
+        if (stage_s > *busy_s) {
+            *busy_s = stage_s;
+            busiest = stage;
+        }
+    }
+    *busy_s *= w->num_microbatches;
+    return busiest;
+}
+
+void fill_time(const struct work *w, struct prediction *p)
+{
+    double busy_s;
+    p->busiest_stage = busiest_stage(w, &busy_s);
+    for (int chunk = p->busiest_stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp) {
+        struct chunk_time time = chunk_time(w, chunk);
+        time_parts_add(&p->time, &time.parts, w->num_microbatches);
+    }
+    struct stage_tail tail = stage_tail(w, p->busiest_stage);
+    p->time.data_comm_s += tail.data_comm_s;
+    p->time.optimizer_s += tail.optimizer_s;
+    p->time.other_s += tail.offload_s + w->system->stack.step_s;
+    p->time.bubble_s = p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - tail.offload_s -
+                       w->system->stack.step_s;
+}
+
+static double piece_flops(const struct piece_cost *piece)
+{
+    return piece->forward.flops + piece->backward.flops + piece->weight.flops;
+}
+
+/* FLOPs executed by all ranks in a step. */
+static double executed_flops(const struct work *w)
+{
+    const struct pieces *pieces = w->pieces;
+    double flops = piece_flops(&pieces->head);
+    for (int chunk = 0; chunk < plan_chunks(w->plan); chunk++) {
+        int layers = plan_chunk_layers(w->plan, w->model, chunk);
+        int recomputed = plan_recomputed_layers(w->plan, chunk, layers);
+        double replayed = recomputed * pieces->layer.forward.flops;
+        if (w->plan->recompute == RECOMPUTE_SELECTIVE)
+            replayed = layers * pieces->layer.core.flops;
+        flops += layers * piece_flops(&pieces->layer) + replayed;
+    }
+    return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
+}
+
+void fill_rates(const struct work *w, double model_flops, struct prediction *p)
+{
+    const struct system *system = w->system;
+    enum dtype dtype = precision_dtype((enum precision)w->plan->precision);
+    double peak_flops = p->step_s * system->num_gpus * system->gpu.peak_flops_per_s[dtype];
+    p->tokens_per_s = w->model->batch * w->model->seq / p->step_s;
+    p->mfu = model_flops / peak_flops;
+    p->hfu = executed_flops(w) / peak_flops;
+    p->step_low_s = p->step_s * exp(-system_error_log(system));
+    p->step_high_s = p->step_s * exp(system_error_log(system));
+}

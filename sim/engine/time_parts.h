@@ -1,0 +1,35 @@
+/* sim/engine/time_parts.h - the named parts that a step's time is the sum of.
+ *
+ * They are of the stage that is busy longest; its idle time is the bubble. */
+#ifndef SIM_ENGINE_TIME_PARTS_H
+#define SIM_ENGINE_TIME_PARTS_H
+
+#include <stddef.h>
+
+struct time_parts {
+    double compute_s;
+    double recompute_s;
+    double tensor_comm_s;
+    double context_comm_s;
+    double expert_comm_s;
+    double pipeline_comm_s;
+    double bubble_s;
+    double data_comm_s;
+    double optimizer_s;
+    double other_s; /* host: launches, per-microbatch and per-step overhead, exposed copies */
+};
+
+/* The parts in the order they are shown in. */
+struct time_part {
+    const char *name; /* JSON key: "compute_s" */
+    const char *label; /* for people */
+    size_t offset;    /* in struct time_parts */
+};
+extern const struct time_part time_part_table[];
+extern const int num_time_parts;
+double time_part_s(const struct time_parts *parts, int i);
+
+/* Adds `times` of each part. */
+void time_parts_add(struct time_parts *sum, const struct time_parts *parts, double times);
+
+#endif
