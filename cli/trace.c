@@ -79,11 +79,6 @@ static bool is_send(enum opcode op)
     return op == INSTR_SEND_ACT || op == INSTR_SEND_GRAD;
 }
 
-static bool is_receive(enum opcode op)
-{
-    return op == INSTR_RECV_ACT || op == INSTR_RECV_GRAD;
-}
-
 /* The same at both ends: a message is named by the chunk that makes it, and by its direction. */
 static long long message_id(const struct schedule *schedule, const struct instr *instr)
 {
@@ -98,7 +93,7 @@ static void add_arrow(struct tracer *t, int i)
 {
     const struct instr *instr = &t->timeline->schedule->ranks[t->stage].at[i];
     struct interval time = t->timeline->ranks[t->stage][i];
-    bool ends = is_receive(instr->op);
+    bool ends = instr_is_receive(instr->op);
     if ((!ends && !is_send(instr->op)) || ns_of(time.end_s) == ns_of(time.start_s))
         return;
     begin(t, ends ? 'f' : 's', (int)opcode_infos[instr->op].lane, ns_of(time.start_s));

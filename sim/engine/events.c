@@ -108,24 +108,6 @@ static void start(struct events *e, int rank, struct queue *queue)
     start_for(e, rank, queue, instr_alone_s(e->cost, rank, &e->ranks[rank].list[head_of(queue)]));
 }
 
-static enum opcode far_opcode(enum opcode op)
-{
-    if (op == INSTR_SEND_ACT)
-        return INSTR_RECV_ACT;
-    if (op == INSTR_RECV_ACT)
-        return INSTR_SEND_ACT;
-    if (op == INSTR_SEND_GRAD)
-        return INSTR_RECV_GRAD;
-    if (op == INSTR_RECV_GRAD)
-        return INSTR_SEND_GRAD;
-    return op; /* REDUCE_TIED */
-}
-
-static bool is_receive(enum opcode op)
-{
-    return op == INSTR_RECV_ACT || op == INSTR_RECV_GRAD;
-}
-
 /* Whether both ends run as one. */
 static bool is_paired(const struct events *e, const struct instr *instr)
 {
@@ -136,7 +118,7 @@ static bool is_paired(const struct events *e, const struct instr *instr)
  * and ends with it. */
 static bool is_leader(int rank, const struct instr *instr)
 {
-    return instr->op == INSTR_REDUCE_TIED ? rank < instr->peer : !is_receive(instr->op);
+    return instr->op == INSTR_REDUCE_TIED ? rank < instr->peer : !instr_is_receive(instr->op);
 }
 
 /* Both ends at once, or neither yet. */
@@ -144,7 +126,7 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
 {
     const struct instr *head = &e->ranks[rank].list[head_of(queue)];
     struct rank *far = &e->ranks[head->peer];
-    enum opcode far_op = far_opcode(head->op);
+    enum opcode far_op = instr_far_opcode(head->op);
     struct queue *far_queue = queue_of(e, head->peer, far_op);
     if (!is_ready(far, far_queue) || far->list[head_of(far_queue)].op != far_op)
         return;
@@ -161,7 +143,7 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
 {
     const struct instr *head = &e->ranks[rank].list[head_of(queue)];
     const struct rank *far = &e->ranks[head->peer];
-    const struct queue *sends = queue_of(e, head->peer, far_opcode(head->op));
+    const struct queue *sends = queue_of(e, head->peer, instr_far_opcode(head->op));
     bool is_sent = sends->head > queue->head || (sends->head == queue->head && sends->is_running);
     if (!is_sent)
         return;
@@ -175,7 +157,7 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
     const struct instr *head = &e->ranks[rank].list[head_of(queue)];
-    struct queue *far = queue_of(e, head->peer, far_opcode(head->op));
+    struct queue *far = queue_of(e, head->peer, instr_far_opcode(head->op));
     start_for(e, rank, queue, e->cost->blocking ? e->cost->message_s : 0);
     if (is_ready(&e->ranks[head->peer], far))
         start_delayed_receive(e, head->peer, far);
@@ -258,7 +240,7 @@ static void finish_slot(struct events *e, int slot)
     const struct instr *instr = &e->ranks[rank].list[head_of(queue)];
     finish(e, rank, queue);
     if (is_paired(e, instr)) {
-        finish(e, instr->peer, queue_of(e, instr->peer, far_opcode(instr->op)));
+        finish(e, instr->peer, queue_of(e, instr->peer, instr_far_opcode(instr->op)));
         try_all(e, instr->peer);
     }
     try_all(e, rank);

@@ -66,19 +66,6 @@ static void finish(struct run *run, struct queue *queue)
         look_at(run, queue_of(run, stage, (enum lane)lane));
 }
 
-static enum opcode far_opcode(enum opcode op)
-{
-    if (op == INSTR_SEND_ACT)
-        return INSTR_RECV_ACT;
-    if (op == INSTR_RECV_ACT)
-        return INSTR_SEND_ACT;
-    if (op == INSTR_SEND_GRAD)
-        return INSTR_RECV_GRAD;
-    if (op == INSTR_RECV_GRAD)
-        return INSTR_SEND_GRAD;
-    return op; /* REDUCE_TIED */
-}
-
 static bool fail_mismatch(struct run *run, const struct queue *queue, const struct instr *head,
                           const struct instr *far)
 {
@@ -100,7 +87,7 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
 static bool meet_peer(struct run *run, struct queue *queue)
 {
     const struct instr *head = head_of(run, queue);
-    enum opcode op = far_opcode(head->op);
+    enum opcode op = instr_far_opcode(head->op);
     struct queue *far_queue = queue_of(run, head->peer, opcode_infos[op].lane);
     const struct instr *far = head_of(run, far_queue);
     if (far && head->op != INSTR_REDUCE_TIED &&

@@ -5,3 +5,16 @@ const struct opcode_info opcode_infos[NUM_OPCODES] = {
     INSTR_OPCODES(X)
 #undef X
 };
+
+enum opcode instr_far_opcode(enum opcode op)
+{
+    if (op == INSTR_SEND_ACT)
+        return INSTR_RECV_ACT;
+    if (op == INSTR_RECV_ACT)
+        return INSTR_SEND_ACT;
+    if (op == INSTR_SEND_GRAD)
+        return INSTR_RECV_GRAD;
+    if (op == INSTR_RECV_GRAD)
+        return INSTR_SEND_GRAD;
+    return op; /* REDUCE_TIED, alike at both ends */
+}

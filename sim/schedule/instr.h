@@ -78,6 +78,14 @@ static inline bool instr_ends_backward(enum opcode op)
     return op == INSTR_BACKWARD || op == INSTR_BACKWARD_WEIGHT;
 }
 
+static inline bool instr_is_receive(enum opcode op)
+{
+    return op == INSTR_RECV_ACT || op == INSTR_RECV_GRAD;
+}
+
+/* What the peer of a send, a receive or a REDUCE_TIED does meanwhile. */
+enum opcode instr_far_opcode(enum opcode op);
+
 #define NO_INSTR (-1)
 
 struct instr {
