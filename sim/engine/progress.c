@@ -1,5 +1,6 @@
 #include "sim/engine/progress.h"
 
+#include "sim/engine/ends.h"
 #include "sim/engine/sharing.h"
 
 #include <assert.h>
@@ -13,8 +14,6 @@ struct running {
     double left_s; /* of alone_s, at since_s */
     double since_s;
     double rate;
-    double end_s;
-    int place; /* in the heap, or NOWHERE: its rate is not known yet */
     bool is_seen;
 };
 
@@ -33,8 +32,7 @@ struct progress {
     double now_s;
     struct running *running; /* by slot */
     struct site *sites;      /* by rank */
-    int *heap;               /* slots, the first to end on top */
-    int heap_count;
+    struct ends ends;        /* of the slots whose rate is known */
     int *dirty; /* ranks where something started or ended since the rates were settled */
     int num_dirty;
     /* Ranks and transfers that are rated together, because a chain of shared ranks joins them. */
@@ -56,7 +54,7 @@ struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdown
                             .slowdowns = slowdowns,
                             .running = ARENA_ARRAY(arena, struct running, slots),
                             .sites = ARENA_ARRAY(arena, struct site, ranks),
-                            .heap = ARENA_ARRAY(arena, int, slots),
+                            .ends = ends_new(slots, arena),
                             .dirty = ARENA_ARRAY(arena, int, ranks),
                             .ranks = ARENA_ARRAY(arena, int, ranks),
                             .slots = ARENA_ARRAY(arena, int, slots),
@@ -77,60 +75,6 @@ double progress_now_s(const struct progress *p)
     return p->now_s;
 }
 
-/* --- the heap ---------------------------------------------------------------------------- */
-
-static bool is_before(const struct progress *p, int a, int b)
-{
-    double a_s = p->running[a].end_s;
-    double b_s = p->running[b].end_s;
-    return a_s < b_s || (a_s == b_s && a < b);
-}
-
-static void put(struct progress *p, int place, int slot)
-{
-    p->heap[place] = slot;
-    p->running[slot].place = place;
-}
-
-static void sift_up(struct progress *p, int place)
-{
-    int slot = p->heap[place];
-    for (; place > 0 && is_before(p, slot, p->heap[(place - 1) / 2]); place = (place - 1) / 2)
-        put(p, place, p->heap[(place - 1) / 2]);
-    put(p, place, slot);
-}
-
-static void sift_down(struct progress *p, int place)
-{
-    int slot = p->heap[place];
-    for (int child = 2 * place + 1; child < p->heap_count; child = 2 * place + 1) {
-        if (child + 1 < p->heap_count && is_before(p, p->heap[child + 1], p->heap[child]))
-            child++;
-        if (!is_before(p, p->heap[child], slot))
-            break;
-        put(p, place, p->heap[child]);
-        place = child;
-    }
-    put(p, place, slot);
-}
-
-static void heap_add(struct progress *p, int slot)
-{
-    put(p, p->heap_count++, slot);
-    sift_up(p, p->heap_count - 1);
-}
-
-static int heap_take(struct progress *p)
-{
-    int top = p->heap[0];
-    p->running[top].place = NOWHERE;
-    if (--p->heap_count > 0) {
-        put(p, 0, p->heap[p->heap_count]);
-        sift_down(p, 0);
-    }
-    return top;
-}
-
 /* --- rates ------------------------------------------------------------------------------- */
 
 static bool is_transfer(const struct activity *activity)
@@ -142,19 +86,12 @@ static bool is_transfer(const struct activity *activity)
 static void set_rate(struct progress *p, int slot, double rate)
 {
     struct running *r = &p->running[slot];
-    bool is_new = r->place == NOWHERE;
-    if (!is_new && rate == r->rate)
+    if (ends_has(&p->ends, slot) && rate == r->rate)
         return;
     r->left_s = fmax(0, r->left_s - r->rate * (p->now_s - r->since_s));
     r->since_s = p->now_s;
     r->rate = rate;
-    r->end_s = p->now_s + r->left_s / rate;
-    if (is_new) {
-        heap_add(p, slot);
-        return;
-    }
-    sift_up(p, r->place);
-    sift_down(p, r->place);
+    ends_set(&p->ends, slot, p->now_s + r->left_s / rate);
 }
 
 static void mark_dirty(struct progress *p, int rank)
@@ -296,9 +233,7 @@ static void leave(struct progress *p, int rank, int slot)
 void progress_start(struct progress *p, int slot, struct activity activity)
 {
     struct running *r = &p->running[slot];
-    *r = (struct running){
-        .activity = activity, .left_s = activity.alone_s, .since_s = p->now_s, .place = NOWHERE
-    };
+    *r = (struct running){ .activity = activity, .left_s = activity.alone_s, .since_s = p->now_s };
     if (activity.kind == ACTIVITY_DELAY || activity.alone_s <= 0) {
         r->activity.kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
         set_rate(p, slot, 1);
@@ -331,13 +266,13 @@ static void end(struct progress *p, int slot)
 
 int progress_next(struct progress *p)
 {
-    bool same_time = p->heap_count > 0 && p->running[p->heap[0]].end_s == p->now_s;
+    bool same_time = p->ends.count > 0 && p->ends.end_s[p->ends.slots[0]] == p->now_s;
     if (!same_time)
         settle(p);
-    if (p->heap_count == 0)
+    if (p->ends.count == 0)
         return NOWHERE;
-    int slot = heap_take(p);
-    p->now_s = p->running[slot].end_s;
+    int slot = ends_take(&p->ends);
+    p->now_s = p->ends.end_s[slot];
     end(p, slot);
     return slot;
 }

@@ -1,0 +1,30 @@
+/* sim/engine/ends.h - when what runs will end, the first on top: a heap of slots.
+ *
+ * Of what ends at the same time the lower slot is first. */
+#ifndef SIM_ENGINE_ENDS_H
+#define SIM_ENGINE_ENDS_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+
+/* slots[0] ends first, when count > 0. */
+struct ends {
+    int *slots;
+    int count;
+    int *place;    /* [slot] in `slots`, or -1 */
+    double *end_s; /* [slot] */
+};
+
+/* Empty, with room for slots from 0 on; arrays in the arena. */
+struct ends ends_new(size_t num_slots, struct arena *arena);
+
+bool ends_has(const struct ends *ends, int slot);
+
+/* Adds the slot, or moves it to its new place. */
+void ends_set(struct ends *ends, int slot, double end_s);
+
+/* Takes out slots[0], whose end_s stays to be read. */
+int ends_take(struct ends *ends);
+
+#endif
