@@ -169,24 +169,16 @@ bool micros_load_products(const char *path, const struct fit_rows *rows, struct 
 
 static bool find_collective(const char *name, enum collective *out)
 {
-    static const struct {
-        const char *name;
-        enum collective collective;
-    } names[] = {
-        { "all_reduce", COLLECTIVE_ALL_REDUCE },
-        { "all_gather", COLLECTIVE_ALL_GATHER },
-        { "reduce_scatter", COLLECTIVE_REDUCE_SCATTER },
-        { "broadcast", COLLECTIVE_BROADCAST },
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0) {
-            *out = names[i].collective;
+    for (int i = 0; i < NUM_COLLECTIVES; i++)
+        if (strcmp(collective_names[i], name) == 0) {
+            *out = (enum collective)i;
             return true;
         }
     return false;
 }
 
-/* Groups that do not fill their nodes as the cluster's ranks would are not known. */
+/* Groups that do not fill their nodes as the cluster's ranks would are not known. Constants are the
+ * formula's, for which measured curves must not stand in. */
 static bool read_collective(const struct table *table, struct micro *out, bool *known,
                             struct err *err)
 {
@@ -212,6 +204,7 @@ bool micros_load_collectives(const char *path, const struct fit_rows *rows, stru
                              struct arena *arena, struct micros *out, struct err *err)
 {
     static const char *const columns[] = { "op", "bytes", "nodes", "gpus", "time_us", NULL };
+    system->profile.num_curves = 0;
     return load(path, rows, system, arena, columns, read_collective, out, err);
 }
 

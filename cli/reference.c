@@ -27,6 +27,7 @@ static const struct section sections[] = {
     { "Cluster: each of a group's levels", level_fields, &num_level_fields },
     { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
     { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
+    { "Profile: each of measured collectives", curve_fields, &num_curve_fields },
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
     { "Fits: calibration/fit.json", fit_table_fields, &num_fit_table_fields },
     { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },

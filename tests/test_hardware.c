@@ -99,6 +99,12 @@ static void check_profile_comes_back(const char *name)
     free(profile.gemm_points);
     free(again.gemm_points);
     profile.gemm_points = again.gemm_points = NULL;
+    ck_assert_int_eq(profile.num_curves, again.num_curves);
+    bytes = (size_t)profile.num_curves * sizeof *profile.curves;
+    ck_assert(bytes == 0 || memcmp(profile.curves, again.curves, bytes) == 0);
+    free(profile.curves);
+    free(again.curves);
+    profile.curves = again.curves = NULL;
     check_fitted(&profile.fitted, profile.num_fitted, &again.fitted, again.num_fitted);
     ck_assert_mem_eq(&profile, &again, sizeof profile);
     json_decref(written);
@@ -368,6 +374,12 @@ static const struct fault profile_faults[] = {
     { "point_in_bytes.json", ":10: gemm_points[0][3]", "TFLOP/s" },
     { "point_of_no_speed.json", ":10: gemm_points[0][3]", "above 0" },
     { "points_no_list.json", ":10: gemm_points", "expected a list" },
+    { "curves_no_list.json", ":10: collectives", "expected a list" },
+    { "curve_of_all.json", ":10: collectives[0].collective", "one of all_reduce, all_gather" },
+    { "curve_without_points.json", ":10: collectives[0].points", "1 to 40 points; found 0" },
+    { "curve_of_bare_time.json", ":10: collectives[0].points[0]", "92.2 us" },
+    { "curve_that_falls_back.json", ":10: collectives[1].points[1]", "larger size" },
+    { "curve_of_no_time.json", ":10: collectives[0].points[0]", "above 0" },
     { "fitted_on_number.json", ":10: fitted_on[1]", "id of a measured row" },
     { "fitted_on_text.json", ":10: fitted_on", "expected a list" },
     { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },

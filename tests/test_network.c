@@ -228,6 +228,25 @@ START_TEST(factors_of_the_profile_follow_the_wires)
 }
 END_TEST
 
+/* vTrain's table of a DGX-1: two neighbours share one NVLink, which rings of all 8 do not show. */
+START_TEST(groups_have_the_curves_of_their_size_and_fabric)
+{
+    load("dgx1-v100", 64);
+    struct comm_group two = network_group(&machine, 1, 2);
+    struct comm_group three = network_group(&machine, 1, 3);
+    struct comm_group over = network_group(&machine, 8, 2);
+    ck_assert_ptr_nonnull(two.curves[COLLECTIVE_ALL_REDUCE]);
+    ck_assert_ptr_null(two.curves[COLLECTIVE_ALL_GATHER]);
+    ck_assert_ptr_null(three.curves[COLLECTIVE_ALL_REDUCE]);
+    ck_assert_ptr_null(over.curves[COLLECTIVE_ALL_REDUCE]);
+    double measured_s = collective_s(&two, COLLECTIVE_ALL_REDUCE, 1 << 30);
+    ck_assert_double_eq_tol(measured_s, 47617e-6, 1e-9);
+    tear_down();
+    load("jean-zay-v100", 64);
+    ck_assert_ptr_null(network_group(&machine, 1, 2).curves[COLLECTIVE_ALL_REDUCE]);
+}
+END_TEST
+
 /* --- plans --------------------------------------------------------------------------------------
  */
 
@@ -497,6 +516,7 @@ static Suite *suite(void)
     tcase_add_test(tc, switches_that_reduce_make_sharp_of_the_groups_over_nodes);
     tcase_add_test(tc, one_level_that_does_not_reduce_ends_sharp);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
+    tcase_add_test(tc, groups_have_the_curves_of_their_size_and_fabric);
     tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
     tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
     tcase_add_test(tc, data_groups_take_in_context_ranks);

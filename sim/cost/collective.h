@@ -15,9 +15,12 @@ enum collective {
     COLLECTIVE_BROADCAST,
     NUM_COLLECTIVES
 };
+extern const char *const collective_names[NUM_COLLECTIVES + 1]; /* "all_reduce" ... */
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, NUM_PROTOCOLS };
 enum gpu_arch { ARCH_VOLTA, ARCH_AMPERE, ARCH_HOPPER, ARCH_BLACKWELL, NUM_GPU_ARCHS };
 enum intra_link { LINK_NVLINK, LINK_PCI };
+
+struct curve;
 
 /* What NCCL's topology search knows of a group: the same for all its collectives. Ranks are spread
  * over the nodes as evenly as they go. Bandwidths are positive where they are read: intra for up to
@@ -41,6 +44,9 @@ struct comm_group {
     /* Calibrated, both > 0: measured time = latency part x latency_factor + size part /
      * bandwidth_factor. */
     double bandwidth_factor, latency_factor;
+    /* Borrowed; NULL: not measured. Inside a curve's range it is the time, outside the model's is
+     * scaled to meet its end. */
+    const struct curve *curves[NUM_COLLECTIVES];
 };
 
 /* One algorithm. Add yours to `collective_algos` in collectives.c; `list collectives` and the laws
@@ -74,7 +80,7 @@ struct collective_choice {
 struct collective_choice collective_choose(const struct comm_group *group,
                                            enum collective collective, double message_bytes);
 
-/* Calibrated seconds of the algorithm that NCCL would pick. */
+/* Calibrated seconds of the algorithm that NCCL would pick, or what was measured. */
 double collective_s(const struct comm_group *group, enum collective collective,
                     double message_bytes);
 

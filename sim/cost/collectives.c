@@ -1,10 +1,18 @@
 #include "sim/cost/collective.h"
 
+#include "sim/cost/curve.h"
 #include "sim/cost/nccl.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+
+const char *const collective_names[NUM_COLLECTIVES + 1] = {
+    [COLLECTIVE_ALL_REDUCE] = "all_reduce",
+    [COLLECTIVE_ALL_GATHER] = "all_gather",
+    [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+    [COLLECTIVE_BROADCAST] = "broadcast",
+};
 
 /* In NCCL's order, which decides between equals. */
 #define TUNING "NCCL 2.30.7 src/graph/tuning.cc"
@@ -80,13 +88,35 @@ static double calibrated_s(const struct comm_group *group, double latency_s, dou
            message_bytes / (bytes_per_s * group->bandwidth_factor);
 }
 
-double collective_s(const struct comm_group *group, enum collective collective,
-                    double message_bytes)
+static double modelled_s(const struct comm_group *group, enum collective collective,
+                         double message_bytes)
 {
     struct collective_choice choice = collective_choose(group, collective, message_bytes);
     if (!choice.algo)
         return 0;
     return calibrated_s(group, choice.latency_s, message_bytes, choice.bytes_per_s);
+}
+
+static double measured_s(const struct comm_group *group, enum collective collective,
+                         double message_bytes)
+{
+    const struct curve *curve = group->curves[collective];
+    double first_bytes = curve->points[0].bytes;
+    double last_bytes = curve->points[curve->num_points - 1].bytes;
+    double time_s = curve_s(curve, message_bytes);
+    if (message_bytes >= first_bytes && message_bytes <= last_bytes)
+        return time_s;
+    double end_bytes = message_bytes < first_bytes ? first_bytes : last_bytes;
+    return time_s * modelled_s(group, collective, message_bytes) /
+           modelled_s(group, collective, end_bytes);
+}
+
+double collective_s(const struct comm_group *group, enum collective collective,
+                    double message_bytes)
+{
+    if (group->curves[collective] && !is_free(group, message_bytes))
+        return measured_s(group, collective, message_bytes);
+    return modelled_s(group, collective, message_bytes);
 }
 
 /* A send starts in 5 us inside a node and in 10 us across the network, the ends of the usual range;

@@ -14,6 +14,7 @@
 #include "models/layer.h"
 #include "models/op.h"
 #include "sim/cost/collective.h"
+#include "sim/cost/curve.h"
 
 struct gpu {
     char name[48]; /* "a100-80g-sxm" */
@@ -118,6 +119,8 @@ struct profile {
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
     int num_gemm_points;
     struct gemm_point *gemm_points; /* owned; profile_release() */
+    int num_curves;
+    struct curve *curves; /* of collectives; owned */
     int num_fitted; /* rows of measured runs that constants were fitted on: "SOURCE" or row ids */
     char (*fitted)[40];
 };

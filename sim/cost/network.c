@@ -114,6 +114,20 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
         use_nvls_over_nodes(group, &cluster->levels[0], total);
 }
 
+/* What was measured of such groups on such wires, if anything. */
+static void use_curves(struct comm_group *group, const struct system *system)
+{
+    const struct profile *profile = &system->profile;
+    const struct cluster *cluster = &system->cluster;
+    const struct level *wires = &cluster->levels[group->num_nodes > 1 && cluster->num_levels > 1];
+    for (int i = 0; i < profile->num_curves; i++) {
+        const struct curve *curve = &profile->curves[i];
+        if (curve->num_ranks == group->num_ranks && curve->num_nodes == group->num_nodes &&
+            strcmp(curve->fabric, wires->fabric) == 0)
+            group->curves[curve->collective] = curve;
+    }
+}
+
 /* Of `size` ranks that lie over nodes as `span` and `reach` say. */
 static struct comm_group group_over(const struct system *system, int size, struct span span,
                                     struct reach reach)
@@ -137,6 +151,7 @@ static struct comm_group group_over(const struct system *system, int size, struc
         group.bandwidth_factor = profile->inter_bandwidth_factor;
         group.latency_factor = profile->inter_latency_factor;
     }
+    use_curves(&group, system);
     return group;
 }
 

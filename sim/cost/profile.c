@@ -65,6 +65,8 @@ const struct field profile_fields[] = {
       .max = 1e2, .fallback = "1", .doc = "Measured over NCCL's bandwidth, between nodes." },
     { .name = "inter_latency_factor", NUMBER(profile, inter_latency_factor), .min = 0, .max = 1e2,
       .fallback = "1", .doc = "Measured over NCCL's latency, between nodes." },
+    { .name = "collectives", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Measured collectives, which replace the model within the range of their sizes." },
     { .name = "overlap_compute_slowdown", NUMBER(profile, overlap_compute_slowdown), .min = 1,
       .max = 10, .fallback = "1.15", .doc = "Of compute beside a collective." },
     { .name = "overlap_comm_slowdown", NUMBER(profile, overlap_comm_slowdown), .min = 1, .max = 10,
@@ -213,6 +215,24 @@ static bool read_points(const json_t *rows, struct profile *out, struct err *err
     return true;
 }
 
+static bool read_curves(const json_t *rows, struct profile *out, struct err *err)
+{
+    size_t count = json_array_size(rows);
+    if ((rows && !json_is_array(rows)) || count > MAX_CURVES)
+        return err_set(err, ERR_INPUT, "collectives", "expected a list of at most %d objects",
+                       MAX_CURVES);
+    if (count == 0)
+        return true;
+    out->curves = arena_grow(NULL, count * sizeof *out->curves);
+    for (size_t i = 0; i < count; i++)
+        if (!curve_read(json_array_get(rows, i), &out->curves[i], err)) {
+            err_prefix(err, *err->where ? "." : "");
+            return blame_row("collectives", i, err);
+        }
+    out->num_curves = (int)count;
+    return true;
+}
+
 bool profile_read(const json_t *object, struct profile *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
@@ -220,6 +240,7 @@ bool profile_read(const json_t *object, struct profile *out, struct err *err)
         datafile_check(profile_fields, num_profile_fields, object, err) &&
         read_tiles(json_object_get(object, "gemm_tiles"), out, err) &&
         read_points(json_object_get(object, "gemm_points"), out, err) &&
+        read_curves(json_object_get(object, "collectives"), out, err) &&
         read_attention(json_object_get(object, "attention"), out, err) &&
         fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err))
         return true;
@@ -260,11 +281,20 @@ static json_t *write_points(const struct profile *profile)
     return rows;
 }
 
+static json_t *write_curves(const struct profile *profile)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < profile->num_curves; i++)
+        json_array_append_new(rows, curve_write(&profile->curves[i]));
+    return rows;
+}
+
 json_t *profile_write(const struct profile *profile)
 {
     json_t *object = datafile_write(profile_fields, num_profile_fields, profile);
     json_object_set_new(object, "gemm_tiles", write_tiles(profile));
     json_object_set_new(object, "gemm_points", write_points(profile));
+    json_object_set_new(object, "collectives", write_curves(profile));
     json_object_set_new(object, "attention", write_attention(profile));
     json_object_set_new(object, "fitted_on", fitted_write(profile->fitted, profile->num_fitted));
     return object;
@@ -286,9 +316,12 @@ bool profile_load(const char *name, struct profile *out, struct err *err)
 void profile_release(struct profile *profile)
 {
     free(profile->gemm_points);
+    free(profile->curves);
     free(profile->fitted);
     profile->gemm_points = NULL;
+    profile->curves = NULL;
     profile->fitted = NULL;
     profile->num_gemm_points = 0;
+    profile->num_curves = 0;
     profile->num_fitted = 0;
 }

@@ -1,0 +1,35 @@
+/* sim/cost/curve.h - a collective's time as it was measured, by message size. */
+#ifndef SIM_COST_CURVE_H
+#define SIM_COST_CURVE_H
+
+#include "base/field.h"
+#include "sim/cost/collective.h"
+
+enum { MAX_CURVES = 64, MAX_CURVE_POINTS = 40 };
+
+struct curve_point {
+    double bytes, time_s;
+    double log_bytes, log_s;
+};
+
+/* One collective over one sort of group. */
+struct curve {
+    int collective; /* enum collective */
+    int num_ranks, num_nodes;
+    char fabric[32]; /* that the group's traffic crosses, as the cluster's level calls it */
+    int num_points;  /* one at least, of rising size */
+    struct curve_point points[MAX_CURVE_POINTS];
+};
+
+/* Seconds for a message that lies between the smallest and the largest point: between two points
+ * log time is linear in log size. Others are as the nearer end. */
+double curve_s(const struct curve *curve, double message_bytes);
+
+/* An object of a profile's "collectives". */
+bool curve_read(const json_t *object, struct curve *out, struct err *err);
+json_t *curve_write(const struct curve *curve);
+
+extern const struct field curve_fields[];
+extern const size_t num_curve_fields;
+
+#endif
