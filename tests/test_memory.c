@@ -504,6 +504,16 @@ START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
 }
 END_TEST
 
+START_TEST(captured_graphs_have_pools_of_their_own)
+{
+    load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    use_layout("mb1");
+    double eager_bytes = memory_of(0).context_bytes;
+    setting.system.stack.launch = LAUNCH_GRAPHS;
+    ck_assert_double_eq(memory_of(0).context_bytes - eager_bytes, 2 * GIB);
+}
+END_TEST
+
 /* 12 of 18 bytes of state, and all but two of 24 layers' activations. */
 START_TEST(what_is_offloaded_leaves_the_gpu)
 {
@@ -610,6 +620,7 @@ static Suite *suite(void)
     tcase_add_test(tc, zero_shards_optimizer_then_gradients_then_weights);
     tcase_add_test(tc, gathered_weights_are_as_many_as_the_stack_keeps);
     tcase_add_test(tc, gradients_that_wait_for_the_last_microbatch_are_whole);
+    tcase_add_test(tc, captured_graphs_have_pools_of_their_own);
     tcase_add_test(tc, what_is_offloaded_leaves_the_gpu);
     tcase_add_test(tc, stages_hold_the_layers_that_the_plan_gives_them);
     tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);

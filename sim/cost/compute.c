@@ -188,7 +188,10 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     return 0;
 }
 
+/* Nodes of a captured graph start about 1 us apart at best. */
+static const double GRAPH_KERNEL_S = 1e-6;
+
 double op_issue_s(const struct stack *stack, const struct op *op)
 {
-    return stack->launch == LAUNCH_GRAPHS ? 0 : stack->issue_s * op->kernels;
+    return (stack->launch == LAUNCH_GRAPHS ? GRAPH_KERNEL_S : stack->issue_s) * op->kernels;
 }

@@ -150,6 +150,7 @@ struct stack {
     double step_s;             /* host and logging time of a step */
     double allocator_slack;    /* reserved / allocated - 1 */
     double context_bytes;      /* CUDA context, kernels, workspaces of libraries */
+    double graph_bytes;        /* pools of captured graphs, where launch is graphs */
     double logits_bytes;       /* per logit held at the loss */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
     int layer_messages;      /* collectives that a layer's sharded parameters travel in (ZeRO-3) */

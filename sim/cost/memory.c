@@ -263,11 +263,16 @@ static struct stage_memory with_common(const struct memory_input *in, int stage,
     return memory;
 }
 
+static double runtime_bytes(const struct stack *stack)
+{
+    return stack->context_bytes + (stack->launch == LAUNCH_GRAPHS ? stack->graph_bytes : 0);
+}
+
 static struct stage_memory common_memory(const struct memory_input *in)
 {
     return (struct stage_memory){ .library_bytes = library_bytes(in->system),
                                   .network_bytes = network_bytes(in->system, in->plan),
-                                  .context_bytes = in->system->stack.context_bytes };
+                                  .context_bytes = runtime_bytes(&in->system->stack) };
 }
 
 struct stage_memory stage_memory(const struct memory_input *in, int stage)

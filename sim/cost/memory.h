@@ -20,7 +20,7 @@ struct stage_memory {
     double allocated_bytes;   /* the sum of the above at the peak: what the framework allocates */
     double slack_bytes;       /* reserved by the allocator beyond it */
     double network_bytes;     /* communicators' buffers */
-    double context_bytes;     /* context and code of the runtime */
+    double context_bytes;     /* context and code of the runtime, pools of captured graphs */
     double total_bytes;       /* reserved, network and context: what must fit */
 };
 

@@ -48,6 +48,10 @@ const struct field stack_fields[] = {
       .fallback = "0.05", .doc = "Memory reserved beyond what is allocated, as a share." },
     { .name = "context", QUANTITY(BYTES, context_bytes), .min = 0, .max = 1e18,
       .fallback = "1.5 GiB", .doc = "CUDA context, kernels, workspaces of libraries." },
+    { .name = "graph_memory", QUANTITY(BYTES, graph_bytes), .min = 0, .max = 1e18,
+      .fallback = "2 GiB",
+      .doc = "Pools of captured graphs, where launch is graphs: \"typically a few GB\", and more with "
+             "pipeline stages (Megatron-Bridge performance guide)." },
     { .name = "logits", QUANTITY(BYTES, logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
       .doc = "Held for each logit at the loss." },
     { .name = "bucket", QUANTITY(BYTES, bucket_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
