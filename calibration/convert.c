@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 
 #include <math.h>
@@ -342,6 +343,15 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
+/* "FSDP shard degree 128 x replicas 4" in the notes; degrees that are not stated are no number. */
+static int noted_shard(const char *notes)
+{
+    static const char key[] = "shard degree ";
+    const char *degree = strstr(notes, key);
+    long shard = degree ? strtol(degree + strlen(key), NULL, 10) : 0;
+    return shard > 0 && shard < PLAN_MAX_NUMBER ? (int)shard : 0;
+}
+
 /* Of tp 1, or of dp and cp 1, there is nothing to split or shard, whatever the row's flags say. */
 static bool read_sharding(const struct conversion *of, struct plan *plan, struct err *reason)
 {
@@ -368,6 +378,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
     }
     if (!has_replicas)
         plan->zero = 0;
+    plan->shard = plan->zero > 0 ? noted_shard(row->notes) : 0;
     return true;
 }
 

@@ -282,6 +282,19 @@ START_TEST(a_distributed_optimizer_is_zero_1)
 }
 END_TEST
 
+START_TEST(shards_are_as_few_as_the_notes_say)
+{
+    struct run_row row = plain_row();
+    row.dp = 8;
+    row.tp = row.pp = 1;
+    row.zero_stage = 3;
+    row.notes = "FSDP shard degree 4 x replicas 2; remat policy not stated";
+    ck_assert_int_eq(convert_known(&row).plan.shard, 4);
+    row.notes = "FSDP+DP; shard degree not stated";
+    ck_assert_int_eq(convert_known(&row).plan.shard, 0);
+}
+END_TEST
+
 START_TEST(flags_without_ranks_to_act_on_are_left_out)
 {
     struct run_row row = plain_row();
@@ -524,6 +537,7 @@ static Suite *suite(void)
                         sizeof fp8_words / sizeof *fp8_words);
     tcase_add_test(rows, a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name);
     tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
+    tcase_add_test(rows, shards_are_as_few_as_the_notes_say);
     tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
     tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
