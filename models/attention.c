@@ -38,48 +38,81 @@ static bool fused_softmax_accepts(const struct layer_dims *d)
     return fmod(d->batch * d->heads, 4) == 0 && d->kv_seq <= 2048;
 }
 
-/* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
-static void add_unfused_attention(struct builder *b)
+/* Of a microbatch on this rank: what attention reads, and the probabilities between its products.
+ */
+struct attention_sizes {
+    double query_bytes, key_bytes;
+    double probabilities;
+};
+
+static struct attention_sizes attention_sizes(const struct builder *b)
+{
+    const struct layer_dims *d = b->dims;
+    return (struct attention_sizes){
+        .query_bytes = b->element_bytes * d->tokens * d->heads * d->head_dim,
+        .key_bytes = b->element_bytes * d->tokens * d->kv_heads * d->head_dim,
+        .probabilities = d->batch * d->heads * d->seq * d->kv_seq,
+    };
+}
+
+static void add_scores(struct builder *b, const struct attention_sizes *sizes)
 {
     const struct layer_dims *d = b->dims;
     double element_bytes = b->element_bytes;
-    double query_bytes = element_bytes * d->tokens * d->heads * d->head_dim;
-    double key_bytes = element_bytes * d->tokens * d->kv_heads * d->head_dim;
-    double probabilities = d->batch * d->heads * d->seq * d->kv_seq;
-    bool dropout = b->model->dropout > 0;
-    bool one_kernel = is_fused(b, FUSION_SOFTMAX) && fused_softmax_accepts(d);
-
     struct op *scores = add_op(b, OP_SCORES, "scores", d->seq, d->kv_seq);
     set_attention_size(b, scores);
     scores->k = d->head_dim;
-    scores->flops = 2 * probabilities * d->head_dim;
+    scores->flops = 2 * sizes->probabilities * d->head_dim;
     scores->model_flops = scores->flops / 2; /* a causal mask lets half of them count for MFU */
-    scores->bytes = query_bytes + key_bytes + element_bytes * probabilities;
-    scores->saved_input_bytes = query_bytes + key_bytes;
+    scores->bytes = sizes->query_bytes + sizes->key_bytes + element_bytes * sizes->probabilities;
+    scores->saved_input_bytes = sizes->query_bytes + sizes->key_bytes;
+}
 
-    /* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
-     * scores are widened to fp32, scaled, masked, normalised and narrowed in kernels of their own.
-     */
+/* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
+ * scores are widened to fp32, scaled, masked, normalised and narrowed in kernels of their own. */
+static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
+{
+    const struct layer_dims *d = b->dims;
+    double element_bytes = b->element_bytes;
+    bool dropout = b->model->dropout > 0;
+    bool one_kernel = is_fused(b, FUSION_SOFTMAX) && fused_softmax_accepts(d);
     double dropout_bytes = dropout ? 2 * element_bytes + 1 : 0;
     struct op *softmax = add_op(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
     set_attention_size(b, softmax);
-    softmax->bytes = probabilities * ((one_kernel ? 1.5 * element_bytes : 36) + dropout_bytes);
+    softmax->bytes =
+        sizes->probabilities * ((one_kernel ? 1.5 * element_bytes : 36) + dropout_bytes);
     softmax->backward_bytes =
-        probabilities * ((one_kernel ? 2 * element_bytes : 40) + dropout_bytes);
+        sizes->probabilities * ((one_kernel ? 2 * element_bytes : 40) + dropout_bytes);
     softmax->kernels = (one_kernel ? 1 : 7) + (dropout ? 1 : 0);
     softmax->backward_kernels = (one_kernel ? 1 : 5) + (dropout ? 1 : 0);
-    softmax->saved_bytes = probabilities * (element_bytes + (dropout ? 1 : 0));
+    softmax->saved_bytes = sizes->probabilities * (element_bytes + (dropout ? 1 : 0));
+}
 
-    /* The heads are interleaved again by a copy of the output. */
+/* The heads are interleaved again by a copy of the output. */
+static void add_context(struct builder *b, const struct attention_sizes *sizes)
+{
+    const struct layer_dims *d = b->dims;
+    double element_bytes = b->element_bytes;
+    bool dropout = b->model->dropout > 0;
     struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->head_dim);
     set_attention_size(b, context);
     context->k = d->kv_seq;
-    context->flops = 2 * probabilities * d->head_dim;
+    context->flops = 2 * sizes->probabilities * d->head_dim;
     context->model_flops = context->flops / 2;
-    context->bytes = element_bytes * probabilities + key_bytes + 3 * query_bytes;
+    context->bytes =
+        element_bytes * sizes->probabilities + sizes->key_bytes + 3 * sizes->query_bytes;
     context->kernels = 2;
-    context->saved_bytes = dropout ? element_bytes * probabilities : 0;
-    context->saved_input_bytes = key_bytes;
+    context->saved_bytes = dropout ? element_bytes * sizes->probabilities : 0;
+    context->saved_input_bytes = sizes->key_bytes;
+}
+
+/* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
+static void add_unfused_attention(struct builder *b)
+{
+    struct attention_sizes sizes = attention_sizes(b);
+    add_scores(b, &sizes);
+    add_softmax(b, &sizes);
+    add_context(b, &sizes);
 }
 
 /* One kernel forward; the backward recomputes the scores: five products for two. Keeps the

@@ -1,5 +1,5 @@
 /* The backward of a forward list: one rule per op kind, so that nobody writes a second list. */
-#include "models/layer.h"
+#include "models/layer_part.h"
 
 #include <assert.h>
 
@@ -17,16 +17,10 @@ static struct op *push(struct ops *out, struct op op, enum op_pass pass)
     return &out->at[out->count++];
 }
 
-/* Of a value that is not quantised. */
-static double element_bytes(const struct layer_options *options)
-{
-    return options->dtype == DTYPE_FP32 ? 4 : 2;
-}
-
 /* Of an input of a product. */
 static double input_bytes(const struct op *op, const struct layer_options *options)
 {
-    return op->dtype == DTYPE_FP8 ? fp8_value_bytes(options->fp8) : element_bytes(options);
+    return op->dtype == DTYPE_FP8 ? fp8_value_bytes(options->fp8) : layer_element_bytes(options);
 }
 
 /* What a mark turns into on the way back: gathering becomes summing and the other way round. What
@@ -38,8 +32,8 @@ static void push_mark(struct ops *out, const struct op *mark, enum op_kind kind,
     double gathered_bytes = input_bytes(mark, options);
     op->kind = kind;
     if (mark->dtype == DTYPE_FP8)
-        op->comm_bytes =
-            mark->m * mark->n * (kind == OP_TENSOR_ENTER ? gathered_bytes : element_bytes(options));
+        op->comm_bytes = mark->m * mark->n *
+                         (kind == OP_TENSOR_ENTER ? gathered_bytes : layer_element_bytes(options));
 }
 
 /* The output's gradient, of which both gradients are made. */
@@ -62,7 +56,7 @@ static void push_input_gradient(struct ops *out, const struct op *gemm,
     op->k = gemm->n;
     if (gemm->dtype == DTYPE_FP8)
         op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
-                    element_bytes(options) * op->m * op->n;
+                    layer_element_bytes(options) * op->m * op->n;
 }
 
 /* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
@@ -77,7 +71,7 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
     op->k = gemm->m;
     op->bytes = input_bytes(gemm, options) * op->k * (op->m + op->n) +
                 2 * options->gradient_bytes * op->m * op->n +
-                (accumulates ? 0 : 2 * element_bytes(options) * op->m * op->n);
+                (accumulates ? 0 : 2 * layer_element_bytes(options) * op->m * op->n);
     op->kernels = accumulates ? 1 : 2;
 }
 
@@ -87,7 +81,7 @@ static void push_bias_gradient(struct ops *out, const struct op *gemm,
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
     op->kind = OP_BIAS_GRAD;
     op->flops = op->model_flops = op->k = 0;
-    op->bytes = element_bytes(options) * gemm->m * gemm->n;
+    op->bytes = layer_element_bytes(options) * gemm->m * gemm->n;
 }
 
 /* Under sequence parallelism the saved input is a shard and is gathered again for the weight

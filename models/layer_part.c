@@ -4,6 +4,11 @@
 
 enum { MAX_LAYER_OPS = 32 };
 
+double layer_element_bytes(const struct layer_options *options)
+{
+    return options->dtype == DTYPE_FP32 ? 4 : 2;
+}
+
 bool is_fused(const struct builder *b, enum fusion fusion)
 {
     return (b->options->fusions >> fusion & 1) != 0;
@@ -16,7 +21,7 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
         .model = model,
         .dims = dims,
         .options = options,
-        .element_bytes = options->dtype == DTYPE_FP32 ? 4 : 2,
+        .element_bytes = layer_element_bytes(options),
         .ops = { .at = ARENA_ARRAY(arena, struct op, MAX_LAYER_OPS) },
     };
 }

@@ -16,6 +16,9 @@ struct builder {
     struct ops ops;
 };
 
+/* Of a value that is not quantised. */
+double layer_element_bytes(const struct layer_options *options);
+
 /* An empty list in the arena, with room for a block. */
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,
                            const struct layer_options *options, struct arena *arena);
