@@ -66,16 +66,11 @@ static bool read_stack(const struct json_file *file, struct system *out, struct 
 /* What system_load checks of a system that comes in one piece. */
 static bool check_embedded(const struct system *system, struct err *err)
 {
-    enum attention_kernel kernel = stack_attention(&system->stack, &system->gpu);
     double most = (double)system->cluster.num_nodes * cluster_node_size(&system->cluster);
     if (most > 0 && system->num_gpus > most)
         return err_set(err, ERR_INFEASIBLE, "gpus", "%s has %.0f; the plan takes %d",
                        system->cluster.name, most, system->num_gpus);
-    if (kernel != ATTENTION_UNFUSED && system->profile.attention[kernel].forward_efficiency <= 0)
-        return err_set(err, ERR_INPUT, system->profile.name,
-                       "attention: expected the rate of %s, which stack %s uses on %s",
-                       attention_names[kernel], system->stack.name, system->gpu.name);
-    return true;
+    return system_check_attention(system, err);
 }
 
 /* The cluster that is meant, when it is one by name or path. NULL: the plan file's own, or an

@@ -189,6 +189,10 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
                  struct err *err);
 void system_release(struct system *system);
 
+/* Of a system that was put together otherwise: the profile must say how fast the fused kernel is
+ * that the stack will ask for. */
+bool system_check_attention(const struct system *system, struct err *err);
+
 /* Half width of the 90 % interval, in log time: the stack's, which comes from whole runs, where the
  * profile is measured too; else the wider of the two. */
 double system_error_log(const struct system *system);

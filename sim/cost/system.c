@@ -65,8 +65,7 @@ static bool check_count(const struct cluster *cluster, int num_gpus, struct err 
     return true;
 }
 
-/* Some fused kernel will be asked for; the profile must say how fast it is. */
-static bool check_attention(const struct system *system, struct err *err)
+bool system_check_attention(const struct system *system, struct err *err)
 {
     enum attention_kernel kernel = stack_attention(&system->stack, &system->gpu);
     if (kernel == ATTENTION_UNFUSED || system->profile.attention[kernel].forward_efficiency > 0)
@@ -95,7 +94,7 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
     bool ok = resolve(&file, out, err);
     json_file_release(&file);
     ok = ok && stack_load(stack, &out->stack, err) && check_count(&out->cluster, num_gpus, err) &&
-         check_attention(out, err);
+         system_check_attention(out, err);
     if (!ok)
         system_release(out);
     else
