@@ -1,0 +1,96 @@
+#include "tests/testing.h"
+
+#include "sim/engine/ends.h"
+
+enum { NUM_SLOTS = 64 };
+
+static struct arena arena;
+
+static void set_up(void)
+{
+    arena = (struct arena){ 0 };
+}
+
+static void tear_down(void)
+{
+    arena_release(&arena);
+}
+
+/* Whole seconds out of few, so that many slots end together. */
+static double some_end_s(int slot)
+{
+    return slot * 7 % 5;
+}
+
+static void claim_taken_in_order(struct ends *ends, int count)
+{
+    int before = -1;
+    for (int i = 0; i < count; i++) {
+        int slot = ends_take(ends);
+        ck_assert(!ends_has(ends, slot));
+        if (before >= 0 && ends->end_s[before] == ends->end_s[slot])
+            ck_assert_int_lt(before, slot);
+        else if (before >= 0)
+            ck_assert_double_lt(ends->end_s[before], ends->end_s[slot]);
+        before = slot;
+    }
+    ck_assert_int_eq(ends->count, 0);
+}
+
+START_TEST(nothing_ends_before_something_is_set)
+{
+    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    ck_assert_int_eq(ends.count, 0);
+    for (int slot = 0; slot < NUM_SLOTS; slot++)
+        ck_assert(!ends_has(&ends, slot));
+}
+END_TEST
+
+START_TEST(slots_are_taken_by_time_and_then_by_number)
+{
+    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    for (int slot = NUM_SLOTS - 1; slot >= 0; slot--)
+        ends_set(&ends, slot, some_end_s(slot));
+    claim_taken_in_order(&ends, NUM_SLOTS);
+}
+END_TEST
+
+/* Times fall for even slots and rise for odd ones; no slot is in the heap twice. */
+START_TEST(a_slot_that_is_set_again_moves_to_its_new_place)
+{
+    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    for (int slot = 0; slot < NUM_SLOTS; slot++)
+        ends_set(&ends, slot, some_end_s(slot));
+    for (int slot = 0; slot < NUM_SLOTS; slot++)
+        ends_set(&ends, slot, some_end_s(slot) + (slot % 2 == 0 ? -3 : 3));
+    ck_assert_int_eq(ends.count, NUM_SLOTS);
+    claim_taken_in_order(&ends, NUM_SLOTS);
+}
+END_TEST
+
+START_TEST(a_slot_that_was_taken_can_be_set_anew)
+{
+    struct ends ends = ends_new(NUM_SLOTS, &arena);
+    ends_set(&ends, 3, 1);
+    ends_set(&ends, 5, 2);
+    ck_assert_int_eq(ends_take(&ends), 3);
+    ends_set(&ends, 3, 4);
+    ck_assert_int_eq(ends_take(&ends), 5);
+    ck_assert_int_eq(ends_take(&ends), 3);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("ends");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, nothing_ends_before_something_is_set);
+    tcase_add_test(tc, slots_are_taken_by_time_and_then_by_number);
+    tcase_add_test(tc, a_slot_that_is_set_again_moves_to_its_new_place);
+    tcase_add_test(tc, a_slot_that_was_taken_can_be_set_anew);
+    Suite *s = suite_create("sim/engine/ends");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
