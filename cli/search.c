@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,18 +21,19 @@
 
 enum { DEFAULT_TOP = 5 };
 
-static volatile sig_atomic_t was_interrupted;
+/* Set by the handler, read by every worker: atomic, and lock-free, so that a handler may. */
+static atomic_bool was_interrupted;
 
 /* The second Ctrl-C ends the program as usual. */
 static void on_interrupt(int number)
 {
-    was_interrupted = 1;
+    atomic_store(&was_interrupted, true);
     signal(number, SIG_DFL);
 }
 
 static bool interrupted(void)
 {
-    return was_interrupted != 0;
+    return atomic_load(&was_interrupted);
 }
 
 /* --- progress ----------------------------------------------------------------------------- */
