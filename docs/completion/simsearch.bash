@@ -12,8 +12,8 @@ _simsearch_options() {
 }
 
 _simsearch() {
-    local commands="search simulate validate explain fit calibrate run export import report list"
-    local kinds="models gpus clusters profiles stacks axes schedules collectives methods backends"
+    local commands="search simulate validate explain fit list"
+    local kinds="models gpus clusters profiles stacks axes schedules collectives methods backends rules layout fields reference"
     local program=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=search words=""
     # `simsearch --gpus ...` means `simsearch search --gpus ...`.
@@ -25,7 +25,6 @@ _simsearch() {
     --gpu) words=$(_simsearch_names "$program" gpus) ;;
     --stack) words=$(_simsearch_names "$program" stacks) ;;
     --method) words=$(_simsearch_names "$program" methods) ;;
-    --backend) words=$(_simsearch_names "$program" backends) ;;
     --objective) words="time cost memory" ;;
     list) words=$kinds ;;
     *)
