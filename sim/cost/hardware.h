@@ -153,15 +153,16 @@ struct stack {
     double graph_bytes;        /* pools of captured graphs, where launch is graphs */
     double logits_bytes;       /* per logit held at the loss */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
-    int layer_messages;      /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
-    bool reshard;            /* ZeRO-3 drops a layer's weights after its forward */
-    int prefetch;            /* layers that it gathers ahead of the one that runs */
-    int accumulate;          /* enum accumulate */
-    double optimizer_passes; /* traffic of the step relative to one fused pass */
-    bool scatter_gather_p2p; /* pipeline messages split over tensor ranks, gathered in the node */
-    bool leaves_vocab_odd;   /* an unsplit vocabulary is not padded */
-    bool tied_reduce;        /* tied embeddings are all-reduced between first and last stage */
-    bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
+    int layer_messages; /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
+    double message_per_rank_s; /* host time of each of them for every member of the group */
+    bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
+    int prefetch;              /* layers that it gathers ahead of the one that runs */
+    int accumulate;            /* enum accumulate */
+    double optimizer_passes;   /* traffic of the step relative to one fused pass */
+    bool scatter_gather_p2p;   /* pipeline messages split over tensor ranks, gathered in the node */
+    bool leaves_vocab_odd;     /* an unsplit vocabulary is not padded */
+    bool tied_reduce;          /* tied embeddings are all-reduced between first and last stage */
+    bool gradients_in_dtype;   /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     bool keeps_fp8;   /* weights are kept and gathered in fp8, where the recipe can, not in bf16 */
     bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
     int zero_default; /* ZeRO stage of a measured run that does not say */

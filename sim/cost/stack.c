@@ -59,6 +59,9 @@ const struct field stack_fields[] = {
     { .name = "layer_messages", .kind = FIELD_INT, AT(layer_messages), .min = 1, .max = 1000,
       .fallback = "1",
       .doc = "Collectives that a layer's sharded parameters travel in (ZeRO-3)." },
+    { .name = "message_per_rank", QUANTITY(SECONDS, message_per_rank_s), .min = 0, .max = 1,
+      .fallback = "0 s",
+      .doc = "Host time of each of them for every member of the group: lists walked rank by rank." },
     { .name = "reshard", .kind = FIELD_BOOL, AT(reshard), .fallback = "true",
       .doc = "ZeRO-3 drops a layer's weights after its forward (FULL_SHARD) and gathers them again; "
              "no: keeps them for the backward (SHARD_GRAD_OP)." },

@@ -128,6 +128,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
     int messages = stack->layer_messages;
     struct data_comm comm =
         data_comm(stack, plan, &w->data, w->pieces->layer.parameters / messages);
+    comm.gather_s += stack->message_per_rank_s * plan_shards(plan);
+    comm.reduce_s += stack->message_per_rank_s * plan_shards(plan);
     struct data_comm none = { 0 };
     struct data_comm gather = { .gather_s = plan->zero == 3 ? messages * comm.gather_s : 0 };
     struct data_comm again = stack->reshard ? gather : none;
