@@ -356,7 +356,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("check");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0, NUM_LOWERINGS);
+    tcase_add_loop_test(tc, what_any_generator_emits_passes_under_any_lowering, 0,
+                        TURNS(NUM_LOWERINGS));
     tcase_add_test(tc, a_schedule_of_a_million_instructions_is_proved);
     tcase_add_loop_test(tc, a_schedule_without_any_one_of_its_instructions_fails, 0,
                         COUNT(specimens));

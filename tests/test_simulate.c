@@ -856,18 +856,21 @@ static Suite *suite(void)
     TCase *tc = tcase_create("simulate");
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, NULL, tear_down);
-    tcase_add_loop_test(tc, parts_of_the_time_are_positive_and_add_up, 0, n);
-    tcase_add_loop_test(tc, parts_of_the_memory_are_positive_and_add_up, 0, n);
-    tcase_add_loop_test(tc, useful_flops_are_some_of_those_executed_which_are_below_peak, 0, n);
-    tcase_add_loop_test(tc, a_faster_machine_is_never_slower, 0, n);
-    tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, n);
-    tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, n);
-    tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0, n);
-    tcase_add_loop_test(tc, policies_of_sharding_trade_memory_for_time, 0, n);
-    tcase_add_loop_test(tc, offload_needs_no_more_memory_and_no_less_time, 0, n);
-    tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0, n);
-    tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, n);
-    tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, n);
+    tcase_add_loop_test(tc, parts_of_the_time_are_positive_and_add_up, 0, TURNS(n));
+    tcase_add_loop_test(tc, parts_of_the_memory_are_positive_and_add_up, 0, TURNS(n));
+    tcase_add_loop_test(tc, useful_flops_are_some_of_those_executed_which_are_below_peak, 0,
+                        TURNS(n));
+    tcase_add_loop_test(tc, a_faster_machine_is_never_slower, 0, TURNS(n));
+    tcase_add_loop_test(tc, recompute_in_full_needs_no_more_memory_and_no_less_time, 0, TURNS(n));
+    tcase_add_loop_test(tc, a_sharded_optimizer_needs_less_memory, 0, TURNS(n));
+    tcase_add_loop_test(tc, shards_over_all_ranks_are_plain_zero_and_over_one_are_none, 0,
+                        TURNS(n));
+    tcase_add_loop_test(tc, policies_of_sharding_trade_memory_for_time, 0, TURNS(n));
+    tcase_add_loop_test(tc, offload_needs_no_more_memory_and_no_less_time, 0, TURNS(n));
+    tcase_add_loop_test(tc, twice_the_data_ranks_are_never_faster_with_twice_the_batch, 0,
+                        TURNS(n));
+    tcase_add_loop_test(tc, no_step_is_shorter_than_its_bound, 0, TURNS(n));
+    tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, TURNS(n));
     tcase_add_test(tc, the_bubble_is_p_less_one_microbatches);
     tcase_add_test(tc, microbatches_share_a_replicas_batch);
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
