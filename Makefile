@@ -29,7 +29,7 @@ CFLAGS_clang   := -O2 -g
 CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer \
                   -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 CFLAGS_tsan    := -O1 -g -fsanitize=thread
-CFLAGS_cov     := -O0 -g --coverage
+CFLAGS_cov     := -O1 -g --coverage
 ifeq ($(CFLAGS_$(VARIANT)),)
 $(error VARIANT is release, clang, asan, tsan or cov, not "$(VARIANT)")
 endif

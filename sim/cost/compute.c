@@ -189,9 +189,9 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
 }
 
 /* Nodes of a captured graph start about 1 us apart at best. */
-static const double GRAPH_KERNEL_S = 1e-6;
+static const double graph_kernel_s = 1e-6;
 
 double op_issue_s(const struct stack *stack, const struct op *op)
 {
-    return (stack->launch == LAUNCH_GRAPHS ? GRAPH_KERNEL_S : stack->issue_s) * op->kernels;
+    return (stack->launch == LAUNCH_GRAPHS ? graph_kernel_s : stack->issue_s) * op->kernels;
 }

@@ -8,20 +8,20 @@
 /* cuBLAS' and Transformer Engine's workspaces: 32 MiB each on Hopper and newer, 4 MiB the latter
  * before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch CUBLAS_WORKSPACE_CONFIG).
  */
-static const double MIB = 1024.0 * 1024.0;
+static const double mib_bytes = 1024.0 * 1024.0;
 
 /* NCCL keeps, for a connection of a channel, LL, LL128 and Simple buffers: 512 KiB + 4.6875 MiB +
  * 4 MiB (init.cc). */
-static const double CONNECTION_BYTES = 9.1875 * 1024 * 1024;
+static const double connection_bytes = 9.1875 * 1024 * 1024;
 
 static double library_bytes(const struct system *system)
 {
-    return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * MIB;
+    return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * mib_bytes;
 }
 
 static double group_buffers_bytes(const struct comm_group *group)
 {
-    return group->num_ranks < 2 ? 0 : group->num_channels * CONNECTION_BYTES;
+    return group->num_ranks < 2 ? 0 : group->num_channels * connection_bytes;
 }
 
 static double axis_buffers_bytes(const struct system *system, const struct plan *plan,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* What NCCL gets out of a NIC when the cluster's file doesn't say: NDR's 50 GB/s are 48 to it. */
-static const double NIC_EFFICIENCY = 0.96;
+static const double nic_efficiency = 0.96;
 
 static bool is_pci(const struct level *node)
 {
@@ -98,7 +98,7 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
     const struct cluster *cluster = &system->cluster;
     const struct level *net = &cluster->levels[cluster->num_levels > 1 ? 1 : 0];
     double nic =
-        net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : NIC_EFFICIENCY * net->bytes_per_s;
+        net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : nic_efficiency * net->bytes_per_s;
     double nics = span.fewest_in_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
     if (net->efficiency > 0)
         nic *= net->efficiency;

@@ -3,11 +3,11 @@
 #include <math.h>
 
 /* 55.4 of 63 GB/s measured over PCIe 5.0 (ml-engineering, compute/accelerator). */
-static const double HOST_LINK_EFFICIENCY = 0.88;
+static const double host_link_efficiency = 0.88;
 
 double host_copy_s(const struct gpu *gpu, double bytes)
 {
-    return bytes / (HOST_LINK_EFFICIENCY * gpu->pcie_bytes_per_s);
+    return bytes / (host_link_efficiency * gpu->pcie_bytes_per_s);
 }
 
 /* ZeRO-Offload (Ren et al. 2021, arXiv:2101.06840, section 4): gradients leave in the type they are

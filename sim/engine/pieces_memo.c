@@ -39,11 +39,12 @@ static struct pieces_key pieces_key(const struct stack *stack, const struct plan
 }
 
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
-                                     const struct model *model, const struct plan *plan,
-                                     const struct generator *generator)
+                                      const struct model *model, const struct plan *plan,
+                                      const struct generator *generator)
 {
     struct pieces_key key = pieces_key(&system->stack, plan, generator);
-    int bucket = (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_PIECES_BUCKETS - 1);
+    int bucket =
+        (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_PIECES_BUCKETS - 1);
     for (struct known_pieces *k = memo->known[bucket]; k; k = k->older)
         if (memcmp(&k->key, &key, sizeof key) == 0)
             return &k->pieces;

@@ -70,8 +70,7 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
     size_t durations = CHUNK_PASSES * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
     return e->last.generator == p->generator &&
-           memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
-           e->last.lag_s == p->lag_s &&
+           memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 && e->last.lag_s == p->lag_s &&
            memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0;
 }
 
@@ -188,4 +187,3 @@ struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, str
     time_chunks(&w);
     return work_cost(&w, arena);
 }
-

@@ -21,9 +21,9 @@ struct time_parts {
 
 /* The parts in the order they are shown in. */
 struct time_part {
-    const char *name; /* JSON key: "compute_s" */
+    const char *name;  /* JSON key: "compute_s" */
     const char *label; /* for people */
-    size_t offset;    /* in struct time_parts */
+    size_t offset;     /* in struct time_parts */
 };
 extern const struct time_part time_part_table[];
 extern const int num_time_parts;
