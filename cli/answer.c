@@ -33,7 +33,8 @@ static void set_real(json_t *object, const char *key, double value)
     json_object_set_new(object, key, json_real(value));
 }
 
-json_t *time_parts_json(const struct time_parts *time)
+/* { "compute_s": ... } */
+static json_t *time_parts_json(const struct time_parts *time)
 {
     json_t *object = json_object();
     for (int i = 0; i < num_time_parts; i++)

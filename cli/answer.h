@@ -13,9 +13,6 @@ double dollars_to_train(const struct setup *setup, const struct prediction *pred
 json_t *prediction_json(const struct setup *setup, const struct plan *plan,
                         const struct prediction *prediction, bool with_plan);
 
-/* { "compute_s": ... } */
-json_t *time_parts_json(const struct time_parts *time);
-
 /* Whole numbers without an exponent. */
 json_t *number_json(double value);
 
