@@ -29,7 +29,7 @@ static double stage_bound_s(const struct work *w, int stage, double before_s, do
 /* Holds for any order of the passes, so for every generator. */
 double work_bound_s(const struct work *w)
 {
-    double lag_s = w->blocking ? 0 : w->p2p_s;
+    double lag_s = work_lag_s(w);
     double first_tail_s = stage_tail(w, 0).data_comm_s;
     double bound_s = 0;
     double optimizer_s = 0;

@@ -18,6 +18,7 @@ struct evaluator {
     struct pipeline_cache pipeline;
     /* Room for one plan's arrays. */
     int num_chunks;
+    int *lists;
     double *duration_s;
     double *end_s;
     struct stage_memory *stages;
@@ -45,6 +46,7 @@ void evaluator_free(struct evaluator *e)
         return;
     pipeline_cache_release(&e->pipeline);
     pieces_memo_release(&e->pieces);
+    free(e->lists);
     free(e->duration_s);
     free(e->last_duration_s);
     free(e->end_s);
@@ -58,6 +60,7 @@ static void make_room(struct evaluator *e, int num_chunks)
         return;
     size_t n = (size_t)num_chunks;
     e->num_chunks = num_chunks;
+    e->lists = arena_grow(e->lists, 2 * n * sizeof *e->lists);
     e->duration_s = arena_grow(e->duration_s, CHUNK_PASSES * n * sizeof *e->duration_s);
     e->last_duration_s =
         arena_grow(e->last_duration_s, CHUNK_PASSES * n * sizeof *e->last_duration_s);
@@ -74,13 +77,18 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
            memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0;
 }
 
+double work_lag_s(const struct work *w)
+{
+    return w->blocking ? 0 : w->p2p_s;
+}
+
 static double time_pipeline(struct evaluator *e, const struct work *w)
 {
     struct pipeline pipeline = {
         .generator = w->generator,
         .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches },
         .duration_s = e->duration_s,
-        .lag_s = w->blocking ? 0 : w->p2p_s,
+        .lag_s = work_lag_s(w),
     };
     if (same_pipeline(e, &pipeline))
         return e->last_makespan_s;
@@ -116,7 +124,7 @@ static double step_s(struct evaluator *e, const struct work *w)
 }
 
 /* What memory depends on; the times follow when they are wanted. */
-static struct work work_on(struct evaluator *e, const struct plan *plan)
+struct work work_begin(struct evaluator *e, const struct plan *plan)
 {
     const struct generator *generator = generator_find(plan_schedule(plan));
     make_room(e, plan_chunks(plan));
@@ -128,29 +136,41 @@ static struct work work_on(struct evaluator *e, const struct plan *plan)
         .generator = generator,
         .num_microbatches = plan_microbatches(plan, e->model->batch),
         .slowdown = e->slowdown,
+        .lists = e->lists,
         .duration_s = e->duration_s,
     };
 }
 
-static void time_chunks(struct work *w)
+void work_add_links(struct work *w)
 {
     const struct plan *plan = w->plan;
     w->blocking = plan->vpp == 1 || !plan_overlaps(plan, &w->system->stack, OVERLAP_P2P);
     w->data = network_data_groups(w->system, plan);
     w->p2p_s = stage_message_s(w);
+}
+
+void work_keep_time(struct work *w, int chunk, const struct chunk_time *time)
+{
+    w->duration_s[CHUNK_PASSES * chunk + CHUNK_FORWARD] = time->forward_s;
+    w->duration_s[CHUNK_PASSES * chunk + CHUNK_BACKWARD] = time->backward_s;
+    w->duration_s[CHUNK_PASSES * chunk + CHUNK_WEIGHT] = time->weight_s;
+}
+
+static void time_chunks(struct work *w)
+{
+    const struct plan *plan = w->plan;
+    work_add_links(w);
     struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
         if (!is_as_before(plan, chunk, plan_chunks(plan)))
             time = chunk_time(w, chunk);
-        w->duration_s[CHUNK_PASSES * chunk + CHUNK_FORWARD] = time.forward_s;
-        w->duration_s[CHUNK_PASSES * chunk + CHUNK_BACKWARD] = time.backward_s;
-        w->duration_s[CHUNK_PASSES * chunk + CHUNK_WEIGHT] = time.weight_s;
+        work_keep_time(w, chunk, &time);
     }
 }
 
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_on(e, plan);
+    struct work w = work_begin(e, plan);
     struct prediction p = { .num_microbatches = w.num_microbatches };
     fill_memory(&w, e->stages, &p);
     time_chunks(&w);
@@ -162,28 +182,28 @@ struct prediction evaluate(struct evaluator *e, const struct plan *plan)
 
 double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_on(e, plan);
+    struct work w = work_begin(e, plan);
     struct memory_input input = work_memory(&w);
     return plan_peak_bytes(&input);
 }
 
 double evaluate_step_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_on(e, plan);
+    struct work w = work_begin(e, plan);
     time_chunks(&w);
     return step_s(e, &w);
 }
 
 double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
 {
-    struct work w = work_on(e, plan);
+    struct work w = work_begin(e, plan);
     time_chunks(&w);
     return work_bound_s(&w);
 }
 
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
-    struct work w = work_on(e, plan);
+    struct work w = work_begin(e, plan);
     time_chunks(&w);
     return work_cost(&w, arena);
 }

@@ -43,6 +43,23 @@ double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 /* Never above evaluate_step_s of the same plan, without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
+/* One stage of a plan of one chunk a stage, on its own: what the whole plan's evaluation would have
+ * for it if its `stages=` gave it so many layers and, where its recompute is block:N, N of them
+ * were run again; any other recompute holds as it stands. The plan's own lists are not read. */
+struct stage_share {
+    int stage, layers;
+    int recomputed; /* <= layers; read with RECOMPUTE_BLOCK only */
+};
+struct stage_score {
+    double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
+    double data_comm_s;                     /* once, after its last backward */
+    double optimizer_s;  /* once, with copies to a host optimizer; the step has the longest */
+    double memory_bytes; /* its total at the peak */
+    double lag_s;        /* from the end of a pass to its successor's start on the next stage */
+};
+struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
+                                  const struct stage_share *share);
+
 /* What the instructions of the plan's lowered schedule take, for events_run: the durations that
  * evaluate reads, taken apart. Arrays in the arena. */
 struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *plan,

@@ -1,5 +1,5 @@
 /* sim/engine/work.h - one plan under evaluation: what chunk.c, tail.c, bound.c,
- * plan_cost.c, prediction.c and simulate.c share. Nothing else includes it. */
+ * plan_cost.c, prediction.c, stage_score.c and simulate.c share. Nothing else includes it. */
 #ifndef SIM_ENGINE_WORK_H
 #define SIM_ENGINE_WORK_H
 
@@ -17,8 +17,15 @@ struct work {
     double p2p_s;    /* one message over a stage boundary */
     bool blocking;   /* compute waits for p2p */
     struct data_groups data;
+    int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
 };
+
+/* sim/engine/simulate.c - the evaluator's work on a plan: what memory depends on, and then what all
+ * its chunks' times do. The durations are its scratch space. */
+struct work work_begin(struct evaluator *evaluator, const struct plan *plan);
+void work_add_links(struct work *work);
+double work_lag_s(const struct work *work); /* of a message that does not block */
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that all together
  * are made of. */
@@ -29,6 +36,7 @@ struct chunk_time {
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);
+void work_keep_time(struct work *work, int chunk, const struct chunk_time *time);
 
 /* Seconds of one message between stages. */
 double stage_message_s(const struct work *work);

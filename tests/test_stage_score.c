@@ -1,0 +1,160 @@
+#include "sim/engine/simulate.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int below(uint64_t *state, int count)
+{
+    return (int)(next_random(state) % (uint64_t)count);
+}
+
+static const struct {
+    const char *model, *cluster, *stack;
+} runs[] = {
+    { "gpt3-1.3b", "dgx-h100", "megatron-core" }, /* tied embeddings */
+    { "llama3-8b", "dgx-h100", "torchtitan" },
+    { "gpt3-6.7b", "dgx-a100-80g", "megatron-deepspeed" },
+    { "llama2-7b", "dgx-a100-80g", "nemo" },
+};
+enum { NUM_RUNS = sizeof runs / sizeof *runs };
+
+/* `layers` over the stages, one at least for each; recomputed ones of each. */
+static void cut(uint64_t *state, int layers, int stages, int *has, int *recomputed)
+{
+    for (int s = 0; s < stages; s++)
+        has[s] = 1;
+    for (int left = layers - stages; left > 0; left--)
+        has[below(state, stages)]++;
+    for (int s = 0; s < stages; s++)
+        recomputed[s] = below(state, has[s] + 1);
+}
+
+/* A random plan of one chunk a stage; uneven, and with a recompute of each stage's own, or not. */
+static bool make_plan(uint64_t *state, const struct system *system, const struct model *model,
+                      struct arena *arena, struct plan *plan)
+{
+    static const char *const schedules[] = { "", " schedule=zb-h1", " schedule=gpipe" };
+    static const char *const recomputes[] = { "", " recompute=selective", " recompute=full" };
+    static const char *const attentions[] = { "", " cp2", " cp2 cp-comm=all-gather" };
+    static const char *const optimizers[] = { "", " offload=optimizer" };
+    char text[200];
+    int tp = 1 << below(state, 3);
+    snprintf(text, sizeof text, "tp%d pp%d mb%d zero%d%s%s%s%s%s", tp, 1 << below(state, 4),
+             1 << below(state, 2), below(state, 4), tp > 1 && below(state, 2) ? " sp" : "",
+             attentions[below(state, 3)], schedules[below(state, 3)], recomputes[below(state, 3)],
+             optimizers[below(state, 2)]);
+    struct err err = { 0 };
+    if (!plan_parse(text, arena, plan, &err))
+        return false;
+    int *layers = ARENA_ARRAY(arena, int, (size_t)plan->pp);
+    int *recomputed = ARENA_ARRAY(arena, int, (size_t)plan->pp);
+    cut(state, model->layers, plan->pp, layers, recomputed);
+    plan->chunk_layers = layers;
+    plan->num_chunk_layers = plan->pp;
+    if (below(state, 2)) {
+        plan->recompute = RECOMPUTE_BLOCK;
+        plan->recompute_layers = recomputed;
+        plan->num_recompute_layers = plan->pp;
+    }
+    return plan_derive_data(plan, 32, &err) && !plan_check(plan, model, model->batch, 32, &err) &&
+           system_check(system, plan, &err);
+}
+
+/* The step made of the stages' scores alone. */
+struct assembled {
+    double step_s, peak_memory_bytes;
+};
+
+static struct assembled assemble(struct evaluator *evaluator, const struct system *system,
+                                 const struct model *model, const struct plan *plan)
+{
+    enum { MOST_STAGES = 8 };
+    double duration_s[CHUNK_PASSES * MOST_STAGES], end_s[MOST_STAGES], comm_s[MOST_STAGES];
+    struct assembled whole = { 0 };
+    double optimizer_s = 0, reduced_s = 0, lag_s = 0;
+    /* A plan that has no lists: the scores must not need them. */
+    struct plan bare = *plan;
+    bare.chunk_layers = NULL;
+    bare.recompute_layers = NULL;
+    for (int s = 0; s < plan->pp; s++) {
+        struct stage_share share = { s, plan->chunk_layers[s],
+                                     plan_recomputed_layers(plan, s, plan->chunk_layers[s]) };
+        struct stage_score score = evaluate_stage(evaluator, &bare, &share);
+        duration_s[CHUNK_PASSES * s + CHUNK_FORWARD] = score.forward_s;
+        duration_s[CHUNK_PASSES * s + CHUNK_BACKWARD] = score.backward_s;
+        duration_s[CHUNK_PASSES * s + CHUNK_WEIGHT] = score.weight_s;
+        comm_s[s] = score.data_comm_s;
+        optimizer_s = fmax(optimizer_s, score.optimizer_s);
+        whole.peak_memory_bytes = fmax(whole.peak_memory_bytes, score.memory_bytes);
+        lag_s = score.lag_s;
+    }
+    struct pipeline_cache cache = { 0 };
+    struct pipeline pipeline = { generator_find(plan_schedule(plan)),
+                                 { plan->pp, 1, plan_microbatches(plan, model->batch) },
+                                 duration_s,
+                                 lag_s };
+    pipeline_s(&cache, &pipeline, end_s);
+    for (int s = 0; s < plan->pp; s++)
+        reduced_s = fmax(reduced_s, end_s[s] + comm_s[s]);
+    whole.step_s = reduced_s + optimizer_s + system->stack.step_s;
+    pipeline_cache_release(&cache);
+    return whole;
+}
+
+enum { NUM_PLANS = 600 };
+
+START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
+{
+    struct err err = { 0 };
+    struct model model;
+    struct system system;
+    bool ok = model_load(runs[_i].model, &model, &err) &&
+              system_load(runs[_i].cluster, runs[_i].stack, 32, &system, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.batch = 96;
+    struct evaluator *whole = evaluator_new(&system, &model);
+    struct evaluator *parts = evaluator_new(&system, &model);
+    int scored = 0;
+    for (uint64_t seed = 0; seed < TURNS(NUM_PLANS); seed++) {
+        struct arena arena = { 0 };
+        struct plan plan;
+        uint64_t state = seed;
+        if (make_plan(&state, &system, &model, &arena, &plan)) {
+            struct assembled got = assemble(parts, &system, &model, &plan);
+            struct prediction p = evaluate(whole, &plan);
+            ck_assert_msg(got.step_s == p.step_s && got.peak_memory_bytes == p.peak_memory_bytes,
+                          "run %d, seed %d: %a and %a of stages, %a and %a of the plan", _i,
+                          (int)seed, got.step_s, got.peak_memory_bytes, p.step_s,
+                          p.peak_memory_bytes);
+            scored++;
+        }
+        arena_release(&arena);
+    }
+    ck_assert_int_gt(scored, TURNS(NUM_PLANS) / 12);
+    evaluator_free(whole);
+    evaluator_free(parts);
+    system_release(&system);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("stage_score");
+    TCase *cases = tcase_create("stage_score");
+    tcase_add_loop_test(cases, a_plan_is_made_of_its_stages_bit_by_bit, 0, NUM_RUNS);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
