@@ -1,0 +1,83 @@
+/* search/integer_program.h - linear programs of which some columns are whole, solved by GLPK.
+ *
+ * Least cost over columns within their bounds and rows within theirs. Only integer_program.c
+ * includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are absolute (1e-6 for what
+ * is whole, 1e-7 for rows).
+ *
+ * Threads: GLPK keeps its memory in an environment of the thread (Debian's build is reentrant), and
+ * a solve makes one and frees it again, so several threads may solve at once where
+ * integer_program_has_threads(). Where GLPK would abort the process, it is called back, its
+ * environment is freed, and the solve fails with an error that says what GLPK said.
+ *
+ * The objective that GLPK computed is not in the result: compute yours from the rounded values. */
+#ifndef SEARCH_INTEGER_PROGRAM_H
+#define SEARCH_INTEGER_PROGRAM_H
+
+#include "base/arena.h"
+#include "base/err.h"
+
+enum column_kind { COLUMN_CONTINUOUS, COLUMN_INTEGER, COLUMN_BINARY };
+
+/* -HUGE_VAL and HUGE_VAL are no bounds. Those of a binary column are not read. */
+struct program_column {
+    enum column_kind kind;
+    double lower, upper;
+    double cost;
+};
+
+struct program_row {
+    double lower, upper;
+    int first_term, num_terms;
+};
+
+struct program_term {
+    int column;
+    double coefficient;
+};
+
+/* `{ 0 }` is empty; what is in it is malloc'ed and grows. Release it. */
+struct integer_program {
+    struct program_column *columns;
+    struct program_row *rows;
+    struct program_term *terms; /* of the first row, then of the second ... */
+    int num_columns, num_rows, num_terms;
+};
+
+/* Both return the index. Terms that are added belong to the newest row, each column at most once.
+ */
+int program_add_column(struct integer_program *program, struct program_column column);
+int program_add_row(struct integer_program *program, double lower, double upper);
+void program_add_term(struct integer_program *program, int column, double coefficient);
+void program_release(struct integer_program *program);
+
+/* Limits; 0: none. With a limit on time the result depends on the machine, with one on nodes it
+ * does not. */
+struct program_limits {
+    double time_s;
+    int nodes; /* of the tree that were opened */
+};
+
+enum program_status {
+    PROGRAM_OPTIMAL,
+    PROGRAM_FEASIBLE,   /* a limit was reached: a solution, and a bound below every other */
+    PROGRAM_INFEASIBLE, /* proved */
+    PROGRAM_UNKNOWN,    /* a limit was reached before a solution was found */
+};
+
+struct program_result {
+    enum program_status status;
+    bool timed_out;      /* the limit was that on time */
+    const double *value; /* by column, in the arena; NULL without a solution; what is whole is so */
+    double cost;         /* of these values, summed here */
+    double bound;        /* no solution costs less, but for GLPK's tolerances; may be -HUGE_VAL */
+    double gap;          /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */
+    int nodes;
+};
+
+/* False when the program has no least cost, or GLPK gave up (ERR_SYSTEM, msg = its words). */
+bool program_solve(const struct integer_program *program, const struct program_limits *limits,
+                   struct arena *arena, struct program_result *out, struct err *err);
+
+bool integer_program_has_threads(void);
+
+#endif

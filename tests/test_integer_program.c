@@ -1,0 +1,358 @@
+#include "tests/testing.h"
+
+#include "base/parallel.h"
+#include "search/integer_program.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct arena arena;
+static struct integer_program program;
+
+static void tear_down(void)
+{
+    program_release(&program);
+    arena_release(&arena);
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int within(uint64_t *state, int least, int most)
+{
+    return least + (int)(next_random(state) % (uint64_t)(most - least + 1));
+}
+
+static int add_binary(double cost)
+{
+    return program_add_column(&program, (struct program_column){ COLUMN_BINARY, 0, 1, cost });
+}
+
+static struct program_result solve_within(struct program_limits limits)
+{
+    struct program_result result;
+    struct err err = { 0 };
+    bool ok = program_solve(&program, &limits, &arena, &result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return result;
+}
+
+static struct program_result solve(void)
+{
+    return solve_within((struct program_limits){ 0 });
+}
+
+/* Worth 10, 13 and 7, weight 3, 4 and 2, room for 6: 4 and 2 are worth 20. */
+START_TEST(a_knapsack_is_filled_with_what_is_worth_most)
+{
+    const double worth[] = { 10, 13, 7 };
+    const double weight[] = { 3, 4, 2 };
+    program_add_row(&program, -HUGE_VAL, 6);
+    for (int i = 0; i < 3; i++)
+        program_add_term(&program, add_binary(-worth[i]), weight[i]);
+    struct program_result result = solve();
+    ck_assert_int_eq(result.status, PROGRAM_OPTIMAL);
+    ck_assert_double_eq(result.cost, -20);
+    ck_assert_double_eq(result.bound, -20);
+    ck_assert_double_eq(result.gap, 0);
+    ck_assert_double_eq(result.value[0], 0);
+    ck_assert_double_eq(result.value[1], 1);
+    ck_assert_double_eq(result.value[2], 1);
+}
+END_TEST
+
+/* 2 x >= 7, y >= 0.3 - x / 10: x is 4 and y 0 at least, or -0.1 were it not bounded. */
+START_TEST(whole_columns_are_whole_and_others_are_not)
+{
+    int x = program_add_column(&program, (struct program_column){ COLUMN_INTEGER, 0, 9, 1 });
+    int y = program_add_column(
+        &program, (struct program_column){ COLUMN_CONTINUOUS, -HUGE_VAL, HUGE_VAL, 1 });
+    program_add_row(&program, 7, HUGE_VAL);
+    program_add_term(&program, x, 2);
+    program_add_row(&program, 0.3, HUGE_VAL);
+    program_add_term(&program, x, 0.1);
+    program_add_term(&program, y, 1);
+    struct program_result result = solve();
+    ck_assert_double_eq(result.value[x], 4);
+    ck_assert_double_eq_tol(result.value[y], -0.1, 1e-9);
+    ck_assert_double_eq_tol(result.cost, 3.9, 1e-9);
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_infeasible)
+{
+    int x = add_binary(1), y = add_binary(1);
+    program_add_row(&program, 1, 1); /* x + y = 1 and x - y = 0: halves alone would do */
+    program_add_term(&program, x, 1);
+    program_add_term(&program, y, 1);
+    program_add_row(&program, 0, 0);
+    program_add_term(&program, x, 1);
+    program_add_term(&program, y, -1);
+    struct program_result result = solve();
+    ck_assert_int_eq(result.status, PROGRAM_INFEASIBLE);
+    ck_assert_ptr_null(result.value);
+}
+END_TEST
+
+START_TEST(what_no_relaxation_satisfies_is_infeasible)
+{
+    int x = add_binary(1);
+    program_add_row(&program, 2, HUGE_VAL);
+    program_add_term(&program, x, 1);
+    ck_assert_int_eq(solve().status, PROGRAM_INFEASIBLE);
+}
+END_TEST
+
+START_TEST(an_unbounded_program_is_an_error)
+{
+    struct program_result result;
+    struct program_limits limits = { 0 };
+    struct err err = { 0 };
+    int x =
+        program_add_column(&program, (struct program_column){ COLUMN_INTEGER, 0, HUGE_VAL, -1 });
+    program_add_row(&program, 1, HUGE_VAL);
+    program_add_term(&program, x, 1);
+    ck_assert(!program_solve(&program, &limits, &arena, &result, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.msg, "unbounded"));
+}
+END_TEST
+
+/* --- against every assignment ----------------------------------------------------------------- */
+
+enum { MOST_BINARIES = 8, MOST_ROWS = 4 };
+
+static void make_random(uint64_t *state)
+{
+    int num_columns = within(state, 2, MOST_BINARIES);
+    int num_rows = within(state, 1, MOST_ROWS);
+    for (int i = 0; i < num_columns; i++)
+        add_binary(within(state, -9, 9));
+    for (int i = 0; i < num_rows; i++) {
+        int lower = within(state, -6, 6);
+        program_add_row(&program, lower, lower + within(state, 0, 8));
+        for (int j = 0; j < num_columns; j++)
+            program_add_term(&program, j, within(state, -5, 5));
+    }
+}
+
+static bool holds(const struct program_row *row, unsigned bits)
+{
+    double sum = 0;
+    for (int i = 0; i < row->num_terms; i++) {
+        const struct program_term *term = &program.terms[row->first_term + i];
+        sum += (bits >> term->column & 1) * term->coefficient;
+    }
+    return sum >= row->lower && sum <= row->upper;
+}
+
+/* HUGE_VAL when no assignment holds every row. */
+static double least_cost(void)
+{
+    double least = HUGE_VAL;
+    for (unsigned bits = 0; bits < 1u << program.num_columns; bits++) {
+        bool all_hold = true;
+        double cost = 0;
+        for (int i = 0; i < program.num_rows; i++)
+            all_hold = all_hold && holds(&program.rows[i], bits);
+        for (int i = 0; i < program.num_columns; i++)
+            cost += (bits >> i & 1) * program.columns[i].cost;
+        if (all_hold && cost < least)
+            least = cost;
+    }
+    return least;
+}
+
+START_TEST(it_finds_what_trying_every_assignment_finds)
+{
+    const uint64_t seed = 20261120;
+    uint64_t state = seed;
+    int infeasible = 0;
+    printf("integer programs: seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < TURNS(400); i++) {
+        make_random(&state);
+        double expected = least_cost();
+        struct program_result result = solve();
+        infeasible += expected == HUGE_VAL;
+        if (expected == HUGE_VAL) {
+            ck_assert_msg(result.status == PROGRAM_INFEASIBLE, "instance %d", i);
+        } else {
+            ck_assert_msg(result.status == PROGRAM_OPTIMAL, "instance %d", i);
+            ck_assert_msg(result.cost == expected, "instance %d: %g, not %g", i, result.cost,
+                          expected);
+        }
+        tear_down();
+    }
+    ck_assert_int_gt(infeasible, 0);
+}
+END_TEST
+
+/* --- limits and failures ---------------------------------------------------------------------- */
+
+/* Two rows of equalities over many binaries (Cornuejols and Dawande's market split): solutions are
+ * rare, the relaxation says nothing, and the slacks make something feasible at once. */
+static void make_hard(void)
+{
+    enum { BINARIES = 40, ROWS = 4 };
+    uint64_t state = 7;
+    for (int i = 0; i < BINARIES; i++)
+        add_binary(0);
+    for (int i = 0; i < ROWS; i++) {
+        struct program_column slack = { COLUMN_CONTINUOUS, 0, HUGE_VAL, 1 };
+        int over = program_add_column(&program, slack);
+        int under = program_add_column(&program, slack);
+        double coefficient[BINARIES];
+        double half = 0;
+        for (int j = 0; j < BINARIES; j++)
+            half += coefficient[j] = within(&state, 0, 99);
+        half = floor(half / 2);
+        program_add_row(&program, half, half);
+        for (int j = 0; j < BINARIES; j++)
+            program_add_term(&program, j, coefficient[j]);
+        program_add_term(&program, over, 1);
+        program_add_term(&program, under, -1);
+    }
+}
+
+/* The slacks of a solution are what its rows lack, so that it is one. */
+START_TEST(at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap)
+{
+    make_hard();
+    struct program_result result = solve_within((struct program_limits){ .nodes = 300 });
+    ck_assert_int_eq(result.status, PROGRAM_FEASIBLE);
+    ck_assert(!result.timed_out);
+    ck_assert_int_ge(result.nodes, 300);
+    ck_assert_double_lt(result.bound, result.cost);
+    ck_assert_double_eq_tol(result.gap, (result.cost - result.bound) / result.cost, 1e-12);
+    for (int i = 0; i < program.num_rows; i++) {
+        double sum = 0;
+        for (int j = 0; j < program.rows[i].num_terms; j++) {
+            struct program_term term = program.terms[program.rows[i].first_term + j];
+            sum += term.coefficient * result.value[term.column];
+        }
+        ck_assert_double_eq_tol(sum, program.rows[i].lower, 1e-5);
+    }
+}
+END_TEST
+
+START_TEST(a_limit_of_nodes_always_ends_at_the_same_place)
+{
+    make_hard();
+    struct program_result first = solve_within((struct program_limits){ .nodes = 100 });
+    struct program_result again = solve_within((struct program_limits){ .nodes = 100 });
+    ck_assert_double_eq(first.cost, again.cost);
+    ck_assert_double_eq(first.bound, again.bound);
+    ck_assert_mem_eq(first.value, again.value, (size_t)program.num_columns * sizeof(double));
+}
+END_TEST
+
+START_TEST(at_a_limit_of_time_it_stops_and_says_so)
+{
+    make_hard();
+    struct program_result result = solve_within((struct program_limits){ .time_s = 0.05 });
+    ck_assert(result.timed_out);
+    ck_assert(result.status == PROGRAM_FEASIBLE || result.status == PROGRAM_UNKNOWN);
+    ck_assert_double_gt(result.gap, 0);
+}
+END_TEST
+
+/* GLPK aborts the process when a row has a column twice. */
+static void make_fatal(void)
+{
+    int x = add_binary(1);
+    add_binary(1);
+    program_add_row(&program, 1, 1);
+    program_add_term(&program, x, 1);
+    program_add_term(&program, x, 1);
+}
+
+START_TEST(where_glpk_would_abort_it_fails_with_what_glpk_said)
+{
+    struct program_result result;
+    struct program_limits limits = { 0 };
+    struct err err = { 0 };
+    make_fatal();
+    ck_assert(!program_solve(&program, &limits, &arena, &result, &err));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, "GLPK");
+    ck_assert_msg(strstr(err.msg, "duplicate column indices") != NULL, "%s", err.msg);
+    ck_assert_int_eq(result.status, PROGRAM_UNKNOWN);
+}
+END_TEST
+
+START_TEST(after_a_fatal_failure_the_next_program_is_solved)
+{
+    struct program_result result;
+    struct program_limits limits = { 0 };
+    struct err err = { 0 };
+    make_fatal();
+    ck_assert(!program_solve(&program, &limits, &arena, &result, &err));
+    tear_down();
+    add_binary(-1);
+    ck_assert_double_eq(solve().cost, -1);
+}
+END_TEST
+
+/* Each thread has a program and an environment of its own; some of them fail. */
+static void solve_one(void *context, size_t index, int worker)
+{
+    double *costs = context;
+    struct integer_program own = { 0 };
+    struct arena room = { 0 };
+    struct err err = { 0 };
+    struct program_limits limits = { 0 };
+    struct program_result result;
+    (void)worker;
+    program_add_row(&own, -HUGE_VAL, (double)(index % 8) + 0.5);
+    for (int i = 0; i < 8; i++)
+        program_add_term(
+            &own, program_add_column(&own, (struct program_column){ COLUMN_BINARY, 0, 1, -1 }), 1);
+    if (index % 5 == 4)
+        program_add_term(&own, 0, 1);
+    costs[index] = program_solve(&own, &limits, &room, &result, &err) ? result.cost : 1;
+    program_release(&own);
+    arena_release(&room);
+}
+
+START_TEST(several_threads_solve_at_once)
+{
+    enum { SOLVES = 64 };
+    double costs[SOLVES];
+    if (!integer_program_has_threads())
+        return;
+    parallel_for(4, SOLVES, 1, solve_one, costs);
+    for (int i = 0; i < SOLVES; i++)
+        ck_assert_double_eq(costs[i], i % 5 == 4 ? 1 : -(i % 8));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("integer_program");
+    TCase *cases = tcase_create("integer_program");
+    tcase_add_checked_fixture(cases, NULL, tear_down);
+    tcase_add_test(cases, a_knapsack_is_filled_with_what_is_worth_most);
+    tcase_add_test(cases, whole_columns_are_whole_and_others_are_not);
+    tcase_add_test(cases, what_cannot_be_is_infeasible);
+    tcase_add_test(cases, what_no_relaxation_satisfies_is_infeasible);
+    tcase_add_test(cases, an_unbounded_program_is_an_error);
+    tcase_add_test(cases, it_finds_what_trying_every_assignment_finds);
+    tcase_add_test(cases, at_a_limit_of_nodes_the_best_so_far_comes_with_its_gap);
+    tcase_add_test(cases, a_limit_of_nodes_always_ends_at_the_same_place);
+    tcase_add_test(cases, at_a_limit_of_time_it_stops_and_says_so);
+    tcase_add_test(cases, where_glpk_would_abort_it_fails_with_what_glpk_said);
+    tcase_add_test(cases, after_a_fatal_failure_the_next_program_is_solved);
+    tcase_add_test(cases, several_threads_solve_at_once);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
+
+TEST_MAIN(suite)
