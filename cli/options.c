@@ -79,6 +79,14 @@ const struct option_row option_rows[] = {
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
         .min = 0, .max = 1e9, .doc = "Of one GPU (\"2.5 $/h\"); the cluster's when not given." } },
+    { "--pareto", NULL, NULL, SEARCH,
+      { "pareto", SWITCH(pareto),
+        .doc = "Tells the plans that no other beats in GPUs, step time and memory at once, on the "
+               "usual counts up to --gpus." } },
+    { "--deadline", NULL, "T", SEARCH,
+      { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
+        .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
+               "in this time (30d)." } },
     { "--time-limit", NULL, "T", SEARCH,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
         .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far." } },
@@ -128,8 +136,7 @@ const struct option_row option_rows[] = {
 const int num_option_rows = sizeof option_rows / sizeof *option_rows;
 
 /* What the documentation promises and this version can't do: refused, not ignored. */
-static const char *const later[] = { "--uneven", "--recompute-mixes", "--placement",
-                                     "--pareto", "--deadline",        "--run" };
+static const char *const later[] = { "--uneven", "--recompute-mixes", "--placement", "--run" };
 
 static bool is_name(const struct option_row *row, const char *name)
 {

@@ -26,6 +26,8 @@ struct options {
     int objective;
     int top, jobs;
     double max_memory_bytes, price, time_limit_s;
+    bool pareto;
+    double deadline_s; /* 0: none */
     const char *output;
     const char *trace;
     bool json, quiet, verbose, schedule_text, gantt;

@@ -5,75 +5,26 @@
 #include "base/text.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/deadline_view.h"
 #include "cli/infeasible.h"
 #include "cli/options.h"
+#include "cli/pareto_view.h"
+#include "cli/patience.h"
 #include "cli/ranking.h"
 #include "cli/setup.h"
 #include "cli/terminal.h"
 
 #include <math.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { DEFAULT_TOP = 5 };
 
-/* Set by the handler, read by every worker: atomic, and lock-free, so that a handler may. */
-static atomic_bool was_interrupted;
-
-/* The second Ctrl-C ends the program as usual. */
-static void on_interrupt(int number)
-{
-    atomic_store(&was_interrupted, true);
-    signal(number, SIG_DFL);
-}
-
-static bool interrupted(void)
-{
-    return atomic_load(&was_interrupted);
-}
-
-/* --- progress ----------------------------------------------------------------------------- */
-
-struct progress {
-    double start_s, shown_s;
-    bool is_shown;
+/* What is told beside the best plans. */
+struct extras {
+    struct comparison comparison;
+    struct deadline deadline;
 };
-
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* Nothing in the first second, for answers that come sooner; then ten times a second. */
-static void show_progress(double done, void *context)
-{
-    enum { WIDTH = 40 };
-    struct progress *progress = context;
-    double now_s = clock_s();
-    if (now_s - progress->start_s < 1 || now_s - progress->shown_s < 0.1)
-        return;
-    int filled = (int)(WIDTH * fmin(fmax(done, 0), 1));
-    char bar[WIDTH + 1];
-    memset(bar, '.', WIDTH);
-    memset(bar, '#', (size_t)filled);
-    bar[WIDTH] = '\0';
-    fprintf(stderr, "\rsearching %s %3.0f %%", bar, 100 * done);
-    fflush(stderr);
-    progress->shown_s = now_s;
-    progress->is_shown = true;
-}
-
-static void clear_progress(const struct progress *progress)
-{
-    if (progress->is_shown)
-        fprintf(stderr, "\r\033[K");
-}
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
@@ -151,8 +102,9 @@ static void add_relaxation(json_t *object, const struct setup *setup,
 }
 
 static json_t *result_json(const struct setup *setup, const struct search_result *result,
-                           const struct comparison *comparison)
+                           const struct extras *extras)
 {
+    const struct comparison *comparison = &extras->comparison;
     bool found = result->num_top > 0;
     json_t *object = json_object();
     json_object_set_new(object, "version", json_string(SIMSEARCH_VERSION));
@@ -160,6 +112,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "cluster", json_string(setup->system.cluster.name));
     json_object_set_new(object, "stack", json_string(setup->system.stack.name));
     json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
+    add_deadline_json(object, &extras->deadline);
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
     json_object_set_new(object, "best",
@@ -210,7 +163,6 @@ static struct search_request request_of(const struct options *options, const str
         .top = options->top > 0 ? options->top : DEFAULT_TOP,
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
         .time_limit_s = options->time_limit_s,
-        .interrupted = interrupted,
     };
 }
 
@@ -230,12 +182,14 @@ static bool compare(const struct options *options, struct setup *setup,
 }
 
 static int exit_code_of_result(const struct setup *setup, const struct search_result *result,
-                               struct err *err)
+                               const struct extras *extras, struct err *err)
 {
     if (result->was_interrupted)
         return EXIT_INTERRUPTED;
     if (result->timed_out)
         return EXIT_TIME_LIMIT;
+    if (refuse_deadline(&extras->deadline, err))
+        return EXIT_NO_PLAN;
     if (result->num_top > 0)
         return EXIT_DONE;
     struct text sentence = { 0 };
@@ -246,57 +200,62 @@ static int exit_code_of_result(const struct setup *setup, const struct search_re
 }
 
 static void print_result(const struct options *options, const struct setup *setup,
-                         const struct search_result *result, const struct comparison *comparison)
+                         const struct search_result *result, const struct extras *extras)
 {
     if (options->json) {
-        json_t *json = result_json(setup, result, comparison);
+        json_t *json = result_json(setup, result, extras);
         print_json(json);
         json_decref(json);
-    } else if (result->num_top > 0) {
-        show_ranking(options, setup, result, comparison);
-    } else {
-        show_infeasible(options, setup, result);
+        return;
     }
+    show_deadline(setup, &extras->deadline);
+    if (result->num_top > 0)
+        show_ranking(options, setup, result, &extras->comparison);
+    else
+        show_infeasible(options, setup, result);
 }
 
 static bool find_plans(const struct options *options, struct search_request *request,
-                       struct search_result *result, struct err *err)
+                       const struct deadline *deadline, struct search_result *result,
+                       struct err *err)
 {
-    struct progress progress = { .start_s = clock_s() };
-    if (isatty(STDERR_FILENO) && !options->quiet) {
-        request->progress = show_progress;
-        request->progress_context = &progress;
+    struct patience patience;
+    if (deadline_ended_early(deadline)) {
+        deadline_fill_result(deadline, result);
+        return true;
     }
-    struct sigaction action = { .sa_handler = on_interrupt };
-    sigaction(SIGINT, &action, NULL);
+    patience_begin(&patience, options, request);
     bool ok = search_run(request, result, err);
-    signal(SIGINT, SIG_DFL);
-    clear_progress(&progress);
+    patience_end(&patience);
     return ok;
 }
 
 static int answer(const struct options *options, struct setup *setup, struct err *err)
 {
     struct search_request request = request_of(options, setup);
+    if (options->pareto)
+        return answer_pareto(options, setup, &request, err);
     struct search_result result = { 0 };
     struct rank_result rank;
     struct err reason = { 0 };
-    struct comparison comparison = { NULL, reason.msg };
+    struct extras extras = { .comparison = { NULL, reason.msg } };
     int code = EXIT_FAILED;
-    if (!find_plans(options, &request, &result, err))
+    if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
+        !find_plans(options, &request, &extras.deadline, &result, err))
         goto done;
     if (options->compare && result.num_top > 0) {
         if (!compare(options, setup, &request, &result, &rank, &reason, err))
             goto done;
-        comparison.rank = &rank;
+        extras.comparison.rank = &rank;
     }
     if (options->output && result.num_top > 0 &&
         !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
         goto done;
-    print_result(options, setup, &result, &comparison);
-    code = exit_code_of_result(setup, &result, err);
+    print_result(options, setup, &result, &extras);
+    code = exit_code_of_result(setup, &result, &extras, err);
 done:
     search_result_release(&result);
+    deadline_release(&extras.deadline);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }
 
@@ -305,7 +264,7 @@ int cmd_search(int argc, char **argv, struct err *err)
     struct options options;
     struct setup setup = { 0 };
     if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
-        !check_method(options.method, err))
+        !check_method(options.method, err) || !check_pareto_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
     if (setup_load(&options, NULL, &setup, err))

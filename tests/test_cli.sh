@@ -91,7 +91,7 @@ says '^simsearch: --model: is missing'
 run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
-for option in --uneven --recompute-mixes --placement --pareto --deadline --run; do
+for option in --uneven --recompute-mixes --placement --run; do
     run 2 "${tiny[@]}" "$option"
     says "$option is not in this version yet"
 done
@@ -119,6 +119,7 @@ refuses search --tokens "" 0 -1 NaN 300 "300 B" "0 tok" "-1 Btok" "1e300 tok"
 refuses search --max-memory "" 0 60 "60 GB/s" "-1 GiB" "0 B" "NaN GiB" "1e300 GiB" "200 GiB"
 refuses search --price "" 2.5 "2.5 $" "-1 $/h" "NaN $/h" "1e300 $/h"
 refuses search --time-limit "" 0 10 "0 s" "-1 s" "NaN s" "10 GiB" "1e300 s"
+refuses search --deadline "" 0 30 "0 d" "-1 d" "NaN d" "10 GiB" "1e300 d"
 refuses search --objective "" speed 0
 refuses search --precision "" int4 16
 refuses search --optimizer "" lion
@@ -245,6 +246,42 @@ run 0 "${tiny[@]}" --compare "tp2" --json
 keys compared rank of lost_share valid
 run 0 "${tiny[@]}" --compare "tp3" --json
 shows '"valid": false'
+
+# --- beyond one number --------------------------------------------------------------------------
+
+run 0 --gpus 16 --model gpt3-2.7b --pareto
+shows '^ *GPUs +step s +MFU +GiB +margin +days +k\$  layout'
+shows '^ +16 .* tp'
+run 0 --gpus 16 --model gpt3-2.7b --pareto --json --jobs 1
+keys pareto pareto_size counts gpus margin_bytes space elapsed_s assumptions "${prediction_keys[@]:0:27}"
+grep -v elapsed_s out >one
+run 0 --gpus 16 --model gpt3-2.7b --pareto --json --jobs 3
+grep -v elapsed_s out | cmp -s - one || fail "another front with three jobs"
+num_on_front() { grep -c '^      "gpus": ' out; }
+shown=$(num_on_front)
+run 0 --gpus 16 --model gpt3-2.7b --pareto --json --verbose
+[ "$(num_on_front)" -gt "$shown" ] || fail "expected more plans with --verbose"
+shows "^  \"pareto_size\": $(num_on_front),\$"
+run 3 --gpus 8 --model 175b --pareto
+says 'no plan fits on any of the 4 counts up to 8 GPUs'
+run 2 "${tiny[@]}" --pareto -o plan.json
+says '^simsearch: --output: '
+run 2 "${tiny[@]}" --pareto --deadline 3d
+run 0 --gpus 64 --model gpt3-2.7b --deadline 30d
+shows '^DEADLINE met on [0-9]+ GPUs, the fewest of up to 64: 300 B tokens in [0-9.]+ days of 30 days'
+run 0 --gpus 64 --model gpt3-2.7b --deadline 30d --json
+shows '^  "deadline_s": 2592000.0,$'
+shows '^  "deadline_met": true,$'
+shows '^  "most_gpus": 64,$'
+awk -F '[:,] *' '$1 ~ /^  "gpus"/ { gpus = $2 } /"days_to_train"/ && !days { days = $2 }
+    END { exit !(gpus < 64 && days <= 30) }' out || fail "expected fewer GPUs in time"
+run 3 --gpus 64 --model gpt3-2.7b --deadline 1d
+says '^simsearch: --deadline: no plan on up to 64 GPUs takes 1 days or less; the fastest, on 64, takes'
+shows 'DEADLINE NOT MET'
+shows 'BEST PLAN'
+run 2 --gpus 8 --model gpt3-2.7b --deadline 30d --objective memory
+run 2 --gpus 8 --model "$fixtures/slow.json" --deadline 30d
+says 'tokens'
 
 # --- nothing fits -------------------------------------------------------------------------------
 

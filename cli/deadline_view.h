@@ -1,0 +1,33 @@
+/* cli/deadline_view.h - "search --deadline": a search on the fewest GPUs that finish in time. */
+#ifndef CLI_DEADLINE_VIEW_H
+#define CLI_DEADLINE_VIEW_H
+
+#include "cli/setup.h"
+#include "search/deadline.h"
+
+struct deadline {
+    double deadline_s; /* 0: none was given */
+    int most_gpus;     /* that --gpus allows */
+    struct deadline_result result;
+};
+
+/* The tokens must be known, and what is best must be the fastest. */
+bool check_deadline(const struct options *options, const struct setup *setup, struct err *err);
+
+/* Finds the number of GPUs and puts the setup, and so the request, on it. False: the request is
+ * wrong. Release in either case; nothing happens where no deadline was given. */
+bool deadline_choose_gpus(const struct options *options, struct setup *setup,
+                          struct search_request *request, struct deadline *out, struct err *err);
+void deadline_release(struct deadline *deadline);
+
+/* When the search for the count itself was ended early its best stands for the answer. */
+bool deadline_ended_early(const struct deadline *deadline);
+void deadline_fill_result(const struct deadline *deadline, struct search_result *result);
+
+void show_deadline(const struct setup *setup, const struct deadline *deadline);
+void add_deadline_json(json_t *object, const struct deadline *deadline);
+
+/* Why the exit code is 3; nothing when the deadline is met. */
+bool refuse_deadline(const struct deadline *deadline, struct err *err);
+
+#endif

@@ -1,0 +1,191 @@
+#include "cli/pareto_view.h"
+
+#include "base/units.h"
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/patience.h"
+#include "cli/scale.h"
+#include "cli/searched.h"
+#include "cli/show.h"
+#include "search/pareto.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of a GPU's memory, what a slower plan has to save to be shown. */
+#define SHOWN_SAVING 0.1
+
+bool check_pareto_options(const struct options *options, struct err *err)
+{
+    const struct {
+        const char *name;
+        bool is_given;
+    } others[] = {
+        { "--compare", options->compare != NULL },
+        { "--output", options->output != NULL },
+        { "--deadline", options->deadline_s > 0 },
+        { "--top", options->top > 0 },
+        { "--objective", options->objective != OBJECTIVE_TIME },
+        { "--method", options->method && strcmp(options->method, "exhaustive") != 0 },
+    };
+    for (size_t i = 0; options->pareto && i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return err_set(err, ERR_USAGE, others[i].name,
+                           "is about one best plan; --pareto looks at every plan and tells many");
+    return true;
+}
+
+/* The same setup on another count; shares all it owns. */
+static struct setup setup_on(const struct setup *setup, int num_gpus)
+{
+    struct setup other = *setup;
+    other.system.num_gpus = num_gpus;
+    return other;
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+static json_t *plan_on_front_json(const struct setup *setup, const struct pareto_plan *plan)
+{
+    struct setup other = setup_on(setup, plan->num_gpus);
+    const struct prediction *prediction = &plan->scored.prediction;
+    json_t *object = prediction_json(&other, &plan->scored.plan, prediction, false);
+    json_object_set_new(object, "gpus", json_integer(plan->num_gpus));
+    double margin_bytes = setup->memory_bytes - prediction->peak_memory_bytes;
+    json_object_set_new(object, "margin_bytes", number_json((double)(json_int_t)margin_bytes));
+    return object;
+}
+
+static json_t *pareto_json(const struct setup *setup, const struct pareto_result *result)
+{
+    json_t *object = json_object(), *front = json_array(), *counts = json_array();
+    for (int i = 0; i < result->count; i++)
+        json_array_append_new(front, plan_on_front_json(setup, &result->at[i]));
+    for (int i = 0; i < result->num_counts; i++)
+        json_array_append_new(counts, json_integer(result->counts[i]));
+    json_object_set_new(object, "version", json_string(SIMSEARCH_VERSION));
+    json_object_set_new(object, "model", json_string(setup->model.name));
+    json_object_set_new(object, "cluster", json_string(setup->system.cluster.name));
+    json_object_set_new(object, "stack", json_string(setup->system.stack.name));
+    json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
+    json_object_set_new(object, "space_name", json_string(result->space_name));
+    json_object_set_new(object, "pareto", front);
+    json_object_set_new(object, "pareto_size", json_integer(result->num_on_front));
+    json_object_set_new(object, "counts", counts);
+    json_object_set_new(object, "space",
+                        json_pack("{s:o, s:o}", "candidates", number_json(result->candidates),
+                                  "evaluated", number_json(result->evaluated)));
+    json_object_set_new(object, "elapsed_s", json_real(result->elapsed_s));
+    json_object_set(object, "assumptions", setup->assumptions);
+    return object;
+}
+
+/* --- the table ---------------------------------------------------------------------------- */
+
+static void show_swept(const struct setup *setup, const struct pareto_result *result,
+                       bool shows_all)
+{
+    struct text line = { 0 };
+    char elapsed[32];
+    units_show(result->elapsed_s, QUANTITY_SECONDS, elapsed, sizeof elapsed);
+    text_add(&line, "searched ");
+    add_count(&line, result->candidates);
+    text_add(&line, " plans on %d counts of GPUs in %s: ", result->num_counts, elapsed);
+    add_count(&line, result->evaluated);
+    text_add(&line, " fit and were timed\n%d that no other beats in GPUs, step time and memory",
+             result->num_on_front);
+    if (!shows_all)
+        text_add(&line, "; %d of them shown: the fastest, and what saves %.1f GiB over one above",
+                 result->count, SHOWN_SAVING * setup->memory_bytes / GIB);
+    printf("%s\n", text_get(&line));
+    text_release(&line);
+}
+
+static void show_row(const struct setup *setup, const struct pareto_plan *plan, bool is_first)
+{
+    const struct prediction *p = &plan->scored.prediction;
+    struct setup other = setup_on(setup, plan->num_gpus);
+    struct text row = { 0 };
+    if (is_first)
+        text_add(&row, "\n  %7d", plan->num_gpus);
+    else
+        text_add(&row, "  %7s", "");
+    text_add(&row, " %9.4g %5.1f %7.1f %7.1f", p->step_s, 100 * p->mfu, p->peak_memory_bytes / GIB,
+             (setup->memory_bytes - p->peak_memory_bytes) / GIB);
+    if (setup->model.tokens > 0)
+        text_add(&row, " %9.4g", days_to_train(&other, p));
+    if (setup->model.tokens > 0 && setup->system.cluster.price_per_gpu_h > 0)
+        text_add(&row, " %9.4g", dollars_to_train(&other, p) / 1000);
+    text_add(&row, "  ");
+    plan_write(&plan->scored.plan, &row);
+    printf("%s\n", text_get(&row));
+    text_release(&row);
+}
+
+static void show_front(const struct setup *setup, const struct pareto_result *result)
+{
+    if (result->count == 0)
+        return;
+    bool with_days = setup->model.tokens > 0;
+    bool with_price = with_days && setup->system.cluster.price_per_gpu_h > 0;
+    printf("\n  %7s %9s %5s %7s %7s%s%s  layout\n", "GPUs", "step s", "MFU", "GiB", "margin",
+           with_days ? "      days" : "", with_price ? "       k$" : "");
+    for (int i = 0; i < result->count; i++)
+        show_row(setup, &result->at[i],
+                 i == 0 || result->at[i].num_gpus != result->at[i - 1].num_gpus);
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static int exit_code_of_front(const struct pareto_result *result, struct err *err)
+{
+    if (result->was_interrupted)
+        return EXIT_INTERRUPTED;
+    if (result->timed_out)
+        return EXIT_TIME_LIMIT;
+    if (result->count > 0)
+        return EXIT_DONE;
+    err_set(err, ERR_INFEASIBLE, "",
+            "no plan fits on any of the %d counts up to %d GPUs; the search without --pareto says "
+            "why",
+            result->num_counts, result->counts[result->num_counts - 1]);
+    return EXIT_NO_PLAN;
+}
+
+static void print_front(const struct options *options, const struct setup *setup,
+                        const struct pareto_result *result)
+{
+    struct terminal terminal = terminal_of_stdout();
+    if (options->json) {
+        json_t *json = pareto_json(setup, result);
+        print_json(json);
+        json_decref(json);
+        return;
+    }
+    if (!options->quiet) {
+        show_header(&terminal, setup);
+        show_swept(setup, result, options->verbose);
+    }
+    if (result->timed_out || result->was_interrupted)
+        printf("%s: not every count was searched to its end\n",
+               result->timed_out ? "TIME LIMIT" : "INTERRUPTED");
+    show_front(setup, result);
+}
+
+int answer_pareto(const struct options *options, const struct setup *setup,
+                  struct search_request *request, struct err *err)
+{
+    struct pareto_result result;
+    struct patience patience;
+    patience_begin(&patience, options, request);
+    double saving_bytes = options->verbose ? 0 : SHOWN_SAVING * setup->memory_bytes;
+    bool ok = search_pareto(request, saving_bytes, &result, err);
+    patience_end(&patience);
+    int code = EXIT_FAILED;
+    if (ok) {
+        print_front(options, setup, &result);
+        code = exit_code_of_front(&result, err);
+    }
+    pareto_result_release(&result);
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
+}

@@ -1,0 +1,15 @@
+/* cli/pareto_view.h - "search --pareto": plans that no other beats in everything at once. */
+#ifndef CLI_PARETO_VIEW_H
+#define CLI_PARETO_VIEW_H
+
+#include "cli/setup.h"
+#include "search/search.h"
+
+/* Options that make no sense with many answers are refused. */
+bool check_pareto_options(const struct options *options, struct err *err);
+
+/* Searches and prints; returns the exit code. */
+int answer_pareto(const struct options *options, const struct setup *setup,
+                  struct search_request *request, struct err *err);
+
+#endif

@@ -1,0 +1,70 @@
+#include "cli/patience.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Set by the handler, read by every worker: atomic, and lock-free, so that a handler may. */
+static atomic_bool was_interrupted;
+
+/* The second Ctrl-C ends the program as usual. */
+static void on_interrupt(int number)
+{
+    atomic_store(&was_interrupted, true);
+    signal(number, SIG_DFL);
+}
+
+static bool interrupted(void)
+{
+    return atomic_load(&was_interrupted);
+}
+
+static double clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Nothing in the first second, for answers that come sooner; then ten times a second. */
+static void show_progress(double done, void *context)
+{
+    enum { WIDTH = 40 };
+    struct patience *progress = context;
+    double now_s = clock_s();
+    if (now_s - progress->start_s < 1 || now_s - progress->shown_s < 0.1)
+        return;
+    int filled = (int)(WIDTH * fmin(fmax(done, 0), 1));
+    char bar[WIDTH + 1];
+    memset(bar, '.', WIDTH);
+    memset(bar, '#', (size_t)filled);
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\rsearching %s %3.0f %%", bar, 100 * done);
+    fflush(stderr);
+    progress->shown_s = now_s;
+    progress->is_shown = true;
+}
+
+void patience_begin(struct patience *patience, const struct options *options,
+                    struct search_request *request)
+{
+    *patience = (struct patience){ .start_s = clock_s() };
+    request->interrupted = interrupted;
+    if (isatty(STDERR_FILENO) && !options->quiet) {
+        request->progress = show_progress;
+        request->progress_context = patience;
+    }
+    struct sigaction action = { .sa_handler = on_interrupt };
+    sigaction(SIGINT, &action, NULL);
+}
+
+void patience_end(const struct patience *patience)
+{
+    signal(SIGINT, SIG_DFL);
+    if (patience->is_shown)
+        fprintf(stderr, "\r\033[K");
+}

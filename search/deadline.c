@@ -1,0 +1,114 @@
+#include "search/deadline.h"
+
+#include "models/layer.h"
+#include "search/counts.h"
+
+#include <assert.h>
+
+struct hunt {
+    const struct search_request *request;
+    double start_s;
+    double floor_gpu_s; /* GPUs x seconds that all tokens take at least: every FLOP at the peak */
+    double deadline_s;
+    struct deadline_result *result;
+};
+
+/* Training on so many GPUs can't be shorter. */
+static double floor_s(const struct hunt *hunt, int num_gpus)
+{
+    return hunt->floor_gpu_s / num_gpus;
+}
+
+static double train_s(const struct hunt *hunt, double step_s)
+{
+    const struct model *model = hunt->request->model;
+    return model->tokens / (model->batch * model->seq / step_s);
+}
+
+/* The best plan on one count, kept when it is faster than those so far. */
+static void search_count(struct hunt *hunt, int num_gpus)
+{
+    struct deadline_result *result = hunt->result;
+    struct arena arena = { 0 };
+    struct prepared prepared;
+    struct frontier best = { 0 };
+    if (counts_prepare(hunt->request, num_gpus, hunt->start_s, &arena, &prepared)) {
+        struct tally tally = search_best(&prepared.search, 1, &arena, &best);
+        result->timed_out |= tally.timed_out;
+        result->was_interrupted |= tally.was_interrupted;
+        result->num_searched++;
+    }
+    if (best.count > 0) {
+        double seconds = train_s(hunt, best.at[0].step_s);
+        bool is_faster = seconds < result->train_s ||
+                         (seconds == result->train_s && num_gpus < result->num_gpus);
+        if (result->num_gpus == 0 || is_faster) {
+            result->num_gpus = num_gpus;
+            result->train_s = seconds;
+            result->best = search_predict(&prepared.search, &best.at[0].plan, &result->arena);
+            result->is_met = seconds <= hunt->deadline_s;
+        }
+    }
+    arena_release(&arena);
+}
+
+static bool is_over(const struct hunt *hunt)
+{
+    return hunt->result->timed_out || hunt->result->was_interrupted;
+}
+
+static void show_progress(const struct hunt *hunt, int done, int count)
+{
+    const struct search_request *request = hunt->request;
+    if (request->progress)
+        request->progress((double)done / count, request->progress_context);
+}
+
+/* From the first count that could meet the deadline up to one that does. Where none does, the
+ * fastest may be on fewer GPUs: on down until even the peak is too slow to be it. */
+static void walk_counts(struct hunt *hunt, const struct values *counts)
+{
+    const struct deadline_result *result = hunt->result;
+    int first = 0;
+    while (first < counts->count && floor_s(hunt, counts->at[first]) > hunt->deadline_s)
+        first++;
+    for (int i = first; i < counts->count && !result->is_met && !is_over(hunt); i++) {
+        show_progress(hunt, i, counts->count);
+        search_count(hunt, counts->at[i]);
+    }
+    for (int i = first - 1; i >= 0 && !result->is_met && !is_over(hunt); i--)
+        if (result->num_gpus == 0 || floor_s(hunt, counts->at[i]) <= result->train_s)
+            search_count(hunt, counts->at[i]);
+}
+
+bool search_deadline(const struct search_request *asked, double deadline_s,
+                     struct deadline_result *result, struct err *err)
+{
+    *result = (struct deadline_result){ 0 };
+    const struct model *model = asked->model;
+    struct search_request request = *asked;
+    request.objective = OBJECTIVE_TIME;
+    assert(model->tokens > 0 && deadline_s > 0);
+    struct prepared prepared;
+    if (!search_prepare(&request, &result->arena, &prepared, err))
+        return false;
+    enum precision precision = (enum precision)prepared.space.base.precision;
+    double peak = request.system->gpu.peak_flops_per_s[precision_dtype(precision)];
+    double step_flops = model_step_flops(model, model->batch, model->seq);
+    struct hunt hunt = { .request = &request,
+                         .start_s = prepared.search.start_s,
+                         .floor_gpu_s =
+                             step_flops / peak * (model->tokens / model->batch) / model->seq,
+                         .deadline_s = deadline_s,
+                         .result = result };
+    struct values counts =
+        counts_all(&request.system->cluster, request.system->num_gpus, &result->arena);
+    walk_counts(&hunt, &counts);
+    return true;
+}
+
+void deadline_result_release(struct deadline_result *result)
+{
+    arena_release(&result->arena);
+    *result = (struct deadline_result){ 0 };
+}

@@ -1,0 +1,27 @@
+/* search/deadline.h - the fewest GPUs that finish the model's tokens in time. */
+#ifndef SEARCH_DEADLINE_H
+#define SEARCH_DEADLINE_H
+
+#include "search/search.h"
+
+struct deadline_result {
+    bool is_met;
+    /* The fewest GPUs that meet it. When none do: those of the fastest plan that there is, the
+     * fewest of these; 0: no plan fits on any count. */
+    int num_gpus;
+    struct scored_plan best; /* on that many, when num_gpus > 0 */
+    double train_s;          /* that it takes for all tokens */
+    int num_searched; /* counts that were looked at; a step at the GPUs' peak rules out others */
+    bool timed_out, was_interrupted;
+    struct arena arena;
+};
+
+/* Of the counts up to the system's number of GPUs (counts_all), every one that could meet it is
+ * searched, from the fewest up: more GPUs are not always faster, since the batch may not divide by
+ * what they leave for data ranks. The model's tokens must be known. False only when the request is
+ * wrong. Release the result in either case. */
+bool search_deadline(const struct search_request *request, double deadline_s,
+                     struct deadline_result *result, struct err *err);
+void deadline_result_release(struct deadline_result *result);
+
+#endif

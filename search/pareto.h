@@ -1,0 +1,50 @@
+/* search/pareto.h - plans that no other plan beats in everything at once.
+ *
+ * What is compared is the number of GPUs, the step time and the memory of the heaviest stage; less
+ * of each is better. Days follow from the step time, and dollars from GPUs x step time: a plan that
+ * is no worse in the three is no dearer either, so that dollars would change nothing. */
+#ifndef SEARCH_PARETO_H
+#define SEARCH_PARETO_H
+
+#include "search/search.h"
+
+enum { PARETO_KEYS = 3 };
+
+struct pareto_point {
+    double key[PARETO_KEYS]; /* less is better */
+};
+
+/* Whether a is no worse than b in any key, and better in one. */
+bool pareto_dominates(const struct pareto_point *a, const struct pareto_point *b);
+
+/* is_on_front[i]: no point dominates point i. n log n (Kung, Luccio and Preparata 1975, for three
+ * keys). Equal points stand or fall together. */
+void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front);
+
+struct pareto_plan {
+    int num_gpus;
+    struct scored_plan scored;
+};
+
+struct pareto_result {
+    const char *space_name; /* of the system's own number of GPUs */
+    struct pareto_plan *at; /* by GPUs, then the fastest first */
+    int count;
+    int num_on_front; /* before those that save too little were left out */
+    int *counts;      /* of GPUs that were looked at */
+    int num_counts;
+    double candidates, evaluated; /* over all of them */
+    bool timed_out, was_interrupted;
+    double elapsed_s;
+    struct arena arena;
+};
+
+/* The front over the counts of GPUs up to the system's (counts_usual), all else as in search_run.
+ * Of plans with the same three numbers the first by layout stands for all; and of those on as many
+ * GPUs a slower one is left out unless it saves `least_saving_bytes` over each faster one that is
+ * kept. False only when the request is wrong. Release the result in either case. */
+bool search_pareto(const struct search_request *request, double least_saving_bytes,
+                   struct pareto_result *result, struct err *err);
+void pareto_result_release(struct pareto_result *result);
+
+#endif

@@ -1,0 +1,88 @@
+#include "search/pareto.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+bool pareto_dominates(const struct pareto_point *a, const struct pareto_point *b)
+{
+    bool is_better = false;
+    for (int i = 0; i < PARETO_KEYS; i++) {
+        if (a->key[i] > b->key[i])
+            return false;
+        is_better |= a->key[i] < b->key[i];
+    }
+    return is_better;
+}
+
+/* A point in the order of the sweep. */
+struct swept {
+    struct pareto_point point;
+    size_t index; /* in the caller's array */
+    size_t rank;  /* of its second key, from 1 */
+};
+
+static int compare_from(const struct swept *a, const struct swept *b, int first)
+{
+    for (int i = first; i < PARETO_KEYS; i++)
+        if (a->point.key[i] != b->point.key[i])
+            return a->point.key[i] < b->point.key[i] ? -1 : 1;
+    return 0;
+}
+
+static int by_all_keys(const void *a, const void *b)
+{
+    return compare_from(a, b, 0);
+}
+
+static int by_second_key(const void *a, const void *b)
+{
+    return compare_from(a, b, 1);
+}
+
+/* Fenwick 1994, for minima: least[i] covers the ranks (i - lowbit(i), i]. */
+static double least_up_to(const double *least, size_t rank)
+{
+    double found = HUGE_VAL;
+    for (; rank > 0; rank -= rank & -rank)
+        found = fmin(found, least[rank]);
+    return found;
+}
+
+static void add_least(double *least, size_t num_ranks, size_t rank, double value)
+{
+    for (; rank <= num_ranks; rank += rank & -rank)
+        least[rank] = fmin(least[rank], value);
+}
+
+static struct swept *sort_points(const struct pareto_point *points, size_t count)
+{
+    struct swept *swept = arena_grow(NULL, (count + 1) * sizeof *swept);
+    for (size_t i = 0; i < count; i++)
+        swept[i] = (struct swept){ .point = points[i], .index = i };
+    qsort(swept, count, sizeof *swept, by_second_key);
+    for (size_t i = 0; i < count; i++)
+        swept[i].rank =
+            i > 0 && swept[i].point.key[1] == swept[i - 1].point.key[1] ? swept[i - 1].rank : i + 1;
+    qsort(swept, count, sizeof *swept, by_all_keys);
+    return swept;
+}
+
+/* Points in rising order of all keys, so that only earlier ones, which are no worse in the first,
+ * can dominate. One of them does when its second key is no larger and its third neither; equal
+ * points, which don't, are asked for together before any of them is added. */
+void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front)
+{
+    struct swept *swept = sort_points(points, count);
+    double *least = arena_grow(NULL, (count + 1) * sizeof *least);
+    for (size_t i = 0; i <= count; i++)
+        least[i] = HUGE_VAL;
+    for (size_t i = 0, end; i < count; i = end) {
+        double third = swept[i].point.key[2];
+        bool stands = least_up_to(least, swept[i].rank) > third;
+        for (end = i; end < count && by_all_keys(&swept[end], &swept[i]) == 0; end++)
+            is_on_front[swept[end].index] = stands;
+        add_least(least, count, swept[i].rank, third);
+    }
+    free(least);
+    free(swept);
+}

@@ -1,0 +1,175 @@
+#include "tests/testing.h"
+
+#include "search/deadline.h"
+#include "tests/naive_space.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct system machine;
+static struct model model;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 32, &machine, &err) &&
+              model_load("gpt3-1.3b", &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.layers = 6;
+    model.batch = 60; /* that 16 and 32 data ranks don't divide */
+    model.tokens = 1e10;
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+}
+
+enum { NUM_COUNTS = 11 };
+static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
+
+/* Of all tokens by the fastest plan; HUGE_VAL when none fits. */
+static double brute_train_s(int num_gpus)
+{
+    double fastest_s = HUGE_VAL;
+    struct naive_space space = naive_space_new(&model, num_gpus);
+    struct system smaller = machine;
+    smaller.num_gpus = num_gpus;
+    struct evaluator *evaluator = evaluator_new(&smaller, &model);
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        if (plan_check(&space.at[i], &model, model.batch, num_gpus, &err))
+            continue;
+        struct prediction p = evaluate(evaluator, &space.at[i]);
+        if (p.fits)
+            fastest_s = fmin(fastest_s, model.tokens / p.tokens_per_s);
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+    return fastest_s;
+}
+
+static struct search_request new_request(void)
+{
+    return (struct search_request){
+        .system = &machine, .model = &model, .base = plan_default(), .top = 5, .jobs = 2
+    };
+}
+
+static struct deadline_result run(double deadline_s)
+{
+    struct err err = { 0 };
+    struct search_request request = new_request();
+    struct deadline_result result;
+    bool ok = search_deadline(&request, deadline_s, &result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return result;
+}
+
+/* The longest time on any count is met by it or by fewer; a little less than the shortest by none.
+ */
+START_TEST(the_answer_is_the_least_of_all_counts)
+{
+    double train_s[NUM_COUNTS];
+    bool is_monotone = true;
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        train_s[i] = brute_train_s(counts[i]);
+        is_monotone &= i == 0 || train_s[i] <= train_s[i - 1];
+    }
+    ck_assert(!is_monotone); /* or a bisection would do */
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        double deadline_s = train_s[i] * (1 + 1e-9);
+        int least = 0;
+        while (train_s[least] > deadline_s)
+            least++;
+        struct deadline_result result = run(deadline_s);
+        ck_assert(result.is_met);
+        ck_assert_int_eq(result.num_gpus, counts[least]);
+        ck_assert_double_eq_tol(result.train_s, train_s[least], 1e-9 * train_s[least]);
+        ck_assert_int_eq(plan_ranks(&result.best.plan), result.num_gpus);
+        deadline_result_release(&result);
+    }
+}
+END_TEST
+
+START_TEST(a_deadline_that_none_meets_names_the_fastest)
+{
+    double fastest_s = HUGE_VAL;
+    int fastest = 0;
+    for (int i = 0; i < NUM_COUNTS; i++) {
+        double train_s = brute_train_s(counts[i]);
+        if (train_s < fastest_s) {
+            fastest_s = train_s;
+            fastest = counts[i];
+        }
+    }
+    static const double shares[] = { 0.999, 0.5, 1e-6 }; /* the last is less than any peak allows */
+    struct deadline_result result = run(shares[_i] * fastest_s);
+    ck_assert(!result.is_met);
+    ck_assert_int_eq(result.num_gpus, fastest);
+    ck_assert_double_eq_tol(result.train_s, fastest_s, 1e-9 * fastest_s);
+    deadline_result_release(&result);
+}
+END_TEST
+
+START_TEST(where_nothing_fits_no_count_is_named)
+{
+    machine.gpu.memory_bytes = 1e8;
+    struct deadline_result result = run(1e12);
+    ck_assert(!result.is_met);
+    ck_assert_int_eq(result.num_gpus, 0);
+    ck_assert_int_eq(result.num_searched, NUM_COUNTS);
+    deadline_result_release(&result);
+}
+END_TEST
+
+START_TEST(what_is_best_is_the_fastest_whatever_the_objective)
+{
+    struct err err = { 0 };
+    struct search_request request = new_request();
+    struct deadline_result by_time, by_memory;
+    ck_assert(search_deadline(&request, 1, &by_time, &err));
+    request.objective = OBJECTIVE_MEMORY;
+    request.jobs = 1;
+    ck_assert(search_deadline(&request, 1, &by_memory, &err));
+    ck_assert(plan_equal(&by_time.best.plan, &by_memory.best.plan));
+    ck_assert_double_eq(by_time.train_s, by_memory.train_s);
+    deadline_result_release(&by_time);
+    deadline_result_release(&by_memory);
+}
+END_TEST
+
+static bool always(void)
+{
+    return true;
+}
+
+START_TEST(an_interrupted_search_meets_nothing)
+{
+    struct err err = { 0 };
+    struct search_request request = new_request();
+    struct deadline_result result;
+    request.interrupted = always;
+    ck_assert(search_deadline(&request, 1e12, &result, &err));
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.is_met);
+    deadline_result_release(&result);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("deadline");
+    TCase *cases = tcase_create("deadline");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, the_answer_is_the_least_of_all_counts);
+    tcase_add_loop_test(cases, a_deadline_that_none_meets_names_the_fastest, 0, 3);
+    tcase_add_test(cases, where_nothing_fits_no_count_is_named);
+    tcase_add_test(cases, what_is_best_is_the_fastest_whatever_the_objective);
+    tcase_add_test(cases, an_interrupted_search_meets_nothing);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,297 @@
+#include "tests/testing.h"
+
+#include "search/counts.h"
+#include "search/pareto.h"
+#include "tests/naive_space.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static bool is_dominated(const struct pareto_point *points, size_t count, size_t i)
+{
+    for (size_t j = 0; j < count; j++)
+        if (pareto_dominates(&points[j], &points[i]))
+            return true;
+    return false;
+}
+
+enum { MOST_POINTS = 300 };
+
+/* Few values make many equal keys and equal points; many values make neither. */
+START_TEST(the_sweep_marks_what_no_point_dominates)
+{
+    static const uint64_t num_values[] = { 2, 5, 30, UINT64_C(1) << 40 };
+    uint64_t state = (uint64_t)_i; /* Check prints it when the test fails */
+    for (int turn = 0; turn < TURNS(16); turn++) {
+        struct pareto_point points[MOST_POINTS];
+        bool is_on_front[MOST_POINTS];
+        size_t count = next_random(&state) % (MOST_POINTS + 1);
+        for (size_t i = 0; i < count; i++)
+            for (int key = 0; key < PARETO_KEYS; key++)
+                points[i].key[key] = (double)(next_random(&state) % num_values[_i % 4]);
+        pareto_mark(points, count, is_on_front);
+        for (size_t i = 0; i < count; i++)
+            ck_assert_int_eq(is_on_front[i], !is_dominated(points, count, i));
+    }
+}
+END_TEST
+
+START_TEST(a_point_dominates_what_is_worse_and_not_its_equal)
+{
+    struct pareto_point a = { { 1, 2, 3 } };
+    struct pareto_point worse = { { 1, 2, 4 } };
+    struct pareto_point other = { { 0, 9, 9 } };
+    ck_assert(pareto_dominates(&a, &worse));
+    ck_assert(!pareto_dominates(&worse, &a));
+    ck_assert(!pareto_dominates(&a, &a));
+    ck_assert(!pareto_dominates(&a, &other));
+    ck_assert(!pareto_dominates(&other, &a));
+}
+END_TEST
+
+/* --- plans -------------------------------------------------------------------------------- */
+
+static struct system machine;
+static struct model model;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 8, &machine, &err) &&
+              model_load("gpt3-1.3b", &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.layers = 6;
+    model.batch = 12;
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+}
+
+static struct search_request new_request(void)
+{
+    return (struct search_request){
+        .system = &machine, .model = &model, .base = plan_default(), .top = 5, .jobs = 2
+    };
+}
+
+static void run(const struct search_request *request, double saving_bytes,
+                struct pareto_result *result)
+{
+    struct err err = { 0 };
+    bool ok = search_pareto(request, saving_bytes, result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+}
+
+struct cloud {
+    struct pareto_point at[20000];
+    size_t count;
+};
+
+/* Every plan that fits on one count. */
+static void add_points(int num_gpus, struct cloud *cloud)
+{
+    struct naive_space space = naive_space_new(&model, num_gpus);
+    struct system smaller = machine;
+    smaller.num_gpus = num_gpus;
+    struct evaluator *evaluator = evaluator_new(&smaller, &model);
+    for (int i = 0; i < space.count; i++) {
+        struct err err = { 0 };
+        if (plan_check(&space.at[i], &model, model.batch, num_gpus, &err))
+            continue;
+        struct prediction p = evaluate(evaluator, &space.at[i]);
+        ck_assert(cloud->count < sizeof cloud->at / sizeof *cloud->at);
+        if (p.fits)
+            cloud->at[cloud->count++] =
+                (struct pareto_point){ { num_gpus, p.step_s, p.peak_memory_bytes } };
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+}
+
+static struct pareto_point point_of(const struct pareto_plan *plan)
+{
+    return (struct pareto_point){ { plan->num_gpus, plan->scored.prediction.step_s,
+                                    plan->scored.prediction.peak_memory_bytes } };
+}
+
+static bool has_point(const struct pareto_result *result, const struct pareto_point *point)
+{
+    for (int i = 0; i < result->count; i++) {
+        struct pareto_point found = point_of(&result->at[i]);
+        if (memcmp(&found, point, sizeof found) == 0)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
+{
+    struct cloud *cloud = calloc(1, sizeof *cloud);
+    for (int num_gpus = 1; num_gpus <= 8; num_gpus *= 2)
+        add_points(num_gpus, cloud);
+    struct search_request request = new_request();
+    struct pareto_result result;
+    run(&request, 0, &result);
+    ck_assert_double_eq(result.evaluated, (double)cloud->count);
+    ck_assert_int_eq(result.count, result.num_on_front);
+    ck_assert_int_gt(result.count, 10);
+    for (int i = 0; i < result.count; i++) {
+        struct pareto_point point = point_of(&result.at[i]);
+        for (size_t j = 0; j < cloud->count; j++)
+            ck_assert(!pareto_dominates(&cloud->at[j], &point));
+        ck_assert_int_eq(plan_ranks(&result.at[i].scored.plan), result.at[i].num_gpus);
+    }
+    /* All that stand are there: a naive pass, over those that the front doesn't have. */
+    for (size_t j = 0; j < cloud->count; j++)
+        if (!has_point(&result, &cloud->at[j]))
+            ck_assert(is_dominated(cloud->at, cloud->count, j));
+    pareto_result_release(&result);
+    free(cloud);
+}
+END_TEST
+
+START_TEST(a_front_has_no_two_equal_points_and_is_sorted)
+{
+    struct search_request request = new_request();
+    struct pareto_result result;
+    run(&request, 0, &result);
+    for (int i = 1; i < result.count; i++) {
+        const struct pareto_plan *a = &result.at[i - 1];
+        const struct pareto_plan *b = &result.at[i];
+        ck_assert_int_le(a->num_gpus, b->num_gpus);
+        if (a->num_gpus != b->num_gpus)
+            continue;
+        ck_assert_double_lt(a->scored.prediction.step_s, b->scored.prediction.step_s);
+        ck_assert_double_gt(a->scored.prediction.peak_memory_bytes,
+                            b->scored.prediction.peak_memory_bytes);
+    }
+    pareto_result_release(&result);
+}
+END_TEST
+
+START_TEST(plans_that_save_too_little_are_left_out)
+{
+    const double saving_bytes = 2e9;
+    struct search_request request = new_request();
+    struct pareto_result whole, thin;
+    run(&request, 0, &whole);
+    run(&request, saving_bytes, &thin);
+    ck_assert_int_eq(thin.num_on_front, whole.count);
+    ck_assert_int_lt(thin.count, whole.count);
+    for (int i = 0; i < whole.count; i++) {
+        struct pareto_point left = point_of(&whole.at[i]);
+        bool is_covered = has_point(&thin, &left);
+        for (int j = 0; j < thin.count; j++) {
+            struct pareto_point kept = point_of(&thin.at[j]);
+            is_covered |= kept.key[0] == left.key[0] && kept.key[1] <= left.key[1] &&
+                          kept.key[2] < left.key[2] + saving_bytes;
+        }
+        ck_assert(is_covered);
+    }
+    pareto_result_release(&whole);
+    pareto_result_release(&thin);
+}
+END_TEST
+
+START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
+{
+    struct search_request request = new_request();
+    struct pareto_result one, five;
+    request.jobs = 1;
+    run(&request, 0, &one);
+    request.jobs = 5;
+    run(&request, 0, &five);
+    ck_assert_int_eq(one.count, five.count);
+    ck_assert_double_eq(one.candidates, five.candidates);
+    for (int i = 0; i < one.count; i++) {
+        ck_assert(plan_equal(&one.at[i].scored.plan, &five.at[i].scored.plan));
+        ck_assert_double_eq(one.at[i].scored.prediction.step_s,
+                            five.at[i].scored.prediction.step_s);
+    }
+    pareto_result_release(&one);
+    pareto_result_release(&five);
+}
+END_TEST
+
+static bool always(void)
+{
+    return true;
+}
+
+START_TEST(an_interrupted_front_says_so_and_wrong_words_are_an_error)
+{
+    struct err err = { 0 };
+    struct search_request request = new_request();
+    struct pareto_result result;
+    request.interrupted = always;
+    run(&request, 0, &result);
+    ck_assert(result.was_interrupted);
+    pareto_result_release(&result);
+    request.fix = "tpx";
+    ck_assert(!search_pareto(&request, 0, &result, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    pareto_result_release(&result);
+}
+END_TEST
+
+/* --- counts ------------------------------------------------------------------------------- */
+
+static void check_counts(struct values counts, const int *expected, int count)
+{
+    ck_assert_int_eq(counts.count, count);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(counts.at[i], expected[i]);
+}
+
+START_TEST(jobs_take_a_part_of_a_node_or_whole_ones)
+{
+    static const int all[] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40 };
+    static const int usual[] = { 1, 2, 4, 8, 16, 24, 32, 40 };
+    static const int large[] = { 1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 200, 240 };
+    static const int part[] = { 1, 2, 4, 5 };
+    struct arena arena = { 0 };
+    check_counts(counts_all(&machine.cluster, 44, &arena), all, 12);
+    check_counts(counts_usual(&machine.cluster, 40, &arena), usual, 8);
+    check_counts(counts_all(&machine.cluster, 5, &arena), all, 5);
+    check_counts(counts_usual(&machine.cluster, 5, &arena), part, 4);
+    struct values counts = counts_usual(&machine.cluster, 400, &arena);
+    ck_assert_int_eq(counts.at[counts.count - 1], 400);
+    check_counts((struct values){ counts.at, 13 }, large, 13);
+    arena_release(&arena);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("pareto");
+    TCase *points = tcase_create("points");
+    tcase_add_loop_test(points, the_sweep_marks_what_no_point_dominates, 0, 8);
+    tcase_add_test(points, a_point_dominates_what_is_worse_and_not_its_equal);
+    suite_add_tcase(s, points);
+    TCase *plans = tcase_create("plans");
+    tcase_set_timeout(plans, 120);
+    tcase_add_checked_fixture(plans, set_up, tear_down);
+    tcase_add_test(plans, the_front_of_a_space_is_what_no_plan_of_it_dominates);
+    tcase_add_test(plans, a_front_has_no_two_equal_points_and_is_sorted);
+    tcase_add_test(plans, plans_that_save_too_little_are_left_out);
+    tcase_add_test(plans, the_number_of_jobs_cannot_be_seen_in_the_front);
+    tcase_add_test(plans, an_interrupted_front_says_so_and_wrong_words_are_an_error);
+    tcase_add_test(plans, jobs_take_a_part_of_a_node_or_whole_ones);
+    suite_add_tcase(s, plans);
+    return s;
+}
+
+TEST_MAIN(suite)
