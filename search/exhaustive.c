@@ -38,7 +38,7 @@ bool exhaustive_run(const struct search *search, struct search_result *result, s
     struct tally tally = search_best(search, search->request->top, &result->arena, &best);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
-    result->proved_optimal = walk_is_complete(&tally);
+    result->proved_optimal = tally_is_complete(&tally);
     result->lower_bound_s = result->proved_optimal ? tally.fastest_s : 0;
     if (result->num_top == 0 && result->proved_optimal)
         search_fill_nearest(search, &tally, result);

@@ -34,6 +34,7 @@ struct scored_plan search_predict(const struct search *search, const struct plan
 struct tally search_best(const struct search *search, int top, struct arena *arena,
                          struct frontier *best);
 
+bool bnb_run(const struct search *search, struct search_result *result, struct err *err);
 bool exhaustive_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* What to relax when nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */

@@ -22,6 +22,7 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
                                            .base = &request->base,
                                            .fix = request->fix,
                                            .forbid = request->forbid,
+                                           .placement = request->placement,
                                            .system = other->system };
     return space_new(&space_request, other->arena, space, &ignored) &&
            system_check(other->system, &space->base, &ignored);

@@ -29,7 +29,7 @@ static void count_ranks(const struct search *search, const struct ranked_plan *t
         .context = &counter,
     };
     struct tally tally = walk_run(&walk, arena);
-    if (!walk_is_complete(&tally))
+    if (!tally_is_complete(&tally))
         return;
     out->of = tally.evaluated;
     if (!out->plan.prediction.fits)

@@ -36,6 +36,7 @@ void search_fill_counts(const struct tally *tally, struct search_result *result)
     qsort(result->exclusions, (size_t)result->num_exclusions, sizeof *result->exclusions,
           compare_exclusions);
     result->evaluated = tally->evaluated;
+    result->bounded = tally->bounded;
     result->candidates = result->evaluated + result->bounded + result->infeasible;
     result->timed_out = tally->timed_out;
     result->was_interrupted = tally->was_interrupted;
@@ -89,7 +90,7 @@ static int within(int value, int least, int most)
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err)
 {
-    double start_s = walk_clock_s();
+    double start_s = search_clock_s();
     out->request = *asked;
     out->request.top = within(asked->top, 1, MAX_TOP);
     out->system = *asked->system;
@@ -102,6 +103,7 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
                                    .base = &asked->base,
                                    .fix = asked->fix,
                                    .forbid = asked->forbid,
+                                   .placement = asked->placement,
                                    .system = &out->system };
     return space_new(&space, arena, &out->space, err) &&
            system_check(&out->system, &out->space.base, err);
@@ -117,7 +119,7 @@ bool search_run(const struct search_request *request, struct search_result *resu
     result->method = method->name;
     result->space_name = prepared.space.name;
     bool ok = method->run(&prepared.search, result, err);
-    result->elapsed_s = walk_clock_s() - prepared.search.start_s;
+    result->elapsed_s = search_clock_s() - prepared.search.start_s;
     return ok;
 }
 

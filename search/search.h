@@ -20,6 +20,7 @@ struct search_request {
     const char *method;          /* name in search_methods; NULL: the default */
     const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
     const char *forbid; /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
+    bool placement;     /* search every rank order that moves ranks */
     struct plan base;   /* what is not searched: precision, optimizer, dtypes, overlap ... */
     int objective;      /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */

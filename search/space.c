@@ -108,10 +108,11 @@ static struct values list_cps(const struct space *space, bool is_fixed, struct a
     return values;
 }
 
-static void list_values(struct space *space, unsigned fixed, struct arena *arena)
+static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)
 {
     const struct plan *base = &space->base;
     int n = space->num_gpus;
+    space->orders = orders_new(base, placement && !words_have(fixed, "order"), arena);
     space->tp = words_have(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
     space->cp = list_cps(space, words_have(fixed, "cp"), arena);
     space->sp = words_have(fixed, "sp") ? one_value(base->sp, arena)
@@ -183,7 +184,10 @@ static const char *name_space(const struct space *space, const struct space_requ
     bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
     text_add(&name, "%s, %s order, tp%s pp dp mb vpp sp zero recompute",
              base->chunk_layers ? "given chunks" : "even chunks",
-             megatron_order ? "Megatron" : "given", space->splits_attention ? " cp" : "");
+             space->orders.count > 1 ? "every"
+             : megatron_order        ? "Megatron"
+                                     : "given",
+             space->splits_attention ? " cp" : "");
     if (!space->splits_attention)
         text_add(&name, ", cp %d", base->cp);
     text_add(&name, ", ep %d", base->ep);
@@ -207,7 +211,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
         return false;
     out->splits_attention =
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
-    list_values(out, fixed, arena);
+    list_values(out, fixed, request->placement, arena);
     take_out_forbidden(out);
     out->fits_gpus = any_fits_gpus(out);
     out->name = name_space(out, request, arena);
@@ -240,27 +244,36 @@ static const struct plan_rule *check(const struct space *space, const struct pla
     return plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
 }
 
-/* All of recompute and zero. */
-static bool walk_inner(const struct space *space, struct plan *plan, const struct visitor *visitor)
+double space_family_size(const struct space *space)
 {
-    plan->recompute = space->recompute.at[0];
-    plan->zero = space->zero.at[0];
-    const struct plan_rule *broken = check(space, plan);
-    if (broken && !reads_inner_values(broken)) {
-        visitor->exclude(visitor->context, broken, space->recompute.count * space->zero.count);
-        return true;
-    }
+    return (double)space->recompute.count * space->zero.count;
+}
+
+bool space_walk_family(const struct space *space, const struct plan *first,
+                       const struct visitor *visitor)
+{
+    struct plan plan = *first;
     for (int i = 0; i < space->recompute.count; i++)
         for (int j = 0; j < space->zero.count; j++) {
-            plan->recompute = space->recompute.at[i];
-            plan->zero = space->zero.at[j];
-            if (i + j > 0)
-                broken = check(space, plan);
+            plan.recompute = space->recompute.at[i];
+            plan.zero = space->zero.at[j];
+            const struct plan_rule *broken = check(space, &plan);
             if (broken)
                 visitor->exclude(visitor->context, broken, 1);
-            else if (!visitor->visit(visitor->context, plan))
+            else if (!visitor->visit(visitor->context, &plan))
                 return false;
         }
+    return true;
+}
+
+/* The plan is the family's first. */
+static bool meet_family(const struct space *space, const struct plan *plan,
+                        const struct visitor *visitor)
+{
+    const struct plan_rule *broken = check(space, plan);
+    if (!broken || reads_inner_values(broken))
+        return visitor->visit(visitor->context, plan);
+    visitor->exclude(visitor->context, broken, space_family_size(space));
     return true;
 }
 
@@ -284,39 +297,84 @@ static int most_vpp(const struct space *space, int pp)
 
 size_t space_num_blocks(const struct space *space)
 {
-    return (size_t)space->tp.count * (size_t)space->cp.count * (size_t)space->sp.count *
-           (size_t)space->microbatch.count * (size_t)space->pp.count;
+    return (size_t)space->orders.count * (size_t)space->tp.count * (size_t)space->cp.count *
+           (size_t)space->sp.count * (size_t)space->microbatch.count * (size_t)space->pp.count;
 }
 
-static size_t take_digit(size_t *number, int base)
+static int take_digit(size_t *number, int base)
 {
-    size_t digit = *number % (size_t)base;
+    int digit = (int)(*number % (size_t)base);
     *number /= (size_t)base;
     return digit;
 }
 
-bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor)
+/* False when the block is empty. */
+static bool block_plan(const struct space *space, size_t block, struct plan *plan)
 {
-    struct plan plan = space->base;
-    size_t pp = take_digit(&block, space->pp.count);
-    plan.microbatch = space->microbatch.at[take_digit(&block, space->microbatch.count)];
-    plan.sp = space->sp.at[take_digit(&block, space->sp.count)] != 0;
-    size_t cp = take_digit(&block, space->cp.count);
-    plan.tp = space->tp.at[block];
-    plan.cp = space->cp.at[cp];
-    plan.pp = space->pp.at[pp];
-    if (!set_data_ranks(space, block + cp + pp == 0, &plan))
-        return true;
-    if (plan.sp && plan.tp == 1 && !space->sp_is_fixed)
-        return true;
-    if (space->recompute.count == 0 || space->zero.count == 0)
+    size_t rest = block;
+    int pp = take_digit(&rest, space->pp.count);
+    *plan = space->base;
+    plan->microbatch = space->microbatch.at[take_digit(&rest, space->microbatch.count)];
+    plan->sp = space->sp.at[take_digit(&rest, space->sp.count)] != 0;
+    int cp = take_digit(&rest, space->cp.count);
+    int tp = take_digit(&rest, space->tp.count);
+    int order = (int)rest;
+    plan->tp = space->tp.at[tp];
+    plan->cp = space->cp.at[cp];
+    plan->pp = space->pp.at[pp];
+    bool is_first = pp + cp + tp + order == 0;
+    if (!set_data_ranks(space, is_first, plan) ||
+        (plan->sp && plan->tp == 1 && !space->sp_is_fixed) ||
+        !orders_is_first(&space->orders, order, plan))
+        return false;
+    memcpy(plan->order, space->orders.at[order], sizeof plan->order);
+    plan->recompute = space->recompute.at[0];
+    plan->zero = space->zero.at[0];
+    return true;
+}
+
+void space_family(const struct space *space, size_t block, int vpp, struct plan *first)
+{
+    block_plan(space, block, first);
+    first->vpp = vpp;
+}
+
+bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor)
+{
+    struct plan plan;
+    if (space_family_size(space) == 0 || !block_plan(space, block, &plan))
         return true;
     int most = most_vpp(space, plan.pp);
     for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
         if (is_listed_vpp(space, &plan, most) &&
             forbidden_allows(&space->forbidden, "vpp", &plan) &&
             forbidden_allows(&space->forbidden, "schedule", &plan) &&
-            !walk_inner(space, &plan, visitor))
+            !meet_family(space, &plan, visitor))
             return false;
     return true;
+}
+
+/* A visitor of candidates as one of families. */
+struct inside {
+    const struct space *space;
+    const struct visitor *visitor;
+};
+
+static bool walk_inside(void *context, const struct plan *first)
+{
+    const struct inside *inside = context;
+    return space_walk_family(inside->space, first, inside->visitor);
+}
+
+static void exclude_inside(void *context, const struct plan_rule *rule, double count)
+{
+    const struct inside *inside = context;
+    inside->visitor->exclude(inside->visitor->context, rule, count);
+}
+
+bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor)
+{
+    struct inside inside = { space, visitor };
+    return space_walk_families(space, block,
+                               &(struct visitor){ walk_inside, exclude_inside, &inside });
 }

@@ -1,10 +1,11 @@
 /* search/space.h - candidate plans in a fixed order.
  *
  * A space is a base plan and lists of values for what is searched. A candidate is one value of
- * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by tp, cp, sp,
- * microbatch, pp, vpp, recompute and zero, the last fastest, and no two have the same layout. By
- * default
+ * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by rank order, tp, cp,
+ * sp, microbatch, pp, vpp, recompute and zero, the last fastest, and no two have the same layout.
+ * By default
  *
+ *   order       the base's; with `placement` every order that moves ranks
  *   tp          divisors of the GPUs up to 64
  *   cp          1 2 4 8 that divide the GPUs
  *   sp          off, and on where tp is over 1
@@ -19,6 +20,7 @@
 #ifndef SEARCH_SPACE_H
 #define SEARCH_SPACE_H
 
+#include "search/orders.h"
 #include "search/words.h"
 #include "sim/cost/hardware.h"
 
@@ -32,6 +34,7 @@ struct space {
     int num_gpus;
     struct plan base; /* the fixed words are in it */
     const char *name; /* in words */
+    struct orders orders;
     struct values tp, cp, sp, microbatch, pp, recompute, zero;
     int dp, vpp; /* 0: not fixed */
     bool sp_is_fixed;
@@ -45,6 +48,7 @@ struct space_request {
     int num_gpus;
     const struct plan *base;
     const char *fix, *forbid; /* layout words, or NULL */
+    bool placement;           /* all rank orders, unless one is fixed */
     /* Where attention is not a flash kernel cp is the base's; NULL: it is. */
     const struct system *system;
 };
@@ -62,9 +66,18 @@ struct visitor {
     void *context;
 };
 
-/* A block is the candidates that share tp, cp, sp, microbatch and pp; some are empty. False when
- * the visitor ended the walk. */
+/* A block is the candidates that share order, tp, cp, sp, microbatch and pp; some are empty. False
+ * when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
+
+/* The same in two steps. A family is the candidates of a block that share vpp: they differ in
+ * recompute and zero alone, and a visitor meets its first, whether or not that one keeps rules of
+ * recompute or zero. Families that break another rule are excluded as a whole. */
+bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
+double space_family_size(const struct space *space); /* candidates in each */
+void space_family(const struct space *space, size_t block, int vpp, struct plan *first);
+bool space_walk_family(const struct space *space, const struct plan *first,
+                       const struct visitor *visitor);
 
 #endif

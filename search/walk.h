@@ -5,35 +5,23 @@
 #ifndef SEARCH_WALK_H
 #define SEARCH_WALK_H
 
-#include "search/frontier.h"
 #include "search/space.h"
+#include "search/tally.h"
 
 struct walk {
     const struct search_request *request; /* jobs, limits, progress */
     const struct system *system;          /* its GPU's memory is the limit */
     const struct space *space;
-    double start_s;             /* when the time limit began, by walk_clock_s() */
+    double start_s;             /* when the time limit began, by search_clock_s() */
     bool only_whether_any_fits; /* stop at the first that does; its time is not computed */
     /* A plan that fits, in the worker's thread. NULL: nobody is told. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;
 };
 
-struct tally {
-    double *broken; /* candidates by the first rule they break, indexed as plan_rules */
-    double over_memory;
-    double evaluated; /* step times computed: plans that fit */
-    double fastest_s; /* 0 when none fits */
-    bool has_least;
-    struct ranked_plan least; /* needs the least memory of those over it; its time is 0 */
-    bool timed_out, was_interrupted;
-};
-
-double walk_clock_s(void);
 int walk_jobs(const struct search_request *request); /* workers, >= 1 */
 
 /* Its counts live in the arena. */
 struct tally walk_run(const struct walk *walk, struct arena *arena);
-bool walk_is_complete(const struct tally *tally);
 
 #endif

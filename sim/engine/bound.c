@@ -1,3 +1,4 @@
+#include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"
 
 #include <math.h>
@@ -10,36 +11,69 @@ static double stage_passes_s(const struct work *w, int stage, enum chunk_pass pa
     return sum_s * w->num_microbatches;
 }
 
+/* What stages add once a step, as far as a bound knows it. */
+struct tails {
+    double stage_s, first_s; /* transfers after the last backward */
+    double optimizer_s;
+};
+
 /* A stage's own work, all microbatches in a row: never before the first has come through the chunks
  * before it, never the end before the last has gone back through them. Its reduction follows its
  * own last backward, the first stage's follows that of all. Weight gradients hold up no other
  * stage, and the first has one left when the last gradient has come back. */
 static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
-                            double first_tail_s, double *optimizer_s)
+                            const struct tails *tails)
 {
-    struct stage_tail tail = stage_tail(w, stage);
     double passed_on_s =
         stage_passes_s(w, stage, CHUNK_FORWARD) + stage_passes_s(w, stage, CHUNK_BACKWARD);
     double weights_s = stage_passes_s(w, stage, CHUNK_WEIGHT);
-    *optimizer_s = fmax(*optimizer_s, tail.optimizer_s + tail.offload_s);
     return before_s + passed_on_s +
-           fmax(weights_s + tail.data_comm_s, after_s + w->duration_s[CHUNK_WEIGHT] + first_tail_s);
+           fmax(weights_s + tails->stage_s,
+                after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
+}
+
+static void add_own_tail(const struct work *w, int stage, struct tails *tails)
+{
+    struct stage_tail tail = stage_tail(w, stage);
+    tails->stage_s = tail.data_comm_s;
+    if (stage == 0)
+        tails->first_s = tail.data_comm_s;
+    tails->optimizer_s = fmax(tails->optimizer_s, tail.optimizer_s + tail.offload_s);
+}
+
+/* Transfers may all be hidden; the state is no smaller than the most sharded. */
+static void add_least_tail(const struct work *w, int stage, struct tails *tails)
+{
+    struct plan plan = *w->plan;
+    double parameters = stage_parameters(w->model, &plan, w->pieces, stage);
+    double least_s = HUGE_VAL;
+    for (plan.zero = 0; plan.zero <= 3; plan.zero++)
+        least_s = fmin(least_s, optimizer_s(w->system, w->model, &plan, parameters));
+    tails->optimizer_s = fmax(tails->optimizer_s, least_s);
 }
 
 /* Holds for any order of the passes, so for every generator. */
-double work_bound_s(const struct work *w)
+static double bound_s(const struct work *w,
+                      void (*add_tail)(const struct work *w, int stage, struct tails *tails))
 {
     double lag_s = work_lag_s(w);
-    double first_tail_s = stage_tail(w, 0).data_comm_s;
-    double bound_s = 0;
-    double optimizer_s = 0;
-    double before_s = 0;
-    double after_s = 0;
+    double most_s = 0, before_s = 0, after_s = 0;
+    struct tails tails = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        bound_s =
-            fmax(bound_s, stage_bound_s(w, stage, before_s, after_s, first_tail_s, &optimizer_s));
+        add_tail(w, stage, &tails);
+        most_s = fmax(most_s, stage_bound_s(w, stage, before_s, after_s, &tails));
         before_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + lag_s;
         after_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_BACKWARD] + lag_s;
     }
-    return bound_s + optimizer_s + w->system->stack.step_s;
+    return most_s + tails.optimizer_s + w->system->stack.step_s;
+}
+
+double work_bound_s(const struct work *w)
+{
+    return bound_s(w, add_own_tail);
+}
+
+double work_floor_s(const struct work *w)
+{
+    return bound_s(w, add_least_tail);
 }

@@ -201,6 +201,15 @@ double evaluate_bound_s(struct evaluator *e, const struct plan *plan)
     return work_bound_s(&w);
 }
 
+double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
+{
+    struct plan whole = *plan;
+    whole.zero = 0;
+    struct work w = work_on(e, &whole);
+    time_chunks(&w);
+    return work_floor_s(&w);
+}
+
 struct step_cost evaluate_cost(struct evaluator *e, const struct plan *plan, struct arena *arena)
 {
     struct work w = work_begin(e, plan);

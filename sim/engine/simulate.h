@@ -43,6 +43,10 @@ double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 /* Never above evaluate_step_s of the same plan, without timing its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
+/* Never above evaluate_step_s of a plan that differs in zero alone, or recomputes more: one bound
+ * for a family of plans. */
+double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
+
 /* One stage of a plan of one chunk a stage, on its own: what the whole plan's evaluation would have
  * for it if its `stages=` gave it so many layers and, where its recompute is block:N, N of them
  * were run again; any other recompute holds as it stands. The plan's own lists are not read. */

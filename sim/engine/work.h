@@ -55,6 +55,8 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 
 /* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */
 double work_bound_s(const struct work *work);
+/* The same whatever zero shards. The work has to be timed at zero 0, which adds nothing to passes. */
+double work_floor_s(const struct work *work);
 
 /* sim/engine/plan_cost.c - the same durations and tails, by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);

@@ -1,0 +1,314 @@
+/* Branch and bound, best first: families of plans in the order of a floor under their step times;
+ * in a family, plan by plan, a bound before the time. It ends at the first family whose floor is
+ * above the worst plan that is kept.
+ *
+ * Families are looked at in rounds, all of a round against what was kept before it, so that neither
+ * the answer nor a count depends on the number of workers. */
+#include "search/method.h"
+
+#include "base/parallel.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
+
+/* Floors and bounds are sums in another order than the step time that they stand under. */
+static const double rounding = 1e-12;
+
+struct family {
+    size_t block;
+    int vpp;
+    double floor_s;
+};
+
+struct families {
+    struct family *at;
+    size_t count, capacity;
+};
+
+struct worker {
+    struct evaluator *evaluator;
+    struct tally tally;
+    struct families found;
+};
+
+struct bnb {
+    const struct search *search;
+    struct worker *workers;
+    int jobs;
+    struct families families; /* by floor */
+    size_t next;              /* families before it were looked at */
+    struct frontier best;
+    struct frontier *round; /* of each family of a round, the plans that may be kept */
+    bool *is_open;          /* of each family of a round: not looked at to the end */
+    double open_floor_s;    /* least floor of those */
+};
+
+/* What a family is examined with. */
+struct examination {
+    const struct bnb *bnb;
+    struct worker *worker;
+    struct frontier *kept;
+};
+
+static bool must_stop(const struct bnb *bnb, struct worker *worker)
+{
+    return tally_must_stop(&worker->tally, bnb->search->request, bnb->search->start_s);
+}
+
+static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *worker)
+{
+    if (!worker->evaluator)
+        worker->evaluator = evaluator_new(bnb->search->system, bnb->search->space->model);
+    return worker->evaluator;
+}
+
+/* --- families ----------------------------------------------------------------------------- */
+
+/* A block whose families are being listed. */
+struct listing {
+    const struct bnb *bnb;
+    struct worker *worker;
+    size_t block;
+};
+
+static bool list_family(void *context, const struct plan *first)
+{
+    struct listing *listing = context;
+    struct families *found = &listing->worker->found;
+    if (found->count == found->capacity) {
+        found->capacity = 2 * found->capacity + 64;
+        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
+    }
+    double floor_s = evaluate_floor_s(evaluator_of(listing->bnb, listing->worker), first);
+    found->at[found->count++] = (struct family){ listing->block, first->vpp, floor_s };
+    return true;
+}
+
+static void exclude_families(void *context, const struct plan_rule *rule, double count)
+{
+    struct listing *listing = context;
+    tally_broken(&listing->worker->tally, rule, count);
+}
+
+static void list_block(void *context, size_t block, int id)
+{
+    struct bnb *bnb = context;
+    struct listing listing = { bnb, &bnb->workers[id], block };
+    struct visitor visitor = { list_family, exclude_families, &listing };
+    if (!must_stop(bnb, listing.worker))
+        space_walk_families(bnb->search->space, block, &visitor);
+}
+
+static int compare_families(const void *a, const void *b)
+{
+    const struct family *left = a;
+    const struct family *right = b;
+    if (left->floor_s != right->floor_s)
+        return left->floor_s < right->floor_s ? -1 : 1;
+    if (left->block != right->block)
+        return left->block < right->block ? -1 : 1;
+    return left->vpp - right->vpp;
+}
+
+static void list_families(struct bnb *bnb, struct arena *arena)
+{
+    struct families *all = &bnb->families;
+    parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), 1, list_block, bnb);
+    for (int i = 0; i < bnb->jobs; i++)
+        all->capacity += bnb->workers[i].found.count;
+    all->at = ARENA_ARRAY(arena, struct family, all->capacity);
+    for (int i = 0; i < bnb->jobs; i++) {
+        struct families *found = &bnb->workers[i].found;
+        if (found->count > 0)
+            memcpy(&all->at[all->count], found->at, found->count * sizeof *found->at);
+        all->count += found->count;
+        free(found->at);
+    }
+    if (all->count > 0)
+        qsort(all->at, all->count, sizeof *all->at, compare_families);
+}
+
+/* --- one family --------------------------------------------------------------------------- */
+
+static bool ranks_by_memory(const struct bnb *bnb)
+{
+    return bnb->best.objective == OBJECTIVE_MEMORY;
+}
+
+/* What a plan must not be above to be kept. */
+static double worst_step_s(const struct bnb *bnb)
+{
+    const struct frontier *best = &bnb->best;
+    bool all_go = best->count < best->capacity || ranks_by_memory(bnb);
+    return all_go ? HUGE_VAL : best->at[0].step_s;
+}
+
+static double worst_peak_bytes(const struct bnb *bnb)
+{
+    const struct frontier *best = &bnb->best;
+    bool all_go = best->count < best->capacity || !ranks_by_memory(bnb);
+    return all_go ? HUGE_VAL : best->at[0].peak_memory_bytes;
+}
+
+static bool examine_plan(void *context, const struct plan *plan)
+{
+    struct examination *at = context;
+    const struct bnb *bnb = at->bnb;
+    struct tally *tally = &at->worker->tally;
+    struct evaluator *evaluator = at->worker->evaluator;
+    double worst_s = worst_step_s(bnb);
+    if (worst_s < HUGE_VAL && evaluate_bound_s(evaluator, plan) * (1 - rounding) > worst_s) {
+        tally->bounded++;
+        return true;
+    }
+    struct ranked_plan ranked = { .plan = *plan };
+    ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, plan);
+    if (ranked.peak_memory_bytes > bnb->search->system->gpu.memory_bytes) {
+        tally_over_memory(tally, &ranked);
+    } else if (ranked.peak_memory_bytes > worst_peak_bytes(bnb)) {
+        tally->bounded++;
+    } else {
+        ranked.step_s = evaluate_step_s(evaluator, plan);
+        tally_evaluated(tally, &ranked);
+        frontier_offer(at->kept, &ranked);
+    }
+    return true;
+}
+
+static void exclude_plan(void *context, const struct plan_rule *rule, double count)
+{
+    struct examination *at = context;
+    tally_broken(&at->worker->tally, rule, count);
+}
+
+static void examine_family(void *context, size_t index, int id)
+{
+    struct bnb *bnb = context;
+    struct examination at = { bnb, &bnb->workers[id], &bnb->round[index] };
+    const struct family *family = &bnb->families.at[bnb->next + index];
+    bnb->is_open[index] = must_stop(bnb, at.worker);
+    if (bnb->is_open[index])
+        return;
+    evaluator_of(bnb, at.worker);
+    struct plan first;
+    struct visitor visitor = { examine_plan, exclude_plan, &at };
+    space_family(bnb->search->space, family->block, family->vpp, &first);
+    space_walk_family(bnb->search->space, &first, &visitor);
+}
+
+/* --- rounds ------------------------------------------------------------------------------- */
+
+/* Families of the next round: those that may hold a plan to be kept. */
+static size_t round_length(const struct bnb *bnb, size_t most)
+{
+    double worst_s = worst_step_s(bnb);
+    size_t length = 0;
+    while (length < most && bnb->next + length < bnb->families.count &&
+           bnb->families.at[bnb->next + length].floor_s * (1 - rounding) <= worst_s)
+        length++;
+    return length;
+}
+
+static void keep_round(struct bnb *bnb, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        struct frontier *kept = &bnb->round[i];
+        for (int j = 0; j < kept->count; j++)
+            frontier_offer(&bnb->best, &kept->at[j]);
+        kept->count = 0;
+        if (bnb->is_open[i])
+            bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->families.at[bnb->next + i].floor_s);
+    }
+    bnb->next += length;
+}
+
+static bool is_stopped(const struct bnb *bnb)
+{
+    for (int i = 0; i < bnb->jobs; i++)
+        if (!tally_is_complete(&bnb->workers[i].tally))
+            return true;
+    return false;
+}
+
+static void run_rounds(struct bnb *bnb)
+{
+    const struct search_request *request = bnb->search->request;
+    size_t length;
+    for (size_t most = FIRST_ROUND; !is_stopped(bnb) && (length = round_length(bnb, most)) > 0;
+         most = most < LONGEST_ROUND ? 2 * most : LONGEST_ROUND) {
+        parallel_for(bnb->jobs, length, 1, examine_family, bnb);
+        keep_round(bnb, length);
+        if (request->progress)
+            request->progress((double)bnb->next / (double)bnb->families.count,
+                              request->progress_context);
+    }
+    if (bnb->next < bnb->families.count)
+        bnb->open_floor_s = fmin(bnb->open_floor_s, bnb->families.at[bnb->next].floor_s);
+}
+
+/* --- the answer --------------------------------------------------------------------------- */
+
+static struct tally close_workers(struct bnb *bnb, struct arena *arena)
+{
+    struct tally sum = tally_new(arena);
+    for (int i = 0; i < bnb->jobs; i++) {
+        tally_add(&sum, &bnb->workers[i].tally);
+        evaluator_free(bnb->workers[i].evaluator);
+    }
+    size_t left = bnb->families.count - bnb->next;
+    if (tally_is_complete(&sum))
+        sum.bounded += (double)left * space_family_size(bnb->search->space);
+    return sum;
+}
+
+/* Of the whole space: what was timed is not faster than the fastest, nor is the rest than its
+ * floors. Floors of families that were never listed are not known. */
+static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
+{
+    if (!tally_is_complete(tally) && bnb->next == 0)
+        return 0;
+    double open_s = bnb->open_floor_s * (1 - rounding);
+    double least_s = tally->evaluated > 0 ? fmin(tally->fastest_s, open_s) : open_s;
+    if (ranks_by_memory(bnb) && bnb->families.count > 0)
+        least_s = fmin(least_s, bnb->families.at[0].floor_s * (1 - rounding));
+    return least_s < HUGE_VAL ? least_s : 0;
+}
+
+static struct bnb bnb_new(const struct search *search, int top, struct arena *arena)
+{
+    int objective = search->request->objective;
+    int jobs = walk_jobs(search->request);
+    struct bnb bnb = { .search = search,
+                       .jobs = jobs,
+                       .workers = ARENA_ARRAY(arena, struct worker, (size_t)jobs),
+                       .best = frontier_new(objective, top, arena),
+                       .round = ARENA_ARRAY(arena, struct frontier, LONGEST_ROUND),
+                       .is_open = ARENA_ARRAY(arena, bool, LONGEST_ROUND),
+                       .open_floor_s = HUGE_VAL };
+    for (int i = 0; i < jobs; i++)
+        bnb.workers[i].tally = tally_new(arena);
+    int most = (int)fmin(top, space_family_size(search->space));
+    for (int i = 0; i < LONGEST_ROUND; i++)
+        bnb.round[i] = frontier_new(objective, most, arena);
+    return bnb;
+}
+
+bool bnb_run(const struct search *search, struct search_result *result, struct err *err)
+{
+    (void)err;
+    struct bnb bnb = bnb_new(search, search->request->top, &result->arena);
+    list_families(&bnb, &result->arena);
+    run_rounds(&bnb);
+    struct tally tally = close_workers(&bnb, &result->arena);
+    frontier_sort(&bnb.best);
+    search_fill_counts(&tally, result);
+    search_fill_top(search, &bnb.best, result);
+    result->proved_optimal = tally_is_complete(&tally);
+    result->lower_bound_s = lower_bound_s(&bnb, &tally);
+    if (result->num_top == 0 && result->proved_optimal)
+        search_fill_nearest(search, &tally, result);
+    return true;
+}

@@ -1,0 +1,61 @@
+#include "search/orders.h"
+
+#include "sim/plan/layout.h"
+
+#include <string.h>
+
+/* Axes that have ranks of their own; the expert axis stands right before the data axis. */
+enum { NUM_PLACED = 4, NUM_ORDERS = 24 };
+static const int placed[NUM_PLACED] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
+
+/* The permutation whose Lehmer code is `number`. */
+static void permute(int number, int order[NUM_AXES])
+{
+    int left[NUM_PLACED];
+    int count = 0;
+    memcpy(left, placed, sizeof left);
+    for (int n = NUM_PLACED, base = NUM_ORDERS / NUM_PLACED; n > 0; n--) {
+        int pick = number / base;
+        number %= base;
+        base /= n > 1 ? n - 1 : 1;
+        if (left[pick] == AXIS_DATA)
+            order[count++] = AXIS_EXPERT;
+        order[count++] = left[pick];
+        memmove(&left[pick], &left[pick + 1], (size_t)(n - pick - 1) * sizeof *left);
+    }
+}
+
+struct orders orders_new(const struct plan *base, bool every, struct arena *arena)
+{
+    struct orders orders = { arena_alloc(arena, (NUM_ORDERS + 1) * sizeof *orders.at), 1 };
+    memcpy(orders.at[0], base->order, sizeof base->order);
+    for (int number = 0; every && number < NUM_ORDERS; number++) {
+        permute(number, orders.at[orders.count]);
+        if (memcmp(orders.at[orders.count], base->order, sizeof base->order) != 0)
+            orders.count++;
+    }
+    return orders;
+}
+
+/* Whether both have the axes of more than one rank in the same sequence. */
+static bool places_alike(const int *a, const int *b, const struct plan *plan)
+{
+    int j = 0;
+    for (int i = 0; i < NUM_AXES; i++) {
+        if (axis_degree(plan, (enum axis_id)a[i]) == 1)
+            continue;
+        while (axis_degree(plan, (enum axis_id)b[j]) == 1)
+            j++;
+        if (a[i] != b[j++])
+            return false;
+    }
+    return true;
+}
+
+bool orders_is_first(const struct orders *orders, int order, const struct plan *plan)
+{
+    for (int earlier = 0; earlier < order; earlier++)
+        if (places_alike(orders->at[earlier], orders->at[order], plan))
+            return false;
+    return true;
+}

@@ -1,0 +1,22 @@
+/* search/orders.h - the rank orders of a space.
+ *
+ * The base's comes first, then the others by the axes' numbers. Axes of one rank move nothing, so
+ * of the orders that agree on the other axes only the first is walked. */
+#ifndef SEARCH_ORDERS_H
+#define SEARCH_ORDERS_H
+
+#include "base/arena.h"
+#include "sim/plan/plan.h"
+
+struct orders {
+    int (*at)[NUM_AXES]; /* as plan.order */
+    int count;
+};
+
+/* The base's alone, or every one. In the arena. */
+struct orders orders_new(const struct plan *base, bool every, struct arena *arena);
+
+/* Whether no order before this one places the plan's ranks alike. The degrees must be set. */
+bool orders_is_first(const struct orders *orders, int order, const struct plan *plan);
+
+#endif

@@ -1,0 +1,31 @@
+/* search/tally.h - what became of the candidates of a search.
+ *
+ * Counts and extremes only, so that tallies of several workers add up to the same in any order. */
+#ifndef SEARCH_TALLY_H
+#define SEARCH_TALLY_H
+
+#include "search/frontier.h"
+
+struct tally {
+    double *broken; /* candidates by the first rule they break, indexed as plan_rules */
+    double over_memory;
+    double evaluated; /* step times computed: plans that fit */
+    double bounded;   /* left out because a bound says that they are no better than what is kept */
+    double fastest_s; /* of the evaluated; 0 when there are none */
+    bool has_least;
+    struct ranked_plan least; /* needs the least memory of those over it; its time is 0 */
+    bool timed_out, was_interrupted;
+};
+
+struct tally tally_new(struct arena *arena); /* its counts live in the arena */
+void tally_add(struct tally *sum, const struct tally *more);
+void tally_broken(struct tally *tally, const struct plan_rule *rule, double count);
+void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
+void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
+
+double search_clock_s(void);
+/* Whether a search that began at start_s is to end early; noted in the tally. */
+bool tally_must_stop(struct tally *tally, const struct search_request *request, double start_s);
+bool tally_is_complete(const struct tally *tally);
+
+#endif
