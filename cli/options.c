@@ -65,8 +65,11 @@ const struct option_row option_rows[] = {
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH,
       { "forbid", TEXT(forbid), .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+    { "--placement", NULL, NULL, SEARCH,
+      { "placement", SWITCH(placement),
+        .doc = "Searches every rank order too, not Megatron's alone." } },
     { "--method", NULL, "METHOD", SEARCH,
-      { "method", TEXT(method), .doc = "How to search (`list methods`)." } },
+      { "method", TEXT(method), .doc = "How to search (`list methods`); bnb when not given." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
@@ -89,7 +92,7 @@ const struct option_row option_rows[] = {
                "in this time (30d)." } },
     { "--time-limit", NULL, "T", SEARCH,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
-        .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far." } },
+        .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far and how far off it may be." } },
     { "--jobs", "-j", "N", SEARCH | VALIDATE | FIT,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
@@ -136,7 +139,7 @@ const struct option_row option_rows[] = {
 const int num_option_rows = sizeof option_rows / sizeof *option_rows;
 
 /* What the documentation promises and this version can't do: refused, not ignored. */
-static const char *const later[] = { "--uneven", "--recompute-mixes", "--placement", "--run" };
+static const char *const later[] = { "--uneven", "--recompute-mixes", "--run" };
 
 static bool is_name(const struct option_row *row, const char *name)
 {

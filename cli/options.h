@@ -24,6 +24,7 @@ struct options {
     const char *layout;
     const char *fix, *forbid, *compare, *method;
     int objective;
+    bool placement;
     int top, jobs;
     double max_memory_bytes, price, time_limit_s;
     bool pareto;

@@ -48,6 +48,8 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --fix '%s'", options->fix);
     if (options->forbid)
         text_add(out, " --forbid '%s'", options->forbid);
+    if (options->placement)
+        text_add(out, " --placement");
     if (options->objective != OBJECTIVE_TIME)
         text_add(out, " --objective %s", objective_names[options->objective]);
     if (options->max_memory_bytes > 0)

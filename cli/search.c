@@ -125,6 +125,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "space", space_json(result));
     json_object_set_new(object, "proved_optimal", json_boolean(result->proved_optimal));
     json_object_set_new(object, "lower_bound_s", real_or_null(result->lower_bound_s));
+    json_object_set_new(object, "gap", json_real(search_gap(result)));
     json_object_set_new(object, "elapsed_s", json_real(result->elapsed_s));
     json_object_set(object, "assumptions", setup->assumptions);
     return object;
@@ -159,6 +160,7 @@ static struct search_request request_of(const struct options *options, const str
         .forbid = options->forbid,
         .base = setup->plan,
         .objective = options->objective,
+        .placement = options->placement,
         .max_memory_bytes = options->max_memory_bytes,
         .top = options->top > 0 ? options->top : DEFAULT_TOP,
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),

@@ -44,14 +44,32 @@ void show_searched(const struct search_result *result)
     text_release(&line);
 }
 
+/* How much faster than the best so far what was not looked at may be. */
+static void add_gap(struct text *out, const struct search_result *result)
+{
+    if (search_gap(result) < 1)
+        text_add(out, "; no plan is more than %.1f %% faster", 100 * search_gap(result));
+}
+
+static void add_proof(struct text *out, const struct search_result *result)
+{
+    const char *ended = result->was_interrupted ? "INTERRUPTED"
+                        : result->timed_out     ? "TIME LIMIT"
+                                                : NULL;
+    if (ended)
+        text_add(out, "%s: this is the best so far; the space was not searched to its end", ended);
+    else if (result->proved_optimal)
+        text_add(out, "proved the best of its space: %s", result->space_name);
+    else
+        text_add(out, "not proved the best of its space: %s", result->space_name);
+    if (!result->proved_optimal)
+        add_gap(out, result);
+}
+
 void show_proof(const struct search_result *result)
 {
-    if (result->was_interrupted)
-        printf("INTERRUPTED: this is the best so far; the space was not searched to its end\n");
-    else if (result->timed_out)
-        printf("TIME LIMIT: this is the best so far; the space was not searched to its end\n");
-    else if (result->proved_optimal)
-        printf("proved the best of its space: %s\n", result->space_name);
-    else
-        printf("not proved the best of its space: %s\n", result->space_name);
+    struct text line = { 0 };
+    add_proof(&line, result);
+    printf("%s\n", text_get(&line));
+    text_release(&line);
 }

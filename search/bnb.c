@@ -31,6 +31,7 @@ struct families {
 struct worker {
     struct evaluator *evaluator;
     struct tally tally;
+    bool was_late; /* did not list all its blocks */
     struct families found;
 };
 
@@ -39,6 +40,7 @@ struct bnb {
     struct worker *workers;
     int jobs;
     struct families families; /* by floor */
+    bool is_listed;           /* every family is there */
     size_t next;              /* families before it were looked at */
     struct frontier best;
     struct frontier *round; /* of each family of a round, the plans that may be kept */
@@ -93,12 +95,21 @@ static void exclude_families(void *context, const struct plan_rule *rule, double
     tally_broken(&listing->worker->tally, rule, count);
 }
 
+/* Half of the time is for looking at what was listed until then. */
+static bool is_late(const struct bnb *bnb)
+{
+    double limit_s = bnb->search->request->time_limit_s;
+    return limit_s > 0 && search_clock_s() - bnb->search->start_s > limit_s / 2;
+}
+
 static void list_block(void *context, size_t block, int id)
 {
     struct bnb *bnb = context;
     struct listing listing = { bnb, &bnb->workers[id], block };
     struct visitor visitor = { list_family, exclude_families, &listing };
-    if (!must_stop(bnb, listing.worker))
+    if (must_stop(bnb, listing.worker) || is_late(bnb))
+        listing.worker->was_late = true;
+    else
         space_walk_families(bnb->search->space, block, &visitor);
 }
 
@@ -117,8 +128,11 @@ static void list_families(struct bnb *bnb, struct arena *arena)
 {
     struct families *all = &bnb->families;
     parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), 1, list_block, bnb);
-    for (int i = 0; i < bnb->jobs; i++)
+    bnb->is_listed = true;
+    for (int i = 0; i < bnb->jobs; i++) {
         all->capacity += bnb->workers[i].found.count;
+        bnb->is_listed &= !bnb->workers[i].was_late;
+    }
     all->at = ARENA_ARRAY(arena, struct family, all->capacity);
     for (int i = 0; i < bnb->jobs; i++) {
         struct families *found = &bnb->workers[i].found;
@@ -258,22 +272,35 @@ static struct tally close_workers(struct bnb *bnb, struct arena *arena)
         tally_add(&sum, &bnb->workers[i].tally);
         evaluator_free(bnb->workers[i].evaluator);
     }
+    sum.timed_out |= !bnb->is_listed && !sum.was_interrupted;
     size_t left = bnb->families.count - bnb->next;
     if (tally_is_complete(&sum))
         sum.bounded += (double)left * space_family_size(bnb->search->space);
     return sum;
 }
 
+/* No GPU does more than its peak. */
+static double peak_floor_s(const struct search *search)
+{
+    const struct system *system = search->system;
+    const struct model *model = search->space->model;
+    enum dtype dtype = precision_dtype((enum precision)search->space->base.precision);
+    return model_step_flops(model, model->batch, model->seq) /
+           (system->num_gpus * system->gpu.peak_flops_per_s[dtype]);
+}
+
 /* Of the whole space: what was timed is not faster than the fastest, nor is the rest than its
- * floors. Floors of families that were never listed are not known. */
+ * floors. */
 static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
 {
-    if (!tally_is_complete(tally) && bnb->next == 0)
-        return 0;
-    double open_s = bnb->open_floor_s * (1 - rounding);
-    double least_s = tally->evaluated > 0 ? fmin(tally->fastest_s, open_s) : open_s;
+    double least_s = bnb->open_floor_s;
+    if (!bnb->is_listed)
+        least_s = fmin(least_s, peak_floor_s(bnb->search));
     if (ranks_by_memory(bnb) && bnb->families.count > 0)
-        least_s = fmin(least_s, bnb->families.at[0].floor_s * (1 - rounding));
+        least_s = fmin(least_s, bnb->families.at[0].floor_s);
+    least_s *= 1 - rounding;
+    if (tally->evaluated > 0)
+        least_s = fmin(least_s, tally->fastest_s);
     return least_s < HUGE_VAL ? least_s : 0;
 }
 
@@ -302,6 +329,8 @@ bool bnb_run(const struct search *search, struct search_result *result, struct e
     struct bnb bnb = bnb_new(search, search->request->top, &result->arena);
     list_families(&bnb, &result->arena);
     run_rounds(&bnb);
+    if (search->request->progress)
+        search->request->progress(1, search->request->progress_context);
     struct tally tally = close_workers(&bnb, &result->arena);
     frontier_sort(&bnb.best);
     search_fill_counts(&tally, result);

@@ -143,7 +143,7 @@ static void predict_front(const struct search_request *asked, const struct conte
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {
-    double start_s = walk_clock_s();
+    double start_s = search_clock_s();
     for (int i = 0; i < result->num_counts; i++) {
         struct arena arena = { 0 };
         struct prepared prepared;
@@ -155,7 +155,7 @@ static void sweep_counts(const struct search_request *asked, struct contenders *
         }
         arena_release(&arena);
     }
-    result->elapsed_s = walk_clock_s() - start_s;
+    result->elapsed_s = search_clock_s() - start_s;
 }
 
 bool search_pareto(const struct search_request *request, double least_saving_bytes,

@@ -2,6 +2,7 @@
 
 #include "search/method.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,15 @@ bool search_run(const struct search_request *request, struct search_result *resu
     bool ok = method->run(&prepared.search, result, err);
     result->elapsed_s = search_clock_s() - prepared.search.start_s;
     return ok;
+}
+
+double search_gap(const struct search_result *result)
+{
+    if (result->num_top == 0 || result->lower_bound_s <= 0)
+        return 1;
+    return result->proved_optimal
+               ? 0
+               : fmax(0, 1 - result->lower_bound_s / result->top[0].prediction.step_s);
 }
 
 void search_result_release(struct search_result *result)

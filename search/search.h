@@ -84,6 +84,8 @@ const struct search_method *search_method_find(const char *name);
  * plan is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
 bool search_run(const struct search_request *request, struct search_result *result,
                 struct err *err);
+/* By which share of its time the best may be beaten: 0 when it is proved, 1 when nothing is known. */
+double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
 
 /* Where a layout stands among all plans of the space that fit: 1 is the best. */

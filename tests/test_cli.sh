@@ -91,7 +91,7 @@ says '^simsearch: --model: is missing'
 run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
-for option in --uneven --recompute-mixes --placement --run; do
+for option in --uneven --recompute-mixes --run; do
     run 2 "${tiny[@]}" "$option"
     says "$option is not in this version yet"
 done
@@ -199,7 +199,7 @@ prediction_keys=(layout fits step_s step_s_low step_s_high tokens_per_s tokens_p
 search=(--gpus 64 --model llama2-7b --seq 2048 --batch 512 --tokens 1Ttok --price "2.5 $/h")
 run 0 "${search[@]}" --json --jobs 1
 keys version model cluster stack gpus method space_name best top space candidates evaluated bounded \
-    infeasible infeasible_by proved_optimal lower_bound_s elapsed_s assumptions \
+    infeasible infeasible_by proved_optimal lower_bound_s gap elapsed_s assumptions \
     "${prediction_keys[@]}"
 shows '^  "model": "llama2-7b",$'
 shows '^  "elapsed_s": [0-9.e-]+,$'
@@ -303,6 +303,8 @@ says 'bf16'
 
 # --- ended early --------------------------------------------------------------------------------
 
+run 124 --gpus 720720 --model "$fixtures/slow.json" --placement --time-limit 300ms
+shows 'TIME LIMIT'
 slow=(--gpus 720720 --model "$fixtures/slow.json" --method exhaustive)
 run 124 "${slow[@]}" --time-limit 50ms
 shows 'TIME LIMIT'

@@ -69,7 +69,7 @@ static void tear_down(void)
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, num_gpus, &base, fix, forbid, NULL };
+    struct space_request request = { &small, num_gpus, &base, fix, forbid, false, NULL };
     struct space space;
     struct err err = { 0 };
     bool ok = space_new(&request, &arena, &space, &err);
@@ -205,7 +205,7 @@ START_TEST(a_fixed_word_replaces_the_base_s)
     struct plan base = plan_default();
     base.precision = PRECISION_FP16;
     base.optimizer = OPTIMIZER_SGD;
-    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL, NULL };
+    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL, false, NULL };
     struct space space;
     struct err err = { 0 };
     ck_assert(space_new(&request, &arena, &space, &err));
@@ -290,7 +290,8 @@ static const char *const faults[][3] = {
 START_TEST(unknown_words_are_usage_errors_that_name_the_word)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], NULL };
+    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], false,
+                                     NULL };
     struct space space;
     struct err err = { 0 };
     ck_assert(!space_new(&request, &arena, &space, &err));

@@ -1,0 +1,34 @@
+/* tests/instance.h - models and systems small enough that every plan can be looked at. */
+#ifndef TESTS_INSTANCE_H
+#define TESTS_INSTANCE_H
+
+#include "search/search.h"
+
+#include <stdint.h>
+
+struct instance {
+    struct system system;
+    struct model model;
+};
+
+/* GPT-3 1.3B on 16 H100 with Megatron-Core; fails the test when it can't be loaded. */
+void instance_load(struct instance *instance);
+void instance_load_with(struct instance *instance, const char *cluster, const char *stack);
+void instance_release(struct instance *instance);
+
+/* Shapes, batch, GPUs, memory (little enough to matter) and bandwidths drawn at random. */
+void instance_randomize(struct instance *instance, uint64_t seed);
+
+/* The 20 best by two workers, otherwise by default. */
+struct search_request instance_request(const struct instance *instance);
+
+/* splitmix64 */
+uint64_t next_random(uint64_t *state);
+int pick(uint64_t *state, const int *from, int count);
+double between(uint64_t *state, double low, double high);
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
+#define PICK(state, ...) \
+    pick(state, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
+
+#endif

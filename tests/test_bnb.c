@@ -1,0 +1,189 @@
+#include "tests/instance.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Branch and bound against the loop over everything, on random instances with little memory: the
+ * seed of a failing one is in the message. */
+enum { BATCHES = 12, INSTANCES = 45 };
+
+static const struct {
+    const char *cluster, *stack;
+} worlds[] = {
+    { "dgx-h100", "megatron-core" },
+    { "dgx-a100-80g", "torchtitan" },
+    { "dgx-a100-80g", "megatron-2021" },
+};
+
+static const char *const fixed[] = { NULL, NULL, "zero1", "vpp1", "vpp1 schedule=zb-h1",
+                                     "recompute=full", "mb2 sp", "pp4",
+                                     "offload=optimizer", "offload=activations" };
+static const char *const forbidden[] = { NULL, NULL, "cp", "recompute=none", "zero0 tp2" };
+
+static struct search_request random_request(const struct instance *instance, uint64_t seed)
+{
+    uint64_t state = ~seed;
+    struct search_request request = instance_request(instance);
+    request.fix = fixed[next_random(&state) % COUNT(fixed)];
+    request.forbid = forbidden[next_random(&state) % COUNT(forbidden)];
+    request.objective = PICK(&state, OBJECTIVE_TIME, OBJECTIVE_TIME, OBJECTIVE_MEMORY);
+    request.top = PICK(&state, 1, 1, 5, 40);
+    request.placement = instance->system.num_gpus <= 12 && next_random(&state) % 4 == 0;
+    request.jobs = PICK(&state, 1, 3);
+    return request;
+}
+
+static void find(struct search_request *request, const char *method, struct search_result *result,
+                 uint64_t seed)
+{
+    struct err err = { 0 };
+    request->method = method;
+    bool ok = search_run(request, result, &err);
+    ck_assert_msg(ok, "seed %d, %s: %s", (int)seed, err.where, err.msg);
+}
+
+static void check_same(const struct search_result *a, const struct search_result *b, uint64_t seed)
+{
+    ck_assert_msg(a->num_top == b->num_top, "seed %d", (int)seed);
+    for (int i = 0; i < a->num_top; i++) {
+        ck_assert_msg(plan_equal(&a->top[i].plan, &b->top[i].plan), "seed %d, %d", (int)seed, i);
+        ck_assert_double_eq(a->top[i].prediction.step_s, b->top[i].prediction.step_s);
+    }
+    ck_assert_msg(a->candidates == b->candidates, "seed %d", (int)seed);
+    ck_assert(a->proved_optimal && b->proved_optimal);
+}
+
+START_TEST(branch_and_bound_finds_what_a_loop_over_everything_finds)
+{
+    double bounded = 0, fits = 0;
+    for (int i = 0; i < TURNS(INSTANCES); i++) {
+        uint64_t seed = (uint64_t)(5000 + INSTANCES * _i + i);
+        struct instance instance;
+        instance_load_with(&instance, worlds[i % 3].cluster, worlds[i % 3].stack);
+        instance_randomize(&instance, seed);
+        struct search_request request = random_request(&instance, seed);
+        struct search_result bnb, all;
+        find(&request, "exhaustive", &all, seed);
+        find(&request, "bnb", &bnb, seed);
+        check_same(&bnb, &all, seed);
+        ck_assert_double_eq(bnb.candidates, bnb.evaluated + bnb.bounded + bnb.infeasible);
+        if (all.num_top > 0)
+            ck_assert_msg(bnb.lower_bound_s <= all.lower_bound_s, "seed %d", (int)seed);
+        if (all.num_top > 0 && request.objective == OBJECTIVE_TIME)
+            ck_assert_double_eq(bnb.lower_bound_s, all.top[0].prediction.step_s);
+        bounded += bnb.bounded;
+        fits += all.evaluated;
+        search_result_release(&bnb);
+        search_result_release(&all);
+        instance_release(&instance);
+    }
+    ck_assert_double_gt(bounded, 0.3 * fits); /* and it is worth having */
+}
+END_TEST
+
+static struct instance instance;
+
+static void set_up(void)
+{
+    instance_load(&instance);
+}
+
+static void tear_down(void)
+{
+    instance_release(&instance);
+}
+
+START_TEST(neither_the_answer_nor_a_count_depends_on_the_workers)
+{
+    instance_randomize(&instance, (uint64_t)(100 + _i));
+    struct search_request request = instance_request(&instance);
+    request.objective = _i % 2 ? OBJECTIVE_MEMORY : OBJECTIVE_TIME;
+    struct search_result one, eight;
+    request.jobs = 1;
+    find(&request, "bnb", &one, (uint64_t)_i);
+    request.jobs = 8;
+    find(&request, "bnb", &eight, (uint64_t)_i);
+    check_same(&one, &eight, (uint64_t)_i);
+    ck_assert_double_eq(one.evaluated, eight.evaluated);
+    ck_assert_double_eq(one.bounded, eight.bounded);
+    ck_assert_double_eq(one.lower_bound_s, eight.lower_bound_s);
+    search_result_release(&one);
+    search_result_release(&eight);
+}
+END_TEST
+
+/* Says yes from the n-th time it is asked. */
+static int patience;
+
+static bool loses_patience(void)
+{
+    return patience-- <= 0;
+}
+
+START_TEST(ended_early_it_says_how_far_the_best_may_be_from_the_answer)
+{
+    struct search_request request = instance_request(&instance);
+    struct search_result all, part = { 0 };
+    request.jobs = 1;
+    request.top = 1;
+    find(&request, "bnb", &all, 0);
+    bool found = false;
+    for (int asked = 1; !found; asked += 3) {
+        search_result_release(&part);
+        patience = asked;
+        request.interrupted = loses_patience;
+        find(&request, "bnb", &part, 0);
+        found = part.num_top > 0;
+        ck_assert_double_le(part.lower_bound_s, all.top[0].prediction.step_s);
+        if (!found)
+            ck_assert(part.was_interrupted);
+    }
+    ck_assert(part.was_interrupted && !part.proved_optimal);
+    ck_assert_double_gt(part.lower_bound_s, 0);
+    ck_assert_double_ge(part.top[0].prediction.step_s, all.top[0].prediction.step_s);
+    ck_assert_double_eq(part.candidates, part.evaluated + part.bounded + part.infeasible);
+    search_result_release(&part);
+    search_result_release(&all);
+}
+END_TEST
+
+START_TEST(every_order_that_moves_ranks_is_placed_once)
+{
+    struct search_request request = instance_request(&instance);
+    struct search_result usual, placed;
+    instance.system.cluster.levels[1].bytes_per_s /= 50; /* where ranks sit matters */
+    request.forbid = "tp pp";                           /* cp and dp: two orders where both > 1 */
+    find(&request, "exhaustive", &usual, 0);
+    request.placement = true;
+    find(&request, "exhaustive", &placed, 0);
+    request.fix = "cp1"; /* dp alone: one */
+    struct search_result alone;
+    find(&request, "exhaustive", &alone, 0);
+    ck_assert_double_eq(placed.candidates - alone.candidates,
+                        2 * (usual.candidates - alone.candidates));
+    ck_assert_double_le(placed.top[0].prediction.step_s, usual.top[0].prediction.step_s);
+    search_result_release(&usual);
+    search_result_release(&placed);
+    search_result_release(&alone);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *random = tcase_create("random");
+    tcase_set_timeout(random, 120);
+    tcase_add_loop_test(random, branch_and_bound_finds_what_a_loop_over_everything_finds, 0,
+                        BATCHES);
+    TCase *fixture = tcase_create("fixture");
+    tcase_add_checked_fixture(fixture, set_up, tear_down);
+    tcase_add_loop_test(fixture, neither_the_answer_nor_a_count_depends_on_the_workers, 0, 6);
+    tcase_add_test(fixture, ended_early_it_says_how_far_the_best_may_be_from_the_answer);
+    tcase_add_test(fixture, every_order_that_moves_ranks_is_placed_once);
+    Suite *s = suite_create("search/bnb");
+    suite_add_tcase(s, random);
+    suite_add_tcase(s, fixture);
+    return s;
+}
+
+TEST_MAIN(suite)
