@@ -205,7 +205,7 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
 {
     struct plan whole = *plan;
     whole.zero = 0;
-    struct work w = work_on(e, &whole);
+    struct work w = work_begin(e, &whole);
     time_chunks(&w);
     return work_floor_s(&w);
 }
