@@ -237,7 +237,7 @@ static bool reads_inner_values(const struct plan_rule *rule)
     return false;
 }
 
-static const struct plan_rule *check(const struct space *space, const struct plan *plan)
+const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
 {
     struct err ignored;
     ignored.code = ERR_INFEASIBLE; /* already set: nobody reads a text, so none is made */
@@ -257,7 +257,7 @@ bool space_walk_family(const struct space *space, const struct plan *first,
         for (int j = 0; j < space->zero.count; j++) {
             plan.recompute = space->recompute.at[i];
             plan.zero = space->zero.at[j];
-            const struct plan_rule *broken = check(space, &plan);
+            const struct plan_rule *broken = space_check(space, &plan);
             if (broken)
                 visitor->exclude(visitor->context, broken, 1);
             else if (!visitor->visit(visitor->context, &plan))
@@ -270,7 +270,7 @@ bool space_walk_family(const struct space *space, const struct plan *first,
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
-    const struct plan_rule *broken = check(space, plan);
+    const struct plan_rule *broken = space_check(space, plan);
     if (!broken || reads_inner_values(broken))
         return visitor->visit(visitor->context, plan);
     visitor->exclude(visitor->context, broken, space_family_size(space));
@@ -333,10 +333,18 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
-void space_family(const struct space *space, size_t block, int vpp, struct plan *first)
+bool space_lists_vpp(const struct space *space, const struct plan *plan)
 {
-    block_plan(space, block, first);
+    return is_listed_vpp(space, plan, most_vpp(space, plan->pp)) &&
+           forbidden_allows(&space->forbidden, "vpp", plan) &&
+           forbidden_allows(&space->forbidden, "schedule", plan);
+}
+
+bool space_family(const struct space *space, size_t block, int vpp, struct plan *first)
+{
+    bool has_plans = block_plan(space, block, first);
     first->vpp = vpp;
+    return has_plans && space_lists_vpp(space, first);
 }
 
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor)
@@ -346,10 +354,7 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
         return true;
     int most = most_vpp(space, plan.pp);
     for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
-        if (is_listed_vpp(space, &plan, most) &&
-            forbidden_allows(&space->forbidden, "vpp", &plan) &&
-            forbidden_allows(&space->forbidden, "schedule", &plan) &&
-            !meet_family(space, &plan, visitor))
+        if (space_lists_vpp(space, &plan) && !meet_family(space, &plan, visitor))
             return false;
     return true;
 }

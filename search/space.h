@@ -76,8 +76,15 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
  * recompute or zero. Families that break another rule are excluded as a whole. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
 double space_family_size(const struct space *space); /* candidates in each */
-void space_family(const struct space *space, size_t block, int vpp, struct plan *first);
+/* Its first; false when the space has no such family. A block's number is made of indices into the
+ * lists in the order above, pp's the fastest. */
+bool space_family(const struct space *space, size_t block, int vpp, struct plan *first);
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
+
+/* For methods that pick candidates one by one: whether those with the plan's pp may have its vpp,
+ * and the first rule that one breaks, or NULL. */
+bool space_lists_vpp(const struct space *space, const struct plan *plan);
+const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
 
 #endif
