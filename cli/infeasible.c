@@ -10,7 +10,7 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
                              struct text *out)
 {
     double capacity = setup->memory_bytes;
-    text_add(out, "no plan ");
+    text_add(out, "no plan %s", result->proved_optimal ? "" : "was met that ");
     if (result->has_nearest)
         text_add(out, "fits: the leanest needs %.1f GiB per GPU, and there are %.1f",
                  result->nearest.prediction.peak_memory_bytes / GIB, capacity / GIB);
@@ -18,7 +18,7 @@ void add_infeasible_sentence(const struct setup *setup, const struct search_resu
         text_add(out, "is feasible: %.0f of %.0f break the rule %s", result->exclusions[0].count,
                  result->candidates, result->exclusions[0].rule);
     else
-        text_add(out, "was found");
+        text_add(out, "%s", result->proved_optimal ? "was found" : "fits");
     if (result->fewest_gpus > 0)
         text_add(out, "; smallest count that fits: %d GPUs", result->fewest_gpus);
 }

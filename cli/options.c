@@ -5,6 +5,7 @@
 #include "search/search.h"
 #include "sim/plan/plan.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 #define PREDICTS (SEARCH | SIMULATE | EXPLAIN)
 #define ALL      (PREDICTS | VALIDATE | LIST | FIT)
 
-enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024 };
+enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
 #define F(member)      .offset = offsetof(struct options, member)
 #define TEXT(member)   .kind = FIELD_OTHER, F(member)
@@ -70,6 +71,12 @@ const struct option_row option_rows[] = {
         .doc = "Searches every rank order too, not Megatron's alone." } },
     { "--method", NULL, "METHOD", SEARCH,
       { "method", TEXT(method), .doc = "How to search (`list methods`); bnb when not given." } },
+    { "--budget", NULL, "N", SEARCH,
+      { "budget", .kind = FIELD_INT, F(budget), .min = 1, .max = MOST_BUDGET,
+        .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
+    { "--seed", NULL, "N", SEARCH,
+      { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
+        .doc = "Other chances for zo, rl and random; the same seed, the same answer." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },

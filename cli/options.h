@@ -25,7 +25,7 @@ struct options {
     const char *fix, *forbid, *compare, *method;
     int objective;
     bool placement;
-    int top, jobs;
+    int top, jobs, budget, seed;
     double max_memory_bytes, price, time_limit_s;
     bool pareto;
     double deadline_s; /* 0: none */

@@ -50,6 +50,11 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --forbid '%s'", options->forbid);
     if (options->placement)
         text_add(out, " --placement");
+    add_option(out, "--method", options->method);
+    if (options->budget)
+        text_add(out, " --budget %d", options->budget);
+    if (options->seed)
+        text_add(out, " --seed %d", options->seed);
     if (options->objective != OBJECTIVE_TIME)
         text_add(out, " --objective %s", objective_names[options->objective]);
     if (options->max_memory_bytes > 0)

@@ -150,6 +150,17 @@ static bool check_method(const char *name, struct err *err)
                    name);
 }
 
+/* Options of methods that draw, with one that doesn't, would be ignored. */
+static bool check_draws(const struct options *options, struct err *err)
+{
+    const char *name = options->method ? options->method : search_methods[0].name;
+    if (search_method_find(name)->is_drawn || (!options->budget && !options->seed))
+        return true;
+    return err_set(err, ERR_USAGE, options->budget ? "--budget" : "--seed",
+                   "is for the methods zo, rl and random; found %s, which draws nothing",
+                   name);
+}
+
 static struct search_request request_of(const struct options *options, const struct setup *setup)
 {
     return (struct search_request){
@@ -165,6 +176,8 @@ static struct search_request request_of(const struct options *options, const str
         .top = options->top > 0 ? options->top : DEFAULT_TOP,
         .jobs = options->jobs > 0 ? options->jobs : parallel_cores(),
         .time_limit_s = options->time_limit_s,
+        .budget = options->budget,
+        .seed = options->seed,
     };
 }
 
@@ -266,7 +279,8 @@ int cmd_search(int argc, char **argv, struct err *err)
     struct options options;
     struct setup setup = { 0 };
     if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
-        !check_method(options.method, err) || !check_pareto_options(&options, err))
+        !check_method(options.method, err) || !check_draws(&options, err) ||
+        !check_pareto_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
     if (setup_load(&options, NULL, &setup, err))

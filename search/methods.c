@@ -1,11 +1,18 @@
 #include "search/method.h"
+#include "search/stochastic/stochastic.h"
 
 #include <string.h>
 
 const struct search_method search_methods[] = {
     { "bnb", "branch and bound: families of plans by a floor under their times, until none is left",
-      "Land and Doig 1960", bnb_run },
-    { "exhaustive", "evaluates every plan that keeps the rules and fits", "", exhaustive_run },
+      "Land and Doig 1960", bnb_run, false },
+    { "exhaustive", "evaluates every plan that keeps the rules and fits", "", exhaustive_run,
+      false },
+    { "zo", "simulated annealing and an evolution strategy, within a budget",
+      "Kirkpatrick, Gelatt and Vecchi 1983; Rechenberg 1973", zeroth_order_run, true },
+    { "rl", "a policy learnt by REINFORCE, within a budget", "Williams 1992", reinforce_run, true },
+    { "random", "plans drawn at random, to compare with", "Bergstra and Bengio 2012", random_run,
+      true },
 };
 const int num_search_methods = sizeof search_methods / sizeof *search_methods;
 

@@ -27,6 +27,8 @@ struct search_request {
     int top;                 /* plans wanted */
     int jobs;
     double time_limit_s; /* 0: none */
+    double budget;       /* plans that a method that draws may score; 0: its default */
+    int seed;            /* of those methods; 0: the default */
     /* Polled now and then from any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
     /* Told about progress in [0, 1] from the calling thread's worker. NULL: nobody. */
@@ -75,6 +77,7 @@ struct search_method {
     const char *summary;
     const char *source;
     bool (*run)(const struct search *search, struct search_result *result, struct err *err);
+    bool is_drawn; /* takes a budget and a seed */
 };
 extern const struct search_method search_methods[];
 extern const int num_search_methods;

@@ -132,6 +132,12 @@ refuses search --gpu "" nothing-like-it
 refuses search --stack "" nothing-like-it
 refuses search --method "" nothing-like-it
 refuses simulate --layout "" tp tpx tp0 tp-1 "tp2 tp2" "tp1.5" "tp99999999999" "schedule=" "nonsense"
+refuses search --budget "" 0 -1 1.5 many 1e30
+refuses search --seed "" 0 -1 1.5 99999999999
+run 2 "${tiny[@]}" --budget 10
+says '--budget.*zo, rl and random'
+run 0 "${tiny[@]}" --budget 10 --seed 3 --method zo
+shows 'not proved the best'
 run 2 "${tiny[@]}" --json=yes
 says 'takes no value'
 run 2 "${tiny[@]}" --cluster dgx-h100 --gpu a100

@@ -1,0 +1,210 @@
+#include "search/stochastic/encoding.h"
+
+static bool any_lists_vpp(const struct space *space, struct plan *plan)
+{
+    for (int i = 0; i < space->pp.count; i++) {
+        plan->pp = space->pp.at[i];
+        if (space_lists_vpp(space, plan))
+            return true;
+    }
+    return false;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* The values of vpp that some pp of the space allows, rising. */
+static struct values list_vpps(const struct space *space, struct arena *arena)
+{
+    struct plan plan = space->base;
+    int most = larger(larger(space->model->layers, space->vpp), plan.num_chunk_layers);
+    struct values values = { ARENA_ARRAY(arena, int, (size_t)most), 0 };
+    for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
+        if (any_lists_vpp(space, &plan))
+            values.at[values.count++] = plan.vpp;
+    return values;
+}
+
+static struct values list_indices(int count, struct arena *arena)
+{
+    struct values values = { ARENA_ARRAY(arena, int, (size_t)count), count };
+    for (int i = 0; i < count; i++)
+        values.at[i] = i;
+    return values;
+}
+
+struct encoding encoding_new(const struct space *space, struct arena *arena)
+{
+    struct encoding encoding = { .space = space };
+    encoding.values[FACTOR_TP] = space->tp;
+    encoding.values[FACTOR_CP] = space->cp;
+    encoding.values[FACTOR_PP] = space->pp;
+    encoding.values[FACTOR_ORDER] = list_indices(space->orders.count, arena);
+    encoding.values[FACTOR_VPP] = list_vpps(space, arena);
+    encoding.values[FACTOR_SP] = space->sp;
+    encoding.values[FACTOR_MICROBATCH] = space->microbatch;
+    encoding.values[FACTOR_RECOMPUTE] = space->recompute;
+    encoding.values[FACTOR_ZERO] = space->zero;
+    for (int i = 0; i < NUM_FACTORS; i++)
+        encoding.most_digits = larger(encoding.most_digits, encoding.values[i].count);
+    return encoding;
+}
+
+static int value_of(const struct encoding *encoding, const struct point *point, enum factor factor)
+{
+    return encoding->values[factor].at[point->digit[factor]];
+}
+
+static bool divides_gpus(const struct encoding *encoding, const struct point *point,
+                         enum factor last)
+{
+    long long ranks = 1;
+    for (int i = FACTOR_TP; i <= (int)last; i++) {
+        ranks *= value_of(encoding, point, (enum factor)i);
+        if (ranks > encoding->space->num_gpus)
+            return false;
+    }
+    return encoding->space->num_gpus % ranks == 0;
+}
+
+/* Of the orders that place these degrees alike the first stands for all. */
+static bool is_first_order(const struct encoding *encoding, const struct point *point)
+{
+    const struct space *space = encoding->space;
+    struct plan plan = space->base;
+    int order = value_of(encoding, point, FACTOR_ORDER);
+    if (!space->fits_gpus)
+        return order == 0;
+    plan.tp = value_of(encoding, point, FACTOR_TP);
+    plan.cp = value_of(encoding, point, FACTOR_CP);
+    plan.pp = value_of(encoding, point, FACTOR_PP);
+    plan.dp = space->num_gpus / (plan.tp * plan.cp * plan.pp);
+    return orders_is_first(&space->orders, order, &plan);
+}
+
+bool encoding_allows(const struct encoding *encoding, const struct point *point, enum factor factor,
+                     int digit)
+{
+    const struct space *space = encoding->space;
+    struct point next = *point;
+    next.digit[factor] = digit;
+    struct plan plan = space->base;
+    switch (factor) {
+    case FACTOR_TP:
+    case FACTOR_CP:
+    case FACTOR_PP:
+        return space->fits_gpus ? divides_gpus(encoding, &next, factor) : digit == 0;
+    case FACTOR_ORDER:
+        return is_first_order(encoding, &next);
+    case FACTOR_VPP:
+        plan.pp = value_of(encoding, &next, FACTOR_PP);
+        plan.vpp = value_of(encoding, &next, FACTOR_VPP);
+        return space_lists_vpp(space, &plan);
+    case FACTOR_SP:
+        return value_of(encoding, &next, FACTOR_SP) == 0 || space->sp_is_fixed ||
+               value_of(encoding, &next, FACTOR_TP) > 1;
+    case FACTOR_MICROBATCH:
+    case FACTOR_RECOMPUTE:
+    case FACTOR_ZERO:
+    case NUM_FACTORS:
+        break;
+    }
+    return true;
+}
+
+static size_t block_of(const struct encoding *encoding, const struct point *point)
+{
+    static const enum factor order[] = { FACTOR_ORDER, FACTOR_TP,         FACTOR_CP,
+                                         FACTOR_SP,    FACTOR_MICROBATCH, FACTOR_PP };
+    size_t block = 0;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        block = block * (size_t)encoding->values[order[i]].count + (size_t)point->digit[order[i]];
+    return block;
+}
+
+bool encoding_plan(const struct encoding *encoding, const struct point *point, struct plan *out)
+{
+    int vpp = value_of(encoding, point, FACTOR_VPP);
+    if (!space_family(encoding->space, block_of(encoding, point), vpp, out))
+        return false;
+    out->recompute = value_of(encoding, point, FACTOR_RECOMPUTE);
+    out->zero = value_of(encoding, point, FACTOR_ZERO);
+    return true;
+}
+
+uint64_t encoding_key(const struct encoding *encoding, const struct point *point)
+{
+    uint64_t key = 0;
+    for (int i = 0; i < NUM_FACTORS; i++)
+        key = key * (uint64_t)encoding->values[i].count + (uint64_t)point->digit[i];
+    return key;
+}
+
+struct point encoding_point(const struct encoding *encoding, uint64_t key)
+{
+    struct point point;
+    for (int i = NUM_FACTORS - 1; i >= 0; i--) {
+        uint64_t count = (uint64_t)encoding->values[i].count;
+        point.digit[i] = (int)(key % count);
+        key /= count;
+    }
+    return point;
+}
+
+/* One of the allowed digits; -1 when there is none. */
+static int draw_digit(const struct encoding *encoding, struct random *rng,
+                      const struct point *point, enum factor factor)
+{
+    int num_allowed = 0;
+    for (int digit = 0; digit < encoding->values[factor].count; digit++)
+        num_allowed += encoding_allows(encoding, point, factor, digit);
+    if (num_allowed == 0)
+        return -1;
+    int skip = random_below(rng, num_allowed);
+    int digit = 0;
+    while (!encoding_allows(encoding, point, factor, digit) || skip-- > 0)
+        digit++;
+    return digit;
+}
+
+bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out)
+{
+    *out = (struct point){ 0 };
+    for (int i = 0; i < NUM_FACTORS; i++) {
+        int digit = draw_digit(encoding, rng, out, (enum factor)i);
+        if (digit < 0)
+            return false;
+        out->digit[i] = digit;
+    }
+    return true;
+}
+
+static void move_digit(struct random *rng, int count, int *digit)
+{
+    int step = 1;
+    while (step < count && random_below(rng, 2) == 0)
+        step++;
+    int moved = random_below(rng, 2) == 0 ? *digit - step : *digit + step;
+    if (moved < 0 || moved >= count)
+        moved = (*digit + 1 + random_below(rng, count - 1)) % count;
+    *digit = moved;
+}
+
+void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point)
+{
+    int movable[NUM_FACTORS];
+    int num_movable = 0;
+    for (int i = 0; i < NUM_FACTORS; i++)
+        if (encoding->values[i].count > 1)
+            movable[num_movable++] = i;
+    if (num_movable == 0)
+        return;
+    int sure = movable[random_below(rng, num_movable)];
+    for (int i = 0; i < NUM_FACTORS; i++) {
+        int count = encoding->values[i].count;
+        if (count > 1 && (random_below(rng, NUM_FACTORS) == 0 || i == sure))
+            move_digit(rng, count, &point->digit[i]);
+    }
+}

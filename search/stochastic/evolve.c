@@ -1,0 +1,29 @@
+#include "search/stochastic/strategy.h"
+
+/* One parent, one child; the better stays, the child when they are equal, so that plateaus are
+ * crossed. False: stop. */
+static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
+{
+    struct point parent, child;
+    double score, child_score;
+    if (scorer_start(scorer, rng, &parent, &score) != SCORED)
+        return false;
+    for (int since_gain = 0; since_gain < tuning->patience_scores; since_gain++) {
+        enum verdict verdict = scorer_step(scorer, rng, &parent, &child, &child_score);
+        if (verdict != SCORED)
+            return verdict == OUT;
+        if (child_score > score)
+            continue;
+        if (child_score < score)
+            since_gain = 0;
+        parent = child;
+        score = child_score;
+    }
+    return true;
+}
+
+void evolve(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
+{
+    while (evolve_once(scorer, tuning, rng))
+        ;
+}

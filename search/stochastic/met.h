@@ -1,0 +1,28 @@
+/* search/stochastic/met.h - the candidates that a run has met, each once. */
+#ifndef SEARCH_STOCHASTIC_MET_H
+#define SEARCH_STOCHASTIC_MET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct met {
+    uint64_t key; /* encoding_key */
+    int rule;     /* index in plan_rules of the first that it breaks; -1: none */
+    double step_s, peak_memory_bytes; /* 0 when it breaks a rule */
+};
+
+/* A hash table; `{ 0 }` is empty. */
+struct met_table {
+    struct met *slots;
+    unsigned char *is_taken;
+    size_t num_slots; /* 0 or a power of two */
+    size_t count;
+};
+
+/* NULL: not met. Valid until the next is added. */
+const struct met *met_find(const struct met_table *table, uint64_t key);
+/* Does nothing when its key is there. */
+void met_add(struct met_table *table, const struct met *met);
+void met_release(struct met_table *table);
+
+#endif
