@@ -1,0 +1,65 @@
+/* Partitions that people use, or that stand for not splitting at all. */
+#include "search/partition/layer.h"
+
+#include <string.h>
+
+// clang-format off
+const struct known_partition known_partitions[] = {
+    { "megatron-sp", "column then row, norms and residuals by tokens",
+      "Korthikanti et al. 2022, arXiv:2205.05198",
+      SHARDING_SEQUENCE, SHARDING_COLUMN, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
+    { "megatron", "column then row, norms and residuals on every rank",
+      "Shoeybi et al. 2019, arXiv:1909.08053",
+      SHARDING_REPLICATED, SHARDING_COLUMN, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
+    { "all-column", "every linear layer by columns", "",
+      SHARDING_REPLICATED, SHARDING_COLUMN, SHARDING_COLUMN, SHARDING_HIDDEN, SHARDING_HIDDEN },
+    { "all-row", "every linear layer by rows", "",
+      SHARDING_REPLICATED, SHARDING_ROW, SHARDING_ROW, SHARDING_HIDDEN, SHARDING_HIDDEN },
+    { "ulysses", "all by tokens, attention by heads; every rank has all weights",
+      "Jacobs et al. 2023, arXiv:2309.14509",
+      SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_SEQUENCE, SHARDING_HIDDEN, SHARDING_SEQUENCE },
+    { "replicated", "every rank does everything", "",
+      SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED,
+      SHARDING_REPLICATED },
+};
+const int num_known_partitions = sizeof known_partitions / sizeof *known_partitions;
+// clang-format on
+
+static bool is_one_of(const char *name, const char *a, const char *b)
+{
+    return strcmp(name, a) == 0 || strcmp(name, b) == 0;
+}
+
+static enum sharding sharding_of(const struct known_partition *known, const char *name)
+{
+    if (is_one_of(name, "qkv", "fc1"))
+        return known->first;
+    if (is_one_of(name, "projection", "fc2"))
+        return known->second;
+    if (strcmp(name, "attention") == 0)
+        return known->core;
+    if (strcmp(name, "activation") == 0)
+        return known->activation;
+    return known->stream;
+}
+
+struct partition known_partition_of(const struct known_partition *known,
+                                    const struct partition_problem *problem)
+{
+    struct partition partition = { 0 };
+    for (int i = 0; i < problem->num_operators; i++)
+        partition.of[i] = (unsigned char)sharding_of(known, problem->operators[i].name);
+    partition.total = partition_score(problem, partition.of);
+    return partition;
+}
+
+const struct known_partition *known_partition_find(const struct partition_problem *problem,
+                                                   const struct partition *partition)
+{
+    for (int i = 0; i < num_known_partitions; i++) {
+        struct partition known = known_partition_of(&known_partitions[i], problem);
+        if (memcmp(known.of, partition->of, sizeof known.of) == 0)
+            return &known_partitions[i];
+    }
+    return NULL;
+}

@@ -1,0 +1,444 @@
+#include "tests/testing.h"
+
+#include "search/partition/chain.h"
+#include "search/partition/layer.h"
+#include "sim/cost/piece.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    COLUMN = 1 << SHARDING_COLUMN,
+    ROW = 1 << SHARDING_ROW,
+    REPLICATED = 1 << SHARDING_REPLICATED,
+    SEQUENCE = 1 << SHARDING_SEQUENCE,
+    HIDDEN = 1 << SHARDING_HIDDEN
+};
+
+static struct arena arena;
+static struct system hardware;
+static struct model model;
+
+static void load(const char *cluster, int num_gpus, const char *name)
+{
+    struct err err = { 0 };
+    bool ok = system_load(cluster, "megatron-core", num_gpus, &hardware, &err) &&
+              model_load(name, &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    if (model.batch == 0)
+        model.batch = 512;
+    model.qk_norm = strcmp(name, "llama3-70b") == 0; /* as Qwen3 has */
+}
+
+static void tear_down(void)
+{
+    arena_release(&arena);
+    system_release(&hardware);
+}
+
+/* splitmix64 */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static int within(uint64_t *state, int least, int most)
+{
+    return least + (int)(next_random(state) % (uint64_t)(most - least + 1));
+}
+
+static double between(uint64_t *state, double low, double high)
+{
+    return low + (high - low) * ((double)(next_random(state) >> 11) / 9007199254740992.0);
+}
+
+static struct partition best_of(const struct partition_problem *problem)
+{
+    struct partition partition;
+    ck_assert(partition_by_dynamic(problem, &partition));
+    return partition;
+}
+
+static struct partition programmed(const struct partition_problem *problem)
+{
+    struct program_limits limits = { 0 };
+    struct program_result result;
+    struct partition partition;
+    struct err err = { 0 };
+    bool ok = partition_by_program(problem, &limits, &arena, &partition, &result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    if (result.status == PROGRAM_INFEASIBLE)
+        partition.total.cost = HUGE_VAL;
+    else
+        ck_assert_int_eq(result.status, PROGRAM_OPTIMAL);
+    return partition;
+}
+
+/* --- a lecture's chain ------------------------------------------------------------------------ */
+
+/* X W1 W2 W3, all activations of size S. */
+static struct partition_problem three_products(bool has_reduce_scatter, unsigned first,
+                                               unsigned second, unsigned third)
+{
+    const struct chain_product products[] = { { "W1", first, 1, 1 },
+                                              { "W2", second, 1, 1 },
+                                              { "W3", third, 1, 1 } };
+    struct chain chain = { products, 3, 8, has_reduce_scatter };
+    return chain_problem(&chain, &arena);
+}
+
+static double units_of(bool has_reduce_scatter, unsigned first, unsigned second, unsigned third)
+{
+    struct partition_problem problem = three_products(has_reduce_scatter, first, second, third);
+    return best_of(&problem).total.units;
+}
+
+START_TEST(the_lectures_two_partitions_take_5_and_4_with_all_reduces)
+{
+    ck_assert_double_eq(units_of(false, COLUMN, COLUMN, ROW), 5);
+    ck_assert_double_eq(units_of(false, COLUMN, ROW, COLUMN), 4);
+}
+END_TEST
+
+START_TEST(the_lectures_two_partitions_both_take_4_with_reduce_scatters)
+{
+    ck_assert_double_eq(units_of(true, COLUMN, COLUMN, ROW), 4);
+    ck_assert_double_eq(units_of(true, COLUMN, ROW, COLUMN), 4);
+}
+END_TEST
+
+/* By hand, from the rules in chain.h. */
+START_TEST(every_partition_of_three_products_takes_what_its_pairs_take)
+{
+    const unsigned letter[] = { COLUMN, ROW };
+    const double pair_all_reduce[2][2] = { { 3, 0 }, { 4, 3 } };
+    const double pair_reduce_scatter[2][2] = { { 2, 0 }, { 4, 2 } };
+    for (int i = 0; i < 8; i++) {
+        int a = i & 1, b = i >> 1 & 1, c = i >> 2 & 1;
+        double end = c == 1 ? 2 : 0;
+        ck_assert_double_eq(units_of(false, letter[a], letter[b], letter[c]),
+                            pair_all_reduce[a][b] + pair_all_reduce[b][c] + end);
+        ck_assert_double_eq(units_of(true, letter[a], letter[b], letter[c]),
+                            pair_reduce_scatter[a][b] + pair_reduce_scatter[b][c] + end);
+    }
+}
+END_TEST
+
+START_TEST(with_all_reduces_alone_column_row_column_is_best)
+{
+    struct partition_problem problem =
+        three_products(false, COLUMN | ROW, COLUMN | ROW, COLUMN | ROW);
+    struct partition best = best_of(&problem);
+    ck_assert_double_eq(best.total.units, 4);
+    ck_assert_int_eq(best.of[0], SHARDING_COLUMN);
+    ck_assert_int_eq(best.of[1], SHARDING_ROW);
+    ck_assert_int_eq(best.of[2], SHARDING_COLUMN);
+}
+END_TEST
+
+/* Megatron's two halves: a second product by rows makes the first one's output stay where it is. */
+START_TEST(two_products_pair_as_column_and_row)
+{
+    const struct chain_product products[] = { { "fc1", COLUMN | ROW, 4, 1 },
+                                              { "fc2", COLUMN | ROW, 1, 1 } };
+    struct chain chain = { products, 2, 8, true };
+    struct partition_problem problem = chain_problem(&chain, &arena);
+    struct partition best = best_of(&problem);
+    ck_assert_double_eq(best.total.units, 2);
+    ck_assert_int_eq(best.of[0], SHARDING_COLUMN);
+    ck_assert_int_eq(best.of[1], SHARDING_ROW);
+}
+END_TEST
+
+/* One unit for each weight's gradient against the four of row to column. X is whole, so that W1
+ * by columns costs nothing, and an all-to-all each way, 1/8, makes tokens of its columns. */
+START_TEST(small_weights_are_better_left_whole_and_tokens_split)
+{
+    const struct chain_product products[] = { { "W1", COLUMN | SEQUENCE, 1, 0.5 },
+                                              { "W2", ROW | SEQUENCE, 1, 0.5 },
+                                              { "W3", COLUMN | SEQUENCE, 1, 0.5 } };
+    struct chain chain = { products, 3, 8, true };
+    struct partition_problem problem = chain_problem(&chain, &arena);
+    struct partition best = best_of(&problem);
+    ck_assert_double_eq(best.total.units, 2 + 2.0 / 8);
+    ck_assert_int_eq(best.of[0], SHARDING_COLUMN);
+    ck_assert_int_eq(best.of[1], SHARDING_SEQUENCE);
+    ck_assert_int_eq(best.of[2], SHARDING_SEQUENCE);
+}
+END_TEST
+
+/* --- dynamic programming, integer programming and trying all ---------------------------------- */
+
+static double brute_force(const struct partition_problem *problem, unsigned char *of, int i)
+{
+    if (i == problem->num_operators) {
+        struct partition_score score = partition_score(problem, of);
+        return partition_fits(problem, &score) ? score.cost : HUGE_VAL;
+    }
+    double least = HUGE_VAL;
+    for (int j = 0; j < NUM_SHARDINGS; j++)
+        if (partition_allows(problem, i, (enum sharding)j)) {
+            of[i] = (unsigned char)j;
+            least = fmin(least, brute_force(problem, of, i + 1));
+        }
+    return least;
+}
+
+static struct partition_score random_score(uint64_t *state)
+{
+    return (struct partition_score){ .cost = between(state, 0, 1), .bytes = between(state, 0, 1) };
+}
+
+/* A chain with some edges beside it, and its end joined to its beginning now and then. */
+static struct partition_problem random_problem(uint64_t *state)
+{
+    int count = within(state, 2, 6);
+    struct partition_problem problem = {
+        .operators = ARENA_ARRAY(&arena, struct partition_operator, (size_t)count),
+        .num_operators = count,
+        .edges = ARENA_ARRAY(&arena, struct partition_edge, (size_t)count + 3),
+        .budget_bytes = within(state, 0, 1) ? between(state, 0.2, 0.9) * count : HUGE_VAL,
+    };
+    for (int i = 0; i < count; i++) {
+        problem.operators[i].allowed = (unsigned)within(state, 1, (1 << NUM_SHARDINGS) - 1);
+        for (int j = 0; j < NUM_SHARDINGS; j++)
+            problem.operators[i].score[j] = random_score(state);
+    }
+    problem.num_edges = count - 1 + within(state, 0, 3);
+    for (int e = 0; e < problem.num_edges; e++) {
+        struct partition_edge *edge = &problem.edges[e];
+        bool is_chain = e < count - 1;
+        edge->from = is_chain ? e : within(state, 1, count - 1);
+        edge->to = is_chain ? e + 1 : within(state, 0, edge->from - 1);
+        for (int j = 0; j < NUM_SHARDINGS; j++)
+            for (int k = 0; k < NUM_SHARDINGS; k++)
+                edge->score[j][k] = random_score(state);
+    }
+    return problem;
+}
+
+START_TEST(both_programs_find_what_trying_all_finds)
+{
+    const uint64_t seed = 1120;
+    uint64_t state = seed;
+    int infeasible = 0;
+    printf("partitions: seed %llu\n", (unsigned long long)seed);
+    for (int i = 0; i < TURNS(200); i++) {
+        struct arena_mark mark = arena_mark(&arena);
+        struct partition_problem problem = random_problem(&state);
+        unsigned char of[MAX_OPERATORS] = { 0 };
+        struct partition dynamic;
+        double least = brute_force(&problem, of, 0);
+        bool found = partition_by_dynamic(&problem, &dynamic);
+        struct partition by_program = programmed(&problem);
+        infeasible += least == HUGE_VAL;
+        ck_assert_msg(found == (least < HUGE_VAL), "problem %d", i);
+        if (found) {
+            ck_assert_msg(fabs(dynamic.total.cost - least) < 1e-12, "problem %d: %.17g, not %.17g",
+                          i, dynamic.total.cost, least);
+            ck_assert(partition_fits(&problem, &dynamic.total));
+        }
+        ck_assert_msg(by_program.total.cost == least || fabs(by_program.total.cost - least) < 1e-9,
+                      "problem %d: %.17g, not %.17g", i, by_program.total.cost, least);
+        arena_reset(&arena, mark);
+    }
+    ck_assert_int_gt(infeasible, 0);
+}
+END_TEST
+
+/* --- a layer ---------------------------------------------------------------------------------- */
+
+static struct plan plan_of(const char *layout)
+{
+    struct plan plan;
+    struct err err = { 0 };
+    bool ok = plan_parse(layout, &arena, &plan, &err) &&
+              plan_derive_data(&plan, hardware.num_gpus, &err) &&
+              !plan_check(&plan, &model, model.batch, hardware.num_gpus, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return plan;
+}
+
+static struct partition_problem problem_of(const struct plan *plan)
+{
+    struct layer_partition of = { &hardware, &model, plan };
+    return layer_partition_problem(&of, &arena);
+}
+
+static const struct known_partition *known(const char *name)
+{
+    for (int i = 0; i < num_known_partitions; i++)
+        if (strcmp(known_partitions[i].name, name) == 0)
+            return &known_partitions[i];
+    ck_abort_msg("no partition is called %s", name);
+}
+
+static struct partition_score known_score(const struct partition_problem *problem, const char *name)
+{
+    return known_partition_of(known(name), problem).total;
+}
+
+static struct piece_cost layer_of(const struct plan *plan)
+{
+    return pieces_cost(&hardware, &model, plan, &arena).layer;
+}
+
+/* What the problem says of Megatron's two partitions against the cost model's layer, which is
+ * summed off another list. */
+static void check_against_layer(const char *layout, const char *name)
+{
+    struct plan plan = plan_of(layout);
+    struct partition_problem problem = problem_of(&plan);
+    struct piece_cost layer = layer_of(&plan);
+    struct partition_score score = known_score(&problem, name);
+    double expected_s = layer.forward.total_s + layer.backward.total_s;
+    ck_assert_msg(fabs(score.cost / expected_s - 1) < 1e-9, "%s of %s, %s: %.9g s, not %.9g s",
+                  layout, model.name, name, score.cost, expected_s);
+    double comm_s = layer.forward.comm_s + layer.backward.comm_s;
+    ck_assert_msg(fabs(score.comm / comm_s - 1) < 1e-9, "%s of %s, %s: %.9g s comm, not %.9g s",
+                  layout, model.name, name, score.comm, comm_s);
+}
+
+static const char *const models[] = { "gpt3-175b", "llama3-70b", "gpt3-1.3b" };
+
+START_TEST(megatrons_partitions_take_the_seconds_of_the_cost_models_layer)
+{
+    load("dgx-h100", 64, models[_i]);
+    check_against_layer("tp8 pp1 mb1 overlap=none", "megatron");
+    check_against_layer("tp8 pp1 mb1 sp overlap=none", "megatron-sp");
+    check_against_layer("tp4 pp2 mb2 overlap=tp", "megatron");
+    check_against_layer("tp4 pp2 mb2 sp overlap=tp", "megatron-sp");
+}
+END_TEST
+
+START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
+{
+    load("dgx-h100", 64, models[_i]);
+    const char *const layouts[] = { "tp8 pp1 mb1", "tp8 pp1 mb1 sp" };
+    const char *const names[] = { "megatron", "megatron-sp" };
+    for (int i = 0; i < 2; i++) {
+        struct plan plan = plan_of(layouts[i]);
+        struct partition_problem problem = problem_of(&plan);
+        struct piece_cost layer = layer_of(&plan);
+        struct state_bytes state = plan_state_bytes(&plan, &model);
+        double per_parameter = state.weights + state.gradients + state.optimizer;
+        double expected = layer.saved_bytes + per_parameter * layer.parameters;
+        double got = known_score(&problem, names[i]).bytes;
+        ck_assert_msg(fabs(got / expected - 1) < 1e-12, "%s of %s: %.9g, not %.9g", layouts[i],
+                      model.name, got, expected);
+    }
+}
+END_TEST
+
+/* 175B does not fit whole; of what does, Megatron's pairs with sequence parallelism are best. */
+START_TEST(megatron_with_sequence_parallelism_is_found_where_weights_must_be_split)
+{
+    load("dgx-a100-80g", 512, "gpt3-175b");
+    struct plan plan = plan_of("tp8 pp8 mb1");
+    struct partition_problem problem = problem_of(&plan);
+    struct partition best = best_of(&problem);
+    const struct known_partition *found = known_partition_find(&problem, &best);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_str_eq(found->name, "megatron-sp");
+    ck_assert(partition_fits(&problem, &best.total));
+    struct partition_score whole = known_score(&problem, "ulysses");
+    ck_assert(!partition_fits(&problem, &whole));
+}
+END_TEST
+
+/* The lecture's claim: the same units but for the second gather, fewer seconds outside the
+ * products, and less memory. */
+START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
+{
+    load("dgx-a100-80g", 512, "gpt3-175b");
+    struct plan plan = plan_of("tp8 pp8 mb1 overlap=none");
+    struct partition_problem problem = problem_of(&plan);
+    struct partition_score with = known_score(&problem, "megatron-sp");
+    struct partition_score without = known_score(&problem, "megatron");
+    ck_assert_double_lt(with.bytes, without.bytes);
+    ck_assert_double_lt(with.cost - with.comm, without.cost - without.comm);
+    ck_assert_double_eq_tol(without.units, 8, 1e-12);
+    ck_assert_double_eq_tol(with.units, 10, 1e-12);
+}
+END_TEST
+
+START_TEST(without_a_budget_no_partition_that_has_a_name_is_faster)
+{
+    load("dgx-h100", 64, models[_i]);
+    struct plan plan = plan_of("tp8 pp1 mb1");
+    struct partition_problem problem = problem_of(&plan);
+    problem.budget_bytes = HUGE_VAL;
+    struct partition best = best_of(&problem);
+    for (int i = 0; i < num_known_partitions; i++)
+        ck_assert_double_ge(known_partition_of(&known_partitions[i], &problem).total.cost,
+                            best.total.cost - 1e-15);
+    ck_assert_double_eq_tol(programmed(&problem).total.cost, best.total.cost,
+                            1e-9 * best.total.cost);
+}
+END_TEST
+
+START_TEST(both_programs_agree_on_a_layer_within_any_budget)
+{
+    load("dgx-h100", 64, models[_i]);
+    struct plan plan = plan_of("tp8 pp2 mb1 sp");
+    struct partition_problem problem = problem_of(&plan);
+    double ulysses = known_score(&problem, "ulysses").bytes;
+    for (int i = 0; i <= 8; i++) {
+        problem.budget_bytes = ulysses * i / 8;
+        struct partition dynamic = { .total.cost = HUGE_VAL };
+        bool found = partition_by_dynamic(&problem, &dynamic);
+        double by_program = programmed(&problem).total.cost;
+        ck_assert(found == (by_program < HUGE_VAL));
+        ck_assert(!found || fabs(by_program / dynamic.total.cost - 1) < 1e-7);
+    }
+}
+END_TEST
+
+START_TEST(what_recompute_runs_again_takes_its_forward_again)
+{
+    load("dgx-h100", 64, "gpt3-1.3b");
+    struct plan plain = plan_of("tp8 pp1 mb1 sp overlap=none");
+    struct plan full = plan_of("tp8 pp1 mb1 sp overlap=none recompute=full");
+    struct partition_problem problem = problem_of(&plain);
+    struct partition_problem again = problem_of(&full);
+    double more_s =
+        known_score(&again, "megatron-sp").cost - known_score(&problem, "megatron-sp").cost;
+    ck_assert_double_eq_tol(more_s, layer_of(&plain).forward.total_s, 1e-12);
+    ck_assert_double_lt(known_score(&again, "megatron-sp").bytes,
+                        known_score(&problem, "megatron-sp").bytes);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("partition");
+    TCase *cases = tcase_create("partition");
+    int num_models = sizeof models / sizeof *models;
+    tcase_add_checked_fixture(cases, NULL, tear_down);
+    tcase_add_test(cases, the_lectures_two_partitions_take_5_and_4_with_all_reduces);
+    tcase_add_test(cases, the_lectures_two_partitions_both_take_4_with_reduce_scatters);
+    tcase_add_test(cases, every_partition_of_three_products_takes_what_its_pairs_take);
+    tcase_add_test(cases, with_all_reduces_alone_column_row_column_is_best);
+    tcase_add_test(cases, two_products_pair_as_column_and_row);
+    tcase_add_test(cases, small_weights_are_better_left_whole_and_tokens_split);
+    tcase_add_test(cases, both_programs_find_what_trying_all_finds);
+    tcase_add_loop_test(cases, megatrons_partitions_take_the_seconds_of_the_cost_models_layer, 0,
+                        num_models);
+    tcase_add_loop_test(cases, megatrons_partitions_keep_the_bytes_of_the_cost_models_layer, 0,
+                        num_models);
+    tcase_add_test(cases, megatron_with_sequence_parallelism_is_found_where_weights_must_be_split);
+    tcase_add_test(cases, sequence_parallelism_saves_memory_and_the_time_of_norms);
+    tcase_add_loop_test(cases, without_a_budget_no_partition_that_has_a_name_is_faster, 0,
+                        num_models);
+    tcase_add_loop_test(cases, both_programs_agree_on_a_layer_within_any_budget, 0, num_models);
+    tcase_add_test(cases, what_recompute_runs_again_takes_its_forward_again);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
+
+TEST_MAIN(suite)
