@@ -4,6 +4,7 @@
 #include "cli/beside.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/partition_view.h"
 #include "cli/scale.h"
 #include "cli/setup.h"
 #include "cli/show.h"
@@ -242,10 +243,15 @@ int cmd_explain(int argc, char **argv, struct err *err)
         !check_arguments(&options, err))
         return exit_code_of(err);
     bool has_second = options.num_files > 1 || options.compare;
-    if (!setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &first, err) ||
+    if (has_second && options.partition)
+        err_set(err, ERR_USAGE, "--partition", "expected one plan; found two");
+    if (err->code != ERR_NONE ||
+        !setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &first, err) ||
         (has_second && !load_second(&options, &second, err)))
         goto done;
-    if (!has_second && first.model.batch * first.plan.cp > INT_MAX)
+    if (options.partition)
+        explain_partition(&options, &first, err);
+    else if (!has_second && first.model.batch * first.plan.cp > INT_MAX)
         err_set(err, ERR_USAGE, "--batch", "%.0f x cp %d is more than the textbook's formulas take",
                 first.model.batch, first.plan.cp);
     else if (has_second)

@@ -36,7 +36,8 @@ const struct command commands[] = {
       "  simsearch explain --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
       "  simsearch explain plan.json\n"
       "  simsearch explain plan.json other.json\n"
-      "  simsearch explain plan.json --compare \"tp4 pp8 mb1 sp zero1\"\n",
+      "  simsearch explain plan.json --compare \"tp4 pp8 mb1 sp zero1\"\n"
+      "  simsearch explain --partition --model 175b --gpus 1024 --layout \"tp8 pp16 mb1\"\n",
       "",
       cmd_explain },
     { "validate", COMMAND_VALIDATE, "score predictions against measured runs",

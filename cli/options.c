@@ -62,6 +62,10 @@ const struct option_row option_rows[] = {
       { "compare", TEXT(compare),
         .doc = "Another layout: search tells where it ranks and what it loses, explain the "
                "difference term by term." } },
+    { "--partition", NULL, NULL, EXPLAIN,
+      { "partition", SWITCH(partition),
+        .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
+               "that saves against Megatron's and others' ways." } },
     { "--fix", NULL, "WORDS", SEARCH,
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH,

@@ -32,6 +32,7 @@ struct options {
     const char *output;
     const char *trace;
     bool json, quiet, verbose, schedule_text, gantt;
+    bool partition;          /* explain */
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */

@@ -437,6 +437,18 @@ run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
 keys first second difference
 adds_up
 
+run 0 explain "${tp8[@]}" --cluster dgx-a100-80g --partition
+shows 'qkv +column +all-gather'
+shows 'megatron-sp .*the best'
+shows 'ulysses .*does not fit'
+run 0 explain "${tp8[@]}" --partition --json
+keys operators sharding before after seconds comm_s units bytes budget_bytes alternatives saves_s
+run 2 explain "${tiny[@]}" --partition --layout "tp1 mb1"
+says 'tensor ranks'
+run 2 explain "${tp8[@]}" --partition --compare "tp4 pp16 mb1"
+run 3 explain --gpus 64 --model 175b --layout "tp8 pp1 mb1" --partition
+says 'no partition'
+
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list

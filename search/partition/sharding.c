@@ -26,6 +26,15 @@ double reshard_cost(const struct reshard *reshard, enum placement from, enum pla
     return to == PLACED_WHOLE ? reshard->all_gather : reshard->all_to_all;
 }
 
+const char *reshard_name(enum placement from, enum placement to)
+{
+    if (from == to || from == PLACED_WHOLE)
+        return "";
+    if (from == PLACED_PARTIAL)
+        return to == PLACED_WHOLE ? "all-reduce" : "reduce-scatter";
+    return to == PLACED_WHOLE ? "all-gather" : "all-to-all";
+}
+
 bool reshard_gathers(enum placement from, enum placement to)
 {
     return to == PLACED_WHOLE && (from == PLACED_HIDDEN || from == PLACED_SEQUENCE);

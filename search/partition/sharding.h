@@ -41,6 +41,8 @@ struct reshard {
  * drops what is not its own. */
 double reshard_cost(const struct reshard *reshard, enum placement from, enum placement to);
 
+/* What it takes: "all-gather", "all-to-all" ...; "" when nothing is sent. */
+const char *reshard_name(enum placement from, enum placement to);
 /* Whether that is an all-gather. */
 bool reshard_gathers(enum placement from, enum placement to);
 

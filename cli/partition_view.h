@@ -1,0 +1,12 @@
+/* cli/partition_view.h - how a layer of a plan is best split over its tensor ranks. */
+#ifndef CLI_PARTITION_VIEW_H
+#define CLI_PARTITION_VIEW_H
+
+#include "cli/options.h"
+#include "cli/setup.h"
+
+/* "simsearch explain --partition". False when the plan has one tensor rank (ERR_USAGE) or no
+ * partition leaves room for the rest of the stage (ERR_INFEASIBLE). */
+bool explain_partition(const struct options *options, const struct setup *setup, struct err *err);
+
+#endif
