@@ -80,7 +80,7 @@ const struct option_row option_rows[] = {
         .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
     { "--seed", NULL, "N", SEARCH,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
-        .doc = "Other chances for zo, rl and random; the same seed, the same answer." } },
+        .doc = "Other chances for zo, rl, random and --robust; the same seed, the same answer." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
@@ -101,6 +101,10 @@ const struct option_row option_rows[] = {
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
         .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
                "in this time (30d)." } },
+    { "--robust", NULL, "X", SEARCH,
+      { "robust", .kind = FIELD_NUMBER, F(robust), .min = 0, .max = 0.9,
+        .doc = "Tells whether the best plan stays that when each sort of cost is off by up to this "
+               "share (0.1), and what would make another the best." } },
     { "--time-limit", NULL, "T", SEARCH,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
         .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far and how far off it may be." } },
@@ -268,7 +272,9 @@ static bool read_file_name(int max_files, const char *word, struct options *out,
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err)
 {
-    *out = (struct options){ .precision = -1, .optimizer = -1, .tolerance = -1, .price = -1 };
+    *out = (struct options){
+        .precision = -1, .optimizer = -1, .tolerance = -1, .price = -1, .robust = -1
+    };
     struct arguments left = { argc - 1, argv + 1 };
     bool options_end = false;
     while (left.count > 0) {

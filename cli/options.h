@@ -29,6 +29,7 @@ struct options {
     double max_memory_bytes, price, time_limit_s;
     bool pareto;
     double deadline_s; /* 0: none */
+    double robust;     /* -1: not asked */
     const char *output;
     const char *trace;
     bool json, quiet, verbose, schedule_text, gantt;

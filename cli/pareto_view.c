@@ -24,6 +24,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         { "--compare", options->compare != NULL },
         { "--output", options->output != NULL },
         { "--deadline", options->deadline_s > 0 },
+        { "--robust", options->robust >= 0 },
         { "--top", options->top > 0 },
         { "--objective", options->objective != OBJECTIVE_TIME },
         { "--method", options->method && strcmp(options->method, "exhaustive") != 0 },

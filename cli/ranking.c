@@ -193,7 +193,8 @@ static void show_next(const struct options *options, const struct setup *setup,
 }
 
 void show_ranking(const struct options *options, const struct setup *setup,
-                  const struct search_result *result, const struct comparison *comparison)
+                  const struct search_result *result, const struct comparison *comparison,
+                  const struct robust_view *robust)
 {
     struct terminal terminal = terminal_of_stdout();
     if (!options->quiet) {
@@ -206,6 +207,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
               options->verbose);
     show_table(&terminal, result, options->objective == OBJECTIVE_TIME);
     show_comparison(&terminal, result, comparison);
+    show_robustness(robust);
     if (options->quiet)
         return;
     show_why(&terminal, result);

@@ -2,8 +2,7 @@
 #ifndef CLI_RANKING_H
 #define CLI_RANKING_H
 
-#include "cli/setup.h"
-#include "search/search.h"
+#include "cli/robust_view.h"
 
 /* A layout that was asked to be compared, NULL in `rank` when none was. */
 struct comparison {
@@ -12,6 +11,7 @@ struct comparison {
 };
 
 void show_ranking(const struct options *options, const struct setup *setup,
-                  const struct search_result *result, const struct comparison *comparison);
+                  const struct search_result *result, const struct comparison *comparison,
+                  const struct robust_view *robust);
 
 #endif

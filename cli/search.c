@@ -11,6 +11,7 @@
 #include "cli/pareto_view.h"
 #include "cli/patience.h"
 #include "cli/ranking.h"
+#include "cli/robust_view.h"
 #include "cli/setup.h"
 #include "cli/terminal.h"
 
@@ -24,6 +25,7 @@ enum { DEFAULT_TOP = 5 };
 struct extras {
     struct comparison comparison;
     struct deadline deadline;
+    struct robust_view robust;
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -122,6 +124,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
         add_relaxation(object, setup, result);
     if (comparison->rank)
         json_object_set_new(object, "compared", comparison_json(setup, comparison));
+    add_robustness_json(object, &extras->robust);
     json_object_set_new(object, "space", space_json(result));
     json_object_set_new(object, "proved_optimal", json_boolean(result->proved_optimal));
     json_object_set_new(object, "lower_bound_s", real_or_null(result->lower_bound_s));
@@ -154,11 +157,11 @@ static bool check_method(const char *name, struct err *err)
 static bool check_draws(const struct options *options, struct err *err)
 {
     const char *name = options->method ? options->method : search_methods[0].name;
-    if (search_method_find(name)->is_drawn || (!options->budget && !options->seed))
+    bool seeds = options->seed && options->robust < 0;
+    if (search_method_find(name)->is_drawn || (!options->budget && !seeds))
         return true;
     return err_set(err, ERR_USAGE, options->budget ? "--budget" : "--seed",
-                   "is for the methods zo, rl and random; found %s, which draws nothing",
-                   name);
+                   "is for the methods zo, rl and random; found %s, which draws nothing", name);
 }
 
 static struct search_request request_of(const struct options *options, const struct setup *setup)
@@ -225,7 +228,7 @@ static void print_result(const struct options *options, const struct setup *setu
     }
     show_deadline(setup, &extras->deadline);
     if (result->num_top > 0)
-        show_ranking(options, setup, result, &extras->comparison);
+        show_ranking(options, setup, result, &extras->comparison, &extras->robust);
     else
         show_infeasible(options, setup, result);
 }
@@ -255,9 +258,14 @@ static int answer(const struct options *options, struct setup *setup, struct err
     struct err reason = { 0 };
     struct extras extras = { .comparison = { NULL, reason.msg } };
     int code = EXIT_FAILED;
+    int shown = request.top;
+    request.top = robust_top(options, shown);
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
         !find_plans(options, &request, &extras.deadline, &result, err))
         goto done;
+    extras.robust = robust_find(options, setup, &request, &result);
+    if (result.num_top > shown)
+        result.num_top = shown;
     if (options->compare && result.num_top > 0) {
         if (!compare(options, setup, &request, &result, &rank, &reason, err))
             goto done;
@@ -280,7 +288,7 @@ int cmd_search(int argc, char **argv, struct err *err)
     struct setup setup = { 0 };
     if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
         !check_method(options.method, err) || !check_draws(&options, err) ||
-        !check_pareto_options(&options, err))
+        !check_pareto_options(&options, err) || !check_robust_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
     if (setup_load(&options, NULL, &setup, err))

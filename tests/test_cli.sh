@@ -120,6 +120,7 @@ refuses search --max-memory "" 0 60 "60 GB/s" "-1 GiB" "0 B" "NaN GiB" "1e300 Gi
 refuses search --price "" 2.5 "2.5 $" "-1 $/h" "NaN $/h" "1e300 $/h"
 refuses search --time-limit "" 0 10 "0 s" "-1 s" "NaN s" "10 GiB" "1e300 s"
 refuses search --deadline "" 0 30 "0 d" "-1 d" "NaN d" "10 GiB" "1e300 d"
+refuses search --robust "" 1 -0.1 NaN "10 %"
 refuses search --objective "" speed 0
 refuses search --precision "" int4 16
 refuses search --optimizer "" lion
@@ -288,6 +289,25 @@ shows 'BEST PLAN'
 run 2 --gpus 8 --model gpt3-2.7b --deadline 30d --objective memory
 run 2 --gpus 8 --model "$fixtures/slow.json" --deadline 30d
 says 'tokens'
+
+robust=(--gpus 8 --model gpt3-13b --robust 0.2)
+run 0 "${robust[@]}"
+shows 'robust +200 draws'
+shows '#1 +best in +[0-9]+ % of draws, within 1 % of it in'
+shows 'would make another the best'
+run 0 "${robust[@]}" --json --jobs 1
+keys robustness spread draws seed rivals choice most_often safest classes close_share flip_factor
+[ "$(num_top)" = 5 ] || fail "expected five plans in top, whatever the rivals"
+grep -v elapsed_s out >one
+run 0 "${robust[@]}" --json --jobs 3
+grep -v elapsed_s out | cmp -s - one || fail "other draws with three jobs"
+run 0 "${robust[@]}" --json --seed 2
+grep -v elapsed_s out | cmp -s - one && fail "the same draws with another seed"
+run 0 --gpus 8 --model gpt3-13b --robust 0 --json
+shows '"best_share": 1.0'
+shows '"largest_regret": 0.0'
+run 2 "${robust[@]}" --objective memory
+run 2 "${robust[@]}" --pareto
 
 # --- nothing fits -------------------------------------------------------------------------------
 

@@ -1,0 +1,28 @@
+/* cli/robust_view.h - "search --robust": whether the best plan stays the best under other costs. */
+#ifndef CLI_ROBUST_VIEW_H
+#define CLI_ROBUST_VIEW_H
+
+#include "cli/setup.h"
+#include "search/robust.h"
+
+struct robust_view {
+    bool is_asked; /* else nothing is shown */
+    int seed;
+    struct robustness found;
+    const struct search_result *result; /* whose top are the rivals */
+};
+
+bool check_robust_options(const struct options *options, struct err *err);
+
+/* How many plans the search should keep: rivals are among them. */
+int robust_top(const struct options *options, int top);
+
+/* Of a search that kept so many; does nothing when not asked, or nothing was found. */
+struct robust_view robust_find(const struct options *options, const struct setup *setup,
+                               const struct search_request *request,
+                               const struct search_result *result);
+
+void show_robustness(const struct robust_view *view);
+void add_robustness_json(json_t *object, const struct robust_view *view);
+
+#endif

@@ -1,0 +1,191 @@
+#include "search/robust.h"
+
+#include "base/parallel.h"
+#include "base/random.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* What all rivals take under other costs. */
+struct costs {
+    const struct robust_request *request;
+    double *step_s; /* [draw x num_rivals + rival]; HUGE_VAL: does not fit */
+    struct flip *flips;
+};
+
+double robust_factor(const struct robust_request *request, int draw, int cost_class)
+{
+    uint64_t stream = (uint64_t)draw * MOST_COST_CLASSES + (uint64_t)cost_class;
+    struct random rng = random_new(request->seed, stream);
+    return 1 + request->spread * (2 * random_unit(&rng) - 1);
+}
+
+static void time_rivals(const struct robust_request *request, const struct system *system,
+                        double *step_s)
+{
+    struct evaluator *evaluator = evaluator_new(system, request->model);
+    for (int i = 0; i < request->num_rivals; i++) {
+        const struct plan *plan = &request->rivals[i].plan;
+        bool fits = evaluate_peak_bytes(evaluator, plan) <= system->gpu.memory_bytes;
+        step_s[i] = fits ? evaluate_step_s(evaluator, plan) : HUGE_VAL;
+    }
+    evaluator_free(evaluator);
+}
+
+static void make_draw(void *context, size_t draw, int worker)
+{
+    (void)worker;
+    struct costs *costs = context;
+    const struct robust_request *request = costs->request;
+    struct arena arena = { 0 };
+    struct system system = *request->system;
+    for (int i = 0; i < num_cost_classes; i++)
+        cost_classes[i].scale(&system, robust_factor(request, (int)draw, i), &arena);
+    time_rivals(request, &system, costs->step_s + draw * (size_t)request->num_rivals);
+    arena_release(&arena);
+}
+
+/* The first of the fastest; -1 when none fits. */
+static int best_of(const double *step_s, int num_rivals)
+{
+    int best = -1;
+    for (int i = 0; i < num_rivals; i++)
+        if (step_s[i] < HUGE_VAL && (best < 0 || step_s[i] < step_s[best]))
+            best = i;
+    return best;
+}
+
+/* --- flips -------------------------------------------------------------------------------- */
+
+/* The best when one class alone has a factor. */
+static int best_at(const struct robust_request *request, int cost_class, double factor,
+                   double *step_s)
+{
+    struct arena arena = { 0 };
+    struct system system = *request->system;
+    cost_classes[cost_class].scale(&system, factor, &arena);
+    time_rivals(request, &system, step_s);
+    arena_release(&arena);
+    return best_of(step_s, request->num_rivals);
+}
+
+static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FLIP };
+enum { NUM_FLIP_STEPS = sizeof flip_steps / sizeof *flip_steps, BISECTIONS = 8 };
+
+/* From `low`, at which the choice is the best, to `high`, at which `to` is. */
+static struct flip refine(const struct robust_request *request, int cost_class, double low,
+                          double high, int to, double *step_s)
+{
+    for (int i = 0; i < BISECTIONS; i++) {
+        double middle = 0.5 * (low + high);
+        int best = best_at(request, cost_class, middle, step_s);
+        if (best == 0) {
+            low = middle;
+        } else {
+            high = middle;
+            to = best;
+        }
+    }
+    return (struct flip){ high, to };
+}
+
+/* One class and direction at a time: index 2 x class, and the one after for smaller factors. */
+static void find_flip(void *context, size_t index, int worker)
+{
+    (void)worker;
+    struct costs *costs = context;
+    const struct robust_request *request = costs->request;
+    double sign = index % 2 == 0 ? 1 : -1;
+    int cost_class = (int)(index / 2);
+    double *step_s = arena_grow(NULL, (size_t)request->num_rivals * sizeof *step_s);
+    double last = 1;
+    costs->flips[index] = (struct flip){ 0, -1 };
+    for (int i = 0; i < NUM_FLIP_STEPS; i++) {
+        double factor = 1 + sign * flip_steps[i];
+        int best = best_at(request, cost_class, factor, step_s);
+        if (best != 0) {
+            costs->flips[index] = refine(request, cost_class, last, factor, best, step_s);
+            break;
+        }
+        last = factor;
+    }
+    free(step_s);
+}
+
+/* The smaller change of the two. */
+static struct flip nearer_flip(struct flip up, struct flip down)
+{
+    if (up.factor == 0 || down.factor == 0)
+        return up.factor == 0 ? down : up;
+    return up.factor - 1 <= 1 - down.factor ? up : down;
+}
+
+/* --- draws -------------------------------------------------------------------------------- */
+
+static struct rival_score score_rival(const struct costs *costs, const int *best, int rival)
+{
+    const struct robust_request *request = costs->request;
+    struct rival_score score = { .rival = rival };
+    double num_best = 0, num_close = 0, num_fits = 0, sum = 0;
+    for (int draw = 0; draw < request->num_draws; draw++) {
+        const double *step_s = costs->step_s + (size_t)draw * (size_t)request->num_rivals;
+        if (step_s[rival] == HUGE_VAL)
+            continue;
+        double regret = step_s[rival] / step_s[best[draw]] - 1;
+        num_fits++;
+        num_best += best[draw] == rival;
+        num_close += regret <= CLOSE_REGRET;
+        sum += regret;
+        score.largest_regret = fmax(score.largest_regret, regret);
+    }
+    score.best_share = num_best / request->num_draws;
+    score.close_share = num_close / request->num_draws;
+    score.fits_share = num_fits / request->num_draws;
+    score.mean_regret = num_fits > 0 ? sum / num_fits : 0;
+    return score;
+}
+
+static bool is_safer(const struct rival_score *a, const struct rival_score *b)
+{
+    if (a->fits_share != b->fits_share)
+        return a->fits_share > b->fits_share;
+    return a->largest_regret < b->largest_regret;
+}
+
+static void score_draws(const struct costs *costs, struct robustness *out)
+{
+    const struct robust_request *request = costs->request;
+    int *best = arena_grow(NULL, (size_t)request->num_draws * sizeof *best);
+    for (int draw = 0; draw < request->num_draws; draw++)
+        best[draw] = best_of(costs->step_s + (size_t)draw * (size_t)request->num_rivals,
+                             request->num_rivals);
+    out->choice = out->often = out->safe = score_rival(costs, best, 0);
+    for (int i = 1; i < request->num_rivals; i++) {
+        struct rival_score score = score_rival(costs, best, i);
+        if (score.best_share > out->often.best_share)
+            out->often = score;
+        if (is_safer(&score, &out->safe))
+            out->safe = score;
+    }
+    free(best);
+}
+
+struct robustness search_robust(const struct robust_request *request)
+{
+    assert(request->num_rivals > 0 && request->num_draws > 0);
+    assert(request->spread >= 0 && request->spread < 1);
+    struct robustness out = { .spread = request->spread,
+                              .num_draws = request->num_draws,
+                              .num_rivals = request->num_rivals };
+    struct flip flips[2 * MOST_COST_CLASSES];
+    size_t num_times = (size_t)request->num_draws * (size_t)request->num_rivals;
+    struct costs costs = { request, arena_grow(NULL, num_times * sizeof(double)), flips };
+    parallel_for(request->jobs, (size_t)request->num_draws, 1, make_draw, &costs);
+    parallel_for(request->jobs, 2 * (size_t)num_cost_classes, 1, find_flip, &costs);
+    score_draws(&costs, &out);
+    for (int i = 0; i < num_cost_classes; i++)
+        out.flips[i] = nearer_flip(flips[2 * i], flips[2 * i + 1]);
+    free(costs.step_s);
+    return out;
+}

@@ -1,0 +1,284 @@
+#include "tests/testing.h"
+
+#include "search/robust.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUM_RIVALS = 40 };
+
+static struct system machine;
+static struct model model;
+static struct search_result found;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 32, &machine, &err) &&
+              model_load("gpt3-13b", &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    struct search_request request = {
+        .system = &machine, .model = &model, .base = plan_default(), .top = NUM_RIVALS, .jobs = 1
+    };
+    ok = search_run(&request, &found, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(found.num_top, NUM_RIVALS);
+}
+
+static void tear_down(void)
+{
+    search_result_release(&found);
+    system_release(&machine);
+}
+
+static struct robust_request new_request(double spread)
+{
+    return (struct robust_request){ .system = &machine,
+                                    .model = &model,
+                                    .rivals = found.top,
+                                    .num_rivals = found.num_top,
+                                    .spread = spread,
+                                    .num_draws = 25,
+                                    .seed = 7,
+                                    .jobs = 2 };
+}
+
+/* HUGE_VAL where it does not fit. */
+static double step_s_on(const struct system *system, const struct plan *plan)
+{
+    struct evaluator *evaluator = evaluator_new(system, &model);
+    struct prediction p = evaluate(evaluator, plan);
+    evaluator_free(evaluator);
+    return p.fits ? p.step_s : HUGE_VAL;
+}
+
+static int best_on(const struct system *system)
+{
+    int best = -1;
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < found.num_top; i++) {
+        double step_s = step_s_on(system, &found.top[i].plan);
+        if (step_s < least_s) {
+            least_s = step_s;
+            best = i;
+        }
+    }
+    return best;
+}
+
+START_TEST(without_spread_the_choice_is_always_the_best)
+{
+    struct robust_request request = new_request(0);
+    struct robustness r = search_robust(&request);
+    ck_assert_double_eq(r.choice.best_share, 1);
+    ck_assert_double_eq(r.choice.close_share, 1);
+    ck_assert_double_eq(r.choice.fits_share, 1);
+    ck_assert_double_eq(r.choice.largest_regret, 0);
+    ck_assert_double_eq(r.choice.mean_regret, 0);
+    ck_assert_int_eq(r.often.rival, 0);
+    ck_assert_int_eq(r.safe.rival, 0);
+}
+END_TEST
+
+static void draw(const struct robust_request *request, int number, struct system *system,
+                 struct arena *arena)
+{
+    *system = machine;
+    for (int i = 0; i < num_cost_classes; i++)
+        cost_classes[i].scale(system, robust_factor(request, number, i), arena);
+}
+
+START_TEST(shares_and_regrets_are_those_of_a_plain_loop_over_the_draws)
+{
+    struct robust_request request = new_request(0.4);
+    struct robustness r = search_robust(&request);
+    double num_best = 0, num_close = 0, num_fits = 0, largest = 0, sum = 0;
+    for (int number = 0; number < request.num_draws; number++) {
+        struct arena arena = { 0 };
+        struct system system;
+        draw(&request, number, &system, &arena);
+        int best = best_on(&system);
+        double step_s = step_s_on(&system, &found.top[0].plan);
+        if (step_s < HUGE_VAL) {
+            double regret = step_s / step_s_on(&system, &found.top[best].plan) - 1;
+            num_fits++;
+            num_best += best == 0;
+            num_close += regret <= 0.01;
+            largest = fmax(largest, regret);
+            sum += regret;
+        }
+        arena_release(&arena);
+    }
+    ck_assert_double_lt(num_best, request.num_draws); /* or the test tells nothing */
+    ck_assert_double_eq_tol(r.choice.best_share, num_best / request.num_draws, 1e-12);
+    ck_assert_double_eq_tol(r.choice.close_share, num_close / request.num_draws, 1e-12);
+    ck_assert_double_eq_tol(r.choice.fits_share, num_fits / request.num_draws, 1e-12);
+    ck_assert_double_eq_tol(r.choice.largest_regret, largest, 1e-12);
+    ck_assert_double_eq_tol(r.choice.mean_regret, sum / num_fits, 1e-12);
+    ck_assert_double_ge(r.often.best_share, r.choice.best_share);
+    ck_assert(r.safe.fits_share > r.choice.fits_share ||
+              r.safe.largest_regret <= r.choice.largest_regret);
+}
+END_TEST
+
+static bool is_same(const struct rival_score *a, const struct rival_score *b)
+{
+    return a->rival == b->rival && a->best_share == b->best_share &&
+           a->close_share == b->close_share && a->fits_share == b->fits_share &&
+           a->largest_regret == b->largest_regret && a->mean_regret == b->mean_regret;
+}
+
+START_TEST(a_seed_makes_the_same_draws_on_any_number_of_jobs)
+{
+    struct robust_request request = new_request(0.3);
+    struct robustness first = search_robust(&request);
+    request.jobs = 1 + 4 * _i;
+    struct robustness again = search_robust(&request);
+    ck_assert(is_same(&first.choice, &again.choice));
+    ck_assert(is_same(&first.often, &again.often));
+    ck_assert(is_same(&first.safe, &again.safe));
+    for (int i = 0; i < num_cost_classes; i++) {
+        ck_assert_double_eq(first.flips[i].factor, again.flips[i].factor);
+        ck_assert_int_eq(first.flips[i].to, again.flips[i].to);
+    }
+    request.seed = 8;
+    struct robustness other = search_robust(&request);
+    ck_assert_double_ne(first.choice.mean_regret, other.choice.mean_regret);
+}
+END_TEST
+
+START_TEST(factors_lie_within_the_spread_and_differ)
+{
+    struct robust_request request = new_request(0.25);
+    double sum = 0, sum_of_squares = 0;
+    for (int number = 0; number < 1000; number++) {
+        double factor = robust_factor(&request, number, _i);
+        ck_assert_double_ge(factor, 0.75);
+        ck_assert_double_lt(factor, 1.25);
+        ck_assert_double_ne(factor, robust_factor(&request, number, _i + 1));
+        sum += factor - 1;
+        sum_of_squares += (factor - 1) * (factor - 1);
+    }
+    /* Uniform: mean 0, variance 0.25^2 / 3; five standard deviations of a mean of 1,000. */
+    ck_assert_double_eq_tol(sum / 1000, 0, 5 * 0.25 / sqrt(3000));
+    ck_assert_double_eq_tol(sum_of_squares / 1000, 0.25 * 0.25 / 3, 0.003);
+}
+END_TEST
+
+/* --- classes ------------------------------------------------------------------------------ */
+
+START_TEST(a_class_scaled_by_one_changes_no_bit)
+{
+    struct arena arena = { 0 };
+    struct system system = machine;
+    cost_classes[_i].scale(&system, 1, &arena);
+    for (int i = 0; i < found.num_top; i++)
+        ck_assert_double_eq(step_s_on(&system, &found.top[i].plan),
+                            step_s_on(&machine, &found.top[i].plan));
+    arena_release(&arena);
+}
+END_TEST
+
+/* A step is sums and maxima of terms that scale with the factor, against it or not at all. */
+START_TEST(no_class_changes_a_step_by_more_than_its_factor)
+{
+    static const double factors[] = { 0.5, 0.9, 1.1, 2 };
+    struct arena arena = { 0 };
+    bool changes_any = false;
+    machine.gpu.memory_bytes = 1e18;
+    for (int j = 0; j < 4; j++) {
+        struct system system = machine;
+        double most = fmax(factors[j], 1 / factors[j]);
+        cost_classes[_i].scale(&system, factors[j], &arena);
+        for (int i = 0; i < found.num_top; i++) {
+            struct evaluator *before = evaluator_new(&machine, &model);
+            struct evaluator *after = evaluator_new(&system, &model);
+            struct prediction a = evaluate(before, &found.top[i].plan);
+            struct prediction b = evaluate(after, &found.top[i].plan);
+            ck_assert_double_le(b.step_s, a.step_s * most * (1 + 1e-12));
+            ck_assert_double_ge(b.step_s, a.step_s / most * (1 - 1e-12));
+            changes_any |= a.step_s != b.step_s || a.peak_memory_bytes != b.peak_memory_bytes;
+            evaluator_free(before);
+            evaluator_free(after);
+        }
+    }
+    ck_assert(changes_any);
+    arena_release(&arena);
+}
+END_TEST
+
+/* Measured collectives are scaled on a copy, each by its own class. */
+START_TEST(curves_of_the_profile_are_scaled_and_stay_as_they_were)
+{
+    struct curve curves[2] = { { .num_nodes = 1, .num_points = 1 },
+                               { .num_nodes = 4, .num_points = 1 } };
+    struct system system = machine;
+    struct arena arena = { 0 };
+    for (int i = 0; i < 2; i++)
+        curves[i].points[0] = (struct curve_point){ 1e6, 1e-3, log(1e6), log(1e-3) };
+    system.profile.curves = curves;
+    system.profile.num_curves = 2;
+    for (int i = 0; i < num_cost_classes; i++) {
+        if (strcmp(cost_classes[i].name, "node") == 0)
+            cost_classes[i].scale(&system, 2, &arena);
+        if (strcmp(cost_classes[i].name, "network") == 0)
+            cost_classes[i].scale(&system, 0.5, &arena);
+    }
+    ck_assert_double_eq(curves[0].points[0].time_s, 1e-3);
+    ck_assert_double_eq(curves[1].points[0].time_s, 1e-3);
+    ck_assert_double_eq_tol(curve_s(&system.profile.curves[0], 1e6), 0.5e-3, 1e-15);
+    ck_assert_double_eq_tol(curve_s(&system.profile.curves[1], 1e6), 2e-3, 1e-15);
+    ck_assert_double_eq_tol(system.profile.curves[1].points[0].log_s, log(2e-3), 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice)
+{
+    struct robust_request request = new_request(0.1);
+    request.num_draws = 1;
+    struct robustness r = search_robust(&request);
+    int num_flips = 0;
+    for (int i = 0; i < num_cost_classes; i++) {
+        double factor = r.flips[i].factor;
+        struct arena arena = { 0 };
+        struct system at = machine, before = machine;
+        if (factor == 0)
+            continue;
+        num_flips++;
+        ck_assert_double_le(fabs(factor - 1), LARGEST_FLIP);
+        cost_classes[i].scale(&at, factor, &arena);
+        ck_assert_int_eq(best_on(&at), r.flips[i].to);
+        ck_assert_int_ne(r.flips[i].to, 0);
+        /* Bisection ends 2^-8 of a step, at most 0.2, from where the choice was still the best. */
+        double change = factor - 1;
+        double nearer = change - copysign(fmin(fabs(change), 0.2 / 256), change);
+        cost_classes[i].scale(&before, 1 + nearer, &arena);
+        ck_assert_int_eq(best_on(&before), 0);
+        arena_release(&arena);
+    }
+    ck_assert_int_gt(num_flips, 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("robust");
+    TCase *cases = tcase_create("robust");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, without_spread_the_choice_is_always_the_best);
+    tcase_add_test(cases, shares_and_regrets_are_those_of_a_plain_loop_over_the_draws);
+    tcase_add_loop_test(cases, a_seed_makes_the_same_draws_on_any_number_of_jobs, 0, 2);
+    tcase_add_loop_test(cases, factors_lie_within_the_spread_and_differ, 0, num_cost_classes);
+    tcase_add_loop_test(cases, a_class_scaled_by_one_changes_no_bit, 0, num_cost_classes);
+    tcase_add_loop_test(cases, no_class_changes_a_step_by_more_than_its_factor, 0,
+                        num_cost_classes);
+    tcase_add_test(cases, curves_of_the_profile_are_scaled_and_stay_as_they_were);
+    tcase_add_test(cases, where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
