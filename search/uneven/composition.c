@@ -1,0 +1,86 @@
+#include "search/uneven/composition.h"
+
+#include <math.h>
+
+/* --- the surrogate ---------------------------------------------------------------------------- */
+
+enum { SUM, LONGEST };
+
+static struct suffix add_stage(const struct stage_table *table, int stage,
+                               const struct stage_option *option, const struct suffix *behind)
+{
+    (void)table, (void)stage;
+    double pass_s = option->forward_s + option->backward_s;
+    return (struct suffix){ .key[SUM] = pass_s + behind->key[SUM],
+                            .key[LONGEST] = fmax(pass_s, behind->key[LONGEST]) };
+}
+
+static double surrogate_s(const struct stage_table *table, const struct suffix *whole)
+{
+    return whole->key[SUM] + (table->num_microbatches - 1) * whole->key[LONGEST];
+}
+
+const struct composition surrogate = { "surrogate", "Zheng et al. 2022, section 5.2", add_stage,
+                                       surrogate_s };
+
+/* --- the lower bound -------------------------------------------------------------------------- */
+
+/* ROUND_TRIP: of one microbatch, from its arrival until its gradient leaves. SPAN: from the first
+ * arrival until the last gradient leaves. END: until the last reduction has ended. OPTIMIZER: the
+ * longest. */
+enum { ROUND_TRIP, SPAN, END, OPTIMIZER };
+
+/* From the first microbatch's arrival to the last gradient's leaving, for the stage's own lists.
+ * `behind_s` is the round trip through the stages behind. */
+static double own_span_s(const struct stage_table *table, int stage,
+                         const struct stage_option *option, double behind_s)
+{
+    int microbatches = table->num_microbatches;
+    int ahead = table->num_stages - stage;
+    int in_flight = ahead < microbatches ? ahead : microbatches;
+    int rounds = microbatches - in_flight;
+    double forward_s = option->forward_s;
+    double backward_s = option->backward_s;
+    double round_s = forward_s + backward_s;
+    double first_s = fmax(in_flight * forward_s, forward_s + behind_s);
+    if (rounds == 0)
+        return fmax(first_s + in_flight * backward_s,
+                    in_flight * forward_s + behind_s + backward_s);
+    int trips = rounds / in_flight;
+    int rest = rounds % in_flight;
+    double trip_s = round_s + behind_s;
+    double throttled_s = rest > 0 ? trips * trip_s + rest * round_s
+                                  : (trips - 1) * trip_s + in_flight * round_s;
+    return first_s + fmax(rounds * round_s, throttled_s) +
+           fmax(in_flight * backward_s, backward_s + behind_s);
+}
+
+/* END and OPTIMIZER begin at what every division has: less would make no total less, but suffixes
+ * differ that need not. */
+static struct suffix bound_stage(const struct stage_table *table, int stage,
+                                 const struct stage_option *option, const struct suffix *behind)
+{
+    bool is_last = stage == table->num_stages - 1;
+    double lags_s = is_last ? 0 : 2 * table->lag_s;
+    double behind_s = behind->key[ROUND_TRIP] + lags_s;
+    double pass_s = option->forward_s + option->backward_s;
+    double own_s = own_span_s(table, stage, option, behind_s);
+    double span_s = fmax(own_s, pass_s + lags_s + behind->key[SPAN]);
+    double end_s =
+        fmax(own_s + option->data_comm_s, option->forward_s + lags_s / 2 + behind->key[END]);
+    end_s = fmax(end_s, span_s + table->after_s[stage]);
+    if (stage == 0)
+        end_s = fmax(end_s, span_s + option->data_comm_s);
+    double optimizer_s = fmax(option->optimizer_s, table->longest_optimizer_s);
+    return (struct suffix){ .key[ROUND_TRIP] = pass_s + behind_s,
+                            .key[SPAN] = span_s,
+                            .key[END] = end_s,
+                            .key[OPTIMIZER] = fmax(optimizer_s, behind->key[OPTIMIZER]) };
+}
+
+static double bound_s(const struct stage_table *table, const struct suffix *whole)
+{
+    return whole->key[END] + whole->key[OPTIMIZER] + table->step_s;
+}
+
+const struct composition lower_bound = { "lower bound", "", bound_stage, bound_s };

@@ -1,0 +1,201 @@
+#include "search/uneven/expand.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first stages of a division. */
+struct node {
+    double bound_s;
+    int parent; /* index, -1 for the root */
+    int stages; /* that have their layers */
+    int layers; /* of the last of them */
+    int left;   /* layers of the stages behind */
+};
+
+struct expander {
+    const struct expansion_request *request;
+    struct fronts fronts;
+    struct expansion best;
+    int *layers; /* of the node in hand; num_stages */
+    int *kept;   /* of the fastest */
+    int *seed;   /* timed before */
+    struct node *nodes;
+    int num_nodes, node_capacity;
+    int *heap; /* open nodes, the least bound first */
+    int num_open, open_capacity;
+};
+
+static double cut_s(const struct expander *e)
+{
+    double least_s = e->best.found ? e->best.step_s : e->request->limit_s;
+    return least_s * (1 - proof_tolerance);
+}
+
+/* --- the heap --------------------------------------------------------------------------------- */
+
+/* Of equal bounds the longer beginning first, so that a whole division comes soon. */
+static bool comes_before(const struct expander *e, int a, int b)
+{
+    const struct node *left = &e->nodes[a];
+    const struct node *right = &e->nodes[b];
+    if (left->bound_s != right->bound_s)
+        return left->bound_s < right->bound_s;
+    return left->stages != right->stages ? left->stages > right->stages : a < b;
+}
+
+static void swap(int *a, int *b)
+{
+    int kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+static void push(struct expander *e, const struct node *node)
+{
+    if (e->num_nodes == e->node_capacity) {
+        e->node_capacity = 2 * e->num_nodes + 256;
+        e->nodes = arena_grow(e->nodes, (size_t)e->node_capacity * sizeof *e->nodes);
+    }
+    if (e->num_open == e->open_capacity) {
+        e->open_capacity = 2 * e->num_open + 256;
+        e->heap = arena_grow(e->heap, (size_t)e->open_capacity * sizeof *e->heap);
+    }
+    e->nodes[e->num_nodes] = *node;
+    e->heap[e->num_open] = e->num_nodes++;
+    for (int i = e->num_open++; i > 0 && comes_before(e, e->heap[i], e->heap[(i - 1) / 2]);
+         i = (i - 1) / 2)
+        swap(&e->heap[i], &e->heap[(i - 1) / 2]);
+}
+
+static int pop(struct expander *e)
+{
+    int first = e->heap[0];
+    e->heap[0] = e->heap[--e->num_open];
+    for (int i = 0;;) {
+        int least = i;
+        for (int child = 2 * i + 1; child <= 2 * i + 2 && child < e->num_open; child++)
+            if (comes_before(e, e->heap[child], e->heap[least]))
+                least = child;
+        if (least == i)
+            return first;
+        swap(&e->heap[i], &e->heap[least]);
+        i = least;
+    }
+}
+
+/* --- expansion -------------------------------------------------------------------------------- */
+
+static const struct stage_option *option_of(const struct expander *e, int stage)
+{
+    return &stage_options(e->request->table, stage)[e->layers[stage] - 1];
+}
+
+/* The least total of the first `stages` as they are and any suffix that holds the rest. */
+static double beginning_bound_s(const struct expander *e, int stages, int left)
+{
+    const struct front *behind = fronts_at(&e->fronts, stages, left);
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < behind->count; i++) {
+        struct suffix suffix = behind->at[i].suffix;
+        for (int stage = stages - 1; stage >= 0; stage--)
+            suffix = lower_bound.prepend(e->request->table, stage, option_of(e, stage), &suffix);
+        least_s = fmin(least_s, lower_bound.total_s(e->request->table, &suffix));
+    }
+    return least_s;
+}
+
+static void read_layers(struct expander *e, int index)
+{
+    for (const struct node *n = &e->nodes[index]; n->stages > 0; n = &e->nodes[n->parent])
+        e->layers[n->stages - 1] = n->layers;
+}
+
+static void branch(struct expander *e, int index)
+{
+    struct node from = e->nodes[index];
+    const struct stage_table *table = e->request->table;
+    for (int k = 1; k <= table->most_layers && k <= from.left; k++) {
+        if (!stage_options(table, from.stages)[k - 1].fits)
+            continue;
+        struct node node = { .parent = index,
+                             .stages = from.stages + 1,
+                             .layers = k,
+                             .left = from.left - k };
+        e->layers[from.stages] = k;
+        node.bound_s = fmax(from.bound_s, beginning_bound_s(e, node.stages, node.left));
+        if (node.bound_s < cut_s(e))
+            push(e, &node);
+    }
+}
+
+static bool same_layers(const struct expander *e, const int *layers)
+{
+    return memcmp(e->layers, layers, (size_t)e->request->table->num_stages * sizeof *layers) == 0;
+}
+
+static void time_layers(struct expander *e)
+{
+    double step_s = e->request->time_s(e->request->context, e->layers);
+    e->best.timed++;
+    if (step_s >= cut_s(e))
+        return;
+    e->best.found = true;
+    e->best.step_s = step_s;
+    memcpy(e->kept, e->layers, (size_t)e->request->table->num_stages * sizeof *e->kept);
+}
+
+static bool must_stop(const struct expander *e)
+{
+    const struct expansion_request *request = e->request;
+    return e->best.timed >= request->most_timed ||
+           (request->must_stop && request->must_stop(request->context));
+}
+
+static void run(struct expander *e)
+{
+    int stages = e->request->table->num_stages;
+    struct node root = { .parent = -1, .left = e->request->table->num_layers };
+    root.bound_s = beginning_bound_s(e, 0, root.left);
+    push(e, &root);
+    e->best.open_s = root.bound_s;
+    while (e->num_open > 0 && e->nodes[e->heap[0]].bound_s < cut_s(e)) {
+        e->best.open_s = e->nodes[e->heap[0]].bound_s;
+        if (must_stop(e))
+            return;
+        int index = pop(e);
+        read_layers(e, index);
+        if (e->nodes[index].stages < stages)
+            branch(e, index);
+        else if (!same_layers(e, e->seed))
+            time_layers(e);
+    }
+    e->best.open_s = cut_s(e);
+    e->best.is_proved = true;
+}
+
+/* A division near the best to begin with: what takes longer is in no front. */
+static void time_seed(struct expander *e)
+{
+    if (!stage_table_balance(e->request->table, e->layers))
+        return;
+    time_layers(e);
+    memcpy(e->seed, e->layers, (size_t)e->request->table->num_stages * sizeof *e->seed);
+}
+
+struct expansion expand(const struct expansion_request *request, struct arena *arena)
+{
+    const struct stage_table *table = request->table;
+    size_t stages = (size_t)table->num_stages;
+    struct expander e = { .request = request,
+                          .layers = ARENA_ARRAY(arena, int, stages),
+                          .kept = ARENA_ARRAY(arena, int, stages),
+                          .seed = ARENA_ARRAY(arena, int, stages) };
+    time_seed(&e);
+    e.fronts = fronts_new(table, &lower_bound, cut_s(&e), arena);
+    run(&e);
+    e.best.layers = e.kept;
+    free(e.nodes);
+    free(e.heap);
+    return e.best;
+}

@@ -1,0 +1,157 @@
+#include "search/uneven/fronts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A front that grows; the heap's, as its size is not known before. */
+struct growing {
+    struct front_entry *at;
+    int count, capacity;
+};
+
+/* Orders of the same addends differ in their last bits, which must not make suffixes differ; the
+ * bound is less by at most this share for each stage. */
+static const double rounding = 1e-13;
+
+static bool nearly_dominates(const struct suffix *a, const struct suffix *b)
+{
+    for (int i = 0; i < NUM_KEYS; i++)
+        if (a->key[i] > b->key[i] * (1 + rounding))
+            return false;
+    return true;
+}
+
+static bool dominates(const struct suffix *a, const struct suffix *b)
+{
+    for (int i = 0; i < NUM_KEYS; i++)
+        if (a->key[i] > b->key[i])
+            return false;
+    return true;
+}
+
+/* Of equals the first stays. It goes for what dominates it without tolerance, so that a suffix that
+ * it stood for is no further off. */
+static void offer(struct growing *front, const struct front_entry *entry)
+{
+    for (int i = 0; i < front->count; i++)
+        if (nearly_dominates(&front->at[i].suffix, &entry->suffix))
+            return;
+    int kept = 0;
+    for (int i = 0; i < front->count; i++)
+        if (!dominates(&entry->suffix, &front->at[i].suffix))
+            front->at[kept++] = front->at[i];
+    if (kept == front->capacity) {
+        front->capacity = 2 * kept + 16;
+        front->at = arena_grow(front->at, (size_t)front->capacity * sizeof *front->at);
+    }
+    front->at[kept++] = *entry;
+    front->count = kept;
+}
+
+static struct front *front_slot(const struct fronts *fronts, int stage, int layers)
+{
+    return &fronts->of[stage * (fronts->table->num_layers + 1) + layers];
+}
+
+const struct front *fronts_at(const struct fronts *fronts, int stage, int layers)
+{
+    return front_slot(fronts, stage, layers);
+}
+
+/* A division being made. */
+struct program {
+    struct fronts fronts;
+    double limit_s;
+    struct growing scratch;
+};
+
+/* Every suffix of the next stage's fronts with every option of this one before it. */
+static void fill(struct program *program, int stage, int layers, struct arena *arena)
+{
+    const struct fronts *fronts = &program->fronts;
+    const struct composition *composition = fronts->composition;
+    const struct stage_table *table = fronts->table;
+    struct growing *scratch = &program->scratch;
+    const struct stage_option *options = stage_options(table, stage);
+    scratch->count = 0;
+    for (int k = 1; k <= table->most_layers && k <= layers; k++) {
+        const struct front *behind = fronts_at(fronts, stage + 1, layers - k);
+        if (!options[k - 1].fits)
+            continue;
+        for (int i = 0; i < behind->count; i++) {
+            struct front_entry entry = { .layers = k, .next = i };
+            entry.suffix =
+                composition->prepend(table, stage, &options[k - 1], &behind->at[i].suffix);
+            if (composition->total_s(table, &entry.suffix) < program->limit_s)
+                offer(scratch, &entry);
+        }
+    }
+    if (scratch->count == 0)
+        return;
+    struct front_entry *kept = ARENA_ARRAY(arena, struct front_entry, (size_t)scratch->count);
+    memcpy(kept, scratch->at, (size_t)scratch->count * sizeof *kept);
+    *front_slot(fronts, stage, layers) = (struct front){ kept, scratch->count };
+}
+
+/* Most layers that the stages before each can have: what they can't must be behind. */
+static int *most_before(const struct stage_table *table, struct arena *arena)
+{
+    int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        int k = table->most_layers;
+        while (k > 0 && !stage_options(table, stage)[k - 1].fits)
+            k--;
+        most[stage + 1] = most[stage] + k;
+    }
+    return most;
+}
+
+struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
+                         double limit_s, struct arena *arena)
+{
+    int stages = table->num_stages;
+    int layers = table->num_layers;
+    size_t slots = (size_t)(stages + 1) * (size_t)(layers + 1);
+    struct program program = { .fronts = { table, composition,
+                                           ARENA_ARRAY(arena, struct front, slots) },
+                               .limit_s = limit_s };
+    int *most = most_before(table, arena);
+    struct front_entry *empty = ARENA_NEW(arena, struct front_entry);
+    *front_slot(&program.fronts, stages, 0) = (struct front){ empty, 1 };
+    for (int stage = stages - 1; stage >= 0; stage--) {
+        int least = layers - most[stage] > stages - stage ? layers - most[stage] : stages - stage;
+        for (int left = least; left <= layers - stage && (stage > 0 || left == layers); left++)
+            fill(&program, stage, left, arena);
+    }
+    free(program.scratch.at);
+    return program.fronts;
+}
+
+static int best_of(const struct fronts *fronts, const struct front *front, double *best_s)
+{
+    int best = -1;
+    *best_s = HUGE_VAL;
+    for (int i = 0; i < front->count; i++) {
+        double total_s = fronts->composition->total_s(fronts->table, &front->at[i].suffix);
+        if (total_s < *best_s) {
+            best = i;
+            *best_s = total_s;
+        }
+    }
+    return best;
+}
+
+double fronts_best_s(const struct fronts *fronts, int *layers)
+{
+    int left = fronts->table->num_layers;
+    double best_s;
+    int entry = best_of(fronts, fronts_at(fronts, 0, left), &best_s);
+    for (int stage = 0; entry >= 0 && stage < fronts->table->num_stages; stage++) {
+        const struct front_entry *chosen = &fronts_at(fronts, stage, left)->at[entry];
+        layers[stage] = chosen->layers;
+        left -= chosen->layers;
+        entry = chosen->next;
+    }
+    return best_s;
+}

@@ -1,0 +1,231 @@
+#include "search/uneven/stages.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+const struct stage_option *stage_options(const struct stage_table *table, int stage)
+{
+    return &table->options[(size_t)stage * (size_t)table->most_layers];
+}
+
+double stage_pass_s(const struct stage_option *option)
+{
+    return option->forward_s + option->backward_s;
+}
+
+static double optimizer_s(const struct stage_option *option)
+{
+    return option->optimizer_s;
+}
+
+/* --- filling ---------------------------------------------------------------------------------- */
+
+/* A table that is being filled. */
+struct filler {
+    struct evaluator *evaluator;
+    const struct stage_request *request;
+    struct stage_table *table;
+};
+
+static struct stage_score score(const struct filler *filler, int stage, int layers, int recomputed)
+{
+    struct stage_share share = { stage, layers, recomputed };
+    return evaluate_stage(filler->evaluator, filler->request->plan, &share);
+}
+
+static bool fits(const struct filler *filler, const struct stage_score *of)
+{
+    return of->memory_bytes <= filler->request->memory_bytes;
+}
+
+/* The fewest in [1, layers] that fit, or `layers`: each more keeps an input in place of all its
+ * activations. The first one alone may need more than none, as it is alive while it runs again. */
+static int fewest_recomputed(const struct filler *filler, int stage, int layers)
+{
+    int low = 1;
+    int high = layers;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        struct stage_score tried = score(filler, stage, layers, middle);
+        if (fits(filler, &tried))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static struct stage_option option_of(const struct filler *filler, int layers, int recomputed,
+                                     const struct stage_score *score)
+{
+    return (struct stage_option){ .fits = fits(filler, score),
+                                  .layers = layers,
+                                  .recomputed = recomputed,
+                                  .forward_s = score->forward_s,
+                                  .backward_s = score->backward_s,
+                                  .data_comm_s = score->data_comm_s,
+                                  .optimizer_s = score->optimizer_s };
+}
+
+static struct stage_option find_option(const struct filler *filler, int stage, int layers)
+{
+    int recomputed = 0;
+    struct stage_score found = score(filler, stage, layers, 0);
+    filler->table->lag_s = found.lag_s;
+    if (!fits(filler, &found) && filler->request->plan->recompute == RECOMPUTE_BLOCK) {
+        recomputed = fewest_recomputed(filler, stage, layers);
+        found = score(filler, stage, layers, recomputed);
+    }
+    return option_of(filler, layers, recomputed, &found);
+}
+
+/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time. */
+static bool is_as_before(const struct stage_table *table, int stage,
+                         const struct stage_option *before)
+{
+    return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
+}
+
+/* Up to those that take too long: more layers never take less. */
+static void fill_stage(const struct filler *filler, int stage)
+{
+    struct stage_table *table = filler->table;
+    struct stage_option *options = &table->options[(size_t)stage * (size_t)table->most_layers];
+    const struct stage_option *before = stage > 0 ? options - table->most_layers : options;
+    double limit_s = filler->request->limit_s;
+    for (int i = 0; i < table->most_layers; i++) {
+        options[i] = is_as_before(table, stage, &before[i]) ? before[i]
+                                                            : find_option(filler, stage, i + 1);
+        if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)
+            continue;
+        options[i].fits = false;
+        break;
+    }
+}
+
+/* --- what no division can do without ---------------------------------------------------------- */
+
+/* The most layers that a stage can have in no more than `most_s` of what `of_s` says; 0: none. */
+static int most_within(const struct stage_table *table, int stage,
+                       double (*of_s)(const struct stage_option *option), double most_s)
+{
+    const struct stage_option *options = stage_options(table, stage);
+    for (int k = table->most_layers; k > 0; k--)
+        if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
+            return k;
+    return 0;
+}
+
+static bool holds_all(const struct stage_table *table,
+                      double (*of_s)(const struct stage_option *option), double most_s)
+{
+    int layers = 0;
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        int most = most_within(table, stage, of_s, most_s);
+        if (most == 0)
+            return false;
+        layers += most;
+    }
+    return layers >= table->num_layers;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The least longest of any division: it is one of the options' own. */
+static double least_longest_s(const struct stage_table *table,
+                              double (*of_s)(const struct stage_option *option),
+                              struct arena *arena)
+{
+    size_t room = (size_t)table->num_stages * (size_t)table->most_layers;
+    double *values = ARENA_ARRAY(arena, double, room);
+    size_t count = 0;
+    for (size_t i = 0; i < room; i++)
+        if (table->options[i].fits)
+            values[count++] = of_s(&table->options[i]);
+    qsort(values, count, sizeof *values, compare_doubles);
+    if (count == 0 || !holds_all(table, of_s, values[count - 1]))
+        return HUGE_VAL;
+    size_t low = 0;
+    size_t high = count - 1;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (holds_all(table, of_s, values[middle]))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return values[low];
+}
+
+static double least_s(const struct stage_table *table, int stage, size_t member)
+{
+    const struct stage_option *options = stage_options(table, stage);
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < table->most_layers; i++)
+        if (options[i].fits)
+            least_s = fmin(least_s,
+                           *(const double *)(const void *)((const char *)&options[i] + member));
+    return least_s;
+}
+
+static void find_necessities(struct stage_table *table, struct arena *arena)
+{
+    struct arena_mark mark;
+    table->after_s = ARENA_ARRAY(arena, double, (size_t)table->num_stages + 1);
+    mark = arena_mark(arena);
+    table->longest_pass_s = least_longest_s(table, stage_pass_s, arena);
+    table->longest_optimizer_s = least_longest_s(table, optimizer_s, arena);
+    arena_reset(arena, mark);
+    double after_s = least_s(table, 0, offsetof(struct stage_option, data_comm_s));
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        table->after_s[stage] = after_s;
+        after_s += table->lag_s + least_s(table, stage, offsetof(struct stage_option, backward_s));
+    }
+}
+
+bool stage_table_balance(const struct stage_table *table, int *layers)
+{
+    if (table->longest_pass_s == HUGE_VAL)
+        return false;
+    int excess = -table->num_layers;
+    for (int stage = 0; stage < table->num_stages; stage++) {
+        layers[stage] = most_within(table, stage, stage_pass_s, table->longest_pass_s);
+        excess += layers[stage];
+    }
+    /* From the last stages on: behind them fewer microbatches wait. */
+    while (excess > 0)
+        for (int stage = table->num_stages - 1; stage >= 0 && excess > 0; stage--)
+            if (layers[stage] > 1) {
+                layers[stage]--;
+                excess--;
+            }
+    return true;
+}
+
+struct stage_table stage_table_new(struct evaluator *evaluator, const struct stage_request *request,
+                                   struct arena *arena)
+{
+    const struct plan *plan = request->plan;
+    assert(plan->vpp == 1 && plan->pp <= request->model->layers);
+    struct stage_table table = {
+        .num_stages = plan->pp,
+        .num_layers = request->model->layers,
+        .num_microbatches = plan_microbatches(plan, request->model->batch),
+        .most_layers = request->model->layers - plan->pp + 1,
+        .step_s = request->step_s,
+    };
+    size_t count = (size_t)table.num_stages * (size_t)table.most_layers;
+    table.options = ARENA_ARRAY(arena, struct stage_option, count);
+    struct filler filler = { evaluator, request, &table };
+    for (int stage = 0; stage < table.num_stages; stage++)
+        fill_stage(&filler, stage);
+    find_necessities(&table, arena);
+    return table;
+}
