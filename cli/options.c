@@ -70,6 +70,13 @@ const struct option_row option_rows[] = {
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH,
       { "forbid", TEXT(forbid), .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+    { "--uneven", NULL, NULL, SEARCH,
+      { "uneven", SWITCH(uneven),
+        .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "
+               "the memory of each make it faster." } },
+    { "--recompute-mixes", NULL, NULL, SEARCH,
+      { "recompute-mixes", SWITCH(recompute_mixes),
+        .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
     { "--placement", NULL, NULL, SEARCH,
       { "placement", SWITCH(placement),
         .doc = "Searches every rank order too, not Megatron's alone." } },
@@ -154,7 +161,7 @@ const struct option_row option_rows[] = {
 const int num_option_rows = sizeof option_rows / sizeof *option_rows;
 
 /* What the documentation promises and this version can't do: refused, not ignored. */
-static const char *const later[] = { "--uneven", "--recompute-mixes", "--run" };
+static const char *const later[] = { "--run" };
 
 static bool is_name(const struct option_row *row, const char *name)
 {

@@ -24,7 +24,7 @@ struct options {
     const char *layout;
     const char *fix, *forbid, *compare, *method;
     int objective;
-    bool placement;
+    bool uneven, recompute_mixes, placement;
     int top, jobs, budget, seed;
     double max_memory_bytes, price, time_limit_s;
     bool pareto;

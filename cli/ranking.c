@@ -5,6 +5,7 @@
 #include "cli/scale.h"
 #include "cli/searched.h"
 #include "cli/show.h"
+#include "cli/uneven_view.h"
 #include "cli/what_if.h"
 
 #include <math.h>
@@ -206,6 +207,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
     show_table(&terminal, result, options->objective == OBJECTIVE_TIME);
+    show_even_best(setup, result);
     show_comparison(&terminal, result, comparison);
     show_robustness(robust);
     if (options->quiet)

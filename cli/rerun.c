@@ -48,6 +48,10 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --fix '%s'", options->fix);
     if (options->forbid)
         text_add(out, " --forbid '%s'", options->forbid);
+    if (options->uneven)
+        text_add(out, " --uneven");
+    if (options->recompute_mixes)
+        text_add(out, " --recompute-mixes");
     if (options->placement)
         text_add(out, " --placement");
     add_option(out, "--method", options->method);

@@ -14,6 +14,7 @@
 #include "cli/robust_view.h"
 #include "cli/setup.h"
 #include "cli/terminal.h"
+#include "cli/uneven_view.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -120,7 +121,9 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "best",
                         found ? scored_json(setup, &result->top[0], true) : json_null());
     json_object_set_new(object, "top", top_json(setup, result));
-    if (!found)
+    if (found)
+        add_even_best_json(object, setup, result);
+    else
         add_relaxation(object, setup, result);
     if (comparison->rank)
         json_object_set_new(object, "compared", comparison_json(setup, comparison));
@@ -174,6 +177,8 @@ static struct search_request request_of(const struct options *options, const str
         .forbid = options->forbid,
         .base = setup->plan,
         .objective = options->objective,
+        .uneven = options->uneven,
+        .recompute_mixes = options->recompute_mixes,
         .placement = options->placement,
         .max_memory_bytes = options->max_memory_bytes,
         .top = options->top > 0 ? options->top : DEFAULT_TOP,

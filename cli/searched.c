@@ -7,6 +7,10 @@
 void add_count(struct text *out, double count)
 {
     char digits[32];
+    if (count >= 1e15) { /* divisions of layers: nobody reads thirty digits */
+        text_add(out, "%.2e", count);
+        return;
+    }
     int length = snprintf(digits, sizeof digits, "%.0f", count);
     for (int i = 0; i < length; i++)
         text_add(out, "%s%c", i > 0 && (length - i) % 3 == 0 && length > 4 ? " " : "", digits[i]);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "search/search.h"
 
-/* "36 144": thousands apart from 10 000 on. */
+/* "36 144": thousands apart from 10 000 on; "4.75e+28" from 1e15 on. */
 void add_count(struct text *out, double count);
 
 /* Candidates, the time they took, and what became of them. */

@@ -323,20 +323,32 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
     return bnb;
 }
 
-bool bnb_run(const struct search *search, struct search_result *result, struct err *err)
+struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
+                      double *least_s)
 {
-    (void)err;
-    struct bnb bnb = bnb_new(search, search->request->top, &result->arena);
-    list_families(&bnb, &result->arena);
+    struct bnb bnb = bnb_new(search, search->request->top, arena);
+    list_families(&bnb, arena);
     run_rounds(&bnb);
     if (search->request->progress)
         search->request->progress(1, search->request->progress_context);
-    struct tally tally = close_workers(&bnb, &result->arena);
+    struct tally tally = close_workers(&bnb, arena);
     frontier_sort(&bnb.best);
+    *best = bnb.best;
+    *least_s = lower_bound_s(&bnb, &tally);
+    return tally;
+}
+
+bool bnb_run(const struct search *search, struct search_result *result, struct err *err)
+{
+    if (search->request->uneven || search->request->recompute_mixes)
+        return uneven_run(search, result, err);
+    struct frontier best;
+    double least_s;
+    struct tally tally = bnb_best(search, &result->arena, &best, &least_s);
     search_fill_counts(&tally, result);
-    search_fill_top(search, &bnb.best, result);
+    search_fill_top(search, &best, result);
     result->proved_optimal = tally_is_complete(&tally);
-    result->lower_bound_s = lower_bound_s(&bnb, &tally);
+    result->lower_bound_s = least_s;
     if (result->num_top == 0 && result->proved_optimal)
         search_fill_nearest(search, &tally, result);
     return true;

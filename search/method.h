@@ -34,8 +34,18 @@ struct scored_plan search_predict(const struct search *search, const struct plan
 struct tally search_best(const struct search *search, int top, struct arena *arena,
                          struct frontier *best);
 
+/* The same by branch and bound, the frontier sorted. No plan of the space takes less than *least_s.
+ */
+struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
+                      double *least_s);
+
 bool bnb_run(const struct search *search, struct search_result *result, struct err *err);
 bool exhaustive_run(const struct search *search, struct search_result *result, struct err *err);
+
+/* Even plans by branch and bound, then uneven ones (search/uneven): bnb's answer with --uneven or
+ * --recompute-mixes, and dp's, which is uneven without being told. */
+bool uneven_run(const struct search *search, struct search_result *result, struct err *err);
+bool dp_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* What to relax when nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
 void search_fill_nearest(const struct search *search, const struct tally *tally,

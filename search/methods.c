@@ -6,6 +6,8 @@
 const struct search_method search_methods[] = {
     { "bnb", "branch and bound: families of plans by a floor under their times, until none is left",
       "Land and Doig 1960", bnb_run, false },
+    { "dp", "bnb, and a dynamic program over the layers of each stage, its best division proved",
+      "Bellman 1957", dp_run, false },
     { "exhaustive", "evaluates every plan that keeps the rules and fits", "", exhaustive_run,
       false },
     { "zo", "simulated annealing and an evolution strategy, within a budget",
@@ -22,4 +24,9 @@ const struct search_method *search_method_find(const char *name)
         if (strcmp(search_methods[i].name, name) == 0)
             return &search_methods[i];
     return NULL;
+}
+
+bool search_method_divides(const struct search_method *method)
+{
+    return method->run == bnb_run || method->run == dp_run;
 }

@@ -83,6 +83,16 @@ static const struct search_method *find_method(const char *name, struct err *err
     return method;
 }
 
+/* Refused, not ignored. */
+static bool can_divide(const struct search_method *method, const struct search_request *request,
+                       struct err *err)
+{
+    if (search_method_divides(method) || (!request->uneven && !request->recompute_mixes))
+        return true;
+    return err_set(err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
+                   "expected the method bnb or dp; %s takes every stage alike", method->name);
+}
+
 static int within(int value, int least, int most)
 {
     return value < least ? least : value > most ? most : value;
@@ -115,7 +125,8 @@ bool search_run(const struct search_request *request, struct search_result *resu
     *result = (struct search_result){ 0 };
     const struct search_method *method = find_method(request->method, err);
     struct prepared prepared;
-    if (!method || !search_prepare(request, &result->arena, &prepared, err))
+    if (!method || !can_divide(method, request, err) ||
+        !search_prepare(request, &result->arena, &prepared, err))
         return false;
     result->method = method->name;
     result->space_name = prepared.space.name;

@@ -18,11 +18,13 @@ struct search_request {
     const struct system *system; /* num_gpus in it */
     const struct model *model;   /* seq and batch are the run's */
     const char *method;          /* name in search_methods; NULL: the default */
-    const char *fix;    /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
-    const char *forbid; /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
-    bool placement;     /* search every rank order that moves ranks */
-    struct plan base;   /* what is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective;      /* enum objective */
+    const char *fix;      /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
+    const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
+    bool placement;       /* search every rank order that moves ranks */
+    bool uneven;          /* divide the layers unevenly over stages too */
+    bool recompute_mixes; /* let each stage run layers of its own number again */
+    struct plan base;     /* what is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective;        /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
     int top;                 /* plans wanted */
     int jobs;
@@ -57,8 +59,10 @@ struct search_result {
     double candidates, evaluated, bounded, infeasible;
     struct exclusion *exclusions; /* most frequent first */
     int num_exclusions;
-    bool proved_optimal;  /* false when ended early */
-    double lower_bound_s; /* no plan of the space is faster */
+    bool with_uneven;              /* plans with uneven stages were searched too */
+    struct scored_plan *even_best; /* then: the fastest of the others; NULL: none fits */
+    bool proved_optimal;           /* false when ended early */
+    double lower_bound_s;          /* no plan of the space is faster */
     bool timed_out, was_interrupted;
     double elapsed_s;
     /* When nothing fits: the plan that lacks the least memory, and the fewest GPUs that fit. */
@@ -82,12 +86,15 @@ struct search_method {
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
 const struct search_method *search_method_find(const char *name);
+/* Whether it knows what to do with `uneven` and `recompute_mixes`. */
+bool search_method_divides(const struct search_method *method);
 
 /* False only when the request is wrong (unknown words in fix, method not there ...). No feasible
  * plan is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
 bool search_run(const struct search_request *request, struct search_result *result,
                 struct err *err);
-/* By which share of its time the best may be beaten: 0 when it is proved, 1 when nothing is known. */
+/* By which share of its time the best may be beaten: 0 when it is proved, 1 when nothing is known.
+ */
 double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
 

@@ -91,7 +91,7 @@ says '^simsearch: --model: is missing'
 run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
-for option in --uneven --recompute-mixes --run; do
+for option in --run; do
     run 2 "${tiny[@]}" "$option"
     says "$option is not in this version yet"
 done

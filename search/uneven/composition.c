@@ -49,8 +49,8 @@ static double own_span_s(const struct stage_table *table, int stage,
     int trips = rounds / in_flight;
     int rest = rounds % in_flight;
     double trip_s = round_s + behind_s;
-    double throttled_s = rest > 0 ? trips * trip_s + rest * round_s
-                                  : (trips - 1) * trip_s + in_flight * round_s;
+    double throttled_s =
+        rest > 0 ? trips * trip_s + rest * round_s : (trips - 1) * trip_s + in_flight * round_s;
     return first_s + fmax(rounds * round_s, throttled_s) +
            fmax(in_flight * backward_s, backward_s + behind_s);
 }

@@ -1,4 +1,5 @@
-/* search/uneven/composition.h - what the stages of a pipeline add up to, from the last to the first.
+/* search/uneven/composition.h - what the stages of a pipeline add up to, from the last to the
+ * first.
  *
  * A suffix, the stages from one to the last, is known by a few keys, each of which can only make
  * the whole longer. So of two suffixes with the same layers one that has no key less than the other

@@ -118,10 +118,9 @@ static void branch(struct expander *e, int index)
     for (int k = 1; k <= table->most_layers && k <= from.left; k++) {
         if (!stage_options(table, from.stages)[k - 1].fits)
             continue;
-        struct node node = { .parent = index,
-                             .stages = from.stages + 1,
-                             .layers = k,
-                             .left = from.left - k };
+        struct node node = {
+            .parent = index, .stages = from.stages + 1, .layers = k, .left = from.left - k
+        };
         e->layers[from.stages] = k;
         node.bound_s = fmax(from.bound_s, beginning_bound_s(e, node.stages, node.left));
         if (node.bound_s < cut_s(e))

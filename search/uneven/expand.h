@@ -24,7 +24,7 @@ struct expansion_request {
 };
 
 struct expansion {
-    bool found;      /* one of less than limit_s */
+    bool found;        /* one of less than limit_s */
     const int *layers; /* [stage], in the arena */
     double step_s;
     double timed;

@@ -24,8 +24,8 @@ struct fronts {
     struct front *of; /* see fronts_at */
 };
 
-/* In the arena. Suffixes that no division of less than `limit_s` has may be left out; HUGE_VAL keeps
- * all. */
+/* In the arena. Suffixes that no division of less than `limit_s` has may be left out; HUGE_VAL
+ * keeps all. */
 struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
                          double limit_s, struct arena *arena);
 

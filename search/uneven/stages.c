@@ -95,12 +95,14 @@ static void fill_stage(const struct filler *filler, int stage)
     struct stage_option *options = &table->options[(size_t)stage * (size_t)table->most_layers];
     const struct stage_option *before = stage > 0 ? options - table->most_layers : options;
     double limit_s = filler->request->limit_s;
-    for (int i = 0; i < table->most_layers; i++) {
-        options[i] = is_as_before(table, stage, &before[i]) ? before[i]
-                                                            : find_option(filler, stage, i + 1);
+    int only = filler->request->layers;
+    for (int i = only > 0 ? only - 1 : 0; i < (only > 0 ? only : table->most_layers); i++) {
+        options[i] =
+            is_as_before(table, stage, &before[i]) ? before[i] : find_option(filler, stage, i + 1);
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)
             continue;
         options[i].fits = false;
+        table->is_limited = true;
         break;
     }
 }
@@ -170,12 +172,12 @@ static double least_s(const struct stage_table *table, int stage, size_t member)
     double least_s = HUGE_VAL;
     for (int i = 0; i < table->most_layers; i++)
         if (options[i].fits)
-            least_s = fmin(least_s,
-                           *(const double *)(const void *)((const char *)&options[i] + member));
+            least_s =
+                fmin(least_s, *(const double *)(const void *)((const char *)&options[i] + member));
     return least_s;
 }
 
-static void find_necessities(struct stage_table *table, struct arena *arena)
+void stage_table_close(struct stage_table *table, struct arena *arena)
 {
     struct arena_mark mark;
     table->after_s = ARENA_ARRAY(arena, double, (size_t)table->num_stages + 1);
@@ -226,6 +228,6 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
     struct filler filler = { evaluator, request, &table };
     for (int stage = 0; stage < table.num_stages; stage++)
         fill_stage(&filler, stage);
-    find_necessities(&table, arena);
+    stage_table_close(&table, arena);
     return table;
 }

@@ -23,9 +23,10 @@ struct stage_option {
 
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
-    int most_layers; /* that any stage can have: each of the others has one */
-    double lag_s;    /* of a message that holds up no stage */
-    double step_s;   /* once a step, whatever the stages have */
+    int most_layers;              /* that any stage can have: each of the others has one */
+    bool is_limited;              /* an option was left out as too slow, and all with more layers */
+    double lag_s;                 /* of a message that holds up no stage */
+    double step_s;                /* once a step, whatever the stages have */
     struct stage_option *options; /* [stage x most_layers + layers - 1], see stage_options */
     /* What no division can do without. after_s[stage]: from a last gradient's leaving the stage to
      * the end of the first stage's reduction. HUGE_VAL: no division fits. */
@@ -39,6 +40,7 @@ struct stage_table {
 struct stage_request {
     const struct model *model;
     const struct plan *plan;
+    int layers;          /* of every stage; 0: any */
     double memory_bytes; /* of a GPU */
     /* Options that alone take a step as long are as good as none. HUGE_VAL: all are wanted. */
     double limit_s;
@@ -48,6 +50,9 @@ struct stage_request {
 /* In the arena. */
 struct stage_table stage_table_new(struct evaluator *evaluator, const struct stage_request *request,
                                    struct arena *arena);
+
+/* Fills in what no division can do without, once there are options. */
+void stage_table_close(struct stage_table *table, struct arena *arena);
 
 /* most_layers of them: [layers - 1]. */
 const struct stage_option *stage_options(const struct stage_table *table, int stage);

@@ -1,0 +1,44 @@
+#include "search/uneven/uneven.h"
+
+#include <math.h>
+
+/* The fastest even plan is told beside the answer. */
+static void keep_even_best(const struct search *search, const struct frontier *best,
+                           struct search_result *result)
+{
+    result->with_uneven = true;
+    if (best->count == 0)
+        return;
+    result->even_best = ARENA_NEW(&result->arena, struct scored_plan);
+    *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
+}
+
+bool uneven_run(const struct search *search, struct search_result *result, struct err *err)
+{
+    if (search->request->objective == OBJECTIVE_MEMORY)
+        return err_set(err, ERR_USAGE, "--objective",
+                       "expected time or cost with uneven stages, which are divided for the "
+                       "shortest step; found memory");
+    struct frontier best;
+    double least_s;
+    struct tally tally = bnb_best(search, &result->arena, &best, &least_s);
+    keep_even_best(search, &best, result);
+    struct uneven uneven = uneven_search(search, &tally, &best, &result->arena);
+    search_fill_counts(&tally, result);
+    search_fill_top(search, &best, result);
+    result->space_name = uneven_space_name(search, &result->arena);
+    result->proved_optimal = tally_is_complete(&tally) && uneven.is_proved;
+    result->lower_bound_s = result->proved_optimal ? tally.fastest_s : fmin(uneven.open_s, least_s);
+    if (result->num_top == 0 && result->proved_optimal)
+        search_fill_nearest(search, &tally, result);
+    return true;
+}
+
+bool dp_run(const struct search *search, struct search_result *result, struct err *err)
+{
+    struct search_request request = *search->request;
+    struct search uneven = *search;
+    request.uneven = true;
+    uneven.request = &request;
+    return uneven_run(&uneven, result, err);
+}

@@ -1,0 +1,376 @@
+#include "search/uneven/uneven.h"
+
+#include "base/parallel.h"
+#include "base/text.h"
+#include "search/uneven/expand.h"
+#include "search/uneven/lattice.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Points of a round see the best plan of the rounds before, so that no answer depends on the number
+ * of workers. */
+enum { ROUND = 8, SEED_ROUND = 64 };
+
+/* Of one point; the gap is told where they don't do. */
+static const double most_timed = 500;
+
+/* What became of a point of the round. */
+struct looked {
+    struct arena arena;
+    struct tally tally;
+    struct stage_table table;
+    struct expansion expansion;
+    bool never_fits;
+};
+
+/* A division timed before any program: the sooner a good plan is known, the less there is to look
+ * into. */
+struct seed {
+    bool fits;
+    struct ranked_plan ranked;
+};
+
+struct rounds {
+    const struct search *search;
+    struct lattice lattice;
+    struct seed *seeds; /* of each point */
+    size_t next;
+    double limit_s;                /* the best before the round */
+    struct evaluator **evaluators; /* by worker */
+    struct looked looked[ROUND];
+};
+
+/* A point whose divisions are being timed. */
+struct timing {
+    const struct search *search;
+    const struct lattice_point *point;
+    const struct seed *seed;
+    struct evaluator *evaluator;
+    struct looked *looked;
+    int *recomputed; /* [stage] */
+};
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+static bool all_are(const int *values, int count, int value)
+{
+    for (int i = 0; i < count; i++)
+        if (values[i] != value)
+            return false;
+    return true;
+}
+
+/* block:N as short as it can be said: none, full, one N for all, or a list. */
+static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
+{
+    plan->recompute_layers = NULL;
+    plan->num_recompute_layers = 0;
+    if (plan->recompute != RECOMPUTE_BLOCK)
+        return;
+    plan->recompute = RECOMPUTE_BLOCK;
+    if (all_are(recomputed, plan->pp, 0)) {
+        plan->recompute = RECOMPUTE_NONE;
+    } else if (memcmp(layers, recomputed, (size_t)plan->pp * sizeof *layers) == 0) {
+        plan->recompute = RECOMPUTE_FULL;
+    } else {
+        plan->recompute_layers = recomputed;
+        plan->num_recompute_layers = all_are(recomputed, plan->pp, recomputed[0]) ? 1 : plan->pp;
+    }
+}
+
+/* The point with these layers, and of block:N these recomputed; the lists are borrowed. */
+static struct plan divided(const struct plan *point, const int *layers, const int *recomputed)
+{
+    struct plan plan = *point;
+    set_recompute(&plan, layers, recomputed);
+    if (all_are(layers, plan.pp, layers[0]))
+        return plan;
+    plan.chunk_layers = layers;
+    plan.num_chunk_layers = plan.pp;
+    return plan;
+}
+
+/* One of the space of even chunks, which has been looked at. */
+static bool is_known(const struct plan *plan)
+{
+    return !plan->chunk_layers && plan->recompute != RECOMPUTE_BLOCK;
+}
+
+static bool is_seed(const struct seed *seed, const struct plan *plan)
+{
+    return seed->fits && plan_equal(&seed->ranked.plan, plan);
+}
+
+static void read_recomputed(const struct stage_table *table, const int *layers, int *recomputed)
+{
+    for (int stage = 0; stage < table->num_stages; stage++)
+        recomputed[stage] = stage_options(table, stage)[layers[stage] - 1].recomputed;
+}
+
+/* --- seeds ------------------------------------------------------------------------------------ */
+
+/* The nearly even division of a point; of block:N none, or all where they don't fit. */
+static void set_seed(const struct lattice_point *point, bool recomputes, struct plan *plan)
+{
+    *plan = point->plan;
+    if (plan->recompute == RECOMPUTE_BLOCK)
+        plan->recompute = recomputes ? RECOMPUTE_FULL : RECOMPUTE_NONE;
+    *plan = divided(plan, point->nearly_even, NULL);
+}
+
+static bool seed_fits(struct rounds *rounds, struct evaluator *evaluator, struct seed *seed)
+{
+    seed->ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, &seed->ranked.plan);
+    return seed->ranked.peak_memory_bytes <= rounds->search->system->gpu.memory_bytes;
+}
+
+static struct evaluator *evaluator_of(struct rounds *rounds, int worker)
+{
+    const struct search *search = rounds->search;
+    if (!rounds->evaluators[worker])
+        rounds->evaluators[worker] = evaluator_new(search->system, search->space->model);
+    return rounds->evaluators[worker];
+}
+
+static void time_seed(void *context, size_t index, int worker)
+{
+    struct rounds *rounds = context;
+    const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
+    struct seed *seed = &rounds->seeds[rounds->next + index];
+    struct evaluator *evaluator = evaluator_of(rounds, worker);
+    set_seed(point, false, &seed->ranked.plan);
+    if (is_known(&seed->ranked.plan))
+        return;
+    seed->fits = seed_fits(rounds, evaluator, seed);
+    if (!seed->fits && point->plan.recompute == RECOMPUTE_BLOCK) {
+        set_seed(point, true, &seed->ranked.plan);
+        seed->fits = seed_fits(rounds, evaluator, seed);
+    }
+    if (seed->fits)
+        seed->ranked.step_s = evaluate_step_s(evaluator, &seed->ranked.plan);
+}
+
+/* --- one point -------------------------------------------------------------------------------- */
+
+static double time_division(void *context, const int *layers)
+{
+    struct timing *timing = context;
+    read_recomputed(&timing->looked->table, layers, timing->recomputed);
+    struct ranked_plan ranked = { divided(&timing->point->plan, layers, timing->recomputed), 0, 0 };
+    ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
+    if (!is_known(&ranked.plan) && !is_seed(timing->seed, &ranked.plan))
+        tally_evaluated(&timing->looked->tally, &ranked);
+    return ranked.step_s;
+}
+
+static bool must_stop(void *context)
+{
+    struct timing *timing = context;
+    return tally_must_stop(&timing->looked->tally, timing->search->request,
+                           timing->search->start_s);
+}
+
+static void look_into(void *context, size_t index, int worker)
+{
+    struct rounds *rounds = context;
+    const struct search *search = rounds->search;
+    const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
+    struct evaluator *evaluator = evaluator_of(rounds, worker);
+    struct looked *looked = &rounds->looked[index];
+    struct stage_request stages = { .model = search->space->model,
+                                    .plan = &point->plan,
+                                    .layers = lattice_stage_layers(search, &point->plan),
+                                    .memory_bytes = search->system->gpu.memory_bytes,
+                                    .limit_s = rounds->limit_s,
+                                    .step_s = search->system->stack.step_s };
+    looked->tally = tally_new(&looked->arena);
+    looked->table = stage_table_new(evaluator, &stages, &looked->arena);
+    looked->never_fits = looked->table.longest_pass_s == HUGE_VAL && !looked->table.is_limited;
+    struct timing timing = {
+        search,    point,  &rounds->seeds[rounds->next + index],
+        evaluator, looked, ARENA_ARRAY(&looked->arena, int, (size_t)point->plan.pp)
+    };
+    struct expansion_request request = { .table = &looked->table,
+                                         .limit_s = rounds->limit_s,
+                                         .most_timed = most_timed,
+                                         .time_s = time_division,
+                                         .must_stop = must_stop,
+                                         .context = &timing };
+    looked->expansion = expand(&request, &looked->arena);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------- */
+
+static int *copy_list(const int *list, int count, struct arena *arena)
+{
+    int *copy = ARENA_ARRAY(arena, int, (size_t)count);
+    memcpy(copy, list, (size_t)count * sizeof *copy);
+    return copy;
+}
+
+static void offer_best(struct rounds *rounds, const struct lattice_point *point,
+                       const struct looked *looked, struct frontier *best, struct arena *arena)
+{
+    int pp = point->plan.pp;
+    int *layers = copy_list(looked->expansion.layers, pp, arena);
+    int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
+    read_recomputed(&looked->table, layers, recomputed);
+    struct ranked_plan ranked = { .plan = divided(&point->plan, layers, recomputed),
+                                  .step_s = looked->expansion.step_s };
+    if (is_known(&ranked.plan) || is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
+        return;
+    ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator_of(rounds, 0), &ranked.plan);
+    frontier_offer(best, &ranked);
+}
+
+static double fastest_s(const struct frontier *frontier)
+{
+    double least_s = HUGE_VAL;
+    for (int i = 0; i < frontier->count; i++)
+        least_s = fmin(least_s, frontier->at[i].step_s);
+    return least_s;
+}
+
+/* Points that may have a faster plan, up to `most`. */
+static size_t round_length(const struct rounds *rounds, size_t most)
+{
+    const struct lattice *lattice = &rounds->lattice;
+    size_t length = 0;
+    while (length < most && rounds->next + length < lattice->count &&
+           lattice->at[rounds->next + length].floor_s < rounds->limit_s * (1 - proof_tolerance))
+        length++;
+    return length;
+}
+
+static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
+                        struct tally *tally, struct frontier *best, struct arena *arena)
+{
+    const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
+    struct looked *looked = &rounds->looked[index];
+    double evaluated = looked->tally.evaluated;
+    if (looked->never_fits)
+        looked->tally.over_memory = point->divisions;
+    else
+        looked->tally.bounded = point->divisions - evaluated;
+    tally_add(tally, &looked->tally);
+    if (looked->expansion.found)
+        offer_best(rounds, point, looked, best, arena);
+    if (!looked->expansion.is_proved) {
+        out->is_proved = false;
+        out->open_s = fmin(out->open_s, looked->expansion.open_s);
+    }
+    arena_release(&looked->arena);
+    *looked = (struct looked){ 0 };
+}
+
+/* Points that were not looked into. */
+static void leave_rest(const struct rounds *rounds, struct uneven *out, struct tally *tally)
+{
+    const struct lattice *lattice = &rounds->lattice;
+    for (size_t i = rounds->next; i < lattice->count; i++)
+        tally->bounded += lattice->at[i].divisions;
+    if (tally_is_complete(tally))
+        return;
+    out->is_proved = false;
+    if (rounds->next < lattice->count)
+        out->open_s = fmin(out->open_s, lattice->at[rounds->next].floor_s);
+}
+
+static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
+{
+    return tally_must_stop(tally, rounds->search->request, rounds->search->start_s);
+}
+
+/* What is timed here is one of the point's divisions no more. */
+static void keep_seed(struct rounds *rounds, size_t index, struct tally *tally,
+                      struct frontier *best)
+{
+    const struct seed *seed = &rounds->seeds[index];
+    if (!seed->fits)
+        return;
+    rounds->lattice.at[index].divisions--;
+    tally_evaluated(tally, &seed->ranked);
+    frontier_offer(best, &seed->ranked);
+}
+
+static void run_seeds(struct rounds *rounds, struct tally *tally, struct frontier *best)
+{
+    int jobs = walk_jobs(rounds->search->request);
+    for (size_t length; !must_stop_now(rounds, tally); rounds->next += length) {
+        rounds->limit_s = fastest_s(best);
+        length = round_length(rounds, SEED_ROUND);
+        if (length == 0)
+            break;
+        parallel_for(jobs, length, 1, time_seed, rounds);
+        for (size_t i = 0; i < length; i++)
+            keep_seed(rounds, rounds->next + i, tally, best);
+    }
+    rounds->next = 0;
+}
+
+static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, struct frontier *best,
+                                struct arena *arena)
+{
+    struct uneven out = { .is_proved = true, .open_s = HUGE_VAL };
+    int jobs = walk_jobs(rounds->search->request);
+    while (tally_is_complete(tally)) {
+        rounds->limit_s = fastest_s(best);
+        size_t length = round_length(rounds, ROUND);
+        if (length == 0)
+            break;
+        parallel_for(jobs, length, 1, look_into, rounds);
+        for (size_t i = 0; i < length; i++)
+            keep_looked(rounds, i, &out, tally, best, arena);
+        rounds->next += length;
+    }
+    leave_rest(rounds, &out, tally);
+    return out;
+}
+
+/* A frontier that takes more plans, with those of a sorted one. */
+static struct frontier reopened(const struct frontier *sorted, struct arena *arena)
+{
+    struct frontier frontier = frontier_new(sorted->objective, sorted->capacity, arena);
+    for (int i = 0; i < sorted->count; i++)
+        frontier_offer(&frontier, &sorted->at[i]);
+    return frontier;
+}
+
+struct uneven uneven_search(const struct search *search, struct tally *tally, struct frontier *best,
+                            struct arena *arena)
+{
+    struct uneven nothing = { .is_proved = search->space->base.chunk_layers, .open_s = HUGE_VAL };
+    if (lattice_lacks(search->space))
+        return nothing;
+    int jobs = walk_jobs(search->request);
+    struct frontier merged = reopened(best, arena);
+    struct rounds *rounds = ARENA_NEW(arena, struct rounds);
+    rounds->search = search;
+    rounds->lattice = lattice_new(search, tally, arena);
+    rounds->evaluators = ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs);
+    rounds->seeds = ARENA_ARRAY(arena, struct seed, rounds->lattice.count);
+    run_seeds(rounds, tally, &merged);
+    struct uneven out = run_rounds(rounds, tally, &merged, arena);
+    for (int i = 0; i < jobs; i++)
+        evaluator_free(rounds->evaluators[i]);
+    frontier_sort(&merged);
+    *best = merged;
+    return out;
+}
+
+const char *uneven_space_name(const struct search *search, struct arena *arena)
+{
+    const char *lacks = lattice_lacks(search->space);
+    struct text name = { 0 };
+    text_add(&name, "%s; ", search->space->name);
+    if (lacks)
+        text_add(&name, "no uneven ones of %s", lacks);
+    else
+        text_add(&name, "in 1f1b %s%s%s", search->request->uneven ? "uneven ones" : "",
+                 search->request->uneven && search->request->recompute_mixes ? " and " : "",
+                 search->request->recompute_mixes ? "recompute=block of each stage's own" : "");
+    const char *copy = arena_text(arena, text_get(&name));
+    text_release(&name);
+    return copy;
+}
