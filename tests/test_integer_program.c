@@ -1,6 +1,7 @@
 #include "tests/testing.h"
 
 #include "base/parallel.h"
+#include "base/random.h"
 #include "search/integer_program.h"
 
 #include <math.h>
@@ -17,18 +18,9 @@ static void tear_down(void)
     arena_release(&arena);
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
+static int within(struct random *rng, int least, int most)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static int within(uint64_t *state, int least, int most)
-{
-    return least + (int)(next_random(state) % (uint64_t)(most - least + 1));
+    return least + random_below(rng, most - least + 1);
 }
 
 static int add_binary(double cost)
@@ -130,17 +122,17 @@ END_TEST
 
 enum { MOST_BINARIES = 8, MOST_ROWS = 4 };
 
-static void make_random(uint64_t *state)
+static void make_random(struct random *rng)
 {
-    int num_columns = within(state, 2, MOST_BINARIES);
-    int num_rows = within(state, 1, MOST_ROWS);
+    int num_columns = within(rng, 2, MOST_BINARIES);
+    int num_rows = within(rng, 1, MOST_ROWS);
     for (int i = 0; i < num_columns; i++)
-        add_binary(within(state, -9, 9));
+        add_binary(within(rng, -9, 9));
     for (int i = 0; i < num_rows; i++) {
-        int lower = within(state, -6, 6);
-        program_add_row(&program, lower, lower + within(state, 0, 8));
+        int lower = within(rng, -6, 6);
+        program_add_row(&program, lower, lower + within(rng, 0, 8));
         for (int j = 0; j < num_columns; j++)
-            program_add_term(&program, j, within(state, -5, 5));
+            program_add_term(&program, j, within(rng, -5, 5));
     }
 }
 
@@ -174,11 +166,11 @@ static double least_cost(void)
 START_TEST(it_finds_what_trying_every_assignment_finds)
 {
     const uint64_t seed = 20261120;
-    uint64_t state = seed;
+    struct random rng = random_new(seed, 0);
     int infeasible = 0;
     printf("integer programs: seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < TURNS(400); i++) {
-        make_random(&state);
+        make_random(&rng);
         double expected = least_cost();
         struct program_result result = solve();
         infeasible += expected == HUGE_VAL;
@@ -202,7 +194,7 @@ END_TEST
 static void make_hard(void)
 {
     enum { BINARIES = 40, ROWS = 4 };
-    uint64_t state = 7;
+    struct random rng = random_new(7, 0);
     for (int i = 0; i < BINARIES; i++)
         add_binary(0);
     for (int i = 0; i < ROWS; i++) {
@@ -212,7 +204,7 @@ static void make_hard(void)
         double coefficient[BINARIES];
         double half = 0;
         for (int j = 0; j < BINARIES; j++)
-            half += coefficient[j] = within(&state, 0, 99);
+            half += coefficient[j] = within(&rng, 0, 99);
         half = floor(half / 2);
         program_add_row(&program, half, half);
         for (int j = 0; j < BINARIES; j++)

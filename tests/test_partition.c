@@ -1,5 +1,6 @@
 #include "tests/testing.h"
 
+#include "base/random.h"
 #include "search/partition/chain.h"
 #include "search/partition/layer.h"
 #include "sim/cost/piece.h"
@@ -38,23 +39,14 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
+static int within(struct random *rng, int least, int most)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
+    return least + random_below(rng, most - least + 1);
 }
 
-static int within(uint64_t *state, int least, int most)
+static double between(struct random *rng, double low, double high)
 {
-    return least + (int)(next_random(state) % (uint64_t)(most - least + 1));
-}
-
-static double between(uint64_t *state, double low, double high)
-{
-    return low + (high - low) * ((double)(next_random(state) >> 11) / 9007199254740992.0);
+    return low + (high - low) * random_unit(rng);
 }
 
 static struct partition best_of(const struct partition_problem *problem)
@@ -189,35 +181,35 @@ static double brute_force(const struct partition_problem *problem, unsigned char
     return least;
 }
 
-static struct partition_score random_score(uint64_t *state)
+static struct partition_score random_score(struct random *rng)
 {
-    return (struct partition_score){ .cost = between(state, 0, 1), .bytes = between(state, 0, 1) };
+    return (struct partition_score){ .cost = between(rng, 0, 1), .bytes = between(rng, 0, 1) };
 }
 
 /* A chain with some edges beside it, and its end joined to its beginning now and then. */
-static struct partition_problem random_problem(uint64_t *state)
+static struct partition_problem random_problem(struct random *rng)
 {
-    int count = within(state, 2, 6);
+    int count = within(rng, 2, 6);
     struct partition_problem problem = {
         .operators = ARENA_ARRAY(&arena, struct partition_operator, (size_t)count),
         .num_operators = count,
         .edges = ARENA_ARRAY(&arena, struct partition_edge, (size_t)count + 3),
-        .budget_bytes = within(state, 0, 1) ? between(state, 0.2, 0.9) * count : HUGE_VAL,
+        .budget_bytes = within(rng, 0, 1) ? between(rng, 0.2, 0.9) * count : HUGE_VAL,
     };
     for (int i = 0; i < count; i++) {
-        problem.operators[i].allowed = (unsigned)within(state, 1, (1 << NUM_SHARDINGS) - 1);
+        problem.operators[i].allowed = (unsigned)within(rng, 1, (1 << NUM_SHARDINGS) - 1);
         for (int j = 0; j < NUM_SHARDINGS; j++)
-            problem.operators[i].score[j] = random_score(state);
+            problem.operators[i].score[j] = random_score(rng);
     }
-    problem.num_edges = count - 1 + within(state, 0, 3);
+    problem.num_edges = count - 1 + within(rng, 0, 3);
     for (int e = 0; e < problem.num_edges; e++) {
         struct partition_edge *edge = &problem.edges[e];
         bool is_chain = e < count - 1;
-        edge->from = is_chain ? e : within(state, 1, count - 1);
-        edge->to = is_chain ? e + 1 : within(state, 0, edge->from - 1);
+        edge->from = is_chain ? e : within(rng, 1, count - 1);
+        edge->to = is_chain ? e + 1 : within(rng, 0, edge->from - 1);
         for (int j = 0; j < NUM_SHARDINGS; j++)
             for (int k = 0; k < NUM_SHARDINGS; k++)
-                edge->score[j][k] = random_score(state);
+                edge->score[j][k] = random_score(rng);
     }
     return problem;
 }
@@ -225,12 +217,12 @@ static struct partition_problem random_problem(uint64_t *state)
 START_TEST(both_programs_find_what_trying_all_finds)
 {
     const uint64_t seed = 1120;
-    uint64_t state = seed;
+    struct random rng = random_new(seed, 0);
     int infeasible = 0;
     printf("partitions: seed %llu\n", (unsigned long long)seed);
     for (int i = 0; i < TURNS(200); i++) {
         struct arena_mark mark = arena_mark(&arena);
-        struct partition_problem problem = random_problem(&state);
+        struct partition_problem problem = random_problem(&rng);
         unsigned char of[MAX_OPERATORS] = { 0 };
         struct partition dynamic;
         double least = brute_force(&problem, of, 0);

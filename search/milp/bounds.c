@@ -1,0 +1,105 @@
+/* What every division has, whatever the program says: its bounds. */
+#include "search/milp/division.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+double division_surrogate_s(const struct division_problem *problem, const int *choice)
+{
+    double sum_s = 0;
+    double longest_s = 0;
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        double pass_s = problem->stages[stage].at[choice[stage]].pass_s;
+        sum_s += pass_s;
+        longest_s = fmax(longest_s, pass_s);
+    }
+    return sum_s + (problem->num_microbatches - 1) * longest_s;
+}
+
+/* least[k]: of the stages so far with k layers in all; one stage more. */
+static void add_stage(const struct stage_choices *choices, int num_layers, const double *least,
+                      double *longer)
+{
+    for (int k = 0; k <= num_layers; k++)
+        longer[k] = HUGE_VAL;
+    for (int i = 0; i < choices->count; i++) {
+        const struct stage_choice *choice = &choices->at[i];
+        for (int k = choice->layers; k <= num_layers; k++)
+            longer[k] = fmin(longer[k], least[k - choice->layers] + choice->pass_s);
+    }
+}
+
+double division_least_sum_s(const struct division_problem *problem)
+{
+    size_t room = (size_t)problem->num_layers + 1;
+    double *least = arena_grow(NULL, room * sizeof *least);
+    double *longer = arena_grow(NULL, room * sizeof *longer);
+    for (size_t k = 0; k < room; k++)
+        least[k] = k == 0 ? 0 : HUGE_VAL;
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        add_stage(&problem->stages[stage], problem->num_layers, least, longer);
+        double *kept = least;
+        least = longer;
+        longer = kept;
+    }
+    double sum_s = least[problem->num_layers];
+    free(least);
+    free(longer);
+    return sum_s;
+}
+
+/* The most layers that fit within a pass, all stages together; -1 when one has no choice left. */
+static int most_layers(const struct division_problem *problem, double longest_s)
+{
+    int layers = 0;
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        const struct stage_choices *choices = &problem->stages[stage];
+        int most = -1;
+        for (int i = 0; i < choices->count; i++)
+            if (choices->at[i].pass_s <= longest_s && choices->at[i].layers > most)
+                most = choices->at[i].layers;
+        if (most < 0)
+            return -1;
+        layers += most;
+    }
+    return layers;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The first of the sorted passes with which all layers are held. */
+static double first_that_holds_s(const struct division_problem *problem, const double *passes,
+                                 size_t count)
+{
+    size_t low = 0;
+    size_t high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (most_layers(problem, passes[middle]) >= problem->num_layers)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < count ? passes[low] : HUGE_VAL;
+}
+
+double division_least_longest_s(const struct division_problem *problem)
+{
+    size_t count = 0;
+    for (int stage = 0; stage < problem->num_stages; stage++)
+        count += (size_t)problem->stages[stage].count;
+    double *passes = arena_grow(NULL, (count + 1) * sizeof *passes);
+    count = 0;
+    for (int stage = 0; stage < problem->num_stages; stage++)
+        for (int i = 0; i < problem->stages[stage].count; i++)
+            passes[count++] = problem->stages[stage].at[i].pass_s;
+    qsort(passes, count, sizeof *passes, compare_doubles);
+    double longest_s = first_that_holds_s(problem, passes, count);
+    free(passes);
+    return longest_s;
+}

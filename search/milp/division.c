@@ -1,0 +1,101 @@
+#include "search/milp/division.h"
+
+#include <math.h>
+
+/* How far above the least that is thinkable a first guess is, and how much wider each next. A guess
+ * is never trusted, so these decide nothing but the time. */
+static const double first_excess = 0.005;
+static const double widening = 4;
+static const double last_excess = 2;
+
+/* The search for one more division. */
+struct quest {
+    const struct division_problem *problem;
+    const struct program_limits *limits;
+    struct arena *arena;
+    double floor_s; /* no division has less: the least sum and the least longest pass */
+    double excess;  /* of the guess above it; HUGE_VAL: no guess */
+    struct divisions *found;
+};
+
+static double guess_s(const struct quest *quest)
+{
+    return quest->excess == HUGE_VAL ? HUGE_VAL : quest->floor_s * (1 + quest->excess);
+}
+
+static void widen(struct quest *quest)
+{
+    quest->excess = quest->excess < last_excess ? widening * quest->excess : HUGE_VAL;
+}
+
+/* What was found within the guess is the best there is; more than the guess proves nothing, as
+ * what was left out may be less. */
+static bool is_answer(const struct quest *quest, const struct program_result *result,
+                      double surrogate_s)
+{
+    if (quest->excess == HUGE_VAL || result->timed_out || result->status == PROGRAM_UNKNOWN ||
+        result->status == PROGRAM_FEASIBLE)
+        return true;
+    return result->status == PROGRAM_OPTIMAL && surrogate_s <= guess_s(quest);
+}
+
+/* The best that is not found yet. False when GLPK gave up. */
+static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
+                      struct program_result *result, struct err *err)
+{
+    struct excluded excluded = { quest->found->at, quest->found->count };
+    for (;; widen(quest)) {
+        if (!division_within(quest->problem, &excluded, guess_s(quest), quest->limits, quest->arena,
+                             choice, result, err))
+            return false;
+        quest->found->nodes += result->nodes;
+        *surrogate_s = result->value ? division_surrogate_s(quest->problem, choice) : HUGE_VAL;
+        if (is_answer(quest, result, *surrogate_s))
+            return true;
+    }
+}
+
+/* Whether there may be more. Within a guess nothing beyond it was looked at, which is no less. */
+static bool take(struct quest *quest, const int *choice, double surrogate_s,
+                 const struct program_result *result)
+{
+    struct divisions *found = quest->found;
+    bool is_settled = result->status == PROGRAM_OPTIMAL || result->status == PROGRAM_INFEASIBLE;
+    double bound_s =
+        is_settled ? surrogate_s : fmax(quest->floor_s, fmin(result->bound, guess_s(quest)));
+    found->bound_s = bound_s;
+    found->is_proved &= is_settled;
+    found->timed_out |= result->timed_out;
+    if (!result->value)
+        return false;
+    if (found->count == 0)
+        found->gap = is_settled ? 0 : fmax(0, 1 - bound_s / surrogate_s);
+    found->at[found->count++] = (struct division){ choice, surrogate_s };
+    return is_settled;
+}
+
+bool divisions_best(const struct division_problem *problem, int most,
+                    const struct program_limits *limits, struct arena *arena, struct divisions *out,
+                    struct err *err)
+{
+    *out = (struct divisions){ .at = ARENA_ARRAY(arena, struct division, (size_t)most),
+                               .is_proved = true,
+                               .bound_s = HUGE_VAL,
+                               .gap = HUGE_VAL };
+    double further = problem->num_microbatches - 1;
+    double longest_s = division_least_longest_s(problem);
+    struct quest quest = {
+        .problem = problem, .limits = limits, .arena = arena, .excess = first_excess, .found = out
+    };
+    quest.floor_s = division_least_sum_s(problem) + (further > 0 ? further * longest_s : 0);
+    bool more = longest_s < HUGE_VAL && quest.floor_s < HUGE_VAL;
+    while (more && out->count < most) {
+        struct program_result result;
+        double surrogate_s;
+        int *choice = ARENA_ARRAY(arena, int, (size_t)problem->num_stages);
+        if (!find_next(&quest, choice, &surrogate_s, &result, err))
+            return false;
+        more = take(&quest, choice, surrogate_s, &result);
+    }
+    return true;
+}

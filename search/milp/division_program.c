@@ -1,0 +1,234 @@
+/* The rows and columns of a division (division.h says why these). */
+#include "search/milp/division.h"
+
+#include <math.h>
+
+/* A program that is being built. Seconds are in units of the least longest pass, so that T is
+ * around 1; host bytes in units of a node's. */
+struct builder {
+    const struct division_problem *problem;
+    struct integer_program program;
+    double least_longest_s;
+    double most_pass_s; /* of a choice that is a column */
+    int **column;       /* [stage][choice]; -1: takes too long */
+    int longest;        /* T */
+};
+
+static bool is_column(const struct builder *b, int stage, int i)
+{
+    return b->column[stage][i] >= 0;
+}
+
+static const struct stage_choice *choice_of(const struct builder *b, int stage, int i)
+{
+    return &b->problem->stages[stage].at[i];
+}
+
+static void add_columns(struct builder *b, struct arena *arena)
+{
+    const struct division_problem *problem = b->problem;
+    b->column = ARENA_ARRAY(arena, int *, (size_t)problem->num_stages);
+    for (int stage = 0; stage < problem->num_stages; stage++) {
+        int count = problem->stages[stage].count;
+        b->column[stage] = ARENA_ARRAY(arena, int, (size_t)count + 1);
+        for (int i = 0; i < count; i++) {
+            double pass_s = choice_of(b, stage, i)->pass_s;
+            struct program_column column = { COLUMN_BINARY, 0, 1, pass_s / b->least_longest_s };
+            b->column[stage][i] =
+                pass_s <= b->most_pass_s ? program_add_column(&b->program, column) : -1;
+        }
+    }
+    double most = b->most_pass_s / b->least_longest_s;
+    b->longest =
+        program_add_column(&b->program, (struct program_column){ COLUMN_CONTINUOUS, 1, most,
+                                                                 problem->num_microbatches - 1 });
+}
+
+/* One choice of each stage, and T no shorter than its pass. */
+static void add_stages(struct builder *b)
+{
+    for (int stage = 0; stage < b->problem->num_stages; stage++) {
+        int count = b->problem->stages[stage].count;
+        program_add_row(&b->program, 1, 1);
+        for (int i = 0; i < count; i++)
+            if (is_column(b, stage, i))
+                program_add_term(&b->program, b->column[stage][i], 1);
+        program_add_row(&b->program, 0, HUGE_VAL);
+        program_add_term(&b->program, b->longest, 1);
+        for (int i = 0; i < count; i++)
+            if (is_column(b, stage, i))
+                program_add_term(&b->program, b->column[stage][i],
+                                 -choice_of(b, stage, i)->pass_s / b->least_longest_s);
+    }
+}
+
+static void add_layers(struct builder *b)
+{
+    program_add_row(&b->program, b->problem->num_layers, b->problem->num_layers);
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        for (int i = 0; i < b->problem->stages[stage].count; i++)
+            if (is_column(b, stage, i))
+                program_add_term(&b->program, b->column[stage][i], choice_of(b, stage, i)->layers);
+}
+
+/* --- rows that join stages -------------------------------------------------------------------- */
+
+static bool is_type(const struct stage_choice *choice, int layers, int recomputed)
+{
+    return choice->layers == layers && choice->recomputed == recomputed;
+}
+
+/* The stage's choice of this type, -1: none. */
+static int find_type(const struct builder *b, int stage, int layers, int recomputed)
+{
+    for (int i = 0; i < b->problem->stages[stage].count; i++)
+        if (is_column(b, stage, i) && is_type(choice_of(b, stage, i), layers, recomputed))
+            return i;
+    return -1;
+}
+
+/* A stage may be of a type if that is used. */
+static void allow_type(struct builder *b, int used, int layers, int recomputed)
+{
+    for (int stage = 0; stage < b->problem->num_stages; stage++) {
+        int i = find_type(b, stage, layers, recomputed);
+        if (i < 0)
+            continue;
+        program_add_row(&b->program, 0, HUGE_VAL);
+        program_add_term(&b->program, used, 1);
+        program_add_term(&b->program, b->column[stage][i], -1);
+    }
+}
+
+static bool has_type(const struct builder *b, int layers, int recomputed)
+{
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        if (find_type(b, stage, layers, recomputed) >= 0)
+            return true;
+    return false;
+}
+
+static void add_types(struct builder *b)
+{
+    struct program_column binary = { .kind = COLUMN_BINARY };
+    int first = b->program.num_columns;
+    if (b->problem->most_types == 0)
+        return;
+    for (int layers = 0; layers <= b->problem->num_layers; layers++)
+        for (int recomputed = 0; recomputed <= layers; recomputed++)
+            if (has_type(b, layers, recomputed))
+                allow_type(b, program_add_column(&b->program, binary), layers, recomputed);
+    program_add_row(&b->program, -HUGE_VAL, b->problem->most_types);
+    for (int used = first; used < b->program.num_columns; used++)
+        program_add_term(&b->program, used, 1);
+}
+
+static int most_recomputed(const struct builder *b)
+{
+    int most = 0;
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        for (int i = 0; i < b->problem->stages[stage].count; i++)
+            if (choice_of(b, stage, i)->recomputed > most)
+                most = choice_of(b, stage, i)->recomputed;
+    return most;
+}
+
+/* One binary for each number of layers that run again and one for all of them, one of which is 1;
+ * a stage's choice is of its number, or of all. */
+static void add_recompute(struct builder *b)
+{
+    struct program_column binary = { .kind = COLUMN_BINARY };
+    if (!b->problem->same_recompute)
+        return;
+    int most = most_recomputed(b);
+    int first = b->program.num_columns;
+    for (int i = 0; i <= most + 1; i++)
+        program_add_column(&b->program, binary);
+    program_add_row(&b->program, 1, 1);
+    for (int i = 0; i <= most + 1; i++)
+        program_add_term(&b->program, first + i, 1);
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        for (int i = 0; i < b->problem->stages[stage].count; i++) {
+            const struct stage_choice *choice = choice_of(b, stage, i);
+            if (!is_column(b, stage, i))
+                continue;
+            program_add_row(&b->program, 0, HUGE_VAL);
+            program_add_term(&b->program, first + choice->recomputed, 1);
+            if (choice->recomputed == choice->layers)
+                program_add_term(&b->program, first + most + 1, 1);
+            program_add_term(&b->program, b->column[stage][i], -1);
+        }
+}
+
+static void add_hosts(struct builder *b)
+{
+    const struct division_problem *problem = b->problem;
+    if (problem->host_bytes == HUGE_VAL)
+        return;
+    for (int node = 0; node < problem->num_nodes; node++) {
+        program_add_row(&b->program, -HUGE_VAL, 1);
+        for (int stage = 0; stage < problem->num_stages; stage++)
+            for (int i = 0; i < problem->stages[stage].count; i++) {
+                double bytes =
+                    problem->nodes[node].ranks[stage] * choice_of(b, stage, i)->host_bytes;
+                if (is_column(b, stage, i) && bytes > 0)
+                    program_add_term(&b->program, b->column[stage][i], bytes / problem->host_bytes);
+            }
+    }
+}
+
+/* One of its choices, at least, is another. */
+static void exclude(struct builder *b, const struct division *division)
+{
+    program_add_row(&b->program, -HUGE_VAL, b->problem->num_stages - 1);
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        if (is_column(b, stage, division->choice[stage]))
+            program_add_term(&b->program, b->column[stage][division->choice[stage]], 1);
+}
+
+/* --- one solve -------------------------------------------------------------------------------- */
+
+/* With the least sum, what a guess leaves for the longest pass; a little more, as both are rounded.
+ */
+static double most_pass_s(const struct division_problem *problem, double guess_s)
+{
+    if (guess_s == HUGE_VAL || problem->num_microbatches == 1)
+        return HUGE_VAL;
+    double left_s = guess_s - division_least_sum_s(problem);
+    return left_s / (problem->num_microbatches - 1) * (1 + 1e-9);
+}
+
+static void read_choices(const struct builder *b, const double *value, int *choice)
+{
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        for (int i = 0; i < b->problem->stages[stage].count; i++)
+            if (is_column(b, stage, i) && value[b->column[stage][i]] > 0)
+                choice[stage] = i;
+}
+
+bool division_within(const struct division_problem *problem, const struct excluded *excluded,
+                     double guess_s, const struct program_limits *limits, struct arena *arena,
+                     int *choice, struct program_result *result, struct err *err)
+{
+    struct builder b = { .problem = problem,
+                         .least_longest_s = division_least_longest_s(problem),
+                         .most_pass_s = most_pass_s(problem, guess_s) };
+    *result =
+        (struct program_result){ .status = PROGRAM_INFEASIBLE, .bound = HUGE_VAL, .gap = HUGE_VAL };
+    if (b.least_longest_s == HUGE_VAL || b.most_pass_s < b.least_longest_s)
+        return true;
+    add_columns(&b, arena);
+    add_stages(&b);
+    add_layers(&b);
+    add_types(&b);
+    add_recompute(&b);
+    add_hosts(&b);
+    for (int i = 0; i < excluded->count; i++)
+        exclude(&b, &excluded->at[i]);
+    bool ok = program_solve(&b.program, limits, arena, result, err);
+    program_release(&b.program);
+    if (ok && result->value)
+        read_choices(&b, result->value, choice);
+    result->bound *= b.least_longest_s;
+    return ok;
+}
