@@ -47,7 +47,7 @@ static void show_nearest(const struct terminal *terminal, const struct setup *se
 }
 
 void show_infeasible(const struct options *options, const struct setup *setup,
-                     const struct search_result *result)
+                     const struct search_result *result, const struct relaxations *relaxations)
 {
     struct terminal terminal = terminal_of_stdout();
     if (!options->quiet)
@@ -65,4 +65,5 @@ void show_infeasible(const struct options *options, const struct setup *setup,
         text_release(&count);
     }
     show_nearest(&terminal, setup, result);
+    show_relaxations(relaxations);
 }

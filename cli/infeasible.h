@@ -2,12 +2,11 @@
 #ifndef CLI_INFEASIBLE_H
 #define CLI_INFEASIBLE_H
 
-#include "cli/setup.h"
-#include "search/search.h"
+#include "cli/relax_view.h"
 
 /* What kept every plan out, and what would let one in. */
 void show_infeasible(const struct options *options, const struct setup *setup,
-                     const struct search_result *result);
+                     const struct search_result *result, const struct relaxations *relaxations);
 
 /* The same in one sentence. */
 void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,

@@ -11,6 +11,7 @@
 #include "cli/pareto_view.h"
 #include "cli/patience.h"
 #include "cli/ranking.h"
+#include "cli/relax_view.h"
 #include "cli/robust_view.h"
 #include "cli/setup.h"
 #include "cli/terminal.h"
@@ -27,6 +28,7 @@ struct extras {
     struct comparison comparison;
     struct deadline deadline;
     struct robust_view robust;
+    struct relaxations relaxations;
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -88,7 +90,8 @@ static json_t *comparison_json(const struct setup *setup, const struct compariso
 
 /* What would help when nothing fits. */
 static void add_relaxation(json_t *object, const struct setup *setup,
-                           const struct search_result *result)
+                           const struct search_result *result,
+                           const struct relaxations *relaxations)
 {
     if (result->has_nearest) {
         double lacks = result->nearest.prediction.peak_memory_bytes - setup->memory_bytes;
@@ -102,6 +105,7 @@ static void add_relaxation(json_t *object, const struct setup *setup,
         json_object_set_new(object, "fewest_gpus", json_integer(result->fewest_gpus));
         json_object_set_new(object, "fewest", scored_json(&smaller, &result->fewest, false));
     }
+    json_object_set_new(object, "relaxations", relaxations_json(setup, relaxations));
 }
 
 static json_t *result_json(const struct setup *setup, const struct search_result *result,
@@ -124,7 +128,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     if (found)
         add_even_best_json(object, setup, result);
     else
-        add_relaxation(object, setup, result);
+        add_relaxation(object, setup, result, &extras->relaxations);
     if (comparison->rank)
         json_object_set_new(object, "compared", comparison_json(setup, comparison));
     add_robustness_json(object, &extras->robust);
@@ -217,6 +221,7 @@ static int exit_code_of_result(const struct setup *setup, const struct search_re
         return EXIT_DONE;
     struct text sentence = { 0 };
     add_infeasible_sentence(setup, result, &sentence);
+    add_relaxations_words(&extras->relaxations, &sentence);
     err_set(err, ERR_INFEASIBLE, "", "%s", text_get(&sentence));
     text_release(&sentence);
     return EXIT_NO_PLAN;
@@ -235,7 +240,7 @@ static void print_result(const struct options *options, const struct setup *setu
     if (result->num_top > 0)
         show_ranking(options, setup, result, &extras->comparison, &extras->robust);
     else
-        show_infeasible(options, setup, result);
+        show_infeasible(options, setup, result, &extras->relaxations);
 }
 
 static bool find_plans(const struct options *options, struct search_request *request,
@@ -269,6 +274,7 @@ static int answer(const struct options *options, struct setup *setup, struct err
         !find_plans(options, &request, &extras.deadline, &result, err))
         goto done;
     extras.robust = robust_find(options, setup, &request, &result);
+    relax_find(&request, &result, &extras.relaxations);
     if (result.num_top > shown)
         result.num_top = shown;
     if (options->compare && result.num_top > 0) {
@@ -283,6 +289,7 @@ static int answer(const struct options *options, struct setup *setup, struct err
     code = exit_code_of_result(setup, &result, &extras, err);
 done:
     search_result_release(&result);
+    relaxations_release(&extras.relaxations);
     deadline_release(&extras.deadline);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

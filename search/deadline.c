@@ -2,8 +2,10 @@
 
 #include "models/layer.h"
 #include "search/counts.h"
+#include "search/probe.h"
 
 #include <assert.h>
+#include <math.h>
 
 struct hunt {
     const struct search_request *request;
@@ -25,31 +27,36 @@ static double train_s(const struct hunt *hunt, double step_s)
     return model->tokens / (model->batch * model->seq / step_s);
 }
 
+/* What the time limit leaves, > 0; 0 where there is none. */
+static double time_left_s(const struct hunt *hunt)
+{
+    const double least_s = 1e-6;
+    double limit_s = hunt->request->time_limit_s;
+    return limit_s > 0 ? fmax(hunt->start_s + limit_s - search_clock_s(), least_s) : 0;
+}
+
 /* The best plan on one count, kept when it is faster than those so far. */
 static void search_count(struct hunt *hunt, int num_gpus)
 {
     struct deadline_result *result = hunt->result;
-    struct arena arena = { 0 };
-    struct prepared prepared;
-    struct frontier best = { 0 };
-    if (counts_prepare(hunt->request, num_gpus, hunt->start_s, &arena, &prepared)) {
-        struct tally tally = search_best(&prepared.search, 1, &arena, &best);
-        result->timed_out |= tally.timed_out;
-        result->was_interrupted |= tally.was_interrupted;
-        result->num_searched++;
-    }
-    if (best.count > 0) {
-        double seconds = train_s(hunt, best.at[0].step_s);
-        bool is_faster = seconds < result->train_s ||
-                         (seconds == result->train_s && num_gpus < result->num_gpus);
-        if (result->num_gpus == 0 || is_faster) {
-            result->num_gpus = num_gpus;
-            result->train_s = seconds;
-            result->best = search_predict(&prepared.search, &best.at[0].plan, &result->arena);
-            result->is_met = seconds <= hunt->deadline_s;
-        }
-    }
-    arena_release(&arena);
+    struct system system;
+    struct search_request request = probe_on(hunt->request, num_gpus, &system);
+    request.time_limit_s = time_left_s(hunt);
+    struct probe probe = probe_best(&request, &result->arena);
+    result->timed_out |= probe.timed_out;
+    result->was_interrupted |= probe.was_interrupted;
+    result->num_searched++;
+    if (!probe.fits)
+        return;
+    double seconds = train_s(hunt, probe.best.prediction.step_s);
+    bool is_faster =
+        seconds < result->train_s || (seconds == result->train_s && num_gpus < result->num_gpus);
+    if (result->num_gpus > 0 && !is_faster)
+        return;
+    result->num_gpus = num_gpus;
+    result->train_s = seconds;
+    result->best = probe.best;
+    result->is_met = seconds <= hunt->deadline_s;
 }
 
 static bool is_over(const struct hunt *hunt)

@@ -20,7 +20,7 @@ struct deadline_result {
  * searched, from the fewest up: more GPUs are not always faster, since the batch may not divide by
  * what they leave for data ranks. The model's tokens must be known. False only when the request is
  * wrong. Release the result in either case. */
-bool search_deadline(const struct search_request *request, double deadline_s,
+bool search_deadline(const struct search_request *asked, double deadline_s,
                      struct deadline_result *result, struct err *err);
 void deadline_result_release(struct deadline_result *result);
 

@@ -140,20 +140,19 @@ static void predict_front(const struct search_request *asked, const struct conte
     }
 }
 
+/* Fixed words may hold lists, which plans point at: they live as long as the result. */
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {
     double start_s = search_clock_s();
     for (int i = 0; i < result->num_counts; i++) {
-        struct arena arena = { 0 };
         struct prepared prepared;
         if (asked->progress)
             asked->progress((double)i / result->num_counts, asked->progress_context);
-        if (counts_prepare(asked, result->counts[i], start_s, &arena, &prepared)) {
-            struct tally tally = sweep_space(&prepared.search, front, &arena);
+        if (counts_prepare(asked, result->counts[i], start_s, &result->arena, &prepared)) {
+            struct tally tally = sweep_space(&prepared.search, front, &result->arena);
             count_tally(&tally, result);
         }
-        arena_release(&arena);
     }
     result->elapsed_s = search_clock_s() - start_s;
 }

@@ -19,8 +19,7 @@ const char *words_begin(const char *words)
     return words + strspn(words, blanks);
 }
 
-/* The next word of *rest as a copy, or NULL. */
-static char *next_word(const char **rest, struct arena *arena)
+char *words_next(const char **rest, struct arena *arena)
 {
     *rest += strspn(*rest, blanks);
     size_t length = strcspn(*rest, blanks);
@@ -56,7 +55,7 @@ bool words_have(unsigned tokens, const char *name)
 unsigned words_tokens(const char *words, struct arena *arena)
 {
     unsigned tokens = 0;
-    for (char *word; (word = next_word(&words, arena));)
+    for (char *word; (word = words_next(&words, arena));)
         tokens |= token_bit(token_of(word));
     return tokens;
 }
@@ -71,7 +70,7 @@ bool words_apply(const struct plan *base, const char *fix, unsigned fixed, struc
     struct text merged = { 0 };
     plan_write(base, &own);
     const char *rest = text_get(&own);
-    for (char *word; (word = next_word(&rest, arena));)
+    for (char *word; (word = words_next(&rest, arena));)
         if (!(fixed & token_bit(token_of(word))))
             text_add(&merged, "%s ", word);
     text_add(&merged, "%s", fix);
@@ -93,7 +92,7 @@ static bool read_forbidden(const char *word, struct arena *arena, struct forbidd
 bool forbidden_read(const char *words, struct arena *arena, struct forbidden *out, struct err *err)
 {
     out->at = ARENA_ARRAY(arena, struct forbidden_word, strlen(words) / 2 + 1);
-    for (char *word; (word = next_word(&words, arena));)
+    for (char *word; (word = words_next(&words, arena));)
         if (!read_forbidden(word, arena, &out->at[out->count++], err))
             return false;
     return true;

@@ -11,6 +11,9 @@
 /* The words without the blanks before them. */
 const char *words_begin(const char *words);
 
+/* The next word of *rest, which moves on, as a copy in the arena; NULL past the last. */
+char *words_next(const char **rest, struct arena *arena);
+
 /* The tokens that the words name: bit i is plan_tokens[i]. Unknown words have none. */
 unsigned words_tokens(const char *words, struct arena *arena);
 bool words_have(unsigned tokens, const char *name);

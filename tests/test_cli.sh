@@ -319,7 +319,21 @@ shows 'smallest count that fits: [0-9]+ GPUs'
 run 3 --gpus 8 --model 175b --json
 shows '"best": null'
 keys infeasible_by fewest_gpus nearest lacks_bytes
+run 3 --gpus 1000 --model 175b
+says 'what helps: batch 1500, batch 1625, [0-9]+ GPUs, 1024 GPUs'
+shows 'feasible with one change'
+shows '^    batch 1500 .*DP 125 .* a step$'
+run 3 --gpus 1000 --model 175b --json
+keys relaxations change from to best
+shows '"change": "batch"'
+shows '"to": 1500'
+run 3 --gpus 8 --model gpt3-13b --max-memory "1 GiB"
+says 'what helps: [0-9.]+ GiB of memory'
+run 3 --gpus 2 --model tiny --fix "tp3 zero1" --json
+shows '"without": "tp3"'
+shows '"left": "zero1"'
 run 3 --gpus 2 --model tiny --fix tp3
+says 'what helps: without --fix tp3'
 run 3 simulate --gpus 7 --model tiny --layout tp8
 run 3 simulate --gpus 2 --model tiny --layout "dp2 mb3"
 says 'batch|mb'

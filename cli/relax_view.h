@@ -1,0 +1,21 @@
+/* cli/relax_view.h - what would let a plan in when none is feasible. */
+#ifndef CLI_RELAX_VIEW_H
+#define CLI_RELAX_VIEW_H
+
+#include "cli/setup.h"
+#include "search/relax.h"
+
+/* Looked for when a search that came to its end found nothing; else there are none. Release them
+ * by relaxations_release. */
+void relax_find(const struct search_request *request, const struct search_result *result,
+                struct relaxations *out);
+
+/* "; what helps: batch 1500, 864 GPUs": the end of the sentence on stderr. */
+void add_relaxations_words(const struct relaxations *relaxations, struct text *out);
+
+void show_relaxations(const struct relaxations *relaxations);
+
+/* The array under "relaxations". */
+json_t *relaxations_json(const struct setup *setup, const struct relaxations *relaxations);
+
+#endif

@@ -1,0 +1,280 @@
+#include "tests/testing.h"
+
+#include "search/relax.h"
+#include "tests/naive_space.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct system machine;
+static struct model model;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 40, &machine, &err) &&
+              model_load("gpt3-1.3b", &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.layers = 6;
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+}
+
+/* Whether any plan of the default space keeps the rules and fits. */
+static bool is_feasible(int num_gpus, double batch)
+{
+    struct model changed = model;
+    struct system system = machine;
+    changed.batch = batch;
+    system.num_gpus = num_gpus;
+    struct naive_space space = naive_space_new(&changed, num_gpus);
+    struct evaluator *evaluator = evaluator_new(&system, &changed);
+    bool any = false;
+    for (int i = 0; i < space.count && !any; i++) {
+        struct err err = { 0 };
+        any = !plan_check(&space.at[i], &changed, batch, num_gpus, &err) &&
+              evaluate_peak_bytes(evaluator, &space.at[i]) <= system.gpu.memory_bytes;
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+    return any;
+}
+
+static struct search_request new_request(void)
+{
+    return (struct search_request){
+        .system = &machine, .model = &model, .base = plan_default(), .top = 1, .jobs = 2
+    };
+}
+
+struct answer {
+    struct search_result result;
+    struct relaxations relaxations;
+};
+
+static struct answer run(const struct search_request *request)
+{
+    struct answer answer;
+    struct err err = { 0 };
+    bool ok = search_run(request, &answer.result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(answer.result.num_top, 0);
+    search_relax(request, &answer.result, &answer.relaxations);
+    return answer;
+}
+
+static void release(struct answer *answer)
+{
+    search_result_release(&answer->result);
+    relaxations_release(&answer->relaxations);
+}
+
+/* The change that raises, or lowers, what was asked; NULL: none. */
+static const struct relaxation *find(const struct answer *answer, enum relaxed what, bool raises)
+{
+    const struct relaxations *all = &answer->relaxations;
+    for (int i = 0; i < all->count; i++)
+        if (all->at[i].what == what && (all->at[i].to > all->at[i].from) == raises)
+            return &all->at[i];
+    return NULL;
+}
+
+static void check(const struct relaxation *found, int expected)
+{
+    ck_assert_int_eq(found ? (int)found->to : 0, expected);
+    if (found)
+        ck_assert(found->best.prediction.fits);
+}
+
+static const struct {
+    int num_gpus, batch;
+} odd_cases[] = {
+    { 40, 24 }, { 40, 9 }, { 40, 3 }, { 80, 7 }, { 120, 4 }, { 56, 100 }, { 88, 64 }
+};
+enum { NUM_ODD_CASES = sizeof odd_cases / sizeof *odd_cases };
+
+START_TEST(the_nearest_batches_are_those_of_a_brute_force_loop)
+{
+    int num_gpus = odd_cases[_i].num_gpus;
+    int batch = odd_cases[_i].batch;
+    machine.num_gpus = num_gpus;
+    model.batch = batch;
+    struct search_request request = new_request();
+    struct answer answer = run(&request);
+    int below = batch - 1;
+    while (below > 0 && !is_feasible(num_gpus, below))
+        below--;
+    int above = batch + 1;
+    while (!is_feasible(num_gpus, above))
+        above++;
+    check(find(&answer, RELAXED_BATCH, false), below);
+    check(find(&answer, RELAXED_BATCH, true), above);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(the_nearest_counts_are_those_of_a_brute_force_loop)
+{
+    int num_gpus = odd_cases[_i].num_gpus;
+    int batch = odd_cases[_i].batch;
+    machine.num_gpus = num_gpus;
+    model.batch = batch;
+    struct search_request request = new_request();
+    struct answer answer = run(&request);
+    int below = num_gpus;
+    do
+        below -= below > 8 ? 8 : 1;
+    while (below > 0 && !is_feasible(below, batch));
+    int above = num_gpus + 8;
+    while (above <= num_gpus + 64 * 8 && !is_feasible(above, batch))
+        above += 8;
+    check(find(&answer, RELAXED_GPUS, false), below);
+    check(find(&answer, RELAXED_GPUS, true), above <= num_gpus + 64 * 8 ? above : 0);
+    const struct relaxation *found = find(&answer, RELAXED_GPUS, false);
+    ck_assert_int_eq(plan_ranks(&found->best.plan), below);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(what_is_let_in_is_the_best_of_the_changed_request)
+{
+    model.batch = 24;
+    struct search_request request = new_request();
+    struct answer answer = run(&request);
+    const struct relaxation *found = find(&answer, RELAXED_BATCH, true);
+    struct search_result changed;
+    struct err err = { 0 };
+    model.batch = found->to;
+    request.method = "exhaustive";
+    ck_assert(search_run(&request, &changed, &err));
+    ck_assert(plan_equal(&found->best.plan, &changed.top[0].plan));
+    ck_assert_double_eq(found->best.prediction.step_s, changed.top[0].prediction.step_s);
+    ck_assert_mem_eq(found->best.prediction.stages, changed.top[0].prediction.stages,
+                     (size_t)found->best.prediction.num_stages * sizeof(struct stage_memory));
+    search_result_release(&changed);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(interleaving_that_is_fixed_asks_for_multiples_of_the_stages)
+{
+    machine.num_gpus = 3;
+    model.batch = 8; /* 8 microbatches are no multiple of pp 3, and pp is 1 or 3 */
+    struct search_request request = new_request();
+    request.fix = "vpp2";
+    struct answer answer = run(&request);
+    check(find(&answer, RELAXED_BATCH, false), 6);
+    check(find(&answer, RELAXED_BATCH, true), 9);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(a_word_that_stands_in_the_way_is_named)
+{
+    machine.num_gpus = 8;
+    model.batch = 64;
+    struct search_request request = new_request();
+    request.fix = " zero1  tp5 mb2";
+    request.forbid = "recompute=full sp";
+    struct answer answer = run(&request);
+    ck_assert_int_eq(answer.relaxations.count, 1);
+    const struct relaxation *found = &answer.relaxations.at[0];
+    ck_assert_int_eq(found->what, RELAXED_FIX);
+    ck_assert_str_eq(found->word, "tp5");
+    ck_assert_str_eq(found->words, "zero1 mb2");
+    ck_assert_int_eq(found->best.plan.zero, 1);
+    ck_assert_int_eq(found->best.plan.microbatch, 2);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(words_that_only_together_stand_in_the_way_are_named_together)
+{
+    machine.num_gpus = 8;
+    model.batch = 64;
+    struct search_request request = new_request();
+    request.fix = "tp5 pp5";
+    struct answer answer = run(&request);
+    ck_assert_int_eq(answer.relaxations.count, 1);
+    ck_assert_str_eq(answer.relaxations.at[0].word, "tp5 pp5");
+    ck_assert_str_eq(answer.relaxations.at[0].words, "");
+    release(&answer);
+}
+END_TEST
+
+START_TEST(a_forbidden_axis_that_is_needed_is_named)
+{
+    machine.num_gpus = 8;
+    machine.gpu.memory_bytes = 7e9;
+    model.batch = 64;
+    struct search_request request = new_request();
+    request.forbid = "tp pp zero";
+    struct answer answer = run(&request);
+    ck_assert_int_gt(answer.relaxations.count, 0);
+    for (int i = 0; i < answer.relaxations.count; i++) {
+        ck_assert_int_eq(answer.relaxations.at[i].what, RELAXED_FORBID);
+        ck_assert(answer.relaxations.at[i].best.prediction.fits);
+    }
+    release(&answer);
+}
+END_TEST
+
+START_TEST(memory_that_was_not_allowed_is_asked_for)
+{
+    machine.num_gpus = 8;
+    model.batch = 64;
+    struct search_request request = new_request();
+    request.max_memory_bytes = 3e9;
+    struct answer answer = run(&request);
+    ck_assert_int_eq(answer.relaxations.at[0].what, RELAXED_MEMORY);
+    double needed = answer.relaxations.at[0].to;
+    ck_assert_double_gt(needed, 3e9);
+    ck_assert_double_le(answer.relaxations.at[0].best.prediction.peak_memory_bytes, needed);
+    request.max_memory_bytes = needed - 2;
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(search_run(&request, &result, &err));
+    ck_assert_int_eq(result.num_top, 0);
+    search_result_release(&result);
+    release(&answer);
+}
+END_TEST
+
+START_TEST(where_nothing_helps_nothing_is_named)
+{
+    machine.gpu.memory_bytes = 1e8;
+    machine.num_gpus = 40;
+    model.batch = 24;
+    struct search_request request = new_request();
+    request.fix = "zero1";
+    struct answer answer = run(&request);
+    ck_assert_int_eq(answer.relaxations.count, 0);
+    release(&answer);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("relax");
+    TCase *cases = tcase_create("relax");
+    tcase_set_timeout(cases, 120);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_loop_test(cases, the_nearest_batches_are_those_of_a_brute_force_loop, 0,
+                        NUM_ODD_CASES);
+    tcase_add_loop_test(cases, the_nearest_counts_are_those_of_a_brute_force_loop, 0,
+                        NUM_ODD_CASES);
+    tcase_add_test(cases, what_is_let_in_is_the_best_of_the_changed_request);
+    tcase_add_test(cases, interleaving_that_is_fixed_asks_for_multiples_of_the_stages);
+    tcase_add_test(cases, a_word_that_stands_in_the_way_is_named);
+    tcase_add_test(cases, words_that_only_together_stand_in_the_way_are_named_together);
+    tcase_add_test(cases, a_forbidden_axis_that_is_needed_is_named);
+    tcase_add_test(cases, memory_that_was_not_allowed_is_asked_for);
+    tcase_add_test(cases, where_nothing_helps_nothing_is_named);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
