@@ -49,7 +49,7 @@ bool deadline_ended_early(const struct deadline *deadline)
 
 void deadline_fill_result(const struct deadline *deadline, struct search_result *result)
 {
-    *result = (struct search_result){ .method = "exhaustive", .space_name = "" };
+    *result = (struct search_result){ .method = search_methods[0].name, .space_name = "" };
     result->timed_out = deadline->result.timed_out;
     result->was_interrupted = deadline->result.was_interrupted;
     if (deadline->result.num_gpus == 0)

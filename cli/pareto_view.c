@@ -26,13 +26,16 @@ bool check_pareto_options(const struct options *options, struct err *err)
         { "--deadline", options->deadline_s > 0 },
         { "--robust", options->robust >= 0 },
         { "--top", options->top > 0 },
+        { "--uneven", options->uneven },
+        { "--recompute-mixes", options->recompute_mixes },
         { "--objective", options->objective != OBJECTIVE_TIME },
         { "--method", options->method && strcmp(options->method, "exhaustive") != 0 },
     };
     for (size_t i = 0; options->pareto && i < sizeof others / sizeof *others; i++)
         if (others[i].is_given)
-            return err_set(err, ERR_USAGE, others[i].name,
-                           "is about one best plan; --pareto looks at every plan and tells many");
+            return err_set(
+                err, ERR_USAGE, others[i].name,
+                "does not go with --pareto, which tells many plans out of all with even chunks");
     return true;
 }
 

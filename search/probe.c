@@ -52,11 +52,11 @@ static struct scored_plan copy_plan(const struct scored_plan *from, struct arena
 }
 
 /* Only when something fits is it searched for: a search that finds nothing looks for what to relax,
- * which is more than was asked. */
+ * which is more than was asked. Uneven plans may fit where no even one does. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena)
 {
     struct probe probe = probe_fits(asked);
-    if (!probe.fits)
+    if (!probe.fits && !asked->uneven && !asked->recompute_mixes)
         return probe;
     struct search_request request = *asked;
     struct search_result result;
