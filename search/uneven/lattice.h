@@ -13,18 +13,20 @@ struct lattice_point {
     const int *nearly_even; /* a division in which no stage has two layers more than another */
     double divisions;       /* that the space of even chunks does not have */
     double floor_s;         /* none of them takes less */
+    size_t number;          /* in the order of the space */
 };
 
 struct lattice {
     struct lattice_point *at; /* by rising floor; floors of their like in the order of the space */
-    size_t count;
+    size_t count, capacity;
 };
 
 /* Why no chunk of the space can be uneven, or NULL when some can. */
 const char *lattice_lacks(const struct space *space);
 
-/* In the arena. Divisions that break a rule are counted in the tally. */
+/* Divisions that break a rule are counted in the tally; lists of plans are in the arena. */
 struct lattice lattice_new(const struct search *search, struct tally *tally, struct arena *arena);
+void lattice_release(struct lattice *lattice);
 
 /* Layers of every stage of the plan; 0: as many as may be, `uneven` is asked for. */
 int lattice_stage_layers(const struct search *search, const struct plan *plan);

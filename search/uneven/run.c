@@ -1,5 +1,8 @@
 #include "search/uneven/uneven.h"
 
+#include "base/text.h"
+#include "search/uneven/lattice.h"
+
 #include <math.h>
 
 /* The fastest even plan is told beside the answer. */
@@ -11,6 +14,23 @@ static void keep_even_best(const struct search *search, const struct frontier *b
         return;
     result->even_best = ARENA_NEW(&result->arena, struct scored_plan);
     *result->even_best = search_predict(search, &best->at[0].plan, &result->arena);
+}
+
+/* With what is uneven in it, or why nothing is. */
+static const char *name_space(const struct search *search, struct arena *arena)
+{
+    const char *lacks = lattice_lacks(search->space);
+    struct text name = { 0 };
+    text_add(&name, "%s; ", search->space->name);
+    if (lacks)
+        text_add(&name, "no uneven ones of %s", lacks);
+    else
+        text_add(&name, "in 1f1b also %s%s%s", search->request->uneven ? "uneven chunks" : "",
+                 search->request->uneven && search->request->recompute_mixes ? " and " : "",
+                 search->request->recompute_mixes ? "recompute of each stage's own" : "");
+    const char *copy = arena_text(arena, text_get(&name));
+    text_release(&name);
+    return copy;
 }
 
 bool uneven_run(const struct search *search, struct search_result *result, struct err *err)
@@ -26,7 +46,7 @@ bool uneven_run(const struct search *search, struct search_result *result, struc
     struct uneven uneven = uneven_search(search, &tally, &best, &result->arena);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
-    result->space_name = uneven_space_name(search, &result->arena);
+    result->space_name = name_space(search, &result->arena);
     result->proved_optimal = tally_is_complete(&tally) && uneven.is_proved;
     result->lower_bound_s = result->proved_optimal ? tally.fastest_s : fmin(uneven.open_s, least_s);
     if (result->num_top == 0 && result->proved_optimal)

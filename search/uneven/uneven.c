@@ -1,7 +1,7 @@
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
-#include "base/text.h"
+#include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 #include "search/uneven/lattice.h"
 
@@ -51,63 +51,6 @@ struct timing {
     int *recomputed; /* [stage] */
 };
 
-/* --- plans ------------------------------------------------------------------------------------ */
-
-static bool all_are(const int *values, int count, int value)
-{
-    for (int i = 0; i < count; i++)
-        if (values[i] != value)
-            return false;
-    return true;
-}
-
-/* block:N as short as it can be said: none, full, one N for all, or a list. */
-static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
-{
-    plan->recompute_layers = NULL;
-    plan->num_recompute_layers = 0;
-    if (plan->recompute != RECOMPUTE_BLOCK)
-        return;
-    plan->recompute = RECOMPUTE_BLOCK;
-    if (all_are(recomputed, plan->pp, 0)) {
-        plan->recompute = RECOMPUTE_NONE;
-    } else if (memcmp(layers, recomputed, (size_t)plan->pp * sizeof *layers) == 0) {
-        plan->recompute = RECOMPUTE_FULL;
-    } else {
-        plan->recompute_layers = recomputed;
-        plan->num_recompute_layers = all_are(recomputed, plan->pp, recomputed[0]) ? 1 : plan->pp;
-    }
-}
-
-/* The point with these layers, and of block:N these recomputed; the lists are borrowed. */
-static struct plan divided(const struct plan *point, const int *layers, const int *recomputed)
-{
-    struct plan plan = *point;
-    set_recompute(&plan, layers, recomputed);
-    if (all_are(layers, plan.pp, layers[0]))
-        return plan;
-    plan.chunk_layers = layers;
-    plan.num_chunk_layers = plan.pp;
-    return plan;
-}
-
-/* One of the space of even chunks, which has been looked at. */
-static bool is_known(const struct plan *plan)
-{
-    return !plan->chunk_layers && plan->recompute != RECOMPUTE_BLOCK;
-}
-
-static bool is_seed(const struct seed *seed, const struct plan *plan)
-{
-    return seed->fits && plan_equal(&seed->ranked.plan, plan);
-}
-
-static void read_recomputed(const struct stage_table *table, const int *layers, int *recomputed)
-{
-    for (int stage = 0; stage < table->num_stages; stage++)
-        recomputed[stage] = stage_options(table, stage)[layers[stage] - 1].recomputed;
-}
-
 /* --- seeds ------------------------------------------------------------------------------------ */
 
 /* The nearly even division of a point; of block:N none, or all where they don't fit. */
@@ -116,7 +59,12 @@ static void set_seed(const struct lattice_point *point, bool recomputes, struct 
     *plan = point->plan;
     if (plan->recompute == RECOMPUTE_BLOCK)
         plan->recompute = recomputes ? RECOMPUTE_FULL : RECOMPUTE_NONE;
-    *plan = divided(plan, point->nearly_even, NULL);
+    *plan = division_plan(plan, point->nearly_even, NULL);
+}
+
+static bool is_seed(const struct seed *seed, const struct plan *plan)
+{
+    return seed->fits && plan_equal(&seed->ranked.plan, plan);
 }
 
 static bool seed_fits(struct rounds *rounds, struct evaluator *evaluator, struct seed *seed)
@@ -140,7 +88,7 @@ static void time_seed(void *context, size_t index, int worker)
     struct seed *seed = &rounds->seeds[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
     set_seed(point, false, &seed->ranked.plan);
-    if (is_known(&seed->ranked.plan))
+    if (division_is_known(&seed->ranked.plan))
         return;
     seed->fits = seed_fits(rounds, evaluator, seed);
     if (!seed->fits && point->plan.recompute == RECOMPUTE_BLOCK) {
@@ -156,10 +104,11 @@ static void time_seed(void *context, size_t index, int worker)
 static double time_division(void *context, const int *layers)
 {
     struct timing *timing = context;
-    read_recomputed(&timing->looked->table, layers, timing->recomputed);
-    struct ranked_plan ranked = { divided(&timing->point->plan, layers, timing->recomputed), 0, 0 };
+    division_recomputes(&timing->looked->table, layers, timing->recomputed);
+    struct ranked_plan ranked = { division_plan(&timing->point->plan, layers, timing->recomputed),
+                                  0, 0 };
     ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
-    if (!is_known(&ranked.plan) && !is_seed(timing->seed, &ranked.plan))
+    if (!division_is_known(&ranked.plan) && !is_seed(timing->seed, &ranked.plan))
         tally_evaluated(&timing->looked->tally, &ranked);
     return ranked.step_s;
 }
@@ -215,10 +164,11 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     int pp = point->plan.pp;
     int *layers = copy_list(looked->expansion.layers, pp, arena);
     int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
-    read_recomputed(&looked->table, layers, recomputed);
-    struct ranked_plan ranked = { .plan = divided(&point->plan, layers, recomputed),
+    division_recomputes(&looked->table, layers, recomputed);
+    struct ranked_plan ranked = { .plan = division_plan(&point->plan, layers, recomputed),
                                   .step_s = looked->expansion.step_s };
-    if (is_known(&ranked.plan) || is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
+    if (division_is_known(&ranked.plan) ||
+        is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
         return;
     ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator_of(rounds, 0), &ranked.plan);
     frontier_offer(best, &ranked);
@@ -340,9 +290,10 @@ static struct frontier reopened(const struct frontier *sorted, struct arena *are
 struct uneven uneven_search(const struct search *search, struct tally *tally, struct frontier *best,
                             struct arena *arena)
 {
-    struct uneven nothing = { .is_proved = search->space->base.chunk_layers, .open_s = HUGE_VAL };
+    if (search->space->base.chunk_layers)
+        return (struct uneven){ .is_proved = true, .open_s = HUGE_VAL };
     if (lattice_lacks(search->space))
-        return nothing;
+        return (struct uneven){ .is_proved = false, .open_s = 0 };
     int jobs = walk_jobs(search->request);
     struct frontier merged = reopened(best, arena);
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
@@ -354,23 +305,8 @@ struct uneven uneven_search(const struct search *search, struct tally *tally, st
     struct uneven out = run_rounds(rounds, tally, &merged, arena);
     for (int i = 0; i < jobs; i++)
         evaluator_free(rounds->evaluators[i]);
+    lattice_release(&rounds->lattice);
     frontier_sort(&merged);
     *best = merged;
     return out;
-}
-
-const char *uneven_space_name(const struct search *search, struct arena *arena)
-{
-    const char *lacks = lattice_lacks(search->space);
-    struct text name = { 0 };
-    text_add(&name, "%s; ", search->space->name);
-    if (lacks)
-        text_add(&name, "no uneven ones of %s", lacks);
-    else
-        text_add(&name, "in 1f1b %s%s%s", search->request->uneven ? "uneven ones" : "",
-                 search->request->uneven && search->request->recompute_mixes ? " and " : "",
-                 search->request->recompute_mixes ? "recompute=block of each stage's own" : "");
-    const char *copy = arena_text(arena, text_get(&name));
-    text_release(&name);
-    return copy;
 }

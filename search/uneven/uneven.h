@@ -28,7 +28,4 @@ struct uneven {
 struct uneven uneven_search(const struct search *search, struct tally *tally, struct frontier *best,
                             struct arena *arena);
 
-/* The space's name with what is uneven in it, or why nothing is. */
-const char *uneven_space_name(const struct search *search, struct arena *arena);
-
 #endif

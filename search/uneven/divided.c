@@ -1,0 +1,50 @@
+#include "search/uneven/divided.h"
+
+#include <string.h>
+
+static bool all_are(const int *values, int count, int value)
+{
+    for (int i = 0; i < count; i++)
+        if (values[i] != value)
+            return false;
+    return true;
+}
+
+/* block:N as short as it can be said: none, full, one N for all, or a list. */
+static void set_recompute(struct plan *plan, const int *layers, const int *recomputed)
+{
+    plan->recompute_layers = NULL;
+    plan->num_recompute_layers = 0;
+    if (plan->recompute != RECOMPUTE_BLOCK)
+        return;
+    if (all_are(recomputed, plan->pp, 0)) {
+        plan->recompute = RECOMPUTE_NONE;
+    } else if (memcmp(layers, recomputed, (size_t)plan->pp * sizeof *layers) == 0) {
+        plan->recompute = RECOMPUTE_FULL;
+    } else {
+        plan->recompute_layers = recomputed;
+        plan->num_recompute_layers = all_are(recomputed, plan->pp, recomputed[0]) ? 1 : plan->pp;
+    }
+}
+
+struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed)
+{
+    struct plan plan = *point;
+    set_recompute(&plan, layers, recomputed);
+    if (all_are(layers, plan.pp, layers[0]))
+        return plan;
+    plan.chunk_layers = layers;
+    plan.num_chunk_layers = plan.pp;
+    return plan;
+}
+
+bool division_is_known(const struct plan *plan)
+{
+    return !plan->chunk_layers && plan->recompute != RECOMPUTE_BLOCK;
+}
+
+void division_recomputes(const struct stage_table *table, const int *layers, int *recomputed)
+{
+    for (int stage = 0; stage < table->num_stages; stage++)
+        recomputed[stage] = stage_options(table, stage)[layers[stage] - 1].recomputed;
+}

@@ -1,0 +1,32 @@
+#include "search/uneven/lattice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One stage more: from the ways of `stages` stages, by layers, to those of stages + 1. A stage of k
+ * layers has one way, or k + 1; both are running sums. */
+static void add_stage(double *ways, int layers, bool mixes)
+{
+    double once = 0;
+    double more = 0;
+    double before = ways[0];
+    ways[0] = 0;
+    for (int l = 1; l <= layers; l++) {
+        once += before;
+        more += once;
+        before = ways[l];
+        ways[l] = mixes ? once + more : once;
+    }
+}
+
+double count_divisions(int layers, int stages, bool mixes)
+{
+    double *ways = arena_grow(NULL, (size_t)(layers + 1) * sizeof *ways);
+    memset(ways, 0, (size_t)(layers + 1) * sizeof *ways);
+    ways[0] = 1;
+    for (int stage = 0; stage < stages; stage++)
+        add_stage(ways, layers, mixes);
+    double count = ways[layers];
+    free(ways);
+    return count;
+}

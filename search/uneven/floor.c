@@ -1,0 +1,58 @@
+#include "search/uneven/lattice.h"
+
+#include <math.h>
+
+/* The least that a stage of any place has with so many layers and nothing run again that need not
+ * be. */
+struct least_stage {
+    double pass_s, longer_s; /* forward and backward, the longer of the two */
+    double optimizer_s;
+};
+
+static struct least_stage least_stage(struct evaluator *evaluator, const struct plan *plan,
+                                      int layers)
+{
+    int places[] = { 0, 1, plan->pp - 1 }; /* 1 stands for all in the middle */
+    struct least_stage least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
+    for (int i = 0; i < 3; i++) {
+        struct stage_share share = { places[i], layers, 0 };
+        if (places[i] >= plan->pp || (i > 0 && places[i] <= places[i - 1]))
+            continue;
+        struct stage_score score = evaluate_stage(evaluator, plan, &share);
+        least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s);
+        least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s));
+        least.optimizer_s = fmin(least.optimizer_s, score.optimizer_s);
+    }
+    return least;
+}
+
+/* Some stage has a p-th of the layers or more. Call its pass T, what all stages take A, the way
+ * before it x, the microbatches m and those in flight w. By the lower bound's terms (composition.h)
+ * - for w < m the whole takes x + m T and x + (m - w + 1) T + 2 (A - T - x), so no less than their
+ *   mean, A + (m - 1 - (w - 1) / 2) T;
+ * - for w = m <= p it takes A + (m - 1) times the longer of forward and backward. */
+static double span_floor_s(const struct least_stage *full, double all_s, double microbatches,
+                           double stages)
+{
+    double most_in_flight = fmin(stages, microbatches - 1);
+    double turns_s = (microbatches - 1 - (most_in_flight - 1) / 2) * full->pass_s;
+    if (microbatches <= stages)
+        turns_s = fmin(turns_s, (microbatches - 1) * full->longer_s);
+    return all_s + turns_s;
+}
+
+/* All stages together take what their layers would on a stage with the most: what is once a stage
+ * is shared by most there. */
+double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
+                       const struct stack *stack, const struct plan *plan)
+{
+    int layers = model->layers;
+    int most = layers - plan->pp + 1;
+    struct least_stage full = least_stage(evaluator, plan, (layers + plan->pp - 1) / plan->pp);
+    double all_s = layers * least_stage(evaluator, plan, most).pass_s / most;
+    double span_s = span_floor_s(&full, all_s, plan_microbatches(plan, model->batch), plan->pp);
+    /* A stage alone hides more of its reduction the longer it runs. */
+    struct stage_share first = { 0, plan->pp == 1 ? layers : 1, 0 };
+    double comm_s = evaluate_stage(evaluator, plan, &first).data_comm_s;
+    return span_s + comm_s + full.optimizer_s + stack->step_s;
+}
