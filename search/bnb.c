@@ -279,23 +279,13 @@ static struct tally close_workers(struct bnb *bnb, struct arena *arena)
     return sum;
 }
 
-/* No GPU does more than its peak. */
-static double peak_floor_s(const struct search *search)
-{
-    const struct system *system = search->system;
-    const struct model *model = search->space->model;
-    enum dtype dtype = precision_dtype((enum precision)search->space->base.precision);
-    return model_step_flops(model, model->batch, model->seq) /
-           (system->num_gpus * system->gpu.peak_flops_per_s[dtype]);
-}
-
 /* Of the whole space: what was timed is not faster than the fastest, nor is the rest than its
  * floors. */
 static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
 {
     double least_s = bnb->open_floor_s;
     if (!bnb->is_listed)
-        least_s = fmin(least_s, peak_floor_s(bnb->search));
+        least_s = fmin(least_s, search_peak_floor_s(bnb->search));
     if (ranks_by_memory(bnb) && bnb->families.count > 0)
         least_s = fmin(least_s, bnb->families.at[0].floor_s);
     least_s *= 1 - rounding;

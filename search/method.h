@@ -26,6 +26,8 @@ void search_fill_counts(const struct tally *tally, struct search_result *result)
 /* The plans, best first, each predicted in full. */
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result);
+/* Below every plan's step time, without looking at any: no GPU does more than its peak. */
+double search_peak_floor_s(const struct search *search);
 /* A plan's prediction, its stages in the arena. */
 struct scored_plan search_predict(const struct search *search, const struct plan *plan,
                                   struct arena *arena);

@@ -43,6 +43,15 @@ void search_fill_counts(const struct tally *tally, struct search_result *result)
     result->was_interrupted = tally->was_interrupted;
 }
 
+double search_peak_floor_s(const struct search *search)
+{
+    const struct system *system = search->system;
+    const struct model *model = search->space->model;
+    enum dtype dtype = precision_dtype((enum precision)search->space->base.precision);
+    return model_step_flops(model, model->batch, model->seq) /
+           (system->num_gpus * system->gpu.peak_flops_per_s[dtype]);
+}
+
 static struct scored_plan predict(struct evaluator *evaluator, const struct plan *plan,
                                   struct arena *arena)
 {

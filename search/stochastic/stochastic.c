@@ -91,6 +91,7 @@ static void fill_result(struct parts *parts, struct search_result *result)
     frontier_sort(&best);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
+    result->lower_bound_s = search_peak_floor_s(search);
     result->has_nearest = best.count == 0 && tally.has_least;
     if (result->has_nearest)
         result->nearest = search_predict(search, &tally.least.plan, &result->arena);

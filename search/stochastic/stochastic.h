@@ -2,9 +2,10 @@
  *
  * They spend request->budget scores (see scorer.h) and draw from request->seed; the answer depends
  * on neither time nor jobs unless the search is ended early. They prove nothing: proved_optimal is
- * false and lower_bound_s 0. Of the counts of a result each plan that was met is one, however often
- * it was scored: evaluated are those that fit, infeasible those over memory, though they were timed
- * too, and those that break a rule, which cost no score; bounded is 0. */
+ * false and lower_bound_s what the GPUs' peak allows, which takes no search. Of the counts of a
+ * result each plan that was met is one, however often it was scored: evaluated are those that fit,
+ * infeasible those over memory, though they were timed too, and those that break a rule, which cost
+ * no score; bounded is 0. */
 #ifndef SEARCH_STOCHASTIC_STOCHASTIC_H
 #define SEARCH_STOCHASTIC_STOCHASTIC_H
 
