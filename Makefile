@@ -129,6 +129,9 @@ $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
+$(B)/tests/bench_stochastic $(B)/tests/bench_tuning: $(B)/tests/regret.o
+$(B)/tests/bench_stochastic: $(B)/tests/regret_plot.o
+
 # Stamps that change when their text does, so that new flags recompile and a removed source relinks.
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@
 $(B)/flags: FORCE

@@ -1,0 +1,25 @@
+/* tests/regret_plot.h - regret against scores and time as a picture. */
+#ifndef TESTS_REGRET_PLOT_H
+#define TESTS_REGRET_PLOT_H
+
+#include "base/text.h"
+#include "tests/regret.h"
+
+struct plot_line {
+    const char *name;
+    const struct regret_run *runs;
+    int num_runs;
+};
+
+/* A method that proves the optimum: step times and peaks that it computed, and how long it took. */
+struct proof {
+    const char *name;
+    double scores, peaks, core_s;
+};
+
+/* Three panels of an SVG: median and quartiles of regret against scores, the share of runs within
+ * 1 % against scores, and the median against time with the proofs. `what` is in the title. */
+void regret_plot(const char *what, const struct plot_line *lines, int num_lines,
+                 const struct proof *proofs, int num_proofs, struct text *svg);
+
+#endif
