@@ -42,17 +42,34 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
 }
 
 /* All stages together take what their layers would on a stage with the most: what is once a stage
- * is shared by most there. */
+ * is shared by most there. `full` is what one with a p-th of the layers has. */
+static double work_floor_s(struct evaluator *evaluator, const struct model *model,
+                           const struct plan *plan, struct least_stage *full)
+{
+    int most = model->layers - plan->pp + 1;
+    *full = least_stage(evaluator, plan, (model->layers + plan->pp - 1) / plan->pp);
+    double all_s = model->layers * least_stage(evaluator, plan, most).pass_s / most;
+    return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
+}
+
 double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan)
 {
-    int layers = model->layers;
-    int most = layers - plan->pp + 1;
-    struct least_stage full = least_stage(evaluator, plan, (layers + plan->pp - 1) / plan->pp);
-    double all_s = layers * least_stage(evaluator, plan, most).pass_s / most;
-    double span_s = span_floor_s(&full, all_s, plan_microbatches(plan, model->batch), plan->pp);
+    struct least_stage full;
+    double work_s = work_floor_s(evaluator, model, plan, &full);
     /* A stage alone hides more of its reduction the longer it runs. */
-    struct stage_share first = { 0, plan->pp == 1 ? layers : 1, 0 };
+    struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0 };
     double comm_s = evaluate_stage(evaluator, plan, &first).data_comm_s;
-    return span_s + comm_s + full.optimizer_s + stack->step_s;
+    return work_s + comm_s + full.optimizer_s + stack->step_s;
+}
+
+/* ZeRO 0 adds nothing to passes, and what is once a step may all be hidden or sharded. */
+double lattice_block_floor_s(struct evaluator *evaluator, const struct model *model,
+                             const struct stack *stack, const struct plan *plan)
+{
+    struct least_stage full;
+    struct plan least = *plan;
+    least.zero = 0;
+    least.recompute = RECOMPUTE_NONE;
+    return work_floor_s(evaluator, model, &least, &full) + stack->step_s;
 }

@@ -18,12 +18,36 @@ const char *lattice_lacks(const struct space *space)
     return base->num_recompute_layers > 0 ? "given blocks of recompute" : NULL;
 }
 
-/* Points of one number of stages. */
-struct collector {
-    const struct space *space; /* with one pp, and chunks that are given */
-    struct tally *tally;
-    struct lattice *lattice;
+/* Blocks of plans with one number of stages. */
+struct stages_space {
+    struct space space;  /* with one pp, and chunks that are given */
     double divisions[2]; /* new ones of one recompute, and of block:N */
+    size_t first_block;
+};
+
+struct finder {
+    struct evaluator *evaluator;
+    struct tally tally;
+    struct lattice found;
+};
+
+struct listing {
+    const struct search *search;
+    double limit_s;
+    struct stages_space *spaces; /* by rising first block */
+    int num_spaces;
+    size_t num_blocks;
+    struct finder *finders; /* by worker */
+};
+
+/* A block whose points are being listed. */
+struct collector {
+    const struct listing *listing;
+    const struct stages_space *of;
+    struct finder *finder;
+    size_t next_number;
+    bool has_floor;
+    double floor_s; /* of all points of the block */
 };
 
 static bool has_value(const struct values *values, int value)
@@ -36,27 +60,47 @@ static bool has_value(const struct values *values, int value)
 
 static double divisions_of(const struct collector *collector, int recompute)
 {
-    return collector->divisions[recompute == RECOMPUTE_BLOCK];
+    return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
 }
 
-static bool keep_point(void *context, const struct plan *plan)
+/* One floor for the block first: of most blocks it is all that is looked at. */
+static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
-    struct collector *collector = context;
-    struct lattice *lattice = collector->lattice;
-    double divisions = divisions_of(collector, plan->recompute);
-    if (divisions <= 0)
-        return true;
-    if (lattice->count == lattice->capacity) {
-        lattice->capacity = 2 * lattice->capacity + 64;
-        lattice->at = arena_grow(lattice->at, lattice->capacity * sizeof *lattice->at);
+    const struct search *search = collector->listing->search;
+    if (!collector->has_floor)
+        collector->floor_s = lattice_block_floor_s(
+            collector->finder->evaluator, search->space->model, &search->system->stack, plan);
+    collector->has_floor = true;
+    return collector->floor_s < collector->listing->limit_s;
+}
+
+static void keep_point(struct collector *collector, const struct plan *plan, double divisions)
+{
+    const struct search *search = collector->listing->search;
+    struct lattice *found = &collector->finder->found;
+    if (found->count == found->capacity) {
+        found->capacity = 2 * found->capacity + 64;
+        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
     }
-    struct lattice_point *point = &lattice->at[lattice->count];
+    struct lattice_point *point = &found->at[found->count++];
     *point = (struct lattice_point){ .plan = *plan,
                                      .nearly_even = plan->chunk_layers,
                                      .divisions = divisions,
-                                     .number = lattice->count++ };
+                                     .number = collector->next_number++ };
     point->plan.chunk_layers = NULL;
     point->plan.num_chunk_layers = 0;
+    point->floor_s = lattice_floor_s(collector->finder->evaluator, search->space->model,
+                                     &search->system->stack, &point->plan);
+}
+
+static bool meet_point(void *context, const struct plan *plan)
+{
+    struct collector *collector = context;
+    double divisions = divisions_of(collector, plan->recompute);
+    if (divisions > 0 && is_worth_more(collector, plan))
+        keep_point(collector, plan, divisions);
+    else
+        collector->finder->tally.bounded += divisions;
     return true;
 }
 
@@ -65,11 +109,11 @@ static bool keep_point(void *context, const struct plan *plan)
 static void count_broken(void *context, const struct plan_rule *rule, double count)
 {
     const struct collector *collector = context;
-    const struct values *recompute = &collector->space->recompute;
+    const struct values *recompute = &collector->of->space.recompute;
     double divisions = 0;
     for (int i = 0; i < recompute->count; i++)
         divisions += divisions_of(collector, recompute->at[i]);
-    tally_broken(collector->tally, rule, count * divisions / recompute->count);
+    tally_broken(&collector->finder->tally, rule, count * divisions / recompute->count);
 }
 
 /* The space of plans with `pp` stages whose chunks are given: any list of layers does, so one that
@@ -131,50 +175,55 @@ static void count_new(const struct search *search, int pp, double divisions[2])
     divisions[1] -= is_even ? 2 : 0;
 }
 
-static void collect(const struct search *search, const int *pp, struct tally *tally,
-                    struct lattice *lattice, struct arena *arena)
+static bool begin_stages(const struct search *search, const int *pp, struct arena *arena,
+                         struct stages_space *out)
 {
     if (*pp > search->space->model->layers)
-        return;
-    struct space space = space_of_stages(search->space, pp, arena);
-    if (search->request->uneven && !forbidden_allows(&space.forbidden, "stages", &space.base))
-        return;
+        return false;
+    out->space = space_of_stages(search->space, pp, arena);
+    if (search->request->uneven &&
+        !forbidden_allows(&out->space.forbidden, "stages", &out->space.base))
+        return false;
     if (search->request->recompute_mixes)
-        mix_recompute(&space, arena);
-    struct collector collector = { &space, tally, lattice, { 0 } };
-    count_new(search, *pp, collector.divisions);
-    struct visitor visitor = { keep_point, count_broken, &collector };
-    for (size_t block = 0; block < space_num_blocks(&space); block++)
-        space_walk_block(&space, block, &visitor);
+        mix_recompute(&out->space, arena);
+    count_new(search, *pp, out->divisions);
+    return true;
 }
 
-/* --- the lattice ------------------------------------------------------------------------------ */
-
-struct scoring {
-    const struct search *search;
-    struct lattice *lattice;
-    struct evaluator **evaluators; /* by worker */
-};
-
-static void score_point(void *context, size_t index, int id)
+static void begin_listing(struct listing *listing, struct arena *arena)
 {
-    struct scoring *scoring = context;
-    const struct search *search = scoring->search;
-    struct lattice_point *point = &scoring->lattice->at[index];
-    if (!scoring->evaluators[id])
-        scoring->evaluators[id] = evaluator_new(search->system, search->space->model);
-    point->floor_s = lattice_floor_s(scoring->evaluators[id], search->space->model,
-                                     &search->system->stack, &point->plan);
+    const struct values *pp = &listing->search->space->pp;
+    listing->spaces = ARENA_ARRAY(arena, struct stages_space, (size_t)pp->count);
+    for (int i = 0; i < pp->count; i++) {
+        struct stages_space *of = &listing->spaces[listing->num_spaces];
+        if (!begin_stages(listing->search, &pp->at[i], arena, of))
+            continue;
+        of->first_block = listing->num_blocks;
+        listing->num_blocks += space_num_blocks(&of->space);
+        listing->num_spaces++;
+    }
 }
 
-static void score_points(const struct search *search, struct lattice *lattice, struct arena *arena)
+/* More points than a block has. */
+enum { NUMBERS_OF_BLOCK = 64 };
+
+static void list_block(void *context, size_t block, int worker)
 {
-    int jobs = walk_jobs(search->request);
-    struct scoring scoring = { search, lattice,
-                               ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs) };
-    parallel_for(jobs, lattice->count, 16, score_point, &scoring);
-    for (int i = 0; i < jobs; i++)
-        evaluator_free(scoring.evaluators[i]);
+    struct listing *listing = context;
+    const struct search *search = listing->search;
+    struct finder *finder = &listing->finders[worker];
+    if (tally_must_stop(&finder->tally, search->request, search->start_s))
+        return;
+    if (!finder->evaluator)
+        finder->evaluator = evaluator_new(search->system, search->space->model);
+    const struct stages_space *of = &listing->spaces[listing->num_spaces - 1];
+    while (of->first_block > block)
+        of--;
+    struct collector collector = {
+        .listing = listing, .of = of, .finder = finder, .next_number = NUMBERS_OF_BLOCK * block
+    };
+    struct visitor visitor = { meet_point, count_broken, &collector };
+    space_walk_block(&of->space, block - of->first_block, &visitor);
 }
 
 static int by_floor(const void *a, const void *b)
@@ -186,20 +235,37 @@ static int by_floor(const void *a, const void *b)
     return left->number < right->number ? -1 : 1;
 }
 
-struct lattice lattice_new(const struct search *search, struct tally *tally, struct arena *arena)
+/* What all workers found, sorted. */
+static struct lattice gather(struct listing *listing, int jobs, struct tally *tally,
+                             struct arena *arena)
 {
-    struct lattice found = { 0 };
-    const struct values *pp = &search->space->pp;
-    for (int i = 0; i < pp->count; i++)
-        collect(search, &pp->at[i], tally, &found, arena);
-    score_points(search, &found, arena);
-    if (found.count > 0)
-        qsort(found.at, found.count, sizeof *found.at, by_floor);
-    return found;
+    struct lattice all = { 0 };
+    for (int i = 0; i < jobs; i++)
+        all.capacity += listing->finders[i].found.count;
+    all.at = ARENA_ARRAY(arena, struct lattice_point, all.capacity);
+    for (int i = 0; i < jobs; i++) {
+        struct finder *finder = &listing->finders[i];
+        for (size_t j = 0; j < finder->found.count; j++)
+            all.at[all.count++] = finder->found.at[j];
+        tally_add(tally, &finder->tally);
+        evaluator_free(finder->evaluator);
+        free(finder->found.at);
+    }
+    if (all.count > 0)
+        qsort(all.at, all.count, sizeof *all.at, by_floor);
+    return all;
 }
 
-void lattice_release(struct lattice *lattice)
+struct lattice lattice_new(const struct search *search, double limit_s, struct tally *tally,
+                           struct arena *arena)
 {
-    free(lattice->at);
-    *lattice = (struct lattice){ 0 };
+    int jobs = walk_jobs(search->request);
+    struct listing listing = { .search = search,
+                               .limit_s = limit_s,
+                               .finders = ARENA_ARRAY(arena, struct finder, (size_t)jobs) };
+    for (int i = 0; i < jobs; i++)
+        listing.finders[i].tally = tally_new(arena);
+    begin_listing(&listing, arena);
+    parallel_for(jobs, listing.num_blocks, 8, list_block, &listing);
+    return gather(&listing, jobs, tally, arena);
 }

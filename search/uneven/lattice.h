@@ -24,9 +24,10 @@ struct lattice {
 /* Why no chunk of the space can be uneven, or NULL when some can. */
 const char *lattice_lacks(const struct space *space);
 
-/* Divisions that break a rule are counted in the tally; lists of plans are in the arena. */
-struct lattice lattice_new(const struct search *search, struct tally *tally, struct arena *arena);
-void lattice_release(struct lattice *lattice);
+/* Points that may take less than limit_s, in the arena; divisions of the others, and those that
+ * break a rule, are counted in the tally. Ended early, the points are not all. */
+struct lattice lattice_new(const struct search *search, double limit_s, struct tally *tally,
+                           struct arena *arena);
 
 /* Layers of every stage of the plan; 0: as many as may be, `uneven` is asked for. */
 int lattice_stage_layers(const struct search *search, const struct plan *plan);
@@ -35,7 +36,10 @@ int lattice_stage_layers(const struct search *search, const struct plan *plan);
  * of each stage's run again. */
 double count_divisions(int layers, int stages, bool mixes);
 
-/* No division of the plan's layers takes less, in a few evaluations of a stage. */
+/* No division of the plan's layers takes less; nor, of the block's, that of any plan that differs
+ * in zero and recompute alone. A few evaluations of a stage. */
+double lattice_block_floor_s(struct evaluator *evaluator, const struct model *model,
+                             const struct stack *stack, const struct plan *plan);
 double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan);
 

@@ -34,6 +34,7 @@ struct seed {
 struct rounds {
     const struct search *search;
     struct lattice lattice;
+    bool is_listed;     /* the lattice has every point */
     struct seed *seeds; /* of each point */
     size_t next;
     double limit_s;                /* the best before the round */
@@ -201,7 +202,7 @@ static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
     double evaluated = looked->tally.evaluated;
     if (looked->never_fits)
         looked->tally.over_memory = point->divisions;
-    else
+    else if (looked->expansion.is_proved)
         looked->tally.bounded = point->divisions - evaluated;
     tally_add(tally, &looked->tally);
     if (looked->expansion.found)
@@ -218,13 +219,16 @@ static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
 static void leave_rest(const struct rounds *rounds, struct uneven *out, struct tally *tally)
 {
     const struct lattice *lattice = &rounds->lattice;
+    if (!tally_is_complete(tally)) {
+        out->is_proved = false;
+        if (!rounds->is_listed)
+            out->open_s = 0;
+        else if (rounds->next < lattice->count)
+            out->open_s = fmin(out->open_s, lattice->at[rounds->next].floor_s);
+        return;
+    }
     for (size_t i = rounds->next; i < lattice->count; i++)
         tally->bounded += lattice->at[i].divisions;
-    if (tally_is_complete(tally))
-        return;
-    out->is_proved = false;
-    if (rounds->next < lattice->count)
-        out->open_s = fmin(out->open_s, lattice->at[rounds->next].floor_s);
 }
 
 static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
@@ -298,14 +302,14 @@ struct uneven uneven_search(const struct search *search, struct tally *tally, st
     struct frontier merged = reopened(best, arena);
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
     rounds->search = search;
-    rounds->lattice = lattice_new(search, tally, arena);
+    rounds->lattice = lattice_new(search, fastest_s(best) * (1 - proof_tolerance), tally, arena);
+    rounds->is_listed = tally_is_complete(tally);
     rounds->evaluators = ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs);
     rounds->seeds = ARENA_ARRAY(arena, struct seed, rounds->lattice.count);
     run_seeds(rounds, tally, &merged);
     struct uneven out = run_rounds(rounds, tally, &merged, arena);
     for (int i = 0; i < jobs; i++)
         evaluator_free(rounds->evaluators[i]);
-    lattice_release(&rounds->lattice);
     frontier_sort(&merged);
     *best = merged;
     return out;
