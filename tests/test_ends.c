@@ -2,6 +2,8 @@
 
 #include "sim/engine/ends.h"
 
+#include <math.h>
+
 enum { NUM_SLOTS = 64 };
 
 static struct arena arena;
@@ -24,15 +26,15 @@ static double some_end_s(int slot)
 
 static void claim_taken_in_order(struct ends *ends, int count)
 {
-    int before = -1;
+    struct end before = { .end_s = -HUGE_VAL };
     for (int i = 0; i < count; i++) {
-        int slot = ends_take(ends);
-        ck_assert(!ends_has(ends, slot));
-        if (before >= 0 && ends->end_s[before] == ends->end_s[slot])
-            ck_assert_int_lt(before, slot);
-        else if (before >= 0)
-            ck_assert_double_lt(ends->end_s[before], ends->end_s[slot]);
-        before = slot;
+        struct end end = ends_take(ends);
+        ck_assert(!ends_has(ends, end.slot));
+        if (before.end_s == end.end_s)
+            ck_assert_int_lt(before.slot, end.slot);
+        else
+            ck_assert_double_lt(before.end_s, end.end_s);
+        before = end;
     }
     ck_assert_int_eq(ends->count, 0);
 }
@@ -50,7 +52,7 @@ START_TEST(slots_are_taken_by_time_and_then_by_number)
 {
     struct ends ends = ends_new(NUM_SLOTS, &arena);
     for (int slot = NUM_SLOTS - 1; slot >= 0; slot--)
-        ends_set(&ends, slot, some_end_s(slot));
+        ends_set(&ends, (struct end){ some_end_s(slot), slot });
     claim_taken_in_order(&ends, NUM_SLOTS);
 }
 END_TEST
@@ -60,9 +62,9 @@ START_TEST(a_slot_that_is_set_again_moves_to_its_new_place)
 {
     struct ends ends = ends_new(NUM_SLOTS, &arena);
     for (int slot = 0; slot < NUM_SLOTS; slot++)
-        ends_set(&ends, slot, some_end_s(slot));
+        ends_set(&ends, (struct end){ some_end_s(slot), slot });
     for (int slot = 0; slot < NUM_SLOTS; slot++)
-        ends_set(&ends, slot, some_end_s(slot) + (slot % 2 == 0 ? -3 : 3));
+        ends_set(&ends, (struct end){ some_end_s(slot) + (slot % 2 == 0 ? -3 : 3), slot });
     ck_assert_int_eq(ends.count, NUM_SLOTS);
     claim_taken_in_order(&ends, NUM_SLOTS);
 }
@@ -71,12 +73,12 @@ END_TEST
 START_TEST(a_slot_that_was_taken_can_be_set_anew)
 {
     struct ends ends = ends_new(NUM_SLOTS, &arena);
-    ends_set(&ends, 3, 1);
-    ends_set(&ends, 5, 2);
-    ck_assert_int_eq(ends_take(&ends), 3);
-    ends_set(&ends, 3, 4);
-    ck_assert_int_eq(ends_take(&ends), 5);
-    ck_assert_int_eq(ends_take(&ends), 3);
+    ends_set(&ends, (struct end){ 1, 3 });
+    ends_set(&ends, (struct end){ 2, 5 });
+    ck_assert_int_eq(ends_take(&ends).slot, 3);
+    ends_set(&ends, (struct end){ 4, 3 });
+    ck_assert_int_eq(ends_take(&ends).slot, 5);
+    ck_assert_int_eq(ends_take(&ends).slot, 3);
 }
 END_TEST
 

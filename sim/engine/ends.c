@@ -2,47 +2,41 @@
 
 enum { NOWHERE = -1 };
 
-static bool is_before(const struct ends *ends, int a, int b)
+static bool is_before(const struct end *a, const struct end *b)
 {
-    double a_s = ends->end_s[a];
-    double b_s = ends->end_s[b];
-    return a_s < b_s || (a_s == b_s && a < b);
+    return a->end_s < b->end_s || (a->end_s == b->end_s && a->slot < b->slot);
 }
 
-static void put(struct ends *ends, int place, int slot)
+static void put(struct ends *ends, int place, struct end end)
 {
-    ends->slots[place] = slot;
-    ends->place[slot] = place;
+    ends->at[place] = end;
+    ends->place[end.slot] = place;
 }
 
-static void sift_up(struct ends *ends, int place)
+static int sift_up(struct ends *ends, int place, struct end end)
 {
-    int slot = ends->slots[place];
-    for (; place > 0 && is_before(ends, slot, ends->slots[(place - 1) / 2]);
-         place = (place - 1) / 2)
-        put(ends, place, ends->slots[(place - 1) / 2]);
-    put(ends, place, slot);
+    for (; place > 0 && is_before(&end, &ends->at[(place - 1) / 2]); place = (place - 1) / 2)
+        put(ends, place, ends->at[(place - 1) / 2]);
+    return place;
 }
 
-static void sift_down(struct ends *ends, int place)
+static int sift_down(struct ends *ends, int place, struct end end)
 {
-    int slot = ends->slots[place];
     for (int child = 2 * place + 1; child < ends->count; child = 2 * place + 1) {
-        if (child + 1 < ends->count && is_before(ends, ends->slots[child + 1], ends->slots[child]))
+        if (child + 1 < ends->count && is_before(&ends->at[child + 1], &ends->at[child]))
             child++;
-        if (!is_before(ends, ends->slots[child], slot))
+        if (!is_before(&ends->at[child], &end))
             break;
-        put(ends, place, ends->slots[child]);
+        put(ends, place, ends->at[child]);
         place = child;
     }
-    put(ends, place, slot);
+    return place;
 }
 
 struct ends ends_new(size_t num_slots, struct arena *arena)
 {
-    struct ends ends = { .slots = ARENA_ARRAY(arena, int, num_slots),
-                         .place = ARENA_ARRAY(arena, int, num_slots),
-                         .end_s = ARENA_ARRAY(arena, double, num_slots) };
+    struct ends ends = { .at = ARENA_ARRAY(arena, struct end, num_slots),
+                         .place = ARENA_ARRAY(arena, int, num_slots) };
     for (size_t slot = 0; slot < num_slots; slot++)
         ends.place[slot] = NOWHERE;
     return ends;
@@ -53,22 +47,20 @@ bool ends_has(const struct ends *ends, int slot)
     return ends->place[slot] != NOWHERE;
 }
 
-void ends_set(struct ends *ends, int slot, double end_s)
+void ends_set(struct ends *ends, struct end end)
 {
-    ends->end_s[slot] = end_s;
-    if (!ends_has(ends, slot))
-        put(ends, ends->count++, slot);
-    sift_up(ends, ends->place[slot]);
-    sift_down(ends, ends->place[slot]);
+    int hole = ends_has(ends, end.slot) ? ends->place[end.slot] : ends->count++;
+    hole = sift_up(ends, hole, end);
+    put(ends, sift_down(ends, hole, end), end);
 }
 
-int ends_take(struct ends *ends)
+struct end ends_take(struct ends *ends)
 {
-    int first = ends->slots[0];
-    ends->place[first] = NOWHERE;
+    struct end first = ends->at[0];
+    ends->place[first.slot] = NOWHERE;
     if (--ends->count > 0) {
-        put(ends, 0, ends->slots[ends->count]);
-        sift_down(ends, 0);
+        struct end last = ends->at[ends->count];
+        put(ends, sift_down(ends, 0, last), last);
     }
     return first;
 }

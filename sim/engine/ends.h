@@ -8,12 +8,16 @@
 
 #include <stdbool.h>
 
-/* slots[0] ends first, when count > 0. */
+struct end {
+    double end_s;
+    int slot;
+};
+
+/* at[0] ends first, when count > 0. */
 struct ends {
-    int *slots;
+    struct end *at;
     int count;
-    int *place;    /* [slot] in `slots`, or -1 */
-    double *end_s; /* [slot] */
+    int *place; /* [slot] in `at`, or -1 */
 };
 
 /* Empty, with room for slots from 0 on; arrays in the arena. */
@@ -22,9 +26,9 @@ struct ends ends_new(size_t num_slots, struct arena *arena);
 bool ends_has(const struct ends *ends, int slot);
 
 /* Adds the slot, or moves it to its new place. */
-void ends_set(struct ends *ends, int slot, double end_s);
+void ends_set(struct ends *ends, struct end end);
 
-/* Takes out slots[0], whose end_s stays to be read. */
-int ends_take(struct ends *ends);
+/* Takes out the first. */
+struct end ends_take(struct ends *ends);
 
 #endif

@@ -1,25 +1,15 @@
 #include "sim/engine/events.h"
 
+#include "sim/engine/jobs.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
-/* Instructions of one lane of one rank, in order. */
-struct queue {
-    int *at;
-    int count;
-    int head;
-    bool is_running;
-    bool is_counted; /* its head has arrived at the barrier of the norm */
-};
-
-/* One rank's list, with what it has beyond it. */
+/* One rank's lanes, and where the times go. */
 struct rank {
-    const struct instr *list;
+    struct job_lanes lanes;
     struct interval *times;
-    bool *done;
-    int *held; /* one more instruction each waits for, where overlap is off; or NO_INSTR */
-    struct queue queues[NUM_LANES];
 };
 
 struct events {
@@ -33,35 +23,15 @@ struct events {
 
 static struct queue *queue_of(const struct events *e, int rank, enum opcode op)
 {
-    return &e->ranks[rank].queues[opcode_infos[op].lane];
+    return &e->ranks[rank].lanes.queues[opcode_infos[op].lane];
 }
 
-/* NO_INSTR when the lane is through. */
-static int head_of(const struct queue *queue)
+static struct activity activity_of(const struct events *e, int rank, const struct job *job)
 {
-    return queue->head < queue->count ? queue->at[queue->head] : NO_INSTR;
-}
-
-static bool is_done(const struct rank *rank, int instr)
-{
-    return instr == NO_INSTR || rank->done[instr];
-}
-
-/* Idle, and nothing of its own rank keeps the head from starting. */
-static bool is_ready(const struct rank *rank, const struct queue *queue)
-{
-    int head = head_of(queue);
-    return head != NO_INSTR && !queue->is_running && is_done(rank, rank->list[head].after) &&
-           is_done(rank, rank->held[head]);
-}
-
-static struct activity activity_of(const struct events *e, int rank, const struct instr *instr)
-{
-    struct activity activity = { .rank = rank,
-                                 .peer = instr->peer,
-                                 .wire = e->cost->message_wire,
-                                 .alone_s = instr_alone_s(e->cost, rank, instr) };
-    switch (opcode_infos[instr->op].lane) {
+    struct activity activity = {
+        .rank = rank, .peer = job->peer, .wire = e->cost->message_wire, .alone_s = job->alone_s
+    };
+    switch (opcode_infos[job->op].lane) {
     case LANE_COMPUTE:
         activity.kind = ACTIVITY_COMPUTE;
         break;
@@ -73,7 +43,7 @@ static struct activity activity_of(const struct events *e, int rank, const struc
         break;
     case LANE_DATA:
         activity.kind = ACTIVITY_EXCHANGE;
-        if (instr->op != INSTR_REDUCE_TIED)
+        if (job->op != INSTR_REDUCE_TIED)
             activity.wire = e->cost->data_wire;
         break;
     case NUM_LANES:
@@ -86,49 +56,49 @@ static struct activity activity_of(const struct events *e, int rank, const struc
 
 static int slot_of(const struct events *e, int rank, const struct queue *queue)
 {
-    return rank * NUM_LANES + (int)(queue - e->ranks[rank].queues);
+    return rank * NUM_LANES + (int)(queue - e->ranks[rank].lanes.queues);
 }
 
 static void mark_start(struct events *e, int rank, struct queue *queue)
 {
     queue->is_running = true;
-    e->ranks[rank].times[head_of(queue)].start_s = progress_now_s(e->progress);
+    e->ranks[rank].times[queue_head(queue)->instr].start_s = progress_now_s(e->progress);
 }
 
-static void start_for(struct events *e, int rank, struct queue *queue, double alone)
+static void start_for(struct events *e, int rank, struct queue *queue, double alone_s)
 {
-    struct activity activity = activity_of(e, rank, &e->ranks[rank].list[head_of(queue)]);
-    activity.alone_s = alone;
+    struct activity activity = activity_of(e, rank, queue_head(queue));
+    activity.alone_s = alone_s;
     mark_start(e, rank, queue);
-    progress_start(e->progress, slot_of(e, rank, queue), activity);
+    progress_start(e->progress, slot_of(e, rank, queue), &activity);
 }
 
 static void start(struct events *e, int rank, struct queue *queue)
 {
-    start_for(e, rank, queue, instr_alone_s(e->cost, rank, &e->ranks[rank].list[head_of(queue)]));
+    start_for(e, rank, queue, queue_head(queue)->alone_s);
 }
 
 /* Whether both ends run as one. */
-static bool is_paired(const struct events *e, const struct instr *instr)
+static bool is_paired(const struct events *e, const struct job *job)
 {
-    return instr->peer >= 0 && (instr->op == INSTR_REDUCE_TIED || !e->cost->messages_are_delays);
+    return job->peer >= 0 && (job->op == INSTR_REDUCE_TIED || !e->cost->messages_are_delays);
 }
 
 /* The end that progress knows of: of a message the sender, else the lower rank. The other end runs
  * and ends with it. */
-static bool is_leader(int rank, const struct instr *instr)
+static bool is_leader(int rank, const struct job *job)
 {
-    return instr->op == INSTR_REDUCE_TIED ? rank < instr->peer : !instr_is_receive(instr->op);
+    return job->op == INSTR_REDUCE_TIED ? rank < job->peer : !instr_is_receive(job->op);
 }
 
 /* Both ends at once, or neither yet. */
 static void start_pair(struct events *e, int rank, struct queue *queue)
 {
-    const struct instr *head = &e->ranks[rank].list[head_of(queue)];
-    struct rank *far = &e->ranks[head->peer];
+    const struct job *head = queue_head(queue);
     enum opcode far_op = instr_far_opcode(head->op);
     struct queue *far_queue = queue_of(e, head->peer, far_op);
-    if (!is_ready(far, far_queue) || far->list[head_of(far_queue)].op != far_op)
+    if (!queue_is_ready(&e->ranks[head->peer].lanes, far_queue) ||
+        queue_head(far_queue)->op != far_op)
         return;
     bool leads = is_leader(rank, head);
     if (leads)
@@ -141,14 +111,13 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
 /* The k-th receive of a link is of its k-th send. */
 static void start_delayed_receive(struct events *e, int rank, struct queue *queue)
 {
-    const struct instr *head = &e->ranks[rank].list[head_of(queue)];
-    const struct rank *far = &e->ranks[head->peer];
+    const struct job *head = queue_head(queue);
     const struct queue *sends = queue_of(e, head->peer, instr_far_opcode(head->op));
     bool is_sent = sends->head > queue->head || (sends->head == queue->head && sends->is_running);
     if (!is_sent)
         return;
-    double sent_s = far->times[sends->at[queue->head]].start_s;
-    double arrives_s = sent_s + e->cost->message_s;
+    double sent_s = e->ranks[head->peer].times[sends->jobs[queue->head].instr].start_s;
+    double arrives_s = sent_s + head->alone_s;
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }
 
@@ -156,10 +125,10 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
  * goes on, unless it is to wait. */
 static void start_delayed_send(struct events *e, int rank, struct queue *queue)
 {
-    const struct instr *head = &e->ranks[rank].list[head_of(queue)];
+    const struct job *head = queue_head(queue);
     struct queue *far = queue_of(e, head->peer, instr_far_opcode(head->op));
-    start_for(e, rank, queue, e->cost->blocking ? e->cost->message_s : 0);
-    if (is_ready(&e->ranks[head->peer], far))
+    start_for(e, rank, queue, e->cost->blocking ? head->alone_s : 0);
+    if (queue_is_ready(&e->ranks[head->peer].lanes, far))
         start_delayed_receive(e, head->peer, far);
 }
 
@@ -176,10 +145,9 @@ static void start_norm(struct events *e, struct queue *queue)
 
 static void try_to_start(struct events *e, int rank, struct queue *queue)
 {
-    if (!is_ready(&e->ranks[rank], queue))
+    if (!queue_is_ready(&e->ranks[rank].lanes, queue))
         return;
-    enum opcode op = e->ranks[rank].list[head_of(queue)].op;
-    switch (op) {
+    switch ((enum opcode)queue_head(queue)->op) {
     case INSTR_SEND_ACT:
     case INSTR_SEND_GRAD:
         if (e->cost->messages_are_delays)
@@ -218,74 +186,79 @@ static void try_to_start(struct events *e, int rank, struct queue *queue)
 static void try_all(struct events *e, int rank)
 {
     for (int lane = 0; lane < NUM_LANES; lane++)
-        try_to_start(e, rank, &e->ranks[rank].queues[lane]);
+        try_to_start(e, rank, &e->ranks[rank].lanes.queues[lane]);
+}
+
+static void try_woken(struct events *e, int rank, enum lane ended)
+{
+    unsigned woken = e->ranks[rank].lanes.wakes[ended];
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        if (woken & 1U << lane)
+            try_to_start(e, rank, &e->ranks[rank].lanes.queues[lane]);
 }
 
 /* --- ending ------------------------------------------------------------------------------- */
 
+/* Every lane of every stage is read at a place of its own: more than the processor follows by
+ * itself. */
+static void fetch_ahead(const struct rank *rank, const struct queue *queue)
+{
+    enum { JOBS_AHEAD = 2, TIMES_AHEAD = 8 };
+    if (queue->head + JOBS_AHEAD >= queue->count)
+        return;
+    __builtin_prefetch(&queue->jobs[queue->head + JOBS_AHEAD]);
+    __builtin_prefetch(&rank->times[queue->jobs[queue->head].instr] + TIMES_AHEAD, 1);
+}
+
 static void finish(struct events *e, int rank, struct queue *queue)
 {
-    int instr = head_of(queue);
-    e->ranks[rank].times[instr].end_s = progress_now_s(e->progress);
-    e->ranks[rank].done[instr] = true;
+    e->ranks[rank].times[queue_head(queue)->instr].end_s = progress_now_s(e->progress);
     queue->is_running = false;
     queue->head++;
+    fetch_ahead(&e->ranks[rank], queue);
 }
 
 /* Only an end lets others start: on its own rank, and on the other of a pair. */
 static void finish_slot(struct events *e, int slot)
 {
     int rank = slot / NUM_LANES;
-    struct queue *queue = &e->ranks[rank].queues[slot % NUM_LANES];
-    const struct instr *instr = &e->ranks[rank].list[head_of(queue)];
+    enum lane lane = (enum lane)(slot % NUM_LANES);
+    struct queue *queue = &e->ranks[rank].lanes.queues[lane];
+    const struct job *job = queue_head(queue);
     finish(e, rank, queue);
-    if (is_paired(e, instr)) {
-        finish(e, instr->peer, queue_of(e, instr->peer, instr_far_opcode(instr->op)));
-        try_all(e, instr->peer);
+    if (is_paired(e, job)) {
+        enum lane far_lane = opcode_infos[instr_far_opcode(job->op)].lane;
+        finish(e, job->peer, &e->ranks[job->peer].lanes.queues[far_lane]);
+        try_woken(e, job->peer, far_lane);
     }
-    try_all(e, rank);
+    try_woken(e, rank, lane);
 }
 
 /* --- a run -------------------------------------------------------------------------------- */
 
-static void fill_queues(struct rank *rank, int count, struct arena *arena)
+static int first_left(const struct job_lanes *lanes)
 {
-    for (int i = 0; i < count; i++)
-        rank->queues[opcode_infos[rank->list[i].op].lane].count++;
+    int first = NO_INSTR;
     for (int lane = 0; lane < NUM_LANES; lane++) {
-        struct queue *queue = &rank->queues[lane];
-        queue->at = ARENA_ARRAY(arena, int, (size_t)queue->count);
-        queue->count = 0;
+        const struct job *head = queue_head(&lanes->queues[lane]);
+        if (head && (first == NO_INSTR || head->instr < first))
+            first = head->instr;
     }
-    for (int i = 0; i < count; i++) {
-        struct queue *queue = &rank->queues[opcode_infos[rank->list[i].op].lane];
-        queue->at[queue->count++] = i;
-    }
-}
-
-static void fill_rank(struct events *e, int index, struct arena *arena)
-{
-    const struct instrs *list = &e->schedule->ranks[index];
-    struct rank *rank = &e->ranks[index];
-    rank->list = list->at;
-    rank->times = e->timeline->ranks[index];
-    rank->done = ARENA_ARRAY(arena, bool, (size_t)list->count);
-    rank->held = ARENA_ARRAY(arena, int, (size_t)list->count);
-    step_holds(e->cost, list, rank->held);
-    fill_queues(rank, list->count, arena);
+    return first;
 }
 
 static bool fail_if_left(const struct events *e, struct err *err)
 {
-    for (int rank = 0; rank < e->schedule->shape.num_stages; rank++)
-        for (int i = 0; i < e->schedule->ranks[rank].count; i++)
-            if (!e->ranks[rank].done[i]) {
-                char where[64];
-                snprintf(where, sizeof where, "stage %d, instruction %d", rank, i);
-                return err_set(err, ERR_INFEASIBLE, where,
-                               "deadlock: it waits for what waits for it, after %g s",
-                               progress_now_s(e->progress));
-            }
+    for (int rank = 0; rank < e->schedule->shape.num_stages; rank++) {
+        int left = first_left(&e->ranks[rank].lanes);
+        if (left == NO_INSTR)
+            continue;
+        char where[64];
+        snprintf(where, sizeof where, "stage %d, instruction %d", rank, left);
+        return err_set(err, ERR_INFEASIBLE, where,
+                       "deadlock: it waits for what waits for it, after %g s",
+                       progress_now_s(e->progress));
+    }
     return true;
 }
 
@@ -310,8 +283,10 @@ struct timeline *events_run(const struct schedule *schedule, const struct step_c
         .progress = progress_new(num_ranks, NUM_LANES, cost->slowdowns, &scratch),
         .ranks = ARENA_ARRAY(&scratch, struct rank, (size_t)num_ranks),
     };
-    for (int rank = 0; rank < num_ranks; rank++)
-        fill_rank(&e, rank, &scratch);
+    for (int rank = 0; rank < num_ranks; rank++) {
+        e.ranks[rank].times = timeline->ranks[rank];
+        job_lanes_fill(&e.ranks[rank].lanes, cost, rank, &schedule->ranks[rank], &scratch);
+    }
     run(&e);
     bool ok = fail_if_left(&e, err);
     arena_release(&scratch);

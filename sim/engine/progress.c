@@ -4,7 +4,6 @@
 #include "sim/engine/sharing.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdbool.h>
 
 enum { MOST_TRANSFERS = 8, NOWHERE = -1 };
@@ -88,10 +87,11 @@ static void set_rate(struct progress *p, int slot, double rate)
     struct running *r = &p->running[slot];
     if (ends_has(&p->ends, slot) && rate == r->rate)
         return;
-    r->left_s = fmax(0, r->left_s - r->rate * (p->now_s - r->since_s));
+    double left_s = r->left_s - r->rate * (p->now_s - r->since_s);
+    r->left_s = left_s > 0 ? left_s : 0;
     r->since_s = p->now_s;
     r->rate = rate;
-    ends_set(&p->ends, slot, p->now_s + r->left_s / rate);
+    ends_set(&p->ends, (struct end){ p->now_s + r->left_s / rate, slot });
 }
 
 static void mark_dirty(struct progress *p, int rank)
@@ -152,36 +152,45 @@ static bool is_computing(const struct progress *p, int rank)
     return rank >= 0 && p->sites[rank].compute != NOWHERE;
 }
 
-/* A rate of 1 fills the wires that it uses: each stage has its own share of the node's NICs. */
-static struct flow flow_of(const struct progress *p, const struct activity *a)
+/* Its rate when no other transfer is in the way. */
+static double free_rate(const struct progress *p, const struct activity *a)
 {
-    bool is_beside = is_computing(p, a->rank) || is_computing(p, a->peer);
-    struct flow flow = { .bound = is_beside ? 1 / p->slowdowns.comm : 1 };
+    return is_computing(p, a->rank) || is_computing(p, a->peer) ? 1 / p->slowdowns.comm : 1;
+}
+
+/* A rate of 1 fills the wires that it uses: each stage has its own share of the node's NICs. */
+static void fill_flow(const struct progress *p, const struct activity *a, struct flow *flow)
+{
     bool both_ways = a->kind == ACTIVITY_EXCHANGE;
-    add_share(p, &flow, a->rank, a->wire, OUT);
+    flow->bound = free_rate(p, a);
+    flow->num_shares = 0;
+    add_share(p, flow, a->rank, a->wire, OUT);
     if (both_ways)
-        add_share(p, &flow, a->rank, a->wire, IN);
+        add_share(p, flow, a->rank, a->wire, IN);
     if (a->peer >= 0)
-        add_share(p, &flow, a->peer, a->wire, IN);
+        add_share(p, flow, a->peer, a->wire, IN);
     if (both_ways && a->peer >= 0)
-        add_share(p, &flow, a->peer, a->wire, OUT);
-    return flow;
+        add_share(p, flow, a->peer, a->wire, OUT);
+}
+
+/* Those that were seen, which may be in each other's way. */
+static void share_wires(struct progress *p)
+{
+    for (int i = 0; i < p->num_slots_seen; i++)
+        fill_flow(p, &p->running[p->slots[i]].activity, &p->flows[i]);
+    share_fairly(&(struct shared_wires){ .capacity = p->capacity,
+                                         .num_resources = p->num_ranks_seen * 2 * NUM_WIRES,
+                                         .flows = p->flows,
+                                         .num_flows = p->num_slots_seen },
+                 p->arena, p->rates);
 }
 
 static void rate_transfers(struct progress *p)
 {
-    for (int i = 0; i < p->num_slots_seen; i++)
-        p->flows[i] = flow_of(p, &p->running[p->slots[i]].activity);
-    if (p->num_slots_seen == 0)
-        return;
     if (p->num_slots_seen == 1)
-        p->rates[0] = p->flows[0].bound;
-    else
-        share_fairly(&(struct shared_wires){ .capacity = p->capacity,
-                                             .num_resources = p->num_ranks_seen * 2 * NUM_WIRES,
-                                             .flows = p->flows,
-                                             .num_flows = p->num_slots_seen },
-                     p->arena, p->rates);
+        p->rates[0] = free_rate(p, &p->running[p->slots[0]].activity);
+    else if (p->num_slots_seen > 1)
+        share_wires(p);
     for (int i = 0; i < p->num_slots_seen; i++)
         set_rate(p, p->slots[i], p->rates[i]);
 }
@@ -230,23 +239,24 @@ static void leave(struct progress *p, int rank, int slot)
     site->transfers[i] = site->transfers[--site->num_transfers];
 }
 
-void progress_start(struct progress *p, int slot, struct activity activity)
+void progress_start(struct progress *p, int slot, const struct activity *activity)
 {
     struct running *r = &p->running[slot];
-    *r = (struct running){ .activity = activity, .left_s = activity.alone_s, .since_s = p->now_s };
-    if (activity.kind == ACTIVITY_DELAY || activity.alone_s <= 0) {
+    *r =
+        (struct running){ .activity = *activity, .left_s = activity->alone_s, .since_s = p->now_s };
+    if (activity->kind == ACTIVITY_DELAY || activity->alone_s <= 0) {
         r->activity.kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
         set_rate(p, slot, 1);
         return;
     }
-    if (is_transfer(&activity)) {
-        enter(p, activity.rank, slot);
-        enter(p, activity.peer, slot);
-        mark_dirty(p, activity.peer);
+    if (is_transfer(activity)) {
+        enter(p, activity->rank, slot);
+        enter(p, activity->peer, slot);
+        mark_dirty(p, activity->peer);
     } else {
-        p->sites[activity.rank].compute = slot;
+        p->sites[activity->rank].compute = slot;
     }
-    mark_dirty(p, activity.rank);
+    mark_dirty(p, activity->rank);
 }
 
 static void end(struct progress *p, int slot)
@@ -266,13 +276,13 @@ static void end(struct progress *p, int slot)
 
 int progress_next(struct progress *p)
 {
-    bool same_time = p->ends.count > 0 && p->ends.end_s[p->ends.slots[0]] == p->now_s;
+    bool same_time = p->ends.count > 0 && p->ends.at[0].end_s == p->now_s;
     if (!same_time)
         settle(p);
     if (p->ends.count == 0)
         return NOWHERE;
-    int slot = ends_take(&p->ends);
-    p->now_s = p->ends.end_s[slot];
-    end(p, slot);
-    return slot;
+    struct end first = ends_take(&p->ends);
+    p->now_s = first.end_s;
+    end(p, first.slot);
+    return first.slot;
 }

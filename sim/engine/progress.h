@@ -38,7 +38,7 @@ struct progress *progress_new(int num_ranks, int slots_per_rank, struct slowdown
 
 /* Now: at the time of the last event, 0 before the first. */
 double progress_now_s(const struct progress *progress);
-void progress_start(struct progress *progress, int slot, struct activity activity);
+void progress_start(struct progress *progress, int slot, const struct activity *activity);
 
 /* Moves on to the next end: its slot, which is free then; -1 when nothing runs. */
 int progress_next(struct progress *progress);

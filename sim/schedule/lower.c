@@ -174,8 +174,8 @@ static size_t room(const struct lowerer *to)
     size_t each = 3; /* receive, compute, send */
     each += to->lowering->gather_params ? 3 : 0;
     each += to->lowering->recompute ? 1 : 0;
-    each += to->lowering->has_data_group ? 1 : 0;
-    return each * (size_t)to->order->count + (size_t)to->shape->chunks_per_stage + 3;
+    each += to->lowering->has_data_group && to->lowering->reduce_each ? 1 : 0;
+    return each * (size_t)to->order->count + 2 * (size_t)to->shape->chunks_per_stage + 3;
 }
 
 static void lower_stage(struct lowerer *to)

@@ -1,0 +1,69 @@
+#include "sim/engine/jobs.h"
+
+/* Where the instructions of a list are in their lanes. */
+struct places {
+    const struct instrs *list;
+    int *place; /* [instr] */
+};
+
+static enum lane lane_of(const struct instrs *list, int instr)
+{
+    return opcode_infos[list->at[instr].op].lane;
+}
+
+static struct places find_places(const struct instrs *list, struct job_lanes *lanes,
+                                 struct arena *scratch)
+{
+    struct places places = { list, ARENA_ARRAY(scratch, int, (size_t)list->count) };
+    for (int i = 0; i < list->count; i++)
+        places.place[i] = lanes->queues[lane_of(list, i)].count++;
+    return places;
+}
+
+/* Open when `instr` is done. */
+static struct gate gate_behind(const struct places *places, int instr)
+{
+    if (instr == NO_INSTR)
+        return (struct gate){ 0, 0 };
+    unsigned done = (unsigned)places->place[instr] + 1;
+    return (struct gate){ .lane = lane_of(places->list, instr), .count = done & 0xfffffff };
+}
+
+static struct job job_of(const struct places *places, const struct step_cost *cost, int stage,
+                         int instr, int held)
+{
+    const struct instr *from = &places->list->at[instr];
+    return (struct job){ .alone_s = instr_alone_s(cost, stage, from),
+                         .instr = instr,
+                         .after = gate_behind(places, from->after),
+                         .held = gate_behind(places, held),
+                         .peer = (short)from->peer,
+                         .op = (unsigned char)from->op };
+}
+
+static void add_job(struct job_lanes *lanes, enum lane lane, int place, const struct job *job)
+{
+    lanes->queues[lane].jobs[place] = *job;
+    lanes->wakes[job->after.lane] |= 1U << lane;
+    lanes->wakes[job->held.lane] |= 1U << lane;
+}
+
+void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int stage,
+                    const struct instrs *list, struct arena *arena)
+{
+    struct arena scratch = { 0 };
+    *lanes = (struct job_lanes){ 0 };
+    struct places places = find_places(list, lanes, &scratch);
+    int *held = ARENA_ARRAY(&scratch, int, (size_t)list->count);
+    step_holds(cost, list, held);
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        lanes->queues[lane].jobs =
+            ARENA_ARRAY(arena, struct job, (size_t)lanes->queues[lane].count);
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        lanes->wakes[lane] = 1U << lane;
+    for (int i = 0; i < list->count; i++) {
+        struct job job = job_of(&places, cost, stage, i, held[i]);
+        add_job(lanes, lane_of(list, i), places.place[i], &job);
+    }
+    arena_release(&scratch);
+}
