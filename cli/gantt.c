@@ -19,6 +19,19 @@ void show_event_step(const struct terminal *terminal, const struct event_step *s
         100 * (more < 0 ? -more : more));
 }
 
+void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
+                      double recurrence_step_s)
+{
+    struct time_scale scale = time_scale_of(drawn->median_s);
+    double more = drawn->median_s / recurrence_step_s - 1;
+    printf("\n  %s%-10s%s  %.*f %s in the median (%s%.1f %%), %.*f %s in 9 of 10, of %d steps of "
+           "seed %d\n",
+           terminal_dim(terminal), "jitter", terminal_plain(terminal), scale.decimals,
+           drawn->median_s * scale.per_s, scale.unit, more < 0 ? terminal_minus(terminal) : "+",
+           100 * (more < 0 ? -more : more), scale.decimals, drawn->p90_s * scale.per_s, scale.unit,
+           drawn->draws.count, drawn->draws.seed);
+}
+
 /* The microbatch's last digit: 0 to 9, a to j or A to J. */
 static char letter(char first, int microbatch)
 {

@@ -9,6 +9,10 @@
 void show_event_step(const struct terminal *terminal, const struct event_step *step,
                      double recurrence_step_s);
 
+/* The same of steps that were drawn. */
+void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
+                      double recurrence_step_s);
+
 /* A row for each stage, the step from left to right over `columns`: in each column what the stage
  * computes in the middle of it. */
 void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,

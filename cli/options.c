@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "search/search.h"
+#include "sim/engine/event_step.h"
 #include "sim/plan/plan.h"
 
 #include <limits.h>
@@ -147,6 +148,13 @@ const struct option_row option_rows[] = {
       { "trace", TEXT(trace),
         .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process a stage, a "
                "thread a lane." } },
+    { "--draws", NULL, "N", SIMULATE,
+      { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
+        .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
+               "and transfers, and tells the median and the 90th percentile." } },
+    { "--seed", NULL, "S", SIMULATE,
+      { "seed", .kind = FIELD_INT, F(seed), .min = 0, .max = 1 << 30,
+        .doc = "Of --draws: the same S draws the same luck; 0 when not given." } },
     { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT,
       { "output", TEXT(output),
         .doc = "Writes the plan file; of fit, the profiles and stacks into this folder." } },

@@ -191,7 +191,8 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
 }
 
 void show_simulation(const struct options *options, const struct setup *setup,
-                     const struct prediction *prediction, const struct event_step *events)
+                     const struct prediction *prediction, const struct event_step *events,
+                     const struct drawn_steps *drawn)
 {
     struct terminal terminal = terminal_of_stdout();
     struct text next = { 0 };
@@ -200,6 +201,8 @@ void show_simulation(const struct options *options, const struct setup *setup,
     show_plan(&terminal, setup, "PLAN", &setup->plan, prediction, options->verbose);
     if (events)
         show_event_step(&terminal, events, prediction->step_s);
+    if (drawn)
+        show_drawn_steps(&terminal, drawn, prediction->step_s);
     if (events && options->gantt)
         show_gantt(&terminal, events->timeline);
     if (options->quiet)

@@ -19,6 +19,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
 
 /* "simsearch simulate": header, plan, its events unless NULL, what to do next. */
 void show_simulation(const struct options *options, const struct setup *setup,
-                     const struct prediction *prediction, const struct event_step *events);
+                     const struct prediction *prediction, const struct event_step *events,
+                     const struct drawn_steps *drawn);
 
 #endif

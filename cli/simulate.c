@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { MOST_INSTRUCTIONS = 4000000, MOST_DRAWN = 1000000 };
+static const double most_in_draws = 2e8; /* half a minute */
 
 static bool print_schedule(struct setup *setup, const struct plan *plan, struct err *err)
 {
@@ -49,12 +50,41 @@ static bool run_events(const struct options *options, struct setup *setup,
     return event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, step, err);
 }
 
+/* Nothing when not asked for. */
+static bool run_draws(const struct options *options, struct setup *setup,
+                      struct evaluator *evaluator, struct drawn_steps *drawn, struct err *err)
+{
+    struct draws draws = { options->draws, options->seed };
+    double instructions = plan_instructions(&setup->plan, setup->model.batch) * draws.count;
+    if (draws.count == 0)
+        return true;
+    if (instructions > most_in_draws)
+        return err_set(err, ERR_USAGE, "--draws",
+                       "expected at most %.0f instructions in all; they have about %.0f",
+                       most_in_draws, instructions);
+    return event_step_draw(evaluator, &setup->model, &setup->plan, draws, drawn, err);
+}
+
+/* What the event engine has told beside the prediction. */
+struct event_answer {
+    struct event_step step;   /* timeline NULL: not run */
+    struct drawn_steps drawn; /* draws.count 0: not drawn */
+};
+
+static json_t *drawn_json(const struct drawn_steps *drawn)
+{
+    return json_pack("{s:i, s:i, s:f, s:f}", "count", drawn->draws.count, "seed", drawn->draws.seed,
+                     "median_s", drawn->median_s, "p90_s", drawn->p90_s);
+}
+
 static json_t *answer_json(const struct setup *setup, const struct prediction *prediction,
-                           const struct event_step *step)
+                           const struct event_answer *events)
 {
     json_t *json = prediction_json(setup, &setup->plan, prediction, true);
-    if (step->timeline)
-        json_object_set_new(json, "event_step_s", json_real(step->step_s));
+    if (events->step.timeline)
+        json_object_set_new(json, "event_step_s", json_real(events->step.step_s));
+    if (events->drawn.draws.count > 0)
+        json_object_set_new(json, "draws", drawn_json(&events->drawn));
     json_object_set(json, "assumptions", setup->assumptions);
     return json;
 }
@@ -79,13 +109,14 @@ static bool write_trace(const struct options *options, const struct setup *setup
 }
 
 static void print_answer(const struct options *options, const struct setup *setup,
-                         const struct prediction *prediction, const struct event_step *step)
+                         const struct prediction *prediction, const struct event_answer *events)
 {
     if (!options->json) {
-        show_simulation(options, setup, prediction, step->timeline ? step : NULL);
+        show_simulation(options, setup, prediction, events->step.timeline ? &events->step : NULL,
+                        events->drawn.draws.count > 0 ? &events->drawn : NULL);
         return;
     }
-    json_t *json = answer_json(setup, prediction, step);
+    json_t *json = answer_json(setup, prediction, events);
     print_json(json);
     json_decref(json);
 }
@@ -95,13 +126,14 @@ static bool print_prediction(const struct options *options, struct setup *setup,
 {
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
-    struct event_step step = { 0 };
+    struct event_answer events = { 0 };
     bool ok =
-        run_events(options, setup, evaluator, &step, err) &&
-        (!options->trace || write_trace(options, setup, &prediction, &step, err)) &&
+        run_events(options, setup, evaluator, &events.step, err) &&
+        run_draws(options, setup, evaluator, &events.drawn, err) &&
+        (!options->trace || write_trace(options, setup, &prediction, &events.step, err)) &&
         (!options->output || write_plan(options->output, setup, &setup->plan, &prediction, err));
     if (ok)
-        print_answer(options, setup, &prediction, &step);
+        print_answer(options, setup, &prediction, &events);
     evaluator_free(evaluator);
     return ok;
 }
@@ -117,6 +149,10 @@ static bool check_options(const struct options *options, struct err *err)
     if (options->schedule_text && (options->gantt || options->trace))
         return err_set(err, ERR_USAGE, "--schedule-text", "prints no prediction that %s could show",
                        options->gantt ? "--gantt" : "--trace");
+    if (options->schedule_text && options->draws > 0)
+        return err_set(err, ERR_USAGE, "--schedule-text", "runs no step that --draws could draw");
+    if (options->seed > 0 && options->draws == 0)
+        return err_set(err, ERR_USAGE, "--seed", "is of --draws, which is missing");
     return true;
 }
 

@@ -421,6 +421,17 @@ run 2 simulate "${pp2[@]}" --schedule-text --trace trace.json
 says '^simsearch: --schedule-text: .*--trace'
 run 2 simulate --gpus 8 --model tiny --layout "pp2 dp4" --batch 4000000 --gantt
 says '^simsearch: --gantt: expected at most'
+run 0 simulate "${pp2[@]}" --draws 9 --seed 3
+shows '^  jitter .* in the median .* of 9 steps of seed 3$'
+run 0 simulate "${pp2[@]}" --draws 9 --seed 3 --json
+cp out first.json
+run 0 simulate "${pp2[@]}" --draws 9 --seed 3 --json
+cmp -s out first.json || fail "other draws of the same seed"
+shows '"p90_s"'
+run 2 simulate "${pp2[@]}" --seed 3
+says '^simsearch: --seed: is of --draws'
+run 2 simulate "${pp2[@]}" --draws 9 --schedule-text
+says '^simsearch: --schedule-text: .*--draws'
 run 2 simulate "${pp2[@]}" --trace
 run 2 simulate "${pp2[@]}" --trace ""
 run 1 simulate "${pp2[@]}" --trace absent/trace.json

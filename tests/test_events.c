@@ -170,6 +170,19 @@ END_TEST
 
 /* --- rendezvous --------------------------------------------------------------------------- */
 
+static struct jitter random_jitter(void)
+{
+    return (struct jitter){ .seed = (uint64_t)rand(),
+                            .chip_spread = random_between(0, 0.1),
+                            .pass_spread = random_between(0, 0.1),
+                            .wire_spread = { random_between(0, 0.3), random_between(0, 0.3) },
+                            .num_gpus = 1024,
+                            .stage_ranks = 128,
+                            .pass_ranks = 1 + rand() % 8,
+                            .data_members = 1 + rand() % 64,
+                            .data_replicas = 1 + rand() % 64 };
+}
+
 /* All that lowering can add, at random durations. */
 static void randomise_whole(struct step *step)
 {
@@ -192,6 +205,8 @@ static void randomise_whole(struct step *step)
     step->cost.data_wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;
     step->cost.slowdowns.compute = random_between(1, 1.4);
     step->cost.slowdowns.comm = random_between(1, 1.4);
+    step->cost.draws = rand() % 3 == 0;
+    step->cost.jitter = random_jitter();
 }
 
 START_TEST(no_schedule_deadlocks_and_no_lane_does_two_things_at_once)
@@ -280,6 +295,85 @@ START_TEST(a_rendezvous_is_never_faster_than_a_delay)
         step.cost.messages_are_delays = false;
         ck_assert_double_ge(run_s(&step), delayed_s * (1 - 1e-9));
     }
+}
+END_TEST
+
+/* --- jitter ------------------------------------------------------------------------------- */
+
+/* 1F1B of 4 stages and 16 microbatches, as `draws` steps on the average. */
+static double mean_drawn_s(const struct jitter *jitter, int draws)
+{
+    struct step step;
+    double sum_s = 0;
+    step_init(&step, "1f1b", 4, 1, 16);
+    step.cost.draws = true;
+    step.cost.jitter = *jitter;
+    for (int i = 0; i < draws; i++) {
+        step.cost.jitter.seed = (uint64_t)i;
+        sum_s += run_s(&step);
+    }
+    return sum_s / draws;
+}
+
+static const struct jitter none = {
+    .num_gpus = 8, .stage_ranks = 2, .pass_ranks = 1, .data_members = 1, .data_replicas = 1
+};
+
+START_TEST(without_spreads_a_drawn_step_is_the_same_to_the_bit)
+{
+    struct step step;
+    srand(23);
+    for (int i = 0; i < 200; i++) {
+        randomise_whole(&step);
+        step.cost.draws = false;
+        double mean_s = run_s(&step);
+        step.cost.draws = true;
+        step.cost.jitter = none;
+        ck_assert(run_s(&step) == mean_s);
+    }
+}
+END_TEST
+
+/* 4 stages of 2 chips: the slowest of the 8 sets the pace, as the costs have it already. The others
+ * are faster, so a pipeline's ends take a little less: (16 + 3) x 3 s and up to 1 % of it less. */
+START_TEST(chips_cost_in_the_mean_what_the_closed_form_says)
+{
+    struct jitter chips = none;
+    chips.chip_spread = 0.01;
+    double mean_s = mean_drawn_s(&chips, TURNS(2000));
+    ck_assert_double_le(mean_s, 19 * 3 * 1.001);
+    ck_assert_double_ge(mean_s, 19 * 3 * 0.99);
+}
+END_TEST
+
+/* Passes stray around their mean, but each microbatch waits for the slowest stage that it meets. */
+START_TEST(a_pipeline_whose_passes_stray_takes_longer)
+{
+    struct jitter passes = none;
+    passes.pass_spread = 0.05;
+    double mean_s = mean_drawn_s(&passes, TURNS(400));
+    ck_assert_double_ge(mean_s, 19 * 3 * 1.01);
+    ck_assert_double_le(mean_s, 19 * 3 * 1.1);
+}
+END_TEST
+
+/* One pass of 1 s forward and 2 s backward, deviations 5 %: their sum strays by 5 % of sqrt(1 + 4),
+ * and the slowest of n replicas by the expected maximum times that. */
+START_TEST(the_norm_waits_for_the_slowest_replica)
+{
+    struct jitter replicas = none;
+    struct step step;
+    replicas.pass_spread = 0.05;
+    replicas.data_replicas = 1000;
+    step_init(&step, "1f1b", 1, 1, 1);
+    step.cost.draws = true;
+    double sum_s = 0;
+    for (int i = 0; i < 1000; i++) {
+        step.cost.jitter = replicas;
+        step.cost.jitter.seed = (uint64_t)i;
+        sum_s += run_s(&step);
+    }
+    ck_assert_double_eq_tol(sum_s / 1000, 3 + 0.05 * sqrt(5) * 3.24, 0.02);
 }
 END_TEST
 
@@ -553,6 +647,10 @@ static Suite *suite(void)
     tcase_add_test(tc, busy_and_idle_add_up_to_the_step_on_every_lane);
     tcase_add_test(tc, compute_is_as_busy_as_its_passes_take);
     tcase_add_test(tc, a_rendezvous_is_never_faster_than_a_delay);
+    tcase_add_test(tc, without_spreads_a_drawn_step_is_the_same_to_the_bit);
+    tcase_add_test(tc, chips_cost_in_the_mean_what_the_closed_form_says);
+    tcase_add_test(tc, a_pipeline_whose_passes_stray_takes_longer);
+    tcase_add_test(tc, the_norm_waits_for_the_slowest_replica);
     tcase_add_test(tc, a_step_scales_with_all_that_it_is_made_of);
     tcase_add_test(tc, faster_is_never_slower_where_nothing_is_shared);
     tcase_add_test(tc, faster_is_hardly_ever_slower_where_transfers_meet);

@@ -2,6 +2,8 @@
 
 #include "sim/cost/straggler.h"
 
+#include <math.h>
+
 /* Exact values of the largest of n standard normals: 0.5642 (2), 1.4236 (8), 3.2414 (1000). Blom's
  * approximation is known to stay within about 0.02 of them. */
 START_TEST(the_expected_maximum_is_that_of_tables)
@@ -9,6 +11,32 @@ START_TEST(the_expected_maximum_is_that_of_tables)
     ck_assert_double_eq_tol(expected_maximum(2), 0.5642, 0.03);
     ck_assert_double_eq_tol(expected_maximum(8), 1.4236, 0.02);
     ck_assert_double_eq_tol(expected_maximum(1000), 3.2414, 0.02);
+}
+END_TEST
+
+/* P(max of n below x) = Phi(x)^n: back from the quantile to the probability it was asked for. */
+START_TEST(a_quantile_of_the_maximum_is_where_that_many_stay_below)
+{
+    static const double counts[] = { 1, 2, 8, 1000, 1e5 };
+    for (int i = 0; i < 5; i++)
+        for (double p = 0.001; p < 1; p += 0.037) {
+            double x = maximum_quantile(counts[i], p);
+            double below = pow(1 - 0.5 * erfc(x / sqrt(2)), counts[i]);
+            ck_assert_double_eq_tol(below, p, 1.5e-3);
+        }
+}
+END_TEST
+
+START_TEST(the_mean_of_the_quantiles_is_the_expected_maximum)
+{
+    enum { STEPS = 10000 };
+    static const double counts[] = { 1, 8, 512, 12288 };
+    for (int i = 0; i < 4; i++) {
+        double sum = 0;
+        for (int k = 0; k < STEPS; k++)
+            sum += maximum_quantile(counts[i], (k + 0.5) / STEPS);
+        ck_assert_double_eq_tol(sum / STEPS, expected_maximum(counts[i]), 0.02);
+    }
 }
 END_TEST
 
@@ -54,6 +82,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("straggler");
     tcase_add_test(tc, the_expected_maximum_is_that_of_tables);
+    tcase_add_test(tc, a_quantile_of_the_maximum_is_where_that_many_stay_below);
+    tcase_add_test(tc, the_mean_of_the_quantiles_is_the_expected_maximum);
     tcase_add_test(tc, one_chip_is_no_faster_than_itself);
     tcase_add_test(tc, a_node_is_as_it_was_measured);
     tcase_add_test(tc, more_chips_are_never_faster);

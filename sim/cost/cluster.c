@@ -41,6 +41,10 @@ const struct field level_fields[] = {
     { .name = "nvls_channel_bandwidth", QUANTITY(BYTES_PER_S, level, nvls_intra_bytes_per_s),
       .min = 0, .max = 1e18, .fallback = "0 B/s",
       .doc = "NCCL's bandwidth of one NVLS channel in a node." },
+    { .name = "spread", .kind = FIELD_NUMBER, AT(level, spread), .min = 0, .max = 1,
+      .fallback = "0.03",
+      .doc = "Standard deviation of one transfer's time around its mean. For --draws alone. Default: "
+             "that of whole steps on 384 GPUs, measured again (bloom_prequel)." },
 };
 // clang-format on
 const size_t num_level_fields = sizeof level_fields / sizeof *level_fields;

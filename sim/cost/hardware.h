@@ -48,6 +48,7 @@ struct level {
     double channel_bytes_per_s;    /* of one of them; 0: bytes_per_s / channels */
     int nvls_channels;             /* 0: no NVLS */
     double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */
+    double spread;                 /* standard deviation of one transfer's time, relative */
 };
 
 struct cluster {
@@ -113,6 +114,7 @@ struct profile {
     double overlap_compute_slowdown; /* compute runs this many times longer beside a collective */
     double overlap_comm_slowdown;
     double chip_spread; /* standard deviation of sustained speed between chips */
+    double pass_spread; /* ... of one chip's passes over a chunk around their mean, relative */
     double error_log;   /* half width of the 90 % interval, in log time, out of sample */
     struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* unfused unused */
     int num_gemm_tiles;

@@ -30,6 +30,22 @@ double expected_maximum(double n)
     return n <= 1 ? 0 : normal_quantile((n - 0.375) / (n + 0.25));
 }
 
+/* What a standard normal exceeds with probability `tail`, up to a half. */
+static double normal_exceeded(double tail)
+{
+    double t = sqrt(-2 * log(tail));
+    double above = 2.515517 + t * (0.802853 + t * 0.010328);
+    double below = 1 + t * (1.432788 + t * (0.189269 + t * 0.001308));
+    return t - above / below;
+}
+
+double maximum_quantile(double n, double probability)
+{
+    double each = log(probability) / n; /* of the probability that one of them stays below */
+    double tail = -expm1(each);
+    return tail <= 0.5 ? normal_exceeded(tail) : -normal_exceeded(exp(each));
+}
+
 double straggler_slowdown(double spread, int num_gpus)
 {
     if (num_gpus <= MEASURED_GPUS)

@@ -2,8 +2,17 @@
 
 #include "sim/schedule/lowering.h"
 
-bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
-                    struct arena *arena, struct event_step *out, struct err *err)
+#include <stdlib.h>
+
+/* What stays the same however often a step is run. */
+struct lists {
+    const struct schedule *schedule;
+    struct step_cost cost;
+};
+
+static bool make_lists(struct evaluator *evaluator, const struct model *model,
+                       const struct plan *plan, struct arena *arena, struct lists *out,
+                       struct err *err)
 {
     double instructions = plan_instructions(plan, model->batch);
     if (instructions > MOST_EVENTS)
@@ -13,14 +22,70 @@ bool event_step_run(struct evaluator *evaluator, const struct model *model, cons
                        MOST_EVENTS, instructions);
     struct lowering lowering = plan_lowering(plan, model);
     struct schedule_shape shape = plan_shape(plan, model->batch);
-    struct step_cost cost = evaluate_cost(evaluator, plan, arena);
+    out->cost = evaluate_cost(evaluator, plan, arena);
     out->schedule =
         schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, arena, err);
-    if (!out->schedule)
+    return out->schedule != NULL;
+}
+
+bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
+                    struct arena *arena, struct event_step *out, struct err *err)
+{
+    struct lists lists;
+    if (!make_lists(evaluator, model, plan, arena, &lists, err))
         return false;
-    out->timeline = events_run(out->schedule, &cost, arena, err);
+    out->schedule = lists.schedule;
+    out->timeline = events_run(lists.schedule, &lists.cost, arena, err);
     if (!out->timeline)
         return false;
-    out->step_s = timeline_end_s(out->timeline) + cost.overhead_s;
+    out->step_s = timeline_end_s(out->timeline) + lists.cost.overhead_s;
     return true;
+}
+
+static bool draw_one(struct lists *lists, uint64_t seed, double *step_s, struct err *err)
+{
+    struct arena scratch = { 0 };
+    lists->cost.draws = true;
+    lists->cost.jitter.seed = seed;
+    const struct timeline *timeline = events_run(lists->schedule, &lists->cost, &scratch, err);
+    if (timeline)
+        *step_s = timeline_end_s(timeline) + lists->cost.overhead_s;
+    arena_release(&scratch);
+    return timeline != NULL;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Of sorted values: between the two that it lies between. */
+static double quantile(const double *sorted, int count, double share)
+{
+    double place = share * (count - 1);
+    int low = (int)place;
+    int high = low + 1 < count ? low + 1 : low;
+    return sorted[low] + (place - low) * (sorted[high] - sorted[low]);
+}
+
+bool event_step_draw(struct evaluator *evaluator, const struct model *model,
+                     const struct plan *plan, struct draws draws, struct drawn_steps *out,
+                     struct err *err)
+{
+    struct arena arena = { 0 };
+    struct lists lists;
+    bool ok = make_lists(evaluator, model, plan, &arena, &lists, err);
+    double *step_s = ARENA_ARRAY(&arena, double, (size_t)draws.count);
+    for (int i = 0; ok && i < draws.count; i++)
+        ok = draw_one(&lists, (uint64_t)draws.seed * MOST_DRAWS + (uint64_t)i, &step_s[i], err);
+    if (ok) {
+        qsort(step_s, (size_t)draws.count, sizeof *step_s, by_size);
+        out->draws = draws;
+        out->median_s = quantile(step_s, draws.count, 0.5);
+        out->p90_s = quantile(step_s, draws.count, 0.9);
+    }
+    arena_release(&arena);
+    return ok;
 }

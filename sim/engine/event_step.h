@@ -18,4 +18,18 @@ enum { MOST_EVENTS = 4000000 };
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
                     struct arena *arena, struct event_step *out, struct err *err);
 
+/* The same step again and again, each time with other luck (jitter.h). */
+enum { MOST_DRAWS = 10000 };
+struct draws {
+    int count; /* from 1 to MOST_DRAWS */
+    int seed;  /* the same one draws the same steps */
+};
+struct drawn_steps {
+    struct draws draws;
+    double median_s, p90_s;
+};
+bool event_step_draw(struct evaluator *evaluator, const struct model *model,
+                     const struct plan *plan, struct draws draws, struct drawn_steps *out,
+                     struct err *err);
+
 #endif

@@ -116,8 +116,8 @@ static void start_delayed_receive(struct events *e, int rank, struct queue *queu
     bool is_sent = sends->head > queue->head || (sends->head == queue->head && sends->is_running);
     if (!is_sent)
         return;
-    double sent_s = e->ranks[head->peer].times[sends->jobs[queue->head].instr].start_s;
-    double arrives_s = sent_s + head->alone_s;
+    const struct job *send = &sends->jobs[queue->head];
+    double arrives_s = e->ranks[head->peer].times[send->instr].start_s + send->alone_s;
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }
 

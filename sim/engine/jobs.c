@@ -29,11 +29,10 @@ static struct gate gate_behind(const struct places *places, int instr)
     return (struct gate){ .lane = lane_of(places->list, instr), .count = done & 0xfffffff };
 }
 
-static struct job job_of(const struct places *places, const struct step_cost *cost, int stage,
-                         int instr, int held)
+static struct job job_of(const struct places *places, double alone_s, int instr, int held)
 {
     const struct instr *from = &places->list->at[instr];
-    return (struct job){ .alone_s = instr_alone_s(cost, stage, from),
+    return (struct job){ .alone_s = alone_s,
                          .instr = instr,
                          .after = gate_behind(places, from->after),
                          .held = gate_behind(places, held),
@@ -55,14 +54,16 @@ void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int s
     *lanes = (struct job_lanes){ 0 };
     struct places places = find_places(list, lanes, &scratch);
     int *held = ARENA_ARRAY(&scratch, int, (size_t)list->count);
+    double *alone_s = ARENA_ARRAY(&scratch, double, (size_t)list->count);
     step_holds(cost, list, held);
+    step_alone_s(cost, stage, list, alone_s);
     for (int lane = 0; lane < NUM_LANES; lane++)
         lanes->queues[lane].jobs =
             ARENA_ARRAY(arena, struct job, (size_t)lanes->queues[lane].count);
     for (int lane = 0; lane < NUM_LANES; lane++)
         lanes->wakes[lane] = 1U << lane;
     for (int i = 0; i < list->count; i++) {
-        struct job job = job_of(&places, cost, stage, i, held[i]);
+        struct job job = job_of(&places, alone_s[i], i, held[i]);
         add_job(lanes, lane_of(list, i), places.place[i], &job);
     }
     arena_release(&scratch);

@@ -44,6 +44,29 @@ static enum wire data_wire(const struct data_groups *groups)
     return inside == WIRE_NETWORK ? inside : wire_of(&groups->replicas);
 }
 
+static int data_members(const struct data_groups *groups)
+{
+    const struct comm_group *shard = &groups->shard;
+    return shard->num_nodes > 1 ? shard->num_nodes : shard->num_ranks;
+}
+
+static struct jitter jitter_of(const struct work *w)
+{
+    const struct plan *plan = w->plan;
+    const struct cluster *cluster = &w->system->cluster;
+    return (struct jitter){
+        .chip_spread = w->system->profile.chip_spread,
+        .pass_spread = w->system->profile.pass_spread,
+        .wire_spread = { cluster->levels[0].spread,
+                         cluster->levels[cluster->num_levels > 1 ? 1 : 0].spread },
+        .num_gpus = w->system->num_gpus,
+        .stage_ranks = plan->tp * plan->cp * plan->dp,
+        .pass_ranks = plan->tp * plan->cp,
+        .data_members = data_members(&w->data),
+        .data_replicas = plan->dp,
+    };
+}
+
 /* The recurrence adds a blocking message to its pass. With nothing buffered that is not enough for
  * zero-bubble orders, whose stages run further ahead than one message: there sends can't block. */
 struct step_cost work_cost(const struct work *w, struct arena *arena)
@@ -67,5 +90,6 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .blocking = w->blocking && !generator_splits(w->generator),
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
         .overhead_s = w->system->stack.step_s,
+        .jitter = jitter_of(w),
     };
 }

@@ -40,6 +40,49 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
     return 0;
 }
 
+enum wire instr_wire(const struct step_cost *cost, const struct instr *instr)
+{
+    bool is_data = opcode_infos[instr->op].lane == LANE_DATA && instr->op != INSTR_REDUCE_TIED;
+    return is_data ? cost->data_wire : cost->message_wire;
+}
+
+/* How many times longer than in the mean. */
+static double luck(const struct step_cost *cost, int stage, int index, const struct instr *instr)
+{
+    const struct jitter *jitter = &cost->jitter;
+    enum lane lane = opcode_infos[instr->op].lane;
+    if (lane == LANE_COMPUTE)
+        return timeline_is_pass(instr->op) ? jitter_pass(jitter, stage, index) : 1;
+    int members = lane == LANE_DATA ? jitter->data_members : jitter->pass_ranks;
+    return jitter_transfer(jitter, stage, index, instr_wire(cost, instr), members);
+}
+
+static void draw_stage(const struct step_cost *cost, int stage, const struct instrs *list,
+                       double *alone_s)
+{
+    double chips = jitter_chips(&cost->jitter, stage);
+    double squares_s2 = 0;
+    for (int i = 0; i < list->count; i++) {
+        bool computes = opcode_infos[list->at[i].op].lane == LANE_COMPUTE;
+        if (timeline_is_pass(list->at[i].op))
+            squares_s2 += alone_s[i] * alone_s[i];
+        if (alone_s[i] > 0)
+            alone_s[i] *= luck(cost, stage, i, &list->at[i]) * (computes ? chips : 1);
+    }
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].op == INSTR_NORM_GRAD)
+            alone_s[i] = jitter_replicas_s(&cost->jitter, stage, squares_s2);
+}
+
+void step_alone_s(const struct step_cost *cost, int stage, const struct instrs *list,
+                  double *alone_s)
+{
+    for (int i = 0; i < list->count; i++)
+        alone_s[i] = instr_alone_s(cost, stage, &list->at[i]);
+    if (cost->draws)
+        draw_stage(cost, stage, list, alone_s);
+}
+
 static bool is_send(enum opcode op)
 {
     return op == INSTR_SEND_ACT || op == INSTR_SEND_GRAD;

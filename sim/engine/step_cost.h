@@ -4,6 +4,7 @@
 #ifndef SIM_ENGINE_STEP_COST_H
 #define SIM_ENGINE_STEP_COST_H
 
+#include "sim/engine/jitter.h"
 #include "sim/engine/progress.h"
 #include "sim/schedule/schedule.h"
 
@@ -36,10 +37,19 @@ struct step_cost {
     bool blocking;     /* no pass runs beside a send of its own stage */
     bool reduces_last; /* gradients are reduced after the last backward, not beside it */
     double overhead_s; /* of the host, once a step, after all else */
+    bool draws;        /* whether times stray from their means as `jitter` says */
+    struct jitter jitter;
 };
 
 /* Seconds of one instruction of a stage; of a receive, those of its send. */
 double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr);
+
+/* The same of all instructions of a stage, drawn where the step is. */
+void step_alone_s(const struct step_cost *cost, int stage, const struct instrs *list,
+                  double *alone_s);
+
+/* What it goes over; of no transfer, any. */
+enum wire instr_wire(const struct step_cost *cost, const struct instr *instr);
 
 /* held[i]: one more instruction of the list that i waits for because it may not overlap, or
  * NO_INSTR. Room for list->count. */

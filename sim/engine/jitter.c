@@ -1,0 +1,67 @@
+#include "sim/engine/jitter.h"
+
+#include "sim/cost/straggler.h"
+
+#include <math.h>
+
+/* Draws that belong to a stage and not to an instruction. */
+enum { OF_CHIPS = -1, OF_REPLICAS = -2 };
+
+/* SplitMix64's output function (Steele, Lea and Flood 2014), which makes neighbours independent. */
+static uint64_t mixed(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+/* Between 0 and 1, neither. */
+static double uniform(uint64_t seed, int stage, int index)
+{
+    uint64_t place = (uint64_t)(uint32_t)stage << 32 | (uint32_t)index;
+    return ((double)(mixed(mixed(seed) ^ place) >> 11) + 0.5) * 0x1p-53;
+}
+
+/* The largest of n standard normals. */
+static double draw(const struct jitter *jitter, int stage, int index, int n)
+{
+    return maximum_quantile(n, uniform(jitter->seed, stage, index));
+}
+
+/* No luck makes anything more than ten times faster, or take no time at all. */
+static double by(double relative)
+{
+    return fmax(0.1, 1 + relative);
+}
+
+double jitter_chips(const struct jitter *jitter, int stage)
+{
+    if (jitter->chip_spread <= 0)
+        return 1;
+    double slowest = draw(jitter, stage, OF_CHIPS, jitter->stage_ranks);
+    return by(jitter->chip_spread * (slowest - expected_maximum(jitter->num_gpus)));
+}
+
+double jitter_pass(const struct jitter *jitter, int stage, int index)
+{
+    if (jitter->pass_spread <= 0)
+        return 1;
+    double slowest = draw(jitter, stage, index, jitter->pass_ranks);
+    return by(jitter->pass_spread * (slowest - expected_maximum(jitter->pass_ranks)));
+}
+
+double jitter_transfer(const struct jitter *jitter, int stage, int index, enum wire wire,
+                       int members)
+{
+    double spread = jitter->wire_spread[wire];
+    return spread > 0 ? by(spread * draw(jitter, stage, index, members)) : 1;
+}
+
+double jitter_replicas_s(const struct jitter *jitter, int stage, double squares_s2)
+{
+    if (jitter->data_replicas <= 1 || jitter->pass_spread <= 0)
+        return 0;
+    double slowest = draw(jitter, stage, OF_REPLICAS, jitter->data_replicas);
+    return fmax(0, jitter->pass_spread * sqrt(squares_s2) * slowest);
+}
