@@ -15,6 +15,7 @@ struct step {
     struct lowering lowering;
     struct chunk_cost chunks[MAX_CHUNKS];
     struct stage_cost stages[MAX_STAGES];
+    struct boundary boundaries[MAX_STAGES];
     struct step_cost cost;
 };
 
@@ -31,6 +32,7 @@ static void step_init(struct step *step, const char *generator, int p, int v, in
         step->chunks[c] = (struct chunk_cost){ 1.0 / v, 0, 1.0 / v, 1.0 / v };
     step->cost = (struct step_cost){ .chunks = step->chunks,
                                      .stages = step->stages,
+                                     .boundaries = step->boundaries,
                                      .slowdowns = { 1, 1 },
                                      .messages_are_delays = true };
 }
@@ -62,12 +64,17 @@ static double recurrence_s(const struct step *step)
     double duration_s[CHUNK_PASSES * MAX_CHUNKS], end_s[MAX_STAGES];
     bool is_split = generator_splits(step->generator);
     int num_chunks = step->shape.num_stages * step->shape.chunks_per_stage;
-    double waits_s = step->cost.blocking ? step->cost.message_s : 0;
+    int p = step->shape.num_stages;
+    double lag_s[MAX_STAGES] = { 0 };
+    for (int s = 0; s < p && !step->cost.blocking; s++)
+        lag_s[s] = step->boundaries[s].message_s;
     for (int c = 0; c < num_chunks; c++) {
         const struct chunk_cost *chunk = &step->chunks[c];
         double *of = duration_s + CHUNK_PASSES * c;
-        of[CHUNK_FORWARD] = chunk->forward_s + (c < num_chunks - 1 ? waits_s : 0);
-        of[CHUNK_BACKWARD] = chunk->input_s + (c > 0 ? waits_s : 0);
+        double down_s = c < num_chunks - 1 ? step->boundaries[c % p].message_s : 0;
+        double up_s = c > 0 ? step->boundaries[(c - 1) % p].message_s : 0;
+        of[CHUNK_FORWARD] = chunk->forward_s + (step->cost.blocking ? down_s : 0);
+        of[CHUNK_BACKWARD] = chunk->input_s + (step->cost.blocking ? up_s : 0);
         of[CHUNK_WEIGHT] = is_split ? chunk->weight_s : 0;
         if (step->lowering.recompute)
             of[CHUNK_BACKWARD] += chunk->recompute_s;
@@ -75,8 +82,7 @@ static double recurrence_s(const struct step *step)
             of[CHUNK_BACKWARD] += chunk->weight_s;
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { step->generator, step->shape, duration_s,
-                                 step->cost.blocking ? 0 : step->cost.message_s };
+    struct pipeline pipeline = { step->generator, step->shape, duration_s, lag_s };
     double time_s = pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     return time_s;
@@ -102,7 +108,9 @@ static void randomise(struct step *step)
             .input_s = random_between(1 - spread, 1 + spread),
             .weight_s = random_between(1 - spread, 1 + spread),
         };
-    step->cost.message_s = rand() % 4 ? random_between(0, 1.5) : 0;
+    bool has_messages = rand() % 4;
+    for (int s = 0; has_messages && s < p; s++)
+        step->boundaries[s].message_s = random_between(0, 1.5);
 }
 
 static void check_same(const struct step *step, double got_s, double expected_s)
@@ -146,7 +154,7 @@ START_TEST(the_update_waits_for_the_norm_of_all_stages)
 {
     struct step step;
     step_init(&step, "1f1b", 2, 1, 1);
-    step.cost.message_s = 0.5;
+    step.boundaries[0].message_s = 0.5;
     step.stages[0].optimizer_s = 0.25;
     step.stages[1].optimizer_s = 4;
     ck_assert_double_eq_tol(run_s(&step), 7 + 4, 1e-12);
@@ -201,7 +209,8 @@ static void randomise_whole(struct step *step)
     step->cost.messages_are_delays = rand() % 4 == 0;
     step->cost.blocking = rand() % 2;
     step->cost.reduces_last = rand() % 2;
-    step->cost.message_wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;
+    for (int s = 0; s < step->shape.num_stages; s++)
+        step->boundaries[s].wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;
     step->cost.data_wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;
     step->cost.slowdowns.compute = random_between(1, 1.4);
     step->cost.slowdowns.comm = random_between(1, 1.4);
@@ -393,8 +402,8 @@ static void scale_compute(struct step *step, double by)
 
 static void scale_comm(struct step *step, double by)
 {
-    step->cost.message_s *= by;
     for (int s = 0; s < step->shape.num_stages; s++) {
+        step->boundaries[s].message_s *= by;
         step->stages[s].reduce_s *= by;
         step->stages[s].gather_s *= by;
         step->stages[s].tied_s *= by;
@@ -473,6 +482,15 @@ END_TEST
 
 /* --- by hand ------------------------------------------------------------------------------ */
 
+/* Messages that take no time, nothing in each other's way. */
+static struct step_cost hand_cost(const struct chunk_cost *chunks, const struct stage_cost *stages)
+{
+    static const struct boundary boundaries[MAX_STAGES];
+    return (struct step_cost){
+        .chunks = chunks, .stages = stages, .boundaries = boundaries, .slowdowns = { 1, 1 }
+    };
+}
+
 static struct timeline *run_text(const char *lists, const struct step_cost *cost,
                                  struct arena *arena)
 {
@@ -531,17 +549,17 @@ START_TEST(transfers_on_one_nic_halve_it)
     struct arena arena = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
     struct stage_cost stages[2] = { { .reduce_s = 3 } };
+    struct boundary boundaries[2] = { { 2, WIRE_NETWORK } };
     struct step_cost cost = { .chunks = chunks,
                               .stages = stages,
-                              .message_s = 2,
-                              .message_wire = WIRE_NETWORK,
+                              .boundaries = boundaries,
                               .data_wire = WIRE_NETWORK,
                               .slowdowns = { 1, 1 } };
     struct timeline *t = run_text(lists, &cost, &arena);
     ck_assert_double_eq_tol(t->ranks[0][1].end_s, 5, 1e-12);
     ck_assert_double_eq_tol(t->ranks[0][2].end_s, 6, 1e-12);
     ck_assert_double_eq_tol(t->ranks[1][1].start_s, 5, 1e-12);
-    cost.message_wire = WIRE_NODE;
+    boundaries[0].wire = WIRE_NODE;
     t = run_text(lists, &cost, &arena);
     ck_assert_double_eq_tol(t->ranks[0][1].end_s, 3, 1e-12);
     ck_assert_double_eq_tol(t->ranks[0][2].end_s, 4, 1e-12);
@@ -556,7 +574,7 @@ START_TEST(a_send_waits_for_its_receive)
     struct arena arena = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 5 } };
     struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
-    struct step_cost cost = { .chunks = chunks, .stages = stages, .slowdowns = { 1, 1 } };
+    struct step_cost cost = hand_cost(chunks, stages);
     struct timeline *t = run_text("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n"
                                   "1: RA0.0<0 F1.0@0 RA0.1<0@1 F1.1@2 DN@3 OPT@4\n",
                                   &cost, &arena);
@@ -573,9 +591,10 @@ START_TEST(a_blocking_send_stops_the_next_pass)
     struct arena arena = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
     struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
+    struct boundary boundaries[2] = { { 0.5, WIRE_NODE } };
     struct step_cost cost = { .chunks = chunks,
                               .stages = stages,
-                              .message_s = 0.5,
+                              .boundaries = boundaries,
                               .slowdowns = { 1, 1 },
                               .blocking = true };
     struct timeline *t = run_text("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n"
@@ -593,7 +612,7 @@ START_TEST(tied_gradients_join_two_stages)
     struct arena arena = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } };
     struct stage_cost stages[3] = { [0].tied_s = 0.5, [2].tied_s = 0.5 };
-    struct step_cost cost = { .chunks = chunks, .stages = stages, .slowdowns = { 1, 1 } };
+    struct step_cost cost = hand_cost(chunks, stages);
     struct timeline *t = run_text("0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n"
                                   "2: F2.0 DT>0@0 DN OPT@2\n",
                                   &cost, &arena);
@@ -611,7 +630,7 @@ START_TEST(lists_that_wait_for_each_other_are_an_error)
     struct err err = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
     struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
-    struct step_cost cost = { .chunks = chunks, .stages = stages, .slowdowns = { 1, 1 } };
+    struct step_cost cost = hand_cost(chunks, stages);
     struct schedule *schedule = schedule_parse("0: RG1.0<1 F0.0@0 SA0.0>1@1 B0.0\n"
                                                "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2\n",
                                                &arena, &err);

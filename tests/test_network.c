@@ -395,6 +395,25 @@ START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
 }
 END_TEST
 
+/* Of 4 stages of 4 GPUs: between 1 and 2, and from the last to the first. Of stages of 6, some rank
+ * crosses at each. Of whole nodes, all do; inside one, none. */
+START_TEST(a_boundary_crosses_where_nodes_end)
+{
+    load("dgx-h100", 16);
+    struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
+    struct plan inside = degrees(2, 1, 4);
+    for (int stage = 0; stage < 4; stage++) {
+        ck_assert_int_eq(network_boundary_crosses(&machine, &halves, stage), stage % 2);
+        ck_assert(network_boundary_crosses(&machine, &sixths, stage));
+        ck_assert(!network_boundary_crosses(&machine, &inside, stage));
+    }
+    for (int stage = 0; stage < 3; stage++)
+        ck_assert(network_boundary_crosses(&machine, &nodes, stage));
+    ck_assert_int_eq(network_boundary_pair(&machine, &halves, false).num_nodes, 1);
+    ck_assert_int_eq(network_boundary_pair(&machine, &halves, true).num_nodes, 2);
+}
+END_TEST
+
 /* order=tp-pp-dp: the stages of one replica fill a node. */
 START_TEST(stages_that_come_before_data_ranks_share_a_node)
 {
@@ -526,6 +545,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
     tcase_add_test(tc, stages_of_a_node_stay_inside);
     tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);
+    tcase_add_test(tc, a_boundary_crosses_where_nodes_end);
     tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
     tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
     tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);

@@ -158,6 +158,26 @@ START_TEST(a_shape_that_the_generator_refuses_has_no_order)
 }
 END_TEST
 
+/* 2 stages of 2 chunks, 2 microbatches, f 1, b 2: 0.25 s between stages 0 and 1, 4 s between 1 and
+ * 0 on the ring. Microbatch 0 is through at 1 + 0.25 + 1 + 4 + 1 + 0.25 + 1 = 8.5; its gradient has
+ * left stage 0 for the first time at 8.5 + 2 + 0.25 + 2, stage 1 for good at 12.75 + 4 + 2. */
+START_TEST(each_boundary_has_a_lag_of_its_own)
+{
+    struct arena arena = { 0 };
+    struct schedule_shape shape = { 2, 2, 2 };
+    struct order *order = order_new(generator_find("interleaved"), &shape, &arena);
+    double duration_s[4 * CHUNK_PASSES], lag_s[2] = { 0.25, 4 };
+    for (int slot = 0; slot < 4 * CHUNK_PASSES; slot++)
+        duration_s[slot] = slot % CHUNK_PASSES == CHUNK_BACKWARD ? 2 : 1;
+    double done_s[16], end_s[2];
+    order_time(order, duration_s, lag_s, done_s, end_s);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_FORWARD][4 + 2]], 8.5, 1e-12);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][0]], 12.75, 1e-12);
+    ck_assert_double_eq_tol(done_s[order->at[CHUNK_BACKWARD][4 + 2]], 18.75, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
 /* 2 stages, 1 microbatch, f 1, b 2, lag 0.5: 1 + 0.5 + 1 + 2 + 0.5 + 2; the last stage is free at
  * 4.5, when its backward ends. */
 START_TEST(a_result_takes_the_lag_to_the_next_stage)
@@ -165,9 +185,9 @@ START_TEST(a_result_takes_the_lag_to_the_next_stage)
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 1, 1 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
-    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 0, 1, 2, 0 };
+    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 0, 1, 2, 0 }, lag_s[2] = { 0.5, 0.5 };
     double done_s[4], end_s[2];
-    ck_assert_double_eq_tol(order_time(order, duration_s, 0.5, done_s, end_s), 7, 1e-12);
+    ck_assert_double_eq_tol(order_time(order, duration_s, lag_s, done_s, end_s), 7, 1e-12);
     ck_assert_double_eq_tol(end_s[0], 7, 1e-12);
     ck_assert_double_eq_tol(end_s[1], 4.5, 1e-12);
     arena_release(&arena);
@@ -180,9 +200,9 @@ START_TEST(one_stage_never_waits)
     struct arena arena = { 0 };
     struct schedule_shape shape = { 1, 1, 5 };
     struct order *order = order_new(generator_find("1f1b"), &shape, &arena);
-    double duration_s[CHUNK_PASSES] = { 1, 2 };
+    double duration_s[CHUNK_PASSES] = { 1, 2 }, lag_s[1] = { 100 };
     double done_s[10], end_s[1];
-    ck_assert_double_eq_tol(order_time(order, duration_s, 100, done_s, end_s), 15, 1e-12);
+    ck_assert_double_eq_tol(order_time(order, duration_s, lag_s, done_s, end_s), 15, 1e-12);
     arena_release(&arena);
 }
 END_TEST
@@ -194,9 +214,9 @@ START_TEST(nobody_waits_for_weight_gradients)
     struct arena arena = { 0 };
     struct schedule_shape shape = { 2, 1, 1 };
     struct order *order = order_new(generator_find("zb-h1"), &shape, &arena);
-    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 4, 1, 2, 4 };
+    double duration_s[2 * CHUNK_PASSES] = { 1, 2, 4, 1, 2, 4 }, lag_s[2] = { 0, 0 };
     double done_s[6], end_s[2];
-    ck_assert_double_eq_tol(order_time(order, duration_s, 0, done_s, end_s), 10, 1e-12);
+    ck_assert_double_eq_tol(order_time(order, duration_s, lag_s, done_s, end_s), 10, 1e-12);
     ck_assert_double_eq_tol(end_s[1], 8, 1e-12);
     arena_release(&arena);
 }
@@ -213,6 +233,7 @@ static Suite *suite(void)
     tcase_add_test(tc, steady_rounds_are_one_forward_and_one_backward);
     tcase_add_test(tc, a_shape_that_the_generator_refuses_has_no_order);
     tcase_add_test(tc, a_result_takes_the_lag_to_the_next_stage);
+    tcase_add_test(tc, each_boundary_has_a_lag_of_its_own);
     tcase_add_test(tc, one_stage_never_waits);
     tcase_add_test(tc, nobody_waits_for_weight_gradients);
     Suite *s = suite_create("sim/engine/order");

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 enum { MAX_CHUNKS = 128 };
+static const double no_lags[MAX_CHUNKS];
 
 /* A pipeline whose chunks all take the same time. */
 struct uniform {
@@ -17,14 +18,16 @@ struct uniform {
 static double time_uniform(const struct uniform *u)
 {
     double duration_s[CHUNK_PASSES * MAX_CHUNKS];
-    double end_s[MAX_CHUNKS];
+    double end_s[MAX_CHUNKS], lag_s[MAX_CHUNKS];
+    for (int s = 0; s < u->p; s++)
+        lag_s[s] = u->lag;
     for (int c = 0; c < u->p * u->v; c++) {
         duration_s[CHUNK_PASSES * c + CHUNK_FORWARD] = u->f / u->v;
         duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = u->b / u->v;
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = {
-        generator_find(u->generator), { u->p, u->v, u->m }, duration_s, u->lag
+        generator_find(u->generator), { u->p, u->v, u->m }, duration_s, lag_s
     };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
@@ -74,7 +77,9 @@ static double time_split(const struct split *u, double *longest_s)
         duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = u->w;
     }
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find(u->generator), { u->p, 1, u->m }, duration_s, 0 };
+    struct pipeline pipeline = {
+        generator_find(u->generator), { u->p, 1, u->m }, duration_s, no_lags
+    };
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     *longest_s = 0;
     for (int s = 0; s < u->p; s++)
@@ -166,12 +171,14 @@ static void check_random_jump(const char *name, int v)
         duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = 2 * random_between(1 - spread, 1 + spread);
         duration_s[CHUNK_PASSES * c + CHUNK_WEIGHT] = random_between(1 - spread, 1 + spread);
     }
+    double lag_s[MAX_CHUNKS] = { 0 };
+    bool has_lags = rand() % 2;
+    for (int s = 0; has_lags && s < p; s++)
+        lag_s[s] = random_between(0, 0.3);
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_FORWARD] *= random_between(1, 1.6);
     duration_s[CHUNK_PASSES * (p * v - 1) + CHUNK_BACKWARD] *= random_between(1, 1.6);
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = {
-        generator_find(name), { p, v, m }, duration_s, rand() % 2 * random_between(0, 0.3)
-    };
+    struct pipeline pipeline = { generator_find(name), { p, v, m }, duration_s, lag_s };
     double jumped_s = pipeline_s(&cache, &pipeline, end_s);
     double full_s = pipeline_full_s(&cache, &pipeline, full_end_s);
     ck_assert_double_eq_tol(jumped_s, full_s, 1e-9 * full_s);
@@ -210,7 +217,7 @@ START_TEST(gpipe_equals_its_closed_form)
             max_b = fmax(max_b, b);
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m }, duration_s, 0 };
+        struct pipeline pipeline = { generator_find("gpipe"), { p, 1, m }, duration_s, no_lags };
         double expected_s = sum + (m - 1) * (max_f + max_b);
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);
@@ -232,7 +239,7 @@ START_TEST(a_slow_last_stage_meets_the_1f1b_closed_form)
             duration_s[CHUNK_PASSES * c + CHUNK_BACKWARD] = c == p - 1 ? 3 : 2;
         }
         struct pipeline_cache cache = { 0 };
-        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m }, duration_s, 0 };
+        struct pipeline pipeline = { generator_find("1f1b"), { p, 1, m }, duration_s, no_lags };
         double expected_s = 3 * (p - 1) + 4.5 * m;
         ck_assert_double_eq_tol(pipeline_s(&cache, &pipeline, end_s), expected_s,
                                 1e-9 * expected_s);

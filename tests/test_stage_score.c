@@ -81,8 +81,9 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
 {
     enum { MOST_STAGES = 8 };
     double duration_s[CHUNK_PASSES * MOST_STAGES], end_s[MOST_STAGES], comm_s[MOST_STAGES];
+    double lag_s[MOST_STAGES];
     struct assembled whole = { 0 };
-    double optimizer_s = 0, reduced_s = 0, lag_s = 0;
+    double optimizer_s = 0, reduced_s = 0;
     /* A plan that has no lists: the scores must not need them. */
     struct plan bare = *plan;
     bare.chunk_layers = NULL;
@@ -97,7 +98,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
         comm_s[s] = score.data_comm_s;
         optimizer_s = fmax(optimizer_s, score.optimizer_s);
         whole.peak_memory_bytes = fmax(whole.peak_memory_bytes, score.memory_bytes);
-        lag_s = score.lag_s;
+        lag_s[s] = score.lag_s;
     }
     struct pipeline_cache cache = { 0 };
     struct pipeline pipeline = { generator_find(plan_schedule(plan)),

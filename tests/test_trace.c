@@ -18,9 +18,10 @@ static const struct chunk_cost chunks[4] = {
 };
 static const struct stage_cost stages[2] = { { .reduce_s = 1, .optimizer_s = 0.5 },
                                              { .reduce_s = 1, .optimizer_s = 0.5 } };
+static const struct boundary boundaries[2] = { { .message_s = 0.25 }, { .message_s = 0.25 } };
 static const struct step_cost cost = { .chunks = chunks,
                                        .stages = stages,
-                                       .message_s = 0.25,
+                                       .boundaries = boundaries,
                                        .data_wire = WIRE_NETWORK,
                                        .slowdowns = { 1, 1 } };
 

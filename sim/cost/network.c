@@ -253,14 +253,18 @@ struct data_groups network_data_groups(const struct system *system, const struct
                                  joint_group(system, plan, far_data, far_context) };
 }
 
-/* Across nodes, and out of a block, as soon as any two are. They are on one rail only if whole
- * nodes lie between them. */
-struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
-                                    enum axis_id axis)
+static bool axis_crosses(const struct system *system, const struct plan *plan, enum axis_id axis)
+{
+    struct members of = axis_members(plan, axis);
+    return worst_span(plan, of, system->cluster.levels[0].size).num_nodes > 1;
+}
+
+/* On one rail only if whole nodes lie between them; out of a block as soon as any two are. */
+static struct comm_group neighbours(const struct system *system, const struct plan *plan,
+                                    enum axis_id axis, bool crosses)
 {
     int node_size = system->cluster.levels[0].size;
     struct members of = axis_members(plan, axis);
-    bool crosses = worst_span(plan, of, node_size).num_nodes > 1;
     int in_node = crosses ? 1 : 2;
     struct span pair = { .ranks_per_node = in_node,
                          .num_nodes = crosses ? 2 : 1,
@@ -270,7 +274,30 @@ struct comm_group network_axis_pair(const struct system *system, const struct pl
     return group_over(system, 2, pair, reach);
 }
 
+struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
+                                    enum axis_id axis)
+{
+    return neighbours(system, plan, axis, axis_crosses(system, plan, axis));
+}
+
+bool network_boundary_crosses(const struct system *system, const struct plan *plan, int stage)
+{
+    int node_size = system->cluster.levels[0].size;
+    struct members of = axis_members(plan, AXIS_PIPELINE);
+    bool is_last = stage == of.size - 1;
+    if (!axis_crosses(system, plan, AXIS_PIPELINE))
+        return false;
+    return is_last || !are_aligned(of, node_size) ||
+           (long long)(stage + 1) * of.stride % node_size == 0 || of.stride % node_size == 0;
+}
+
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
 {
     return network_axis_pair(system, plan, AXIS_PIPELINE);
+}
+
+struct comm_group network_boundary_pair(const struct system *system, const struct plan *plan,
+                                        bool crosses)
+{
+    return neighbours(system, plan, AXIS_PIPELINE, crosses);
 }

@@ -30,4 +30,11 @@ struct comm_group network_axis_pair(const struct system *system, const struct pl
 /* One pipeline stage and the next, where the boundary is slowest. */
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan);
 
+/* The boundary of a stage and the next, or of the last and the first: whether any two of their
+ * ranks are on different nodes, and how they talk where they are, or are not. Stages that do not
+ * line up with nodes cross at every boundary, as some replica does. */
+bool network_boundary_crosses(const struct system *system, const struct plan *plan, int stage);
+struct comm_group network_boundary_pair(const struct system *system, const struct plan *plan,
+                                        bool crosses);
+
 #endif

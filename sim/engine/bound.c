@@ -56,12 +56,12 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 static double bound_s(const struct work *w,
                       void (*add_tail)(const struct work *w, int stage, struct tails *tails))
 {
-    double lag_s = work_lag_s(w);
     double most_s = 0, before_s = 0, after_s = 0;
     struct tails tails = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
         add_tail(w, stage, &tails);
         most_s = fmax(most_s, stage_bound_s(w, stage, before_s, after_s, &tails));
+        double lag_s = work_lag_s(w, stage);
         before_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + lag_s;
         after_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_BACKWARD] + lag_s;
     }

@@ -6,25 +6,6 @@
 
 #include <math.h>
 
-/* A whole activation, or a tensor rank's share of it, gathered in the node on arrival. */
-double stage_message_s(const struct work *w)
-{
-    const struct plan *plan = w->plan;
-    if (plan->pp == 1)
-        return 0;
-    double element_bytes = plan->precision == PRECISION_FP32 ? 4 : 2;
-    double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
-    double bytes = element_bytes * tokens * w->model->hidden;
-    struct comm_group pair = network_stage_pair(w->system, plan);
-    if (plan->sp)
-        return point_to_point_s(&pair, bytes / plan->tp);
-    if (!w->system->stack.scatter_gather_p2p || plan->tp == 1)
-        return point_to_point_s(&pair, bytes);
-    struct comm_group tensor = network_axis_group(w->system, plan, AXIS_TENSOR);
-    return point_to_point_s(&pair, bytes / plan->tp) +
-           collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
-}
-
 /* A pass over a chunk: its lists on the GPU, and the host that must launch them in that time. */
 struct pass {
     double gpu_s;
@@ -158,18 +139,6 @@ static void add_offload(const struct work *w, struct chunk_time *time, int layer
     time->parts.other_s += down_s + up_s;
 }
 
-/* Blocking messages keep the sending stage from computing. */
-static void add_messages(const struct work *w, struct chunk_time *time, int chunk)
-{
-    if (!w->blocking)
-        return;
-    double down_s = chunk < plan_chunks(w->plan) - 1 ? w->p2p_s : 0;
-    double up_s = chunk > 0 ? w->p2p_s : 0;
-    time->forward_s += down_s;
-    time->backward_s += up_s;
-    time->parts.pipeline_comm_s += down_s + up_s;
-}
-
 struct chunk_time chunk_time(const struct work *w, int chunk)
 {
     struct chunk_time time = { 0 };
@@ -188,6 +157,5 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
         time.weight_s = pass_s(w, &passes[CHUNK_WEIGHT], 0, &time.parts);
     add_sharding(w, &time, layers);
     add_offload(w, &time, layers);
-    add_messages(w, &time, chunk);
     return time;
 }

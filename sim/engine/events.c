@@ -29,7 +29,7 @@ static struct queue *queue_of(const struct events *e, int rank, enum opcode op)
 static struct activity activity_of(const struct events *e, int rank, const struct job *job)
 {
     struct activity activity = {
-        .rank = rank, .peer = job->peer, .wire = e->cost->message_wire, .alone_s = job->alone_s
+        .rank = rank, .peer = job->peer, .wire = (enum wire)job->wire, .alone_s = job->alone_s
     };
     switch (opcode_infos[job->op].lane) {
     case LANE_COMPUTE:
@@ -43,8 +43,6 @@ static struct activity activity_of(const struct events *e, int rank, const struc
         break;
     case LANE_DATA:
         activity.kind = ACTIVITY_EXCHANGE;
-        if (job->op != INSTR_REDUCE_TIED)
-            activity.wire = e->cost->data_wire;
         break;
     case NUM_LANES:
         assert(!"a lane");

@@ -29,15 +29,16 @@ static struct gate gate_behind(const struct places *places, int instr)
     return (struct gate){ .lane = lane_of(places->list, instr), .count = done & 0xfffffff };
 }
 
-static struct job job_of(const struct places *places, double alone_s, int instr, int held)
+static struct job job_of(const struct places *places, const struct step_cost *cost, int stage,
+                         int instr, int held)
 {
     const struct instr *from = &places->list->at[instr];
-    return (struct job){ .alone_s = alone_s,
-                         .instr = instr,
+    return (struct job){ .instr = instr,
                          .after = gate_behind(places, from->after),
                          .held = gate_behind(places, held),
                          .peer = (short)from->peer,
-                         .op = (unsigned char)from->op };
+                         .op = (unsigned char)from->op,
+                         .wire = (unsigned char)instr_wire(cost, stage, from) };
 }
 
 static void add_job(struct job_lanes *lanes, enum lane lane, int place, const struct job *job)
@@ -63,7 +64,8 @@ void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int s
     for (int lane = 0; lane < NUM_LANES; lane++)
         lanes->wakes[lane] = 1U << lane;
     for (int i = 0; i < list->count; i++) {
-        struct job job = job_of(&places, alone_s[i], i, held[i]);
+        struct job job = job_of(&places, cost, stage, i, held[i]);
+        job.alone_s = alone_s[i];
         add_job(lanes, lane_of(list, i), places.place[i], &job);
     }
     arena_release(&scratch);

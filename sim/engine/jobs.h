@@ -20,7 +20,7 @@ struct job {
     int instr; /* index in the rank's list */
     struct gate after, held;
     short peer;
-    unsigned char op;
+    unsigned char op, wire;
 };
 
 /* The jobs of one lane, in order. */

@@ -41,6 +41,13 @@ static int needed(const struct sorter *s, const struct instr *instr)
     return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
 }
 
+/* What comes from the stage before came over that stage's boundary, gradients over their own. */
+static int boundary_before(const struct order *order, int stage, enum chunk_pass pass)
+{
+    int stages = order->shape.num_stages;
+    return pass == CHUNK_FORWARD ? (stage + stages - 1) % stages : stage;
+}
+
 static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from)
 {
     struct order *order = s->order;
@@ -48,7 +55,8 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
     int index = order->count++;
     order->ops[index] = (struct order_op){ .stage = stage,
                                            .slot = CHUNK_PASSES * instr->chunk + (int)pass,
-                                           .from = from };
+                                           .from = from,
+                                           .boundary = boundary_before(order, stage, pass) };
     if (pass != CHUNK_WEIGHT)
         *done_slot(s, instr->chunk, instr->microbatch, pass == CHUNK_BACKWARD) = index + 1;
     order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
@@ -142,16 +150,16 @@ struct order *order_new(const struct generator *generator, const struct schedule
     return order;
 }
 
-double order_time(const struct order *order, const double *duration_s, double lag_s, double *done_s,
-                  double *end_s)
+double order_time(const struct order *order, const double *duration_s, const double *lag_s,
+                  double *done_s, double *end_s)
 {
     for (int s = 0; s < order->shape.num_stages; s++)
         end_s[s] = 0;
     for (int i = 0; i < order->count; i++) {
         const struct order_op *op = &order->ops[i];
         double start_s = end_s[op->stage];
-        if (op->from >= 0 && done_s[op->from] + lag_s > start_s)
-            start_s = done_s[op->from] + lag_s;
+        if (op->from >= 0 && done_s[op->from] + lag_s[op->boundary] > start_s)
+            start_s = done_s[op->from] + lag_s[op->boundary];
         done_s[i] = end_s[op->stage] = start_s + duration_s[op->slot];
     }
     double makespan_s = 0;

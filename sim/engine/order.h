@@ -16,8 +16,9 @@ enum chunk_pass { CHUNK_FORWARD, CHUNK_BACKWARD, CHUNK_WEIGHT, CHUNK_PASSES };
 /* A pass of one chunk and microbatch. */
 struct order_op {
     int stage;
-    int slot; /* CHUNK_PASSES x chunk + pass: index of its duration */
-    int from; /* earlier op on another stage whose result it needs, or -1 */
+    int slot;     /* CHUNK_PASSES x chunk + pass: index of its duration */
+    int from;     /* earlier op on another stage whose result it needs, or -1 */
+    int boundary; /* over which that comes: of a stage and the next, or the last and the first */
 };
 
 struct order {
@@ -37,9 +38,9 @@ struct order {
 struct order *order_new(const struct generator *generator, const struct schedule_shape *shape,
                         struct arena *arena);
 
-/* Times every op: durations by slot, `lag_s` added where a result crosses stages. `done_s` has room
+/* Times every op: durations by slot, lags by boundary where a result crosses it. `done_s` has room
  * for order->count; end_s[stage] is when the stage is free for good. Returns the makespan. */
-double order_time(const struct order *order, const double *duration_s, double lag_s, double *done_s,
-                  double *end_s);
+double order_time(const struct order *order, const double *duration_s, const double *lag_s,
+                  double *done_s, double *end_s);
 
 #endif

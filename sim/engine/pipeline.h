@@ -23,7 +23,9 @@ struct pipeline {
     const struct generator *generator;
     struct schedule_shape shape;
     const double *duration_s; /* [CHUNK_PASSES x chunk + pass], chunk < pp x vpp */
-    double lag_s;             /* from the end of an op to its successor on another stage */
+    /* [stage]: from the end of an op there to its successor on the next stage, or back; of the last
+     * stage to the first. */
+    const double *lag_s;
 };
 
 /* Seconds from the first forward to the end of the last backward; end_s[stage] (room for

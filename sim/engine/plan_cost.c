@@ -10,9 +10,7 @@
  * where whole layers run again; the attention core stays in the backward. */
 static struct chunk_cost chunk_cost(const struct work *w, int chunk)
 {
-    struct work silent = *w;
-    silent.blocking = false;
-    struct chunk_time time = chunk_time(&silent, chunk);
+    struct chunk_time time = chunk_time(w, chunk);
     struct chunk_cost cost = { .forward_s = time.forward_s, .weight_s = time.weight_s };
     if (w->plan->recompute >= RECOMPUTE_FULL)
         cost.recompute_s = fmin(time.backward_s, w->slowdown * time.parts.recompute_s);
@@ -75,16 +73,17 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
     const struct profile *profile = &w->system->profile;
     struct chunk_cost *chunks = ARENA_ARRAY(arena, struct chunk_cost, (size_t)plan_chunks(plan));
     struct stage_cost *stages = ARENA_ARRAY(arena, struct stage_cost, (size_t)plan->pp);
-    struct comm_group pair = network_stage_pair(w->system, plan);
+    struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, (size_t)plan->pp);
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
         chunks[chunk] = chunk_cost(w, chunk);
-    for (int stage = 0; stage < plan->pp; stage++)
+    for (int stage = 0; stage < plan->pp; stage++) {
         stages[stage] = stage_cost(w, stage);
+        boundaries[stage] = w->boundaries[stage];
+    }
     return (struct step_cost){
         .chunks = chunks,
         .stages = stages,
-        .message_s = w->p2p_s,
-        .message_wire = wire_of(&pair),
+        .boundaries = boundaries,
         .data_wire = data_wire(&w->data),
         .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
         .blocking = w->blocking && !generator_splits(w->generator),

@@ -47,6 +47,8 @@ void fill_time(const struct work *w, struct prediction *p)
     p->busiest_stage = busiest_stage(w, &busy_s);
     for (int chunk = p->busiest_stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp) {
         struct chunk_time time = chunk_time(w, chunk);
+        struct chunk_messages messages = chunk_messages(w, chunk);
+        time.parts.pipeline_comm_s += messages.down_s + messages.up_s;
         time_parts_add(&p->time, &time.parts, w->num_microbatches);
     }
     struct stage_tail tail = stage_tail(w, p->busiest_stage);

@@ -20,11 +20,12 @@ struct evaluator {
     int num_chunks;
     int *lists;
     double *duration_s;
-    double *end_s;
+    double *end_s, *lag_s;
+    struct boundary *boundaries;
     struct stage_memory *stages;
     /* The last pipeline that was timed: plans that differ in sharding alone share it. */
     struct pipeline last;
-    double *last_duration_s;
+    double *last_duration_s, *last_lag_s;
     double last_makespan_s;
 };
 
@@ -49,7 +50,10 @@ void evaluator_free(struct evaluator *e)
     free(e->lists);
     free(e->duration_s);
     free(e->last_duration_s);
+    free(e->last_lag_s);
     free(e->end_s);
+    free(e->lag_s);
+    free(e->boundaries);
     free(e->stages);
     free(e);
 }
@@ -65,6 +69,9 @@ static void make_room(struct evaluator *e, int num_chunks)
     e->last_duration_s =
         arena_grow(e->last_duration_s, CHUNK_PASSES * n * sizeof *e->last_duration_s);
     e->end_s = arena_grow(e->end_s, n * sizeof *e->end_s);
+    e->lag_s = arena_grow(e->lag_s, n * sizeof *e->lag_s);
+    e->last_lag_s = arena_grow(e->last_lag_s, n * sizeof *e->last_lag_s);
+    e->boundaries = arena_grow(e->boundaries, n * sizeof *e->boundaries);
     e->stages = arena_grow(e->stages, n * sizeof *e->stages);
     e->last = (struct pipeline){ 0 };
 }
@@ -73,13 +80,14 @@ static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
     size_t durations = CHUNK_PASSES * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
     return e->last.generator == p->generator &&
-           memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 && e->last.lag_s == p->lag_s &&
+           memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
+           memcmp(e->last_lag_s, p->lag_s, (size_t)p->shape.num_stages * sizeof(double)) == 0 &&
            memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0;
 }
 
-double work_lag_s(const struct work *w)
+double work_lag_s(const struct work *w, int stage)
 {
-    return w->blocking ? 0 : w->p2p_s;
+    return w->blocking ? 0 : w->boundaries[stage].message_s;
 }
 
 static double time_pipeline(struct evaluator *e, const struct work *w)
@@ -88,13 +96,16 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
         .generator = w->generator,
         .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches },
         .duration_s = e->duration_s,
-        .lag_s = work_lag_s(w),
+        .lag_s = e->lag_s,
     };
+    for (int stage = 0; stage < w->plan->pp; stage++)
+        e->lag_s[stage] = work_lag_s(w, stage);
     if (same_pipeline(e, &pipeline))
         return e->last_makespan_s;
     e->last_makespan_s = pipeline_s(&e->pipeline, &pipeline, e->end_s);
     e->last = pipeline;
     size_t durations = CHUNK_PASSES * (size_t)plan_chunks(w->plan);
+    memcpy(e->last_lag_s, e->lag_s, (size_t)w->plan->pp * sizeof(double));
     memcpy(e->last_duration_s, e->duration_s, durations * sizeof(double));
     return e->last_makespan_s;
 }
@@ -137,6 +148,7 @@ struct work work_begin(struct evaluator *e, const struct plan *plan)
         .num_microbatches = plan_microbatches(plan, e->model->batch),
         .slowdown = e->slowdown,
         .lists = e->lists,
+        .boundaries = e->boundaries,
         .duration_s = e->duration_s,
     };
 }
@@ -146,14 +158,16 @@ void work_add_links(struct work *w)
     const struct plan *plan = w->plan;
     w->blocking = plan->vpp == 1 || !plan_overlaps(plan, &w->system->stack, OVERLAP_P2P);
     w->data = network_data_groups(w->system, plan);
-    w->p2p_s = stage_message_s(w);
+    fill_boundaries(w, w->boundaries);
 }
 
 void work_keep_time(struct work *w, int chunk, const struct chunk_time *time)
 {
-    w->duration_s[CHUNK_PASSES * chunk + CHUNK_FORWARD] = time->forward_s;
-    w->duration_s[CHUNK_PASSES * chunk + CHUNK_BACKWARD] = time->backward_s;
-    w->duration_s[CHUNK_PASSES * chunk + CHUNK_WEIGHT] = time->weight_s;
+    struct chunk_messages messages = chunk_messages(w, chunk);
+    double *duration_s = &w->duration_s[CHUNK_PASSES * chunk];
+    duration_s[CHUNK_FORWARD] = time->forward_s + messages.down_s;
+    duration_s[CHUNK_BACKWARD] = time->backward_s + messages.up_s;
+    duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
 static void time_chunks(struct work *w)

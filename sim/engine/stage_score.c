@@ -33,11 +33,12 @@ struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan
     struct chunk_time time = chunk_time(&w, share->stage);
     work_keep_time(&w, share->stage, &time);
     struct stage_tail tail = stage_tail(&w, share->stage);
-    return (struct stage_score){ .forward_s = time.forward_s,
-                                 .backward_s = time.backward_s,
-                                 .weight_s = time.weight_s,
+    const double *duration_s = &w.duration_s[CHUNK_PASSES * share->stage];
+    return (struct stage_score){ .forward_s = duration_s[CHUNK_FORWARD],
+                                 .backward_s = duration_s[CHUNK_BACKWARD],
+                                 .weight_s = duration_s[CHUNK_WEIGHT],
                                  .data_comm_s = tail.data_comm_s,
                                  .optimizer_s = tail.optimizer_s + tail.offload_s,
                                  .memory_bytes = stage_memory(&memory, share->stage).total_bytes,
-                                 .lag_s = work_lag_s(&w) };
+                                 .lag_s = work_lag_s(&w, share->stage) };
 }

@@ -4,6 +4,16 @@
 
 #include <math.h>
 
+/* That between a stage and its peer. Tied gradients go from the last stage to the first. */
+static const struct boundary *boundary_of(const struct step_cost *cost, int stage,
+                                          const struct instr *instr)
+{
+    bool is_before = instr->op == INSTR_SEND_ACT || instr->op == INSTR_RECV_GRAD;
+    if (instr->op == INSTR_REDUCE_TIED)
+        is_before = stage > instr->peer;
+    return &cost->boundaries[is_before ? stage : instr->peer];
+}
+
 double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr)
 {
     const struct stage_cost *once = &cost->stages[stage];
@@ -23,7 +33,7 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
     case INSTR_RECV_ACT:
     case INSTR_SEND_GRAD:
     case INSTR_RECV_GRAD:
-        return cost->message_s;
+        return boundary_of(cost, stage, instr)->message_s;
     case INSTR_GATHER_PARAM:
         return once->gather_s;
     case INSTR_REDUCE_GRAD:
@@ -40,10 +50,9 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
     return 0;
 }
 
-enum wire instr_wire(const struct step_cost *cost, const struct instr *instr)
+enum wire instr_wire(const struct step_cost *cost, int stage, const struct instr *instr)
 {
-    bool is_data = opcode_infos[instr->op].lane == LANE_DATA && instr->op != INSTR_REDUCE_TIED;
-    return is_data ? cost->data_wire : cost->message_wire;
+    return instr->peer >= 0 ? boundary_of(cost, stage, instr)->wire : cost->data_wire;
 }
 
 /* How many times longer than in the mean. */
@@ -54,7 +63,7 @@ static double luck(const struct step_cost *cost, int stage, int index, const str
     if (lane == LANE_COMPUTE)
         return timeline_is_pass(instr->op) ? jitter_pass(jitter, stage, index) : 1;
     int members = lane == LANE_DATA ? jitter->data_members : jitter->pass_ranks;
-    return jitter_transfer(jitter, stage, index, instr_wire(cost, instr), members);
+    return jitter_transfer(jitter, stage, index, instr_wire(cost, stage, instr), members);
 }
 
 static void draw_stage(const struct step_cost *cost, int stage, const struct instrs *list,

@@ -26,11 +26,17 @@ struct stage_cost {
     double optimizer_s;
 };
 
+/* What each message between two stages takes, and goes over. */
+struct boundary {
+    double message_s;
+    enum wire wire;
+};
+
 struct step_cost {
     const struct chunk_cost *chunks; /* by global chunk */
     const struct stage_cost *stages;
-    double message_s; /* each send with its receive */
-    enum wire message_wire, data_wire;
+    const struct boundary *boundaries; /* [stage] to the next, of the last to the first */
+    enum wire data_wire;
     struct slowdowns slowdowns;
     /* As in the recurrence: a message needs no receive to start and no wire. */
     bool messages_are_delays;
@@ -49,7 +55,7 @@ void step_alone_s(const struct step_cost *cost, int stage, const struct instrs *
                   double *alone_s);
 
 /* What it goes over; of no transfer, any. */
-enum wire instr_wire(const struct step_cost *cost, const struct instr *instr);
+enum wire instr_wire(const struct step_cost *cost, int stage, const struct instr *instr);
 
 /* held[i]: one more instruction of the list that i waits for because it may not overlap, or
  * NO_INSTR. Room for list->count. */

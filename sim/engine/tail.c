@@ -41,7 +41,8 @@ static double tied_reduce_s(const struct work *w, int stage)
     bool holds_table = stage == 0 || stage == plan->pp - 1;
     if (!w->model->tied || !w->system->stack.tied_reduce || plan->pp == 1 || !holds_table)
         return 0;
-    struct comm_group pair = network_stage_pair(w->system, plan);
+    struct comm_group pair = network_boundary_pair(
+        w->system, plan, network_boundary_crosses(w->system, plan, plan->pp - 1));
     double rows = w->pieces->logits * plan->cp / ((double)plan->microbatch * w->model->seq);
     return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));

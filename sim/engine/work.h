@@ -14,21 +14,30 @@ struct work {
     const struct generator *generator;
     int num_microbatches;
     double slowdown; /* of compute, by the slowest chip */
-    double p2p_s;    /* one message over a stage boundary */
-    bool blocking;   /* compute waits for p2p */
+    bool blocking;   /* compute waits for messages */
     struct data_groups data;
-    int *lists;         /* room for two numbers a chunk */
+    struct boundary *boundaries; /* [stage] to the next, of the last to the first */
+    int *lists;                  /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
 };
 
 /* sim/engine/simulate.c - the evaluator's work on a plan: what memory depends on, and then what all
- * its chunks' times do. The durations are its scratch space. */
+ * its chunks' times do. The durations, which have blocking messages too, are its scratch space. */
 struct work work_begin(struct evaluator *evaluator, const struct plan *plan);
 void work_add_links(struct work *work);
-double work_lag_s(const struct work *work); /* of a message that does not block */
+/* Of a message that does not block, over the boundary behind a stage. */
+double work_lag_s(const struct work *work, int stage);
+
+/* sim/engine/message.c - fills plan->pp of them; and what a chunk's messages, down and up, add to
+ * its passes: nothing where they do not block. */
+void fill_boundaries(const struct work *work, struct boundary *boundaries);
+struct chunk_messages {
+    double down_s, up_s;
+};
+struct chunk_messages chunk_messages(const struct work *work, int chunk);
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that all together
- * are made of. */
+ * are made of, without messages. */
 struct chunk_time {
     double forward_s;
     double backward_s; /* of input gradients alone when the schedule splits it */
@@ -37,9 +46,6 @@ struct chunk_time {
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);
 void work_keep_time(struct work *work, int chunk, const struct chunk_time *time);
-
-/* Seconds of one message between stages. */
-double stage_message_s(const struct work *work);
 
 /* sim/engine/tail.c - what a stage adds once a step to its microbatches: data-parallel transfers
  * that compute does not hide, and the optimizer. */

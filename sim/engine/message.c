@@ -1,0 +1,45 @@
+#include "sim/engine/work.h"
+
+#include "sim/cost/network.h"
+
+/* A whole activation, or a tensor rank's share of it, gathered in the node on arrival. */
+static double message_s(const struct work *w, bool crosses)
+{
+    const struct plan *plan = w->plan;
+    double element_bytes = plan->precision == PRECISION_FP32 ? 4 : 2;
+    double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
+    double bytes = element_bytes * tokens * w->model->hidden;
+    struct comm_group pair = network_boundary_pair(w->system, plan, crosses);
+    if (plan->sp)
+        return point_to_point_s(&pair, bytes / plan->tp);
+    if (!w->system->stack.scatter_gather_p2p || plan->tp == 1)
+        return point_to_point_s(&pair, bytes);
+    struct comm_group tensor = network_axis_group(w->system, plan, AXIS_TENSOR);
+    return point_to_point_s(&pair, bytes / plan->tp) +
+           collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
+}
+
+/* There are two sorts at most: each is timed once. */
+void fill_boundaries(const struct work *w, struct boundary *boundaries)
+{
+    struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
+    boundaries[0] = (struct boundary){ 0, WIRE_NODE };
+    for (int stage = 0; w->plan->pp > 1 && stage < w->plan->pp; stage++) {
+        bool crosses = network_boundary_crosses(w->system, w->plan, stage);
+        if (sorts[crosses].message_s < 0)
+            sorts[crosses].message_s = message_s(w, crosses);
+        boundaries[stage] = sorts[crosses];
+    }
+}
+
+/* Blocking messages keep the sending stage from computing. */
+struct chunk_messages chunk_messages(const struct work *w, int chunk)
+{
+    int pp = w->plan->pp;
+    struct chunk_messages messages = { 0 };
+    if (w->blocking && chunk < plan_chunks(w->plan) - 1)
+        messages.down_s = w->boundaries[chunk % pp].message_s;
+    if (w->blocking && chunk > 0)
+        messages.up_s = w->boundaries[(chunk - 1) % pp].message_s;
+    return messages;
+}
