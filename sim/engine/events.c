@@ -26,28 +26,23 @@ static struct queue *queue_of(const struct events *e, int rank, enum opcode op)
     return &e->ranks[rank].lanes.queues[opcode_infos[op].lane];
 }
 
-static struct activity activity_of(const struct events *e, int rank, const struct job *job)
+static enum activity_kind kind_of(const struct events *e, const struct job *job)
 {
-    struct activity activity = {
-        .rank = rank, .peer = job->peer, .wire = (enum wire)job->wire, .alone_s = job->alone_s
-    };
     switch (opcode_infos[job->op].lane) {
     case LANE_COMPUTE:
-        activity.kind = ACTIVITY_COMPUTE;
-        break;
+        return ACTIVITY_COMPUTE;
     case LANE_SEND_DOWN:
     case LANE_RECV_DOWN:
     case LANE_SEND_UP:
     case LANE_RECV_UP:
-        activity.kind = e->cost->messages_are_delays ? ACTIVITY_DELAY : ACTIVITY_MESSAGE;
-        break;
+        return e->cost->messages_are_delays ? ACTIVITY_DELAY : ACTIVITY_MESSAGE;
     case LANE_DATA:
-        activity.kind = ACTIVITY_EXCHANGE;
-        break;
+        return ACTIVITY_EXCHANGE;
     case NUM_LANES:
-        assert(!"a lane");
+        break;
     }
-    return activity;
+    assert(!"a lane");
+    return ACTIVITY_DELAY;
 }
 
 /* --- starting ----------------------------------------------------------------------------- */
@@ -65,10 +60,16 @@ static void mark_start(struct events *e, int rank, struct queue *queue)
 
 static void start_for(struct events *e, int rank, struct queue *queue, double alone_s)
 {
-    struct activity activity = activity_of(e, rank, queue_head(queue));
-    activity.alone_s = alone_s;
+    const struct job *job = queue_head(queue);
+    int slot = slot_of(e, rank, queue);
+    struct activity *activity = progress_slot(e->progress, slot);
+    activity->kind = kind_of(e, job);
+    activity->rank = rank;
+    activity->peer = job->peer;
+    activity->wire = (enum wire)job->wire;
+    activity->alone_s = alone_s;
     mark_start(e, rank, queue);
-    progress_start(e->progress, slot_of(e, rank, queue), &activity);
+    progress_start(e->progress, slot);
 }
 
 static void start(struct events *e, int rank, struct queue *queue)

@@ -11,13 +11,25 @@ static enum lane lane_of(const struct instrs *list, int instr)
     return opcode_infos[list->at[instr].op].lane;
 }
 
-static struct places find_places(const struct instrs *list, struct job_lanes *lanes,
-                                 struct arena *scratch)
+static struct places find_places(const struct instrs *list, struct arena *arena)
 {
-    struct places places = { list, ARENA_ARRAY(scratch, int, (size_t)list->count) };
+    struct places places = { list, ARENA_ARRAY(arena, int, (size_t)list->count) };
+    int next[NUM_LANES] = { 0 };
     for (int i = 0; i < list->count; i++)
-        places.place[i] = lanes->queues[lane_of(list, i)].count++;
+        places.place[i] = next[lane_of(list, i)]++;
     return places;
+}
+
+static void make_room(struct job_lanes *lanes, const struct instrs *list, struct arena *arena)
+{
+    *lanes = (struct job_lanes){ 0 };
+    for (int i = 0; i < list->count; i++)
+        lanes->queues[lane_of(list, i)].count++;
+    for (int lane = 0; lane < NUM_LANES; lane++) {
+        struct queue *queue = &lanes->queues[lane];
+        queue->jobs = ARENA_ARRAY(arena, struct job, (size_t)queue->count);
+        lanes->wakes[lane] = 1U << lane;
+    }
 }
 
 /* Open when `instr` is done. */
@@ -51,22 +63,17 @@ static void add_job(struct job_lanes *lanes, enum lane lane, int place, const st
 void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int stage,
                     const struct instrs *list, struct arena *arena)
 {
-    struct arena scratch = { 0 };
-    *lanes = (struct job_lanes){ 0 };
-    struct places places = find_places(list, lanes, &scratch);
-    int *held = ARENA_ARRAY(&scratch, int, (size_t)list->count);
-    double *alone_s = ARENA_ARRAY(&scratch, double, (size_t)list->count);
+    make_room(lanes, list, arena);
+    struct arena_mark scratch = arena_mark(arena);
+    struct places places = find_places(list, arena);
+    int *held = ARENA_ARRAY(arena, int, (size_t)list->count);
+    double *alone_s = ARENA_ARRAY(arena, double, (size_t)list->count);
     step_holds(cost, list, held);
     step_alone_s(cost, stage, list, alone_s);
-    for (int lane = 0; lane < NUM_LANES; lane++)
-        lanes->queues[lane].jobs =
-            ARENA_ARRAY(arena, struct job, (size_t)lanes->queues[lane].count);
-    for (int lane = 0; lane < NUM_LANES; lane++)
-        lanes->wakes[lane] = 1U << lane;
     for (int i = 0; i < list->count; i++) {
         struct job job = job_of(&places, cost, stage, i, held[i]);
         job.alone_s = alone_s[i];
         add_job(lanes, lane_of(list, i), places.place[i], &job);
     }
-    arena_release(&scratch);
+    arena_reset(arena, scratch);
 }

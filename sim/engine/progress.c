@@ -239,13 +239,20 @@ static void leave(struct progress *p, int rank, int slot)
     site->transfers[i] = site->transfers[--site->num_transfers];
 }
 
-void progress_start(struct progress *p, int slot, const struct activity *activity)
+struct activity *progress_slot(struct progress *p, int slot)
+{
+    return &p->running[slot].activity;
+}
+
+void progress_start(struct progress *p, int slot)
 {
     struct running *r = &p->running[slot];
-    *r =
-        (struct running){ .activity = *activity, .left_s = activity->alone_s, .since_s = p->now_s };
+    struct activity *activity = &r->activity;
+    r->left_s = activity->alone_s;
+    r->since_s = p->now_s;
+    r->rate = 0;
     if (activity->kind == ACTIVITY_DELAY || activity->alone_s <= 0) {
-        r->activity.kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
+        activity->kind = ACTIVITY_DELAY; /* what takes no time is in nobody's way */
         set_rate(p, slot, 1);
         return;
     }
