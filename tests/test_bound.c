@@ -12,6 +12,7 @@ static const struct lattice {
     { "gpt3-1.3b", "dgx-a100-80g", "megatron-2021", 8, 32 },
     { "gpt3-1.3b", "dgx-a100-80g", "megatron-core", 16, 64 },
     { "gpt3-6.7b", "dgx-h100", "megatron-core", 16, 48 },
+    { "gpt3-6.7b", "dgx-a100-80g", "megatron-2023", 16, 48 },
     { "llama3-8b", "dgx-h100", "torchtitan", 32, 64 },
     { "gpt2-xl", "dgx2-v100", "megatron-deepspeed", 16, 96 },
     { "tiny", "rtx-2080ti-4", "torch-ddp", 4, 8 },

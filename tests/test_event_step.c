@@ -94,7 +94,8 @@ static double quiet_step_s(struct fixture *f)
     struct timeline *timeline = events_run(schedule, &cost, &f->arena, &err);
     ck_assert_msg(timeline != NULL, "%s: %s", err.where, err.msg);
     evaluator_free(evaluator);
-    return timeline_end_s(timeline) + cost.overhead_s;
+    double step_s = cost.validates ? timeline_own_s(timeline) : timeline_end_s(timeline);
+    return step_s + cost.overhead_s;
 }
 
 static void check_equal(const struct fixture *f, double got_s, double expected_s)
@@ -131,6 +132,27 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
         check_equal(&f, quiet_step_s(&f), recurrence_step_s(&f));
         teardown(&f);
         arena_release(&arena);
+    }
+}
+END_TEST
+
+/* Of split backwards whose stages wait for no norm, what each has from its first forward on. */
+START_TEST(a_step_that_is_validated_later_equals_the_recurrence)
+{
+    static const char *const split[] = { "pp8 mb1 schedule=zb-h1", "pp8 mb1 schedule=zb-h2",
+                                         "tp2 pp4 mb2 schedule=zb-h2",
+                                         "pp4 mb1 schedule=zb-h1 stages=1,11,11,1" };
+    static const int gpus[] = { 8, 8, 8, 4 };
+    for (int i = 0; i < 4; i++) {
+        struct fixture f;
+        setup(&f, "gpt3-1.3b", split[i], gpus[i]);
+        double joined_s = recurrence_step_s(&f);
+        f.system.stack.post_validation = true;
+        f.model.tied = false;
+        double own_s = recurrence_step_s(&f);
+        check_equal(&f, quiet_step_s(&f), own_s);
+        ck_assert_double_lt(own_s, joined_s);
+        teardown(&f);
     }
 }
 END_TEST
@@ -229,6 +251,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("event step");
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, a_step_without_data_ranks_equals_the_recurrence);
+    tcase_add_test(tc, a_step_that_is_validated_later_equals_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
     tcase_add_test(tc, the_recurrence_is_a_few_percent_away_where_messages_are_short);
     tcase_add_loop_test(tc, better_hardware_never_lengthens_a_step, 0,

@@ -161,6 +161,25 @@ START_TEST(the_update_waits_for_the_norm_of_all_stages)
 }
 END_TEST
 
+/* The same without: stage 1 is through at 4.5 and updates until 8.5, from 1.5 on; stage 0
+ * takes 7.25.
+ */
+START_TEST(a_stage_that_is_validated_later_waits_for_no_norm)
+{
+    struct step step;
+    struct arena arena = { 0 };
+    step_init(&step, "1f1b", 2, 1, 1);
+    step.boundaries[0].message_s = 0.5;
+    step.stages[0].optimizer_s = 0.25;
+    step.stages[1].optimizer_s = 4;
+    step.cost.validates = true;
+    struct timeline *timeline = run(&step, &arena);
+    ck_assert_double_eq_tol(timeline_end_s(timeline), 8.5, 1e-12);
+    ck_assert_double_eq_tol(timeline_own_s(timeline), 7.25, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
 /* The recompute is part of the backward that the recurrence knows. */
 START_TEST(recompute_delays_the_backward)
 {
@@ -214,6 +233,7 @@ static void randomise_whole(struct step *step)
     step->cost.data_wire = rand() % 2 ? WIRE_NODE : WIRE_NETWORK;
     step->cost.slowdowns.compute = random_between(1, 1.4);
     step->cost.slowdowns.comm = random_between(1, 1.4);
+    step->cost.validates = rand() % 4 == 0;
     step->cost.draws = rand() % 3 == 0;
     step->cost.jitter = random_jitter();
 }
@@ -661,6 +681,7 @@ static Suite *suite(void)
     tcase_add_test(tc, delayed_messages_take_as_long_as_the_recurrence);
     tcase_add_test(tc, blocking_delays_take_as_long_as_the_recurrence);
     tcase_add_test(tc, the_update_waits_for_the_norm_of_all_stages);
+    tcase_add_test(tc, a_stage_that_is_validated_later_waits_for_no_norm);
     tcase_add_test(tc, recompute_delays_the_backward);
     tcase_add_test(tc, no_schedule_deadlocks_and_no_lane_does_two_things_at_once);
     tcase_add_test(tc, busy_and_idle_add_up_to_the_step_on_every_lane);

@@ -164,7 +164,8 @@ struct stack {
     bool scatter_gather_p2p;   /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;     /* an unsplit vocabulary is not padded */
     bool tied_reduce;          /* tied embeddings are all-reduced between first and last stage */
-    bool gradients_in_dtype;   /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
+    bool post_validation;    /* split backwards: a stage updates before the norm of all is known */
+    bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     bool keeps_fp8;   /* weights are kept and gathered in fp8, where the recipe can, not in bf16 */
     bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
     int zero_default; /* ZeRO stage of a measured run that does not say */

@@ -80,6 +80,9 @@ const struct field stack_fields[] = {
       .doc = "A vocabulary that tensor ranks do not split is not padded." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
+    { .name = "post_validation", .kind = FIELD_BOOL, AT(post_validation), .fallback = "false",
+      .doc = "Schedules that split the backward update each stage before the gradients' norm of all is "
+             "known, and undo it where that was wrong (Qi et al. 2024, section 4)." },
     { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",
       .doc = "Gradients of fp16 are accumulated and reduced in fp16, not in fp32." },
     { .name = "keeps_fp8", .kind = FIELD_BOOL, AT(keeps_fp8), .fallback = "false",

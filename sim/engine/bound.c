@@ -14,8 +14,10 @@ static double stage_passes_s(const struct work *w, int stage, enum chunk_pass pa
 /* What stages add once a step, as far as a bound knows it. */
 struct tails {
     double stage_s, first_s; /* transfers after the last backward */
-    double optimizer_s;
+    double update_s;         /* of the stage */
+    double optimizer_s;      /* the longest of them so far */
 };
+typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
 
 /* A stage's own work, all microbatches in a row: never before the first has come through the chunks
  * before it, never the end before the last has gone back through them. Its reduction follows its
@@ -28,8 +30,7 @@ static double stage_bound_s(const struct work *w, int stage, double before_s, do
         stage_passes_s(w, stage, CHUNK_FORWARD) + stage_passes_s(w, stage, CHUNK_BACKWARD);
     double weights_s = stage_passes_s(w, stage, CHUNK_WEIGHT);
     return before_s + passed_on_s +
-           fmax(weights_s + tails->stage_s,
-                after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
+           fmax(weights_s + tails->stage_s, after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
 }
 
 static void add_own_tail(const struct work *w, int stage, struct tails *tails)
@@ -38,7 +39,8 @@ static void add_own_tail(const struct work *w, int stage, struct tails *tails)
     tails->stage_s = tail.data_comm_s;
     if (stage == 0)
         tails->first_s = tail.data_comm_s;
-    tails->optimizer_s = fmax(tails->optimizer_s, tail.optimizer_s + tail.offload_s);
+    tails->update_s = tail.optimizer_s + tail.offload_s;
+    tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
 /* Transfers may all be hidden; the state is no smaller than the most sharded. */
@@ -46,15 +48,15 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct plan plan = *w->plan;
     double parameters = stage_parameters(w->model, &plan, w->pieces, stage);
-    double least_s = HUGE_VAL;
+    tails->update_s = HUGE_VAL;
     for (plan.zero = 0; plan.zero <= 3; plan.zero++)
-        least_s = fmin(least_s, optimizer_s(w->system, w->model, &plan, parameters));
-    tails->optimizer_s = fmax(tails->optimizer_s, least_s);
+        tails->update_s =
+            fmin(tails->update_s, optimizer_s(w->system, w->model, &plan, parameters));
+    tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
 /* Holds for any order of the passes, so for every generator. */
-static double bound_s(const struct work *w,
-                      void (*add_tail)(const struct work *w, int stage, struct tails *tails))
+static double bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0, before_s = 0, after_s = 0;
     struct tails tails = { 0 };
@@ -68,12 +70,27 @@ static double bound_s(const struct work *w,
     return most_s + tails.optimizer_s + w->system->stack.step_s;
 }
 
+/* Where stages wait for no norm: each has its own work and update to do. */
+static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
+{
+    double most_s = 0;
+    struct tails tails = { 0 };
+    for (int stage = 0; stage < w->plan->pp; stage++) {
+        double own_s = 0;
+        add_tail(w, stage, &tails);
+        for (int pass = 0; pass < CHUNK_PASSES; pass++)
+            own_s += stage_passes_s(w, stage, (enum chunk_pass)pass);
+        most_s = fmax(most_s, own_s + tails.stage_s + tails.update_s);
+    }
+    return most_s + w->system->stack.step_s;
+}
+
 double work_bound_s(const struct work *w)
 {
-    return bound_s(w, add_own_tail);
+    return w->validates ? own_bound_s(w, add_own_tail) : bound_s(w, add_own_tail);
 }
 
 double work_floor_s(const struct work *w)
 {
-    return bound_s(w, add_least_tail);
+    return w->validates ? own_bound_s(w, add_least_tail) : bound_s(w, add_least_tail);
 }

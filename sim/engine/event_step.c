@@ -23,9 +23,17 @@ static bool make_lists(struct evaluator *evaluator, const struct model *model,
     struct lowering lowering = plan_lowering(plan, model);
     struct schedule_shape shape = plan_shape(plan, model->batch);
     out->cost = evaluate_cost(evaluator, plan, arena);
+    lowering.tied = lowering.tied && out->cost.stages[0].tied_s > 0; /* a stack may not reduce */
     out->schedule =
         schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, arena, err);
     return out->schedule != NULL;
+}
+
+static double step_of(const struct lists *lists, const struct timeline *timeline)
+{
+    bool validates = lists->cost.validates;
+    return (validates ? timeline_own_s(timeline) : timeline_end_s(timeline)) +
+           lists->cost.overhead_s;
 }
 
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
@@ -38,7 +46,7 @@ bool event_step_run(struct evaluator *evaluator, const struct model *model, cons
     out->timeline = events_run(lists.schedule, &lists.cost, arena, err);
     if (!out->timeline)
         return false;
-    out->step_s = timeline_end_s(out->timeline) + lists.cost.overhead_s;
+    out->step_s = step_of(&lists, out->timeline);
     return true;
 }
 
@@ -49,7 +57,7 @@ static bool draw_one(struct lists *lists, uint64_t seed, double *step_s, struct 
     lists->cost.jitter.seed = seed;
     const struct timeline *timeline = events_run(lists->schedule, &lists->cost, &scratch, err);
     if (timeline)
-        *step_s = timeline_end_s(timeline) + lists->cost.overhead_s;
+        *step_s = step_of(lists, timeline);
     arena_release(&scratch);
     return timeline != NULL;
 }

@@ -131,15 +131,19 @@ static void start_delayed_send(struct events *e, int rank, struct queue *queue)
         start_delayed_receive(e, head->peer, far);
 }
 
-static void start_norm(struct events *e, struct queue *queue)
+static void start_norm(struct events *e, int rank, struct queue *queue)
 {
+    if (e->cost->validates) {
+        start(e, rank, queue);
+        return;
+    }
     if (queue->is_counted)
         return;
     queue->is_counted = true;
     if (++e->at_norm < e->schedule->shape.num_stages)
         return;
-    for (int rank = 0; rank < e->schedule->shape.num_stages; rank++)
-        start(e, rank, queue_of(e, rank, INSTR_NORM_GRAD));
+    for (int stage = 0; stage < e->schedule->shape.num_stages; stage++)
+        start(e, stage, queue_of(e, stage, INSTR_NORM_GRAD));
 }
 
 static void try_to_start(struct events *e, int rank, struct queue *queue)
@@ -165,7 +169,7 @@ static void try_to_start(struct events *e, int rank, struct queue *queue)
         start_pair(e, rank, queue);
         return;
     case INSTR_NORM_GRAD:
-        start_norm(e, queue);
+        start_norm(e, rank, queue);
         return;
     case INSTR_FORWARD:
     case INSTR_BACKWARD:

@@ -1,7 +1,8 @@
 /* sim/engine/events.h - a step, event by event: instruction lists in, a timeline out.
  *
  * One rank stands for each pipeline stage. Lanes run in order, `after` edges hold, a message moves
- * when both its ends have come to it (nothing is buffered), the gradient norm joins all stages.
+ * when both its ends have come to it (nothing is buffered), the gradient norm joins all stages, or
+ * none where it is validated later.
  * Compute and communication of a stage slow each other, transfers share wires (progress.h). What
  * the recurrence of pipeline.h leaves out is a switch here, so that both can be held together. */
 #ifndef SIM_ENGINE_EVENTS_H

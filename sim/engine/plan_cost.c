@@ -87,6 +87,7 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .data_wire = data_wire(&w->data),
         .slowdowns = { profile->overlap_compute_slowdown, profile->overlap_comm_slowdown },
         .blocking = w->blocking && !generator_splits(w->generator),
+        .validates = w->validates,
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
         .overhead_s = w->system->stack.step_s,
         .jitter = jitter_of(w),

@@ -119,9 +119,8 @@ static bool is_as_before(const struct plan *plan, int i, int count)
 
 /* Every stage's last backward, then its reduction; the gradient norm joins all stages, so the
  * optimizer starts when the last is through. */
-static double step_s(struct evaluator *e, const struct work *w)
+static double joined_step_s(const struct evaluator *e, const struct work *w)
 {
-    time_pipeline(e, w);
     double reduced_s = 0;
     double optimizer_s = 0;
     struct stage_tail tail = { 0 };
@@ -131,7 +130,33 @@ static double step_s(struct evaluator *e, const struct work *w)
         reduced_s = fmax(reduced_s, e->end_s[stage] + tail.data_comm_s);
         optimizer_s = fmax(optimizer_s, tail.optimizer_s + tail.offload_s);
     }
-    return reduced_s + optimizer_s + w->system->stack.step_s;
+    return reduced_s + optimizer_s;
+}
+
+/* No stage waits for the norm of all: each begins its next step after its own update. A step takes
+ * what the longest of them has from its first forward on. Tied tables join the first and the last.
+ */
+static double validated_step_s(const struct evaluator *e, const struct work *w)
+{
+    double own_s = 0;
+    double start_s = 0;
+    struct stage_tail first = stage_tail(w, 0);
+    for (int stage = 0; stage < w->plan->pp; stage++) {
+        struct stage_tail tail = stage_tail(w, stage);
+        double end_s = e->end_s[stage] + tail.data_comm_s;
+        own_s = fmax(own_s, end_s + tail.optimizer_s + tail.offload_s - start_s);
+        if (tail.tied_s > 0)
+            own_s = fmax(own_s, end_s + first.optimizer_s + first.offload_s);
+        start_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + e->lag_s[stage];
+    }
+    return own_s;
+}
+
+static double step_s(struct evaluator *e, const struct work *w)
+{
+    time_pipeline(e, w);
+    double stages_s = w->validates ? validated_step_s(e, w) : joined_step_s(e, w);
+    return stages_s + w->system->stack.step_s;
 }
 
 /* What memory depends on; the times follow when they are wanted. */
@@ -157,6 +182,7 @@ void work_add_links(struct work *w)
 {
     const struct plan *plan = w->plan;
     w->blocking = plan->vpp == 1 || !plan_overlaps(plan, &w->system->stack, OVERLAP_P2P);
+    w->validates = w->system->stack.post_validation && generator_splits(w->generator);
     w->data = network_data_groups(w->system, plan);
     fill_boundaries(w, w->boundaries);
 }

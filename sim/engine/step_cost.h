@@ -41,6 +41,7 @@ struct step_cost {
     /* As in the recurrence: a message needs no receive to start and no wire. */
     bool messages_are_delays;
     bool blocking;     /* no pass runs beside a send of its own stage */
+    bool validates;    /* no stage waits for the norm of all: timeline_own_s is a step then */
     bool reduces_last; /* gradients are reduced after the last backward, not beside it */
     double overhead_s; /* of the host, once a step, after all else */
     bool draws;        /* whether times stray from their means as `jitter` says */

@@ -15,6 +15,7 @@ struct work {
     int num_microbatches;
     double slowdown; /* of compute, by the slowest chip */
     bool blocking;   /* compute waits for messages */
+    bool validates;  /* a stage does not wait for the norm of all */
     struct data_groups data;
     struct boundary *boundaries; /* [stage] to the next, of the last to the first */
     int *lists;                  /* room for two numbers a chunk */
@@ -61,7 +62,8 @@ struct stage_tail stage_tail(const struct work *work, int stage);
 
 /* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */
 double work_bound_s(const struct work *work);
-/* The same whatever zero shards. The work has to be timed at zero 0, which adds nothing to passes. */
+/* The same whatever zero shards. The work has to be timed at zero 0, which adds nothing to passes.
+ */
 double work_floor_s(const struct work *work);
 
 /* sim/engine/plan_cost.c - the same durations and tails, by instruction, for the event engine. */

@@ -25,6 +25,26 @@ double timeline_end_s(const struct timeline *timeline)
     return end_s;
 }
 
+static double rank_own_s(const struct instrs *list, const struct interval *times)
+{
+    double start_s = HUGE_VAL;
+    double end_s = 0;
+    for (int i = 0; i < list->count; i++) {
+        if (timeline_is_pass(list->at[i].op))
+            start_s = fmin(start_s, times[i].start_s);
+        end_s = fmax(end_s, times[i].end_s);
+    }
+    return end_s - fmin(start_s, end_s);
+}
+
+double timeline_own_s(const struct timeline *timeline)
+{
+    double own_s = 0;
+    for (int rank = 0; rank < timeline->schedule->shape.num_stages; rank++)
+        own_s = fmax(own_s, rank_own_s(&timeline->schedule->ranks[rank], timeline->ranks[rank]));
+    return own_s;
+}
+
 double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane)
 {
     const struct instrs *list = &timeline->schedule->ranks[rank];

@@ -24,6 +24,10 @@ struct timeline *timeline_new(const struct schedule *schedule, struct arena *are
 
 double timeline_end_s(const struct timeline *timeline); /* of the last instruction of all ranks */
 
+/* The longest time that a rank has from its first pass to its last instruction: how far apart steps
+ * are when each rank begins the next after its own. */
+double timeline_own_s(const struct timeline *timeline);
+
 /* Seconds in which a lane of a rank runs an instruction: what it does not is idle. */
 double timeline_busy_s(const struct timeline *timeline, int rank, enum lane lane);
 
