@@ -32,7 +32,7 @@ struct options {
     double robust;     /* -1: not asked */
     const char *output;
     const char *trace;
-    int draws, seed; /* draws 0: not given */
+    int draws;
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition;          /* explain */
     const char *predictions; /* validate */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_INSTRUCTIONS = 4000000, MOST_DRAWN = 1000000 };
+enum { MOST_INSTRUCTIONS = 4000000, MOST_DRAWN = 1000000, DEFAULT_SEED = 1 };
 static const double most_in_draws = 2e8; /* half a minute */
 
 static bool print_schedule(struct setup *setup, const struct plan *plan, struct err *err)
@@ -54,7 +54,7 @@ static bool run_events(const struct options *options, struct setup *setup,
 static bool run_draws(const struct options *options, struct setup *setup,
                       struct evaluator *evaluator, struct drawn_steps *drawn, struct err *err)
 {
-    struct draws draws = { options->draws, options->seed };
+    struct draws draws = { options->draws, options->seed > 0 ? options->seed : DEFAULT_SEED };
     double instructions = plan_instructions(&setup->plan, setup->model.batch) * draws.count;
     if (draws.count == 0)
         return true;

@@ -96,11 +96,13 @@ static double simulated_s(void *context, const int *layers)
         duration_s[CHUNK_PASSES * stage + CHUNK_BACKWARD] =
             option_of(table, stage, layers)->backward_s;
     }
+    double lag_s[MOST_STAGES];
+    for (int stage = 0; stage < table->num_stages; stage++)
+        lag_s[stage] = table->lag_s;
     struct pipeline_cache cache = { 0 };
-    struct pipeline pipeline = { generator_find("1f1b"),
-                                 { table->num_stages, 1, table->num_microbatches },
-                                 duration_s,
-                                 table->lag_s };
+    struct pipeline pipeline = {
+        generator_find("1f1b"), { table->num_stages, 1, table->num_microbatches }, duration_s, lag_s
+    };
     pipeline_full_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     double reduced_s = 0, optimizer_s = 0;
@@ -514,8 +516,13 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
         double floor_s =
             lattice_floor_s(evaluator, &instance.model, &instance.system.stack, &point);
         struct arena arena = { 0 };
-        struct stage_request request = { &instance.model, &point,   0,
-                                         HUGE_VAL,        HUGE_VAL, instance.system.stack.step_s };
+        struct stage_request request = { &instance.system,
+                                         &instance.model,
+                                         &point,
+                                         0,
+                                         HUGE_VAL,
+                                         HUGE_VAL,
+                                         instance.system.stack.step_s };
         struct stage_table table = stage_table_new(evaluator, &request, &arena);
         struct fronts fronts = fronts_new(&table, &lower_bound, HUGE_VAL, &arena);
         double bound_s = fronts_best_s(&fronts, layers);

@@ -1,5 +1,7 @@
 #include "search/uneven/stages.h"
 
+#include "sim/cost/network.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
@@ -81,11 +83,22 @@ static struct stage_option find_option(const struct filler *filler, int stage, i
     return option_of(filler, layers, recomputed, &found);
 }
 
-/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time. */
-static bool is_as_before(const struct stage_table *table, int stage,
-                         const struct stage_option *before)
+/* Whether a stage sends over the same wires, down and up, as the one before. */
+static bool sends_as_before(const struct filler *filler, int stage)
 {
-    return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
+    const struct plan *plan = filler->request->plan;
+    const struct system *system = filler->request->system;
+    return network_boundary_crosses(system, plan, stage) ==
+               network_boundary_crosses(system, plan, stage - 1) &&
+           network_boundary_crosses(system, plan, stage - 1) ==
+               network_boundary_crosses(system, plan, stage - 2);
+}
+
+/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time. */
+static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
+{
+    return stage > 1 && stage < filler->table->num_stages - 1 && before->fits &&
+           before->recomputed == 0 && sends_as_before(filler, stage);
 }
 
 /* Up to those that take too long: more layers never take less. */
@@ -98,7 +111,7 @@ static void fill_stage(const struct filler *filler, int stage)
     int only = filler->request->layers;
     for (int i = only > 0 ? only - 1 : 0; i < (only > 0 ? only : table->most_layers); i++) {
         options[i] =
-            is_as_before(table, stage, &before[i]) ? before[i] : find_option(filler, stage, i + 1);
+            is_as_before(filler, stage, &before[i]) ? before[i] : find_option(filler, stage, i + 1);
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)
             continue;
         options[i].fits = false;
