@@ -12,7 +12,8 @@ struct least_stage {
 static struct least_stage least_stage(struct evaluator *evaluator, const struct plan *plan,
                                       int layers)
 {
-    int places[] = { 0, 1, plan->pp - 1 }; /* 1 stands for all in the middle */
+    /* 1 stands for all in the middle: none of them crosses nodes at fewer of its two ends. */
+    int places[] = { 0, 1, plan->pp - 1 };
     struct least_stage least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
     for (int i = 0; i < 3; i++) {
         struct stage_share share = { places[i], layers, 0 };
