@@ -540,6 +540,25 @@ START_TEST(a_search_that_is_ended_early_says_so_and_keeps_what_it_has)
 }
 END_TEST
 
+static void see_progress(double done, void *context)
+{
+    double *last = context;
+    ck_assert(done >= *last && done <= 1);
+    *last = done;
+}
+
+START_TEST(progress_rises_to_the_end)
+{
+    double last = 0;
+    struct search_request request = new_request(drawing[_i]);
+    request.progress = see_progress;
+    request.progress_context = &last;
+    struct search_result result = run(&request);
+    ck_assert_double_eq(last, 1);
+    search_result_release(&result);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stochastic");
@@ -568,6 +587,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tests, an_empty_space_ends_at_once, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, a_search_that_is_ended_early_says_so_and_keeps_what_it_has, 0,
                         NUM_DRAWING);
+    tcase_add_loop_test(tests, progress_rises_to_the_end, 0, NUM_DRAWING);
     suite_add_tcase(s, tests);
     return s;
 }
