@@ -1,0 +1,31 @@
+/* exec/region.h - which parts of one block of memory are in use.
+ *
+ * Hands out offsets and never touches the memory itself, so that it serves memory of any device.
+ * Best fit, neighbours joined when they are freed. Not thread safe. */
+#ifndef EXEC_REGION_H
+#define EXEC_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { REGION_ALIGNMENT = 256 }; /* bytes: what CUDA promises, four cache lines of a host */
+
+struct region_sizes {
+    size_t capacity_bytes;
+    size_t used_bytes;       /* of what is allocated now, each rounded up to the alignment */
+    size_t high_water_bytes; /* most that were ever used at once */
+    size_t extent_bytes;     /* end of the highest byte ever used: the rest is fragmentation */
+};
+
+struct region;
+
+struct region *region_new(size_t capacity_bytes);
+void region_free(struct region *region);
+
+/* False when no free part is large enough. Zero bytes take one alignment, so offsets differ. */
+bool region_take(struct region *region, size_t bytes, size_t *offset);
+/* `offset` came from region_take; returns how many bytes it was, rounded up. */
+size_t region_give_back(struct region *region, size_t offset);
+struct region_sizes region_sizes(const struct region *region);
+
+#endif
