@@ -1,0 +1,141 @@
+/* exec/comm.h - what ranks tell each other: groups, collectives, messages.
+ *
+ * Three communicators offer this table on the host: `comm_local` (ranks are threads of one
+ * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). A call is issued on a stream
+ * and returns at once; it runs after what was issued there before, and what is issued after it
+ * finds its result. Calls of one group run one at a time and in the same order on all its ranks:
+ * issue them on one stream, or put events between them.
+ *
+ * Sums are made in an order that depends on nothing but the group's size and the number of
+ * elements: the same layout gives the same bits. The order is that of the ranks, but for messages
+ * above COMM_RING_BYTES in fp32 and fp64 over TCP, where part p (of as many as there are ranks)
+ * begins with rank p + 1 and goes round, and for MPI, whose own algorithms decide.
+ *
+ * A call that fails leaves its output undefined and the communicator unusable: it and all later
+ * ones end at once, and `poll` says why. */
+#ifndef EXEC_COMM_H
+#define EXEC_COMM_H
+
+#include "exec/device.h"
+#include "exec/place.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// clang-format off
+#define COMM_KINDS(X)                                                                              \
+    /* name            text              n ranks; `count` elements of ..., what is in and out */    \
+    X(ALL_REDUCE,      "all_reduce",     "count in, count out: reduced over the ranks")            \
+    X(ALL_GATHER,      "all_gather",     "count in, n count out: those of rank 0, of rank 1 ...")  \
+    X(REDUCE_SCATTER,  "reduce_scatter", "n count in, count out: one's own part, reduced")         \
+    X(BROADCAST,       "broadcast",      "count in on `peer`, count out on all")                   \
+    X(ALL_TO_ALL,      "all_to_all",     "n count in, part i to rank i; n count out, part i from it") \
+    X(SEND,            "send",           "count in, to `peer`")                                    \
+    X(RECV,            "recv",           "count out, from `peer`")                                 \
+    X(SEND_RECV,       "send_recv",      "count in, to `peer`, and count out, from `source`, at once") \
+    X(BARRIER,         "barrier",        "nothing in or out: no rank leaves before all have come")
+
+enum comm_kind {
+#define X(name, text, meaning) COMM_##name,
+    COMM_KINDS(X)
+#undef X
+};
+#define X(name, text, meaning) +1
+enum { NUM_COMM_KINDS = 0 COMM_KINDS(X) };
+#undef X
+
+/* bf16 values are reduced in fp32. BYTES are moved, never reduced. */
+#define ELEMENTS(X)            \
+    X(FP32,  "fp32",  4)       \
+    X(FP64,  "fp64",  8)       \
+    X(BF16,  "bf16",  2)       \
+    X(BYTES, "bytes", 1)
+
+enum element {
+#define X(name, text, size) ELEMENT_##name,
+    ELEMENTS(X)
+#undef X
+};
+#define X(name, text, size) +1
+enum { NUM_ELEMENTS = 0 ELEMENTS(X) };
+#undef X
+// clang-format on
+
+/* The maximum of anything and a NaN is a NaN. */
+enum reduction { REDUCTION_SUM, REDUCTION_MAX, NUM_REDUCTIONS };
+
+extern const char *const comm_kind_names[NUM_COMM_KINDS + 1]; /* NULL-terminated */
+extern const char *const element_names[NUM_ELEMENTS + 1];
+extern const char *const reduction_names[NUM_REDUCTIONS + 1];
+size_t element_bytes(enum element element);
+
+enum { COMM_RING_BYTES = 64 << 10 };
+
+struct comm;
+
+/* As its members see it; made by group_new. */
+struct group {
+    struct comm *comm;
+    int index; /* this rank's place in it */
+    int size;
+    const int *ranks; /* of the world, `size` of them; owned by the group */
+};
+
+/* One call. `in` and `out` stay the caller's, and untouched, until the call has run. ALL_REDUCE and
+ * BROADCAST may have in == out, ALL_GATHER in == own part of out, REDUCE_SCATTER out == own part of
+ * in; otherwise they do not overlap. `peer` and `source` are indices in the group. */
+struct comm_call {
+    enum comm_kind kind;
+    struct group *group;
+    struct stream *stream;
+    const void *in;
+    void *out;
+    size_t count; /* elements, see the table; 0 is fine */
+    enum element element;
+    enum reduction reduction;
+    int peer, source;
+};
+
+struct comm_options {
+    const struct place *place;       /* read by `open` alone */
+    const struct device_api *device; /* whose streams the calls are issued on */
+    struct local_world *local_world; /* comm_local: what its threads share */
+    double patience_s;               /* how long `open` and `group_new` wait for the others */
+};
+
+struct comm_api {
+    const char *name; /* "tcp" */
+
+    /* Every rank calls it; returns when all have. NULL with ERR_SYSTEM, or ERR_UNAVAILABLE when
+     * the environment lacks what it needs. */
+    struct comm *(*open)(const struct comm_options *options, struct err *err);
+    /* Groups must have been freed. After an abort it waits for nobody. */
+    void (*close)(struct comm *comm);
+
+    /* Parts the world: all its ranks call it together, in the same order, each with the members of
+     * the group that it itself is in, in the same order as they do. num_ranks 0: in none; the
+     * result is NULL then, without an error. NULL with ERR_SYSTEM when another rank cannot be
+     * reached. */
+    struct group *(*group_new)(struct comm *comm, const int *ranks, int num_ranks, struct err *err);
+    void (*group_free)(struct group *group); /* its calls have run; accepts NULL */
+
+    void (*issue)(const struct comm_call *call); /* copied */
+
+    /* False once a call failed, with the first failure: ERR_SYSTEM, where = "rank R". Any thread,
+     * never waits. */
+    bool (*poll)(struct comm *comm, struct err *err);
+    /* Any thread: every call that waits, and every later one, ends and fails. Other ranks fail when
+     * they next wait for this one. */
+    void (*abort)(struct comm *comm);
+};
+
+extern const struct comm_api comm_local;
+extern const struct comm_api comm_tcp;
+
+/* What `size` threads of one process share, each with its own comm_local; freed after the last of
+ * these is closed. Members that call different things are found out: the call fails on all. */
+struct local_world;
+struct local_world *local_world_new(int size);
+void local_world_free(struct local_world *world);
+
+#endif

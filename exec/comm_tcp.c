@@ -1,0 +1,168 @@
+#include "exec/comm.h"
+
+#include "base/arena.h"
+#include "exec/links.h"
+#include "exec/mesh.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Each group has sockets of its own, so groups never wait for one another, and the thread that
+ * moves the bytes is the stream's. */
+struct comm {
+    int rank;
+    char where[24]; /* "rank 3", of errors */
+    const struct device_api *device;
+    struct mesh *mesh;
+    int num_groups;
+    pthread_mutex_t mutex; /* of all below but `failed` */
+    struct tcp_group *groups;
+    struct err err;
+    atomic_bool failed;
+};
+
+struct tcp_group {
+    struct group base;
+    struct tcp_group *next;
+    int *ranks;
+    struct links links;
+};
+
+/* The first failure is kept. The other ranks learn of it by their connections to this one. */
+static void fail_comm(struct comm *comm, const struct err *err)
+{
+    pthread_mutex_lock(&comm->mutex);
+    err_set(&comm->err, err->code, err->where, "%s", err->msg);
+    atomic_store(&comm->failed, true);
+    for (struct tcp_group *group = comm->groups; group; group = group->next)
+        links_shut(&group->links);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+static void run_call(void *args)
+{
+    const struct comm_call *call = args;
+    struct tcp_group *group = (struct tcp_group *)call->group;
+    struct comm *comm = call->group->comm;
+    struct lost_member lost;
+    if (atomic_load(&comm->failed) || links_run(&group->links, call, &lost))
+        return;
+    struct err err = { 0 };
+    err_set(&err, ERR_SYSTEM, comm->where, "rank %d %s", group->ranks[lost.member], lost.reason);
+    fail_comm(comm, &err);
+}
+
+static void tcp_issue(const struct comm_call *call)
+{
+    call->group->comm->device->call(call->stream, run_call, call, sizeof *call);
+}
+
+static void tcp_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    assert(!comm->groups && "groups are freed before their communicator");
+    mesh_free(comm->mesh);
+    pthread_mutex_destroy(&comm->mutex);
+    free(comm);
+}
+
+static struct comm *tcp_open(const struct comm_options *options, struct err *err)
+{
+    struct comm *comm = arena_grow(NULL, sizeof *comm);
+    *comm = (struct comm){ .rank = options->place->rank, .device = options->device };
+    snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
+    pthread_mutex_init(&comm->mutex, NULL);
+    comm->mesh = mesh_new(options->place, options->patience_s, err);
+    if (comm->mesh)
+        return comm;
+    tcp_close(comm);
+    return NULL;
+}
+
+static void release_group(struct tcp_group *group)
+{
+    links_release(&group->links);
+    free(group->ranks);
+    free(group);
+}
+
+static struct tcp_group *group_of(struct comm *comm, const int *ranks, int num_ranks)
+{
+    struct tcp_group *group = arena_grow(NULL, sizeof *group);
+    int index = 0;
+    while (ranks[index] != comm->rank) {
+        index++;
+        assert(index < num_ranks && "a rank names a group that it is in");
+    }
+    *group = (struct tcp_group){ .links = links_new(index, num_ranks) };
+    group->ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks);
+    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
+    group->base =
+        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
+    return group;
+}
+
+static struct group *tcp_group_new(struct comm *comm, const int *ranks, int num_ranks,
+                                   struct err *err)
+{
+    int number = comm->num_groups++;
+    if (num_ranks == 0)
+        return NULL;
+    struct tcp_group *group = group_of(comm, ranks, num_ranks);
+    if (!mesh_connect(comm->mesh, number, ranks, num_ranks, group->links.fds, err)) {
+        release_group(group);
+        return NULL;
+    }
+    pthread_mutex_lock(&comm->mutex);
+    group->next = comm->groups;
+    comm->groups = group;
+    pthread_mutex_unlock(&comm->mutex);
+    return &group->base;
+}
+
+static void tcp_group_free(struct group *base)
+{
+    if (!base)
+        return;
+    struct tcp_group *group = (struct tcp_group *)base;
+    pthread_mutex_lock(&base->comm->mutex);
+    struct tcp_group **link = &base->comm->groups;
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
+    pthread_mutex_unlock(&base->comm->mutex);
+    release_group(group);
+}
+
+static bool tcp_poll(struct comm *comm, struct err *err)
+{
+    if (!atomic_load(&comm->failed))
+        return true;
+    pthread_mutex_lock(&comm->mutex);
+    struct err failure = comm->err;
+    pthread_mutex_unlock(&comm->mutex);
+    return err_set(err, failure.code, failure.where, "%s", failure.msg);
+}
+
+static void tcp_abort(struct comm *comm)
+{
+    struct err err = { 0 };
+    err_set(&err, ERR_SYSTEM, comm->where, "communication was stopped");
+    fail_comm(comm, &err);
+}
+
+const struct comm_api comm_tcp = {
+    .name = "tcp",
+    .open = tcp_open,
+    .close = tcp_close,
+    .group_new = tcp_group_new,
+    .group_free = tcp_group_free,
+    .issue = tcp_issue,
+    .poll = tcp_poll,
+    .abort = tcp_abort,
+};

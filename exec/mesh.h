@@ -1,0 +1,24 @@
+/* exec/mesh.h - how processes find each other: every rank's address, and a connection between any
+ * two on request.
+ *
+ * Rank 0 listens at the place's meeting; the others report there where they listen, and get the
+ * table of all. Connections carry the job's token first: strangers are turned away. One thread. */
+#ifndef EXEC_MESH_H
+#define EXEC_MESH_H
+
+#include "exec/place.h"
+
+struct mesh;
+
+/* Returns when all ranks have met. NULL with ERR_UNAVAILABLE when the place names no meeting, else
+ * with ERR_SYSTEM. Takes place->meeting_fd over. */
+struct mesh *mesh_new(const struct place *place, double patience_s, struct err *err);
+void mesh_free(struct mesh *mesh);
+
+/* One socket to each of `ranks` but oneself (-1 there), which call it too, with the same number;
+ * a number is used once. `fds` has room for num_ranks, the caller closes them. On failure all
+ * are -1 and none is left open; where = "rank R" of the one that did not answer. */
+bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,148 @@
+#include "exec/place.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct place place_alone(void)
+{
+    return (struct place){ .launcher = "", .size = 1, .local_size = 1, .meeting_fd = -1 };
+}
+
+/* A whole number from `least` to `most`. */
+static bool read_number(const char *name, long least, long most, int *out, struct err *err)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return err_set(err, ERR_INPUT, name, "is not set, though others of its launcher are");
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || number < least || number > most)
+        return err_set(err, ERR_INPUT, name,
+                       "expected a whole number from %ld to %ld; found \"%s\"", least, most, text);
+    *out = (int)number;
+    return true;
+}
+
+/* Where it is not set, what stands in `out` stays. */
+static bool read_optional(const char *name, long least, long most, int *out, struct err *err)
+{
+    return !getenv(name) || read_number(name, least, most, out, err);
+}
+
+/* "HOST:PORT" */
+static bool read_meeting(const char *name, struct place *place, struct err *err)
+{
+    const char *text = getenv(name);
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    if (!colon || colon == text || (size_t)(colon - text) >= sizeof place->meeting_host)
+        return err_set(err, ERR_INPUT, name, "expected HOST:PORT; found \"%s\"", text ? text : "");
+    memcpy(place->meeting_host, text, (size_t)(colon - text));
+    place->meeting_port = atoi(colon + 1);
+    return place->meeting_port > 0 ||
+           err_set(err, ERR_INPUT, name, "expected HOST:PORT; found \"%s\"", text);
+}
+
+static bool read_own(struct place *place, struct err *err)
+{
+    const char *token = getenv("SIMSEARCH_TOKEN");
+    place->token = token ? strtoull(token, NULL, 16) : 0;
+    return read_number("SIMSEARCH_RANKS", 1, INT_MAX, &place->size, err) &&
+           read_number("SIMSEARCH_RANK", 0, place->size - 1, &place->rank, err) &&
+           read_meeting("SIMSEARCH_MEETING", place, err) &&
+           read_optional("SIMSEARCH_MEETING_FD", 0, INT_MAX, &place->meeting_fd, err);
+}
+
+/* Its ranks meet by MPI; it names no address. */
+static bool read_mpirun(struct place *place, struct err *err)
+{
+    return read_number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX, &place->size, err) &&
+           read_number("OMPI_COMM_WORLD_RANK", 0, place->size - 1, &place->rank, err) &&
+           read_optional("OMPI_COMM_WORLD_LOCAL_SIZE", 1, INT_MAX, &place->local_size, err) &&
+           read_optional("OMPI_COMM_WORLD_LOCAL_RANK", 0, INT_MAX, &place->local_rank, err);
+}
+
+/* The first name of "node[03-05,9],other": "node03". */
+static void first_of_nodes(const char *list, char *host, size_t size)
+{
+    size_t name = strcspn(list, "[,");
+    size_t number = list[name] == '[' ? strcspn(list + name + 1, "-,]") : 0;
+    snprintf(host, size, "%.*s%.*s", (int)name, list, (int)number,
+             number > 0 ? list + name + 1 : "");
+}
+
+/* Jobs that share a node must not meet at one port. */
+static int port_of_job(int job, int step)
+{
+    return 20000 + (int)(((unsigned)job * 31u + (unsigned)step) % 20000u);
+}
+
+static bool read_srun(struct place *place, struct err *err)
+{
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+    const char *nodes = getenv("SLURM_STEP_NODELIST");
+    int job = 0, step = 0;
+    if (!read_number(tasks, 1, INT_MAX, &place->size, err) ||
+        !read_number("SLURM_PROCID", 0, place->size - 1, &place->rank, err) ||
+        !read_optional("SLURM_LOCALID", 0, INT_MAX, &place->local_rank, err) ||
+        !read_optional("SLURM_JOB_ID", 0, INT_MAX, &job, err) ||
+        !read_optional("SLURM_STEP_ID", 0, INT_MAX, &step, err))
+        return false;
+    first_of_nodes(nodes ? nodes : "localhost", place->meeting_host, sizeof place->meeting_host);
+    place->meeting_port = port_of_job(job, step);
+    place->token = (uint64_t)job << 32 | (uint32_t)step;
+    return true;
+}
+
+/* torchrun listens on MASTER_PORT itself, so the ranks meet one above it. */
+static bool read_torchrun(struct place *place, struct err *err)
+{
+    const char *host = getenv("MASTER_ADDR");
+    if (!read_number("WORLD_SIZE", 1, INT_MAX, &place->size, err) ||
+        !read_number("RANK", 0, place->size - 1, &place->rank, err) ||
+        !read_optional("LOCAL_WORLD_SIZE", 1, INT_MAX, &place->local_size, err) ||
+        !read_optional("LOCAL_RANK", 0, INT_MAX, &place->local_rank, err) ||
+        !read_number("MASTER_PORT", 1, 65534, &place->meeting_port, err))
+        return false;
+    if (!host || host[0] == '\0')
+        return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, though RANK is");
+    snprintf(place->meeting_host, sizeof place->meeting_host, "%s", host);
+    const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    place->meeting_port += store && strcmp(store, "True") == 0;
+    return true;
+}
+
+/* `sign` is set for every rank of the launcher, and only there: a shell inside a Slurm job has
+ * SLURM_NTASKS, but no step. */
+static const struct {
+    const char *name, *sign;
+    bool (*read)(struct place *place, struct err *err);
+} launchers[] = {
+    { "simsearch", "SIMSEARCH_RANK", read_own },
+    { "mpirun", "OMPI_COMM_WORLD_RANK", read_mpirun },
+    { "torchrun", "RANK", read_torchrun },
+    { "srun", "SLURM_STEP_ID", read_srun },
+};
+
+bool place_of_environment(struct place *place, struct err *err)
+{
+    *place = place_alone();
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        if (!getenv(launchers[i].sign))
+            continue;
+        place->launcher = launchers[i].name;
+        place->local_size = 0;
+        place->local_rank = -1;
+        if (!launchers[i].read(place, err))
+            return false;
+        if (place->local_size == 0)
+            place->local_size = place->size;
+        if (place->local_rank < 0)
+            place->local_rank = place->rank % place->local_size;
+        return true;
+    }
+    return true;
+}

@@ -1,0 +1,16 @@
+/* exec/reduce.h - sums and maxima of arrays, element by element; pure. */
+#ifndef EXEC_REDUCE_H
+#define EXEC_REDUCE_H
+
+#include "exec/comm.h"
+
+/* out[i] = parts[0][i] + parts[1][i] + ..., in this order; bf16 is summed in fp32 and rounded to
+ * nearest even once. `out` may be one of the parts. num_parts >= 1; not for BYTES. */
+void reduce_parts(enum element element, enum reduction reduction, const void *const *parts,
+                  int num_parts, void *out, size_t count);
+
+/* into[i] = from[i] + into[i], and bf16 rounded each time: for sums on their way round a ring. */
+void reduce_into(enum element element, enum reduction reduction, void *into, const void *from,
+                 size_t count);
+
+#endif

@@ -1,0 +1,192 @@
+#define _GNU_SOURCE // SOCK_CLOEXEC, accept4; NOLINT(bugprone-reserved-identifier)
+#include "exec/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double socket_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static bool fail(const char *what, struct err *err)
+{
+    return err_set(err, ERR_SYSTEM, "", "%s: %s", what, strerror(errno));
+}
+
+/* Until the descriptor is ready, in slices that no arithmetic overflows. */
+static bool wait_until(int fd, short events, double deadline_s, const char *what, struct err *err)
+{
+    for (;;) {
+        double left_s = deadline_s - socket_now_s();
+        if (left_s <= 0)
+            return err_set(err, ERR_SYSTEM, "", "%s: nothing came in time", what);
+        struct pollfd wait = { .fd = fd, .events = events };
+        int ready = poll(&wait, 1, left_s < 1 ? (int)(1000 * left_s) + 1 : 1000);
+        if (ready > 0)
+            return true;
+        if (ready < 0 && errno != EINTR)
+            return fail(what, err);
+    }
+}
+
+bool socket_address(const char *host, int port, struct sockaddr_storage *address, struct err *err)
+{
+    struct addrinfo *found = NULL;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_INET };
+    int status = getaddrinfo(host, NULL, &hints, &found);
+    if (status != 0) {
+        hints.ai_family = AF_UNSPEC;
+        status = getaddrinfo(host, NULL, &hints, &found);
+    }
+    if (status != 0) {
+        char where[300];
+        snprintf(where, sizeof where, "%s:%d", host, port);
+        return err_set(err, ERR_SYSTEM, where, "no such host: %s", gai_strerror(status));
+    }
+    memset(address, 0, sizeof *address);
+    memcpy(address, found->ai_addr, found->ai_addrlen);
+    socket_set_port(address, port);
+    freeaddrinfo(found);
+    return true;
+}
+
+int socket_port(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET6)
+        return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+    return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
+
+void socket_set_port(struct sockaddr_storage *address, int port)
+{
+    if (address->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
+    else
+        ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
+}
+
+static socklen_t address_size(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}
+
+static int new_socket(const struct sockaddr_storage *address)
+{
+    int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int on = 1;
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+
+int socket_listen(const struct sockaddr_storage *address, struct err *err)
+{
+    int fd = new_socket(address);
+    int on = 1;
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, (const struct sockaddr *)address, address_size(address)) == 0 &&
+        listen(fd, SOMAXCONN) == 0)
+        return fd;
+    fail("listening", err);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* 0 or errno. */
+static int connect_once(int fd, const struct sockaddr_storage *address, double deadline_s,
+                        struct err *err)
+{
+    if (connect(fd, (const struct sockaddr *)address, address_size(address)) == 0)
+        return 0;
+    if (errno != EINPROGRESS && errno != EINTR)
+        return errno;
+    if (!wait_until(fd, POLLOUT, deadline_s, "connecting", err))
+        return ETIMEDOUT;
+    int status = 0;
+    socklen_t size = sizeof status;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &status, &size);
+    return status;
+}
+
+int socket_connect(const struct sockaddr_storage *address, double deadline_s, struct err *err)
+{
+    for (;;) {
+        int fd = new_socket(address);
+        int status = fd < 0 ? errno : connect_once(fd, address, deadline_s, err);
+        if (status == 0)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        if (fd < 0 || status != ECONNREFUSED || socket_now_s() > deadline_s) {
+            errno = status;
+            fail("connecting", err);
+            return -1;
+        }
+        nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
+}
+
+int socket_accept(int listener, double deadline_s, struct err *err)
+{
+    for (;;) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+            int on = 1;
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+            return fd;
+        }
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+            fail("accepting", err);
+            return -1;
+        }
+        if (!wait_until(listener, POLLIN, deadline_s, "accepting", err))
+            return -1;
+    }
+}
+
+bool socket_send(int fd, const void *bytes, size_t count, double deadline_s, struct err *err)
+{
+    for (const char *at = bytes; count > 0;) {
+        ssize_t sent = send(fd, at, count, MSG_NOSIGNAL);
+        if (sent > 0) {
+            at += sent;
+            count -= (size_t)sent;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return fail("sending", err);
+        } else if (!wait_until(fd, POLLOUT, deadline_s, "sending", err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool socket_receive(int fd, void *bytes, size_t count, double deadline_s, struct err *err)
+{
+    for (char *at = bytes; count > 0;) {
+        ssize_t received = recv(fd, at, count, 0);
+        if (received == 0)
+            return err_set(err, ERR_SYSTEM, "", "the connection was closed");
+        if (received > 0) {
+            at += received;
+            count -= (size_t)received;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return fail("receiving", err);
+        } else if (!wait_until(fd, POLLIN, deadline_s, "receiving", err)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,434 @@
+#include "tests/testing.h"
+
+#include "base/random.h"
+#include "exec/reduce.h"
+#include "exec/socket.h"
+#include "tests/comm_cases.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- ranks as threads --------------------------------------------------------------------------
+ */
+
+enum { MOST_RANKS = 5 };
+
+static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
+enum { NUM_APIS = sizeof apis / sizeof *apis };
+
+struct job {
+    const struct comm_api *api;
+    int size;
+    uint64_t seed;
+    struct local_world *world;
+    int meeting_fd, meeting_port;
+    bool (*run)(struct job *job, const struct comm_options *options);
+    void *context;
+};
+
+struct rank_thread {
+    struct job *job;
+    int rank;
+    bool ok;
+    pthread_t thread;
+};
+
+static void *run_rank(void *argument)
+{
+    struct rank_thread *own = argument;
+    struct job *job = own->job;
+    struct place place = { .launcher = "test",
+                           .rank = own->rank,
+                           .size = job->size,
+                           .meeting_host = "127.0.0.1",
+                           .meeting_port = job->meeting_port,
+                           .meeting_fd = own->rank == 0 ? job->meeting_fd : -1,
+                           .token = job->seed };
+    own->ok = job->run(job, &(struct comm_options){ .place = &place,
+                                                    .device = &device_host,
+                                                    .local_world = job->world,
+                                                    .patience_s = 10 });
+    return NULL;
+}
+
+static void listen_for(struct job *job)
+{
+    struct err err = { 0 };
+    struct sockaddr_storage address;
+    ck_assert(socket_address("127.0.0.1", 0, &address, &err));
+    job->meeting_fd = socket_listen(&address, &err);
+    ck_assert_msg(job->meeting_fd >= 0, "%s", err.msg);
+    socklen_t size = sizeof address;
+    getsockname(job->meeting_fd, (struct sockaddr *)&address, &size);
+    job->meeting_port = socket_port(&address);
+}
+
+/* Every rank's side of `run`, each in a thread; all must succeed. */
+static void run_ranks(struct job job)
+{
+    if (job.api == &comm_local)
+        job.world = local_world_new(job.size);
+    else if (job.size > 1)
+        listen_for(&job);
+    else
+        job.meeting_fd = -1;
+    struct rank_thread ranks[MOST_RANKS];
+    for (int i = 0; i < job.size; i++) {
+        ranks[i] = (struct rank_thread){ .job = &job, .rank = i };
+        pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]);
+    }
+    for (int i = 0; i < job.size; i++)
+        pthread_join(ranks[i].thread, NULL);
+    for (int i = 0; i < job.size; i++)
+        ck_assert_msg(ranks[i].ok, "rank %d failed", i);
+    local_world_free(job.world);
+}
+
+static uint64_t new_seed(void)
+{
+    uint64_t seed = (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
+    printf("seed %llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+/* --- against a plain loop ----------------------------------------------------------------------
+ */
+
+static bool run_cases(struct job *job, const struct comm_options *options)
+{
+    return comm_cases_run(job->api, options, job->seed, 96);
+}
+
+START_TEST(every_call_gives_what_a_plain_loop_gives)
+{
+    uint64_t seed = new_seed();
+    for (int size = 1; size <= MOST_RANKS; size++)
+        run_ranks((struct job){ .api = apis[_i], .size = size, .seed = seed, .run = run_cases });
+}
+END_TEST
+
+/* --- one rank, one group, one stream ------------------------------------------------------------
+ */
+
+struct side {
+    const struct comm_api *api;
+    struct device *device;
+    struct stream *stream;
+    struct comm *comm;
+    struct group *world;
+    int rank, size;
+};
+
+static struct side side_open(struct job *job, const struct comm_options *options)
+{
+    struct err err = { 0 };
+    int ranks[MOST_RANKS];
+    for (int i = 0; i < job->size; i++)
+        ranks[i] = i;
+    struct side side = { .api = job->api,
+                         .rank = options->place->rank,
+                         .size = job->size,
+                         .device = device_host.open(&(struct device_options){ 0 }, &err) };
+    side.stream = device_host.stream_new(side.device, "side", &err);
+    side.comm = job->api->open(options, &err);
+    side.world = job->api->group_new(side.comm, ranks, job->size, &err);
+    return side;
+}
+
+static void side_close(struct side *side)
+{
+    device_host.stream_free(side->stream);
+    side->api->group_free(side->world);
+    side->api->close(side->comm);
+    device_host.close(side->device);
+}
+
+/* Until the call has run; false with the communicator's failure. */
+static bool finish(const struct side *side, struct comm_call call, struct err *err)
+{
+    call.group = side->world;
+    call.stream = side->stream;
+    side->api->issue(&call);
+    return device_host.stream_sync(side->stream, err) && side->api->poll(side->comm, err);
+}
+
+/* --- determinism -------------------------------------------------------------------------------
+ */
+
+enum { NUM_SUMMED = 50000 };
+
+static void random_floats(uint64_t seed, int rank, float *at, size_t count)
+{
+    struct random rng = random_new(seed, (uint64_t)rank);
+    for (size_t i = 0; i < count; i++)
+        at[i] = (float)(random_unit(&rng) - 0.5);
+}
+
+static bool sum_twice(struct job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    struct err err = { 0 };
+    float *in = malloc(NUM_SUMMED * sizeof *in);
+    float *out[2];
+    bool ok = true;
+    random_floats(job->seed, side.rank, in, NUM_SUMMED);
+    for (int i = 0; i < 2; i++) {
+        out[i] = malloc(NUM_SUMMED * sizeof *in);
+        ok = ok &&
+             finish(&side,
+                    (struct comm_call){
+                        .kind = COMM_ALL_REDUCE, .in = in, .out = out[i], .count = NUM_SUMMED },
+                    &err);
+    }
+    ok = ok && memcmp(out[0], out[1], NUM_SUMMED * sizeof *in) == 0;
+    /* Small messages are summed in the order of ranks: the bits of the plain loop. */
+    enum { FEW = 1000 };
+    ok =
+        ok &&
+        finish(&side,
+               (struct comm_call){ .kind = COMM_ALL_REDUCE, .in = in, .out = out[0], .count = FEW },
+               &err);
+    float sum[FEW] = { 0 }, other[FEW];
+    for (int rank = 0; rank < side.size; rank++) {
+        random_floats(job->seed, rank, other, FEW);
+        for (int i = 0; i < FEW; i++)
+            sum[i] = rank == 0 ? other[i] : sum[i] + other[i];
+    }
+    ok = ok && memcmp(out[0], sum, sizeof sum) == 0;
+    free(in);
+    free(out[0]);
+    free(out[1]);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(the_same_sum_has_the_same_bits)
+{
+    run_ranks((struct job){ .api = apis[_i], .size = 4, .seed = new_seed(), .run = sum_twice });
+}
+END_TEST
+
+/* 256 + 1 is 256 in bf16, whose numbers are 2 apart there; in fp32 four ones more make 260. */
+START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
+{
+    const uint16_t big = 0x4380, one = 0x3f80;
+    const void *parts[] = { &big, &one, &one, &one, &one };
+    uint16_t sum;
+    reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 5, &sum, 1);
+    ck_assert_uint_eq(sum, 0x4382);
+    /* 257 lies between 256 and 258: to the even one. 259 to 260. */
+    reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 2, &sum, 1);
+    ck_assert_uint_eq(sum, 0x4380);
+    reduce_parts(ELEMENT_BF16, REDUCTION_SUM, parts, 4, &sum, 1);
+    ck_assert_uint_eq(sum, 0x4382);
+}
+END_TEST
+
+START_TEST(a_nan_is_the_largest_wherever_it_stands)
+{
+    const float nan = NAN, one = 1;
+    const void *orders[][2] = { { &nan, &one }, { &one, &nan } };
+    for (int i = 0; i < 2; i++) {
+        float largest;
+        reduce_parts(ELEMENT_FP32, REDUCTION_MAX, orders[i], 2, &largest, 1);
+        ck_assert(isnan(largest));
+        const double wide[] = { (double)*(const float *)orders[i][0],
+                                (double)*(const float *)orders[i][1] };
+        double largest_wide;
+        reduce_parts(ELEMENT_FP64, REDUCTION_MAX, (const void *[]){ &wide[0], &wide[1] }, 2,
+                     &largest_wide, 1);
+        ck_assert(isnan(largest_wide));
+    }
+}
+END_TEST
+
+/* --- failures ----------------------------------------------------------------------------------
+ */
+
+/* Rank 1 goes away without a word; the others must not wait for ever, and name a rank. */
+static bool lose_a_rank(struct job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    struct err err = { 0 }, at_barrier = { 0 };
+    float value = 1;
+    bool ok = true;
+    /* Rank 1 may be through and away before the others look back at it. */
+    finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &at_barrier);
+    if (side.rank == 1) {
+        if (job->api == &comm_local)
+            job->api->abort(side.comm);
+    } else {
+        ok = ok && !finish(&side,
+                           (struct comm_call){
+                               .kind = COMM_ALL_REDUCE, .in = &value, .out = &value, .count = 1 },
+                           &err);
+        ok = ok && err.code == ERR_SYSTEM && strncmp(err.where, "rank ", 5) == 0;
+        struct err later = { 0 };
+        ok = ok && !finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &later);
+    }
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(a_rank_that_leaves_fails_the_others)
+{
+    run_ranks((struct job){ .api = apis[_i], .size = 3, .seed = 5, .run = lose_a_rank });
+}
+END_TEST
+
+static void *abort_soon(void *argument)
+{
+    struct side *side = argument;
+    nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    side->api->abort(side->comm);
+    return NULL;
+}
+
+/* Nobody ever sends. The other rank stays, so that nothing but the abort can end the wait. */
+static bool abort_a_receive(struct job *job, const struct comm_options *options)
+{
+    atomic_int *num_done = job->context;
+    struct side side = side_open(job, options);
+    struct err err = { 0 };
+    float value = 1;
+    bool ok = true;
+    if (side.rank == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, abort_soon, &side);
+        ok = !finish(&side,
+                     (struct comm_call){ .kind = COMM_RECV, .out = &value, .count = 1, .peer = 1 },
+                     &err);
+        pthread_join(thread, NULL);
+        ok = ok && strstr(err.msg, "stopped") != NULL && value == 1;
+    }
+    atomic_fetch_add(num_done, 1);
+    while (atomic_load(num_done) < side.size)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(an_abort_ends_a_call_that_waits)
+{
+    atomic_int num_done = 0;
+    run_ranks((struct job){
+        .api = apis[_i], .size = 2, .seed = 5, .run = abort_a_receive, .context = &num_done });
+}
+END_TEST
+
+static bool disagree(struct job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    struct err err = { 0 };
+    float values[2] = { 0 };
+    bool ok = !finish(
+        &side,
+        (struct comm_call){
+            .kind = COMM_ALL_REDUCE, .in = values, .out = values, .count = side.rank == 1 ? 2 : 1 },
+        &err);
+    ok = ok && strstr(err.msg, "all_reduce of 2 fp32") && strstr(err.msg, "all_reduce of 1 fp32");
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(threads_that_call_different_things_are_found_out)
+{
+    run_ranks((struct job){ .api = &comm_local, .size = 3, .run = disagree });
+}
+END_TEST
+
+/* --- the meeting -------------------------------------------------------------------------------
+ */
+
+/* Rank 1 never comes. */
+START_TEST(an_absent_rank_is_named_when_patience_ends)
+{
+    struct job job = { 0 };
+    listen_for(&job);
+    struct place place = { .size = 2, .meeting_fd = job.meeting_fd };
+    struct err err = { 0 };
+    struct comm *comm = comm_tcp.open(
+        &(struct comm_options){ .place = &place, .device = &device_host, .patience_s = 0.05 },
+        &err);
+    ck_assert_ptr_null(comm);
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, "rank 1");
+}
+END_TEST
+
+START_TEST(a_launcher_without_a_meeting_is_told_apart)
+{
+    struct place place = { .launcher = "mpirun", .size = 2, .meeting_fd = -1 };
+    struct err err = { 0 };
+    ck_assert_ptr_null(
+        comm_tcp.open(&(struct comm_options){ .place = &place, .device = &device_host }, &err));
+    ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+}
+END_TEST
+
+static bool meet_only(struct job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    struct err err = { 0 };
+    bool ok = finish(&side, (struct comm_call){ .kind = COMM_BARRIER }, &err);
+    side_close(&side);
+    return ok;
+}
+
+static void *knock(void *argument)
+{
+    const struct job *job = argument;
+    struct err err = { 0 };
+    struct sockaddr_storage address;
+    socket_address("127.0.0.1", job->meeting_port, &address, &err);
+    int fd = socket_connect(&address, socket_now_s() + 5, &err);
+    static const char words[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
+    if (fd >= 0) {
+        socket_send(fd, words, sizeof words, socket_now_s() + 5, &err);
+        close(fd);
+    }
+    return NULL;
+}
+
+START_TEST(strangers_are_turned_away)
+{
+    struct job job = { .api = &comm_tcp, .size = 2, .seed = 77, .run = meet_only };
+    listen_for(&job);
+    knock(&job);
+    struct rank_thread ranks[2];
+    for (int i = 0; i < 2; i++) {
+        ranks[i] = (struct rank_thread){ .job = &job, .rank = i };
+        pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(ranks[i].thread, NULL);
+    ck_assert(ranks[0].ok && ranks[1].ok);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("comm");
+    tcase_add_loop_test(tc, every_call_gives_what_a_plain_loop_gives, 0, NUM_APIS);
+    tcase_add_loop_test(tc, the_same_sum_has_the_same_bits, 0, NUM_APIS);
+    tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
+    tcase_add_test(tc, a_nan_is_the_largest_wherever_it_stands);
+    tcase_add_loop_test(tc, a_rank_that_leaves_fails_the_others, 0, NUM_APIS);
+    tcase_add_loop_test(tc, an_abort_ends_a_call_that_waits, 0, NUM_APIS);
+    tcase_add_test(tc, threads_that_call_different_things_are_found_out);
+    tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);
+    tcase_add_test(tc, a_launcher_without_a_meeting_is_told_apart);
+    tcase_add_test(tc, strangers_are_turned_away);
+    Suite *s = suite_create("exec/comm");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
