@@ -109,6 +109,10 @@ const struct option_row option_rows[] = {
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
         .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
                "in this time (30d)." } },
+    { "--largest", NULL, "FAMILY", SEARCH,
+      { "largest", TEXT(largest),
+        .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
+               "`layers`: for the --model with as many layers as fit." } },
     { "--robust", NULL, "X", SEARCH,
       { "robust", .kind = FIELD_NUMBER, F(robust), .min = 0, .max = 0.9,
         .doc = "Tells whether the best plan stays that when each sort of cost is off by up to this "

@@ -30,6 +30,7 @@ struct options {
     bool pareto;
     double deadline_s; /* 0: none */
     double robust;     /* -1: not asked */
+    const char *largest;
     const char *output;
     const char *trace;
     int draws;

@@ -185,6 +185,8 @@ static void show_next(const struct options *options, const struct setup *setup,
     if (options->output)
         printf("\nnext  simsearch explain %s\n      simsearch simulate %s --schedule-text\n",
                options->output, options->output);
+    else if (options->largest) /* whose model may have no name */
+        printf("\nnext  simsearch %s%s -o plan.json\n", text_get(&again), text_get(&search));
     else
         printf("\nnext  simsearch explain %s --layout \"%s\"\n      simsearch %s%s -o plan.json\n",
                text_get(&again), text_get(&layout), text_get(&again), text_get(&search));

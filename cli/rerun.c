@@ -65,6 +65,8 @@ void add_search_options(const struct options *options, struct text *out)
         add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
     if (options->tokens > 0)
         add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
+    if (options->largest && strcmp(options->largest, "layers") == 0)
+        text_add(out, " --largest layers");
     if (options->price >= 0)
         add_quantity(out, "--price", options->price, QUANTITY_DOLLARS_PER_HOUR);
 }

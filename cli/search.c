@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/deadline_view.h"
 #include "cli/infeasible.h"
+#include "cli/largest.h"
 #include "cli/options.h"
 #include "cli/pareto_view.h"
 #include "cli/patience.h"
@@ -29,6 +30,7 @@ struct extras {
     struct deadline deadline;
     struct robust_view robust;
     struct relaxations relaxations;
+    struct largest *largest;
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -120,6 +122,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "stack", json_string(setup->system.stack.name));
     json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
     add_deadline_json(object, &extras->deadline);
+    add_largest_json(object, setup, extras->largest);
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
     json_object_set_new(object, "best",
@@ -237,6 +240,7 @@ static void print_result(const struct options *options, const struct setup *setu
         return;
     }
     show_deadline(setup, &extras->deadline);
+    show_largest(setup, extras->largest);
     if (result->num_top > 0)
         show_ranking(options, setup, result, &extras->comparison, &extras->robust);
     else
@@ -258,15 +262,18 @@ static bool find_plans(const struct options *options, struct search_request *req
     return ok;
 }
 
-static int answer(const struct options *options, struct setup *setup, struct err *err)
+static int answer(struct options *options, struct setup *setup, struct largest *largest,
+                  struct err *err)
 {
     struct search_request request = request_of(options, setup);
+    if (!largest_choose(largest, options, setup, &request, err))
+        return exit_code_of(err);
     if (options->pareto)
         return answer_pareto(options, setup, &request, err);
     struct search_result result = { 0 };
     struct rank_result rank;
     struct err reason = { 0 };
-    struct extras extras = { .comparison = { NULL, reason.msg } };
+    struct extras extras = { .comparison = { NULL, reason.msg }, .largest = largest };
     int code = EXIT_FAILED;
     int shown = request.top;
     request.top = robust_top(options, shown);
@@ -298,13 +305,15 @@ int cmd_search(int argc, char **argv, struct err *err)
 {
     struct options options;
     struct setup setup = { 0 };
+    struct largest largest = { 0 };
     if (!options_parse(COMMAND_SEARCH, 0, argc, argv, &options, err) ||
         !check_method(options.method, err) || !check_draws(&options, err) ||
         !check_pareto_options(&options, err) || !check_robust_options(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
-    if (setup_load(&options, NULL, &setup, err))
-        code = answer(&options, &setup, err);
+    if (largest_name_model(&options, &largest, err) && setup_load(&options, NULL, &setup, err))
+        code = answer(&options, &setup, &largest, err);
     setup_release(&setup);
+    largest_release(&largest);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

@@ -91,10 +91,8 @@ says '^simsearch: --model: is missing'
 run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
-for option in --run; do
-    run 2 "${tiny[@]}" "$option"
-    says "$option is not in this version yet"
-done
+run 2 "${tiny[@]}" --run
+says '--run is not in this version yet'
 
 # --- bad values of every option -----------------------------------------------------------------
 
@@ -120,6 +118,7 @@ refuses search --max-memory "" 0 60 "60 GB/s" "-1 GiB" "0 B" "NaN GiB" "1e300 Gi
 refuses search --price "" 2.5 "2.5 $" "-1 $/h" "NaN $/h" "1e300 $/h"
 refuses search --time-limit "" 0 10 "0 s" "-1 s" "NaN s" "10 GiB" "1e300 s"
 refuses search --deadline "" 0 30 "0 d" "-1 d" "NaN d" "10 GiB" "1e300 d"
+refuses search --largest "" nothing-like-it
 refuses search --robust "" 1 -0.1 NaN "10 %"
 refuses search --objective "" speed 0
 refuses search --precision "" int4 16
@@ -290,6 +289,26 @@ run 2 --gpus 8 --model gpt3-2.7b --deadline 30d --objective memory
 run 2 --gpus 8 --model "$fixtures/slow.json" --deadline 30d
 says 'tokens'
 
+run 0 --gpus 8 --largest gpt3
+shows '^LARGEST gpt3 that fits 8 GPUs: gpt3-13b, .* parameters; gpt3-175b does not$'
+shows 'BEST PLAN'
+run 0 --gpus 8 --largest gpt3 --json
+keys largest of model layers params next_larger
+shows '^  "model": "gpt3-13b",$'
+run 3 --gpus 1 --largest bloom
+says 'no plan fits'
+run 2 --gpus 8 --largest gpt --model gpt3-13b
+says '^simsearch: --model: '
+run 2 --gpus 8 --largest layers
+run 2 --gpus 8 --largest llam
+says 'did you mean "llama"\?'
+run 2 --gpus 8 --largest gpt3 --pareto
+run 0 --gpus 1 --model gpt3-1.3b --largest layers -o deep.json
+shows '^LARGEST of this shape that fits 1 GPU: gpt3-1.3b-[0-9]+-layers, '
+layers=$(grep -oE 'gpt3-1.3b-[0-9]+-layers' out | head -1 | cut -d - -f 3)
+grep -q "\"layers\": $layers," deep.json || fail "the plan file has other layers"
+run 0 simulate deep.json --json
+shows '"fits": true'
 robust=(--gpus 8 --model gpt3-13b --robust 0.2)
 run 0 "${robust[@]}"
 shows 'robust +200 draws'
@@ -481,6 +500,15 @@ adds_up
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
 keys first second difference
 adds_up
+# The last term is a part of its own, not what other terms forgot.
+awk -F '[:,] *' '
+    /"other_s"/ && parts < 2 { other[++parts] = $2 }
+    /"term": "other"/ { found = 1 }
+    found && /"seconds"/ && term == "" { term = $2 }
+    END {
+        wrong = term - (other[2] - other[1])
+        exit !(parts == 2 && found && wrong <= 1e-9 && -wrong <= 1e-9)
+    }' out || fail "the last term is not the difference of other_s"
 
 run 0 explain "${tp8[@]}" --cluster dgx-a100-80g --partition
 shows 'qkv +column +all-gather'

@@ -1,0 +1,105 @@
+#include "search/depth.h"
+
+#include "search/method.h"
+
+#include <string.h>
+
+/* A space of plans with one number of stages, of a model that is made deeper. */
+struct dive {
+    const struct search *search;
+    int num_stages;
+    int chunks_per_stage; /* 0: any */
+    int layers_at_once;   /* that one more layer in each chunk adds */
+    int most_at_once;     /* of them that a model may have */
+    struct depth *depth;
+};
+
+static bool fits(const struct dive *dive, int times)
+{
+    struct arena arena = { 0 };
+    struct model model = *dive->search->space->model;
+    struct space space = *dive->search->space;
+    model.layers = times * dive->layers_at_once;
+    space.model = &model;
+    space.pp.at = (int[]){ dive->num_stages };
+    space.pp.count = 1;
+    space.vpp = dive->chunks_per_stage;
+    struct walk walk = { .request = dive->search->request,
+                         .system = dive->search->system,
+                         .space = &space,
+                         .start_s = dive->search->start_s,
+                         .only_whether_any_fits = true };
+    struct tally tally = walk_run(&walk, &arena);
+    arena_release(&arena);
+    bool any = tally.evaluated > 0;
+    dive->depth->timed_out |= tally.timed_out && !any;
+    dive->depth->was_interrupted |= tally.was_interrupted;
+    return any;
+}
+
+static bool is_over(const struct depth *depth)
+{
+    return depth->timed_out || depth->was_interrupted;
+}
+
+/* The last of the doublings that fits: a rule may ask for more layers than the first have. 0: none.
+ */
+static int last_doubling(const struct dive *dive)
+{
+    int last = 0;
+    for (int times = 1; times <= dive->most_at_once && !is_over(dive->depth); times *= 2) {
+        if (fits(dive, times))
+            last = times;
+        else if (last > 0)
+            break;
+    }
+    return last;
+}
+
+static void deepen(const struct dive *dive)
+{
+    int low = last_doubling(dive);
+    int high = 2 * low <= dive->most_at_once ? 2 * low : dive->most_at_once + 1;
+    while (low > 0 && high - low > 1 && !is_over(dive->depth)) {
+        int middle = low + (high - low) / 2;
+        if (fits(dive, middle))
+            low = middle;
+        else
+            high = middle;
+    }
+    int layers = low * dive->layers_at_once;
+    if (layers > dive->depth->most)
+        dive->depth->most = layers;
+}
+
+/* One chunk is enough to ask about: more of them hold more activations, and have rules of their
+ * own. Unless words say which schedule, or that it must not be the usual one. */
+static int chunks_per_stage(const struct space *space)
+{
+    bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;
+    return space->vpp > 0 ? space->vpp : is_usual;
+}
+
+bool search_depth(const struct search_request *asked, struct depth *out, struct err *err)
+{
+    const struct field *field = fields_find(model_fields, num_model_fields, "layers");
+    struct arena arena = { 0 };
+    struct prepared prepared;
+    struct search_request request = *asked;
+    *out = (struct depth){ 0 };
+    request.progress = NULL;
+    bool ok = search_prepare(&request, &arena, &prepared, err);
+    const struct space *space = &prepared.space;
+    for (int i = 0; ok && i < space->pp.count && !is_over(out); i++) {
+        int num_stages = space->pp.at[i];
+        struct dive dive = { .search = &prepared.search,
+                             .num_stages = num_stages,
+                             .chunks_per_stage = chunks_per_stage(space),
+                             .layers_at_once = num_stages * (space->vpp > 0 ? space->vpp : 1),
+                             .depth = out };
+        dive.most_at_once = (int)field->max / dive.layers_at_once;
+        deepen(&dive);
+    }
+    arena_release(&arena);
+    return ok;
+}

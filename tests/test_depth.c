@@ -1,0 +1,128 @@
+#include "tests/testing.h"
+
+#include "search/depth.h"
+#include "tests/naive_space.h"
+
+#include <stdlib.h>
+
+static struct system machine;
+static struct model model;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 8, &machine, &err) &&
+              model_load("gpt3-1.3b", &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.batch = 12;
+}
+
+static void tear_down(void)
+{
+    system_release(&machine);
+}
+
+static struct search_request new_request(void)
+{
+    return (struct search_request){
+        .system = &machine, .model = &model, .base = plan_default(), .top = 1, .jobs = 2
+    };
+}
+
+static bool any_fits(int layers)
+{
+    struct model deep = model;
+    deep.layers = layers;
+    struct naive_space space = naive_space_new(&deep, machine.num_gpus);
+    struct evaluator *evaluator = evaluator_new(&machine, &deep);
+    bool any = false;
+    for (int i = 0; i < space.count && !any; i++) {
+        struct err err = { 0 };
+        any = !plan_check(&space.at[i], &deep, deep.batch, machine.num_gpus, &err) &&
+              evaluate_peak_bytes(evaluator, &space.at[i]) <= machine.gpu.memory_bytes;
+    }
+    evaluator_free(evaluator);
+    free(space.at);
+    return any;
+}
+
+static const struct {
+    int num_gpus;
+    double memory_bytes;
+} cases[] = { { 1, 8e9 }, { 2, 6e9 }, { 4, 5e9 }, { 6, 5e9 }, { 8, 4e9 }, { 8, 3.5e9 } };
+enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+START_TEST(no_deeper_model_fits_and_that_one_does)
+{
+    machine.num_gpus = cases[_i].num_gpus;
+    machine.gpu.memory_bytes = cases[_i].memory_bytes;
+    struct search_request request = new_request();
+    struct depth depth;
+    struct err err = { 0 };
+    ck_assert(search_depth(&request, &depth, &err));
+    ck_assert_int_gt(depth.most, 1);
+    ck_assert(any_fits(depth.most));
+    for (int layers = depth.most + 1; layers <= depth.most + 24; layers++)
+        ck_assert(!any_fits(layers));
+}
+END_TEST
+
+START_TEST(fixed_words_hold)
+{
+    machine.gpu.memory_bytes = 8e9;
+    struct search_request request = new_request();
+    struct depth free_depth, fixed;
+    struct err err = { 0 };
+    ck_assert(search_depth(&request, &free_depth, &err));
+    request.fix = "pp2 vpp3 recompute=none";
+    ck_assert(search_depth(&request, &fixed, &err));
+    ck_assert_int_gt(fixed.most, 0);
+    ck_assert_int_eq(fixed.most % 6, 0);
+    ck_assert_int_lt(fixed.most, free_depth.most);
+}
+END_TEST
+
+START_TEST(where_one_layer_is_too_much_there_are_none)
+{
+    machine.gpu.memory_bytes = 1e8;
+    struct search_request request = new_request();
+    struct depth depth;
+    struct err err = { 0 };
+    ck_assert(search_depth(&request, &depth, &err));
+    ck_assert_int_eq(depth.most, 0);
+    request.fix = "tpx";
+    ck_assert(!search_depth(&request, &depth, &err));
+}
+END_TEST
+
+static bool always(void)
+{
+    return true;
+}
+
+START_TEST(an_interrupted_dive_says_so)
+{
+    struct search_request request = new_request();
+    struct depth depth;
+    struct err err = { 0 };
+    request.interrupted = always;
+    ck_assert(search_depth(&request, &depth, &err));
+    ck_assert(depth.was_interrupted);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("depth");
+    TCase *cases_ = tcase_create("depth");
+    tcase_set_timeout(cases_, 120);
+    tcase_add_checked_fixture(cases_, set_up, tear_down);
+    tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, NUM_CASES);
+    tcase_add_test(cases_, fixed_words_hold);
+    tcase_add_test(cases_, where_one_layer_is_too_much_there_are_none);
+    tcase_add_test(cases_, an_interrupted_dive_says_so);
+    suite_add_tcase(s, cases_);
+    return s;
+}
+
+TEST_MAIN(suite)
