@@ -35,7 +35,10 @@ struct options {
     const char *trace;
     int draws;
     bool json, quiet, verbose, schedule_text, gantt;
-    bool partition;          /* explain */
+    bool partition; /* explain */
+    int stage_types;
+    bool same_recompute;
+    double host_memory_bytes;
     const char *predictions; /* validate */
     const char *source;
     double tolerance; /* -1: not given */

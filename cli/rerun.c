@@ -52,6 +52,12 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --uneven");
     if (options->recompute_mixes)
         text_add(out, " --recompute-mixes");
+    if (options->stage_types > 0)
+        text_add(out, " --stage-types %d", options->stage_types);
+    if (options->same_recompute)
+        text_add(out, " --same-recompute");
+    if (options->host_memory_bytes > 0)
+        add_quantity(out, "--host-memory", options->host_memory_bytes, QUANTITY_BYTES);
     if (options->placement)
         text_add(out, " --placement");
     add_option(out, "--method", options->method);

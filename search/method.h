@@ -48,6 +48,8 @@ bool exhaustive_run(const struct search *search, struct search_result *result, s
  * --recompute-mixes, and dp's, which is uneven without being told. */
 bool uneven_run(const struct search *search, struct search_result *result, struct err *err);
 bool dp_run(const struct search *search, struct search_result *result, struct err *err);
+/* The same with an integer program in the dynamic one's place (search/milp/milp.h). */
+bool milp_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* What to relax when nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
 void search_fill_nearest(const struct search *search, const struct tally *tally,

@@ -8,6 +8,8 @@ const struct search_method search_methods[] = {
       "Land and Doig 1960", bnb_run, false },
     { "dp", "bnb, and a dynamic program over the layers of each stage, its best division proved",
       "Bellman 1957", dp_run, false },
+    { "milp", "bnb, and an integer program over the stages, whose few best divisions are timed",
+      "Zheng et al. 2022, section 5; solved by GLPK", milp_run, false },
     { "exhaustive", "evaluates every plan that keeps the rules and fits", "", exhaustive_run,
       false },
     { "zo", "simulated annealing and an evolution strategy, within a budget",
@@ -28,5 +30,10 @@ const struct search_method *search_method_find(const char *name)
 
 bool search_method_divides(const struct search_method *method)
 {
-    return method->run == bnb_run || method->run == dp_run;
+    return method->run == bnb_run || method->run == dp_run || method->run == milp_run;
+}
+
+bool search_method_joins(const struct search_method *method)
+{
+    return method->run == milp_run;
 }

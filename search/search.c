@@ -99,7 +99,20 @@ static bool can_divide(const struct search_method *method, const struct search_r
     if (search_method_divides(method) || (!request->uneven && !request->recompute_mixes))
         return true;
     return err_set(err, ERR_USAGE, request->uneven ? "--uneven" : "--recompute-mixes",
-                   "expected the method bnb or dp; %s takes every stage alike", method->name);
+                   "expected the method bnb, dp or milp; %s takes every stage alike", method->name);
+}
+
+static bool can_join(const struct search_method *method, const struct search_request *request,
+                     struct err *err)
+{
+    const char *option = request->stage_types > 0         ? "--stage-types"
+                         : request->same_recompute        ? "--same-recompute"
+                         : request->host_memory_bytes > 0 ? "--host-memory"
+                                                          : NULL;
+    if (!option || search_method_joins(method))
+        return true;
+    return err_set(err, ERR_USAGE, option, "expected the method milp; %s looks at each stage alone",
+                   method->name);
 }
 
 static int within(int value, int least, int most)
@@ -134,7 +147,7 @@ bool search_run(const struct search_request *request, struct search_result *resu
     *result = (struct search_result){ 0 };
     const struct search_method *method = find_method(request->method, err);
     struct prepared prepared;
-    if (!method || !can_divide(method, request, err) ||
+    if (!method || !can_divide(method, request, err) || !can_join(method, request, err) ||
         !search_prepare(request, &result->arena, &prepared, err))
         return false;
     result->method = method->name;

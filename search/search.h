@@ -23,10 +23,14 @@ struct search_request {
     bool placement;       /* search every rank order that moves ranks */
     bool uneven;          /* divide the layers unevenly over stages too */
     bool recompute_mixes; /* let each stage run layers of its own number again */
-    struct plan base;     /* what is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective;        /* enum objective */
-    double max_memory_bytes; /* per GPU; 0: the GPU's own */
-    int top;                 /* plans wanted */
+    /* What the stages of a plan must keep together; for methods that join them (milp). */
+    int stage_types;          /* at most so many kinds: layers, and how many run again; 0: any */
+    bool same_recompute;      /* all stages run as many layers again, or all of theirs */
+    double host_memory_bytes; /* of a node's host, for what is offloaded; 0: any */
+    struct plan base;         /* what is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective;            /* enum objective */
+    double max_memory_bytes;  /* per GPU; 0: the GPU's own */
+    int top;                  /* plans wanted */
     int jobs;
     double time_limit_s; /* 0: none */
     double budget;       /* plans that a method that draws may score; 0: its default */
@@ -86,6 +90,8 @@ struct search_method {
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
 const struct search_method *search_method_find(const char *name);
+/* Whether it knows what to do with what stages must keep together. */
+bool search_method_joins(const struct search_method *method);
 /* Whether it knows what to do with `uneven` and `recompute_mixes`. */
 bool search_method_divides(const struct search_method *method);
 

@@ -475,6 +475,18 @@ silent
 run 4 "${tiny[@]}" -o /dev/null
 [ -z "$(find . -name '*.tmp')" ] || fail "a temporary file was left"
 
+# --- milp ---------------------------------------------------------------------------------------
+
+run 0 --gpus 32 --model llama3-8b --batch 256 --fix "pp8 vpp1" --method milp --stage-types 2
+shows 'at most 2 types of stages'
+run 2 --gpus 32 --model llama3-8b --batch 256 --stage-types 2
+says 'stage-types.*milp'
+run 2 --gpus 32 --model llama3-8b --batch 256 --method milp --host-memory 1TiB
+says 'offload=optimizer'
+run 3 --gpus 32 --model llama3-8b --batch 256 --method milp --fix "pp8 vpp1 offload=optimizer" \
+    --host-memory 1GiB
+says 'host-memory.*leanest'
+
 # --- explain ------------------------------------------------------------------------------------
 
 run 0 explain "${tp8[@]}"

@@ -135,7 +135,7 @@ static bool same_layers(const struct expander *e, const int *layers)
 
 static void time_layers(struct expander *e)
 {
-    double step_s = e->request->time_s(e->request->context, e->layers);
+    double step_s = e->request->time_s(e->request->context, e->layers, NULL);
     e->best.timed++;
     if (step_s >= cut_s(e))
         return;

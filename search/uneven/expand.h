@@ -18,14 +18,16 @@ struct expansion_request {
     const struct stage_table *table;
     double limit_s;    /* of no interest: what takes as long; HUGE_VAL: all is */
     double most_timed; /* divisions; more are left open */
-    double (*time_s)(void *context, const int *layers);
+    /* `recomputed`, [stage] too: NULL for those of the table. */
+    double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
 };
 
 struct expansion {
-    bool found;        /* one of less than limit_s */
-    const int *layers; /* [stage], in the arena */
+    bool found;            /* one of less than limit_s */
+    const int *layers;     /* [stage], in the arena */
+    const int *recomputed; /* [stage]; NULL: those of the table */
     double step_s;
     double timed;
     /* No division left is faster than this; at least step_s, or limit_s, less the tolerance where

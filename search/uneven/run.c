@@ -33,7 +33,17 @@ static const char *name_space(const struct search *search, struct arena *arena)
     return copy;
 }
 
-bool uneven_run(const struct search *search, struct search_result *result, struct err *err)
+static struct expansion divide(const struct divided_point *point, struct arena *arena,
+                               struct err *err)
+{
+    (void)err;
+    return expand(&point->expansion, arena);
+}
+
+const struct uneven_way uneven_by_dynamic = { divide, bnb_best };
+
+bool uneven_run_by(const struct search *search, const struct uneven_way *way,
+                   struct search_result *result, struct err *err)
 {
     if (search->request->objective == OBJECTIVE_MEMORY)
         return err_set(err, ERR_USAGE, "--objective",
@@ -41,9 +51,13 @@ bool uneven_run(const struct search *search, struct search_result *result, struc
                        "shortest step; found memory");
     struct frontier best;
     double least_s;
-    struct tally tally = bnb_best(search, &result->arena, &best, &least_s);
+    struct tally tally = way->even(search, &result->arena, &best, &least_s);
     keep_even_best(search, &best, result);
-    struct uneven uneven = uneven_search(search, &tally, &best, &result->arena);
+    if (best.count == 0 && tally_is_complete(&tally))
+        least_s = HUGE_VAL;
+    struct uneven uneven = uneven_search(search, way, &tally, &best, &result->arena);
+    if (uneven.err.code != ERR_NONE)
+        return err_set(err, uneven.err.code, uneven.err.where, "%s", uneven.err.msg);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
     result->space_name = name_space(search, &result->arena);
@@ -52,6 +66,11 @@ bool uneven_run(const struct search *search, struct search_result *result, struc
     if (result->num_top == 0 && result->proved_optimal)
         search_fill_nearest(search, &tally, result);
     return true;
+}
+
+bool uneven_run(const struct search *search, struct search_result *result, struct err *err)
+{
+    return uneven_run_by(search, &uneven_by_dynamic, result, err);
 }
 
 bool dp_run(const struct search *search, struct search_result *result, struct err *err)

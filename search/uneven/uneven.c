@@ -1,6 +1,7 @@
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
+#include "search/milp/joint.h"
 #include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 #include "search/uneven/lattice.h"
@@ -22,6 +23,7 @@ struct looked {
     struct stage_table table;
     struct expansion expansion;
     bool never_fits;
+    struct err err;
 };
 
 /* A division timed before any program: the sooner a good plan is known, the less there is to look
@@ -33,6 +35,7 @@ struct seed {
 
 struct rounds {
     const struct search *search;
+    const struct uneven_way *way;
     struct lattice lattice;
     bool is_listed;     /* the lattice has every point */
     struct seed *seeds; /* of each point */
@@ -71,7 +74,8 @@ static bool is_seed(const struct seed *seed, const struct plan *plan)
 static bool seed_fits(struct rounds *rounds, struct evaluator *evaluator, struct seed *seed)
 {
     seed->ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, &seed->ranked.plan);
-    return seed->ranked.peak_memory_bytes <= rounds->search->system->gpu.memory_bytes;
+    return seed->ranked.peak_memory_bytes <= rounds->search->system->gpu.memory_bytes &&
+           joint_holds(rounds->search, &seed->ranked.plan);
 }
 
 static struct evaluator *evaluator_of(struct rounds *rounds, int worker)
@@ -102,10 +106,20 @@ static void time_seed(void *context, size_t index, int worker)
 
 /* --- one point -------------------------------------------------------------------------------- */
 
-static double time_division(void *context, const int *layers)
+/* Those that are given, or the table's. */
+static void read_recomputed(const struct stage_table *table, const int *layers, const int *given,
+                            int *recomputed)
+{
+    if (given)
+        memcpy(recomputed, given, (size_t)table->num_stages * sizeof *recomputed);
+    else
+        division_recomputes(table, layers, recomputed);
+}
+
+static double time_division(void *context, const int *layers, const int *recomputed)
 {
     struct timing *timing = context;
-    division_recomputes(&timing->looked->table, layers, timing->recomputed);
+    read_recomputed(&timing->looked->table, layers, recomputed, timing->recomputed);
     struct ranked_plan ranked = { division_plan(&timing->point->plan, layers, timing->recomputed),
                                   0, 0 };
     ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
@@ -142,13 +156,16 @@ static void look_into(void *context, size_t index, int worker)
         search,    point,  &rounds->seeds[rounds->next + index],
         evaluator, looked, ARENA_ARRAY(&looked->arena, int, (size_t)point->plan.pp)
     };
-    struct expansion_request request = { .table = &looked->table,
-                                         .limit_s = rounds->limit_s,
-                                         .most_timed = most_timed,
-                                         .time_s = time_division,
-                                         .must_stop = must_stop,
-                                         .context = &timing };
-    looked->expansion = expand(&request, &looked->arena);
+    struct divided_point request = { .search = search,
+                                     .plan = &point->plan,
+                                     .evaluator = evaluator,
+                                     .expansion = { .table = &looked->table,
+                                                    .limit_s = rounds->limit_s,
+                                                    .most_timed = most_timed,
+                                                    .time_s = time_division,
+                                                    .must_stop = must_stop,
+                                                    .context = &timing } };
+    looked->expansion = rounds->way->divide(&request, &looked->arena, &looked->err);
 }
 
 /* --- rounds ----------------------------------------------------------------------------------- */
@@ -166,7 +183,7 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     int pp = point->plan.pp;
     int *layers = copy_list(looked->expansion.layers, pp, arena);
     int *recomputed = ARENA_ARRAY(arena, int, (size_t)pp);
-    division_recomputes(&looked->table, layers, recomputed);
+    read_recomputed(&looked->table, layers, looked->expansion.recomputed, recomputed);
     struct ranked_plan ranked = { .plan = division_plan(&point->plan, layers, recomputed),
                                   .step_s = looked->expansion.step_s };
     if (division_is_known(&ranked.plan) ||
@@ -206,6 +223,8 @@ static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
     else if (looked->expansion.is_proved)
         looked->tally.bounded = point->divisions - evaluated;
     tally_add(tally, &looked->tally);
+    if (out->err.code == ERR_NONE)
+        out->err = looked->err;
     if (looked->expansion.found)
         offer_best(rounds, point, looked, best, arena);
     if (!looked->expansion.is_proved) {
@@ -269,7 +288,7 @@ static struct uneven run_rounds(struct rounds *rounds, struct tally *tally, stru
 {
     struct uneven out = { .is_proved = true, .open_s = HUGE_VAL };
     int jobs = walk_jobs(rounds->search->request);
-    while (tally_is_complete(tally)) {
+    while (tally_is_complete(tally) && out.err.code == ERR_NONE) {
         rounds->limit_s = fastest_s(best);
         size_t length = round_length(rounds, ROUND);
         if (length == 0)
@@ -292,8 +311,8 @@ static struct frontier reopened(const struct frontier *sorted, struct arena *are
     return frontier;
 }
 
-struct uneven uneven_search(const struct search *search, struct tally *tally, struct frontier *best,
-                            struct arena *arena)
+struct uneven uneven_search(const struct search *search, const struct uneven_way *way,
+                            struct tally *tally, struct frontier *best, struct arena *arena)
 {
     if (search->space->base.chunk_layers)
         return (struct uneven){ .is_proved = true, .open_s = HUGE_VAL };
@@ -303,6 +322,7 @@ struct uneven uneven_search(const struct search *search, struct tally *tally, st
     struct frontier merged = reopened(best, arena);
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
     rounds->search = search;
+    rounds->way = way;
     rounds->lattice = lattice_new(search, fastest_s(best) * (1 - proof_tolerance), tally, arena);
     rounds->is_listed = tally_is_complete(tally);
     rounds->evaluators = ARENA_ARRAY(arena, struct evaluator *, (size_t)jobs);

@@ -1,0 +1,239 @@
+/* One point of the lattice: its divisions by integer programming, the few best of them timed. */
+#include "search/milp/joint.h"
+#include "search/milp/milp.h"
+#include "search/uneven/fronts.h"
+
+#include <math.h>
+
+/* Of one solve, so that no point takes long and none ends elsewhere on another machine. */
+static const int most_nodes = 2000;
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+struct collector {
+    const struct divided_point *point;
+    struct arena *arena;
+    struct stage_choice *at; /* of the stage in hand */
+    int count;
+};
+
+/* Whether it may pay to run more layers again than memory asks for: only to be like another stage.
+ */
+static bool wants_more_recompute(const struct divided_point *point)
+{
+    const struct search_request *request = point->search->request;
+    return point->plan->recompute == RECOMPUTE_BLOCK &&
+           (request->same_recompute || request->stage_types > 0);
+}
+
+static void keep(struct collector *collector, int stage, int layers, int recomputed, double pass_s)
+{
+    const struct divided_point *point = collector->point;
+    collector->at[collector->count++] = (struct stage_choice){
+        .layers = layers,
+        .recomputed = recomputed,
+        .pass_s = pass_s,
+        .host_bytes = joint_host_bytes(point->search, point->plan, stage, layers),
+    };
+}
+
+static void keep_more_recomputed(struct collector *collector, int stage,
+                                 const struct stage_option *option)
+{
+    const struct divided_point *point = collector->point;
+    double microbatches = point->expansion.table->num_microbatches;
+    for (int recomputed = option->recomputed + 1; recomputed <= option->layers; recomputed++) {
+        struct stage_share share = { stage, option->layers, recomputed };
+        struct stage_score score = evaluate_stage(point->evaluator, point->plan, &share);
+        double pass_s = score.forward_s + score.backward_s;
+        if (score.memory_bytes <= point->search->system->gpu.memory_bytes &&
+            microbatches * pass_s < point->expansion.limit_s)
+            keep(collector, stage, option->layers, recomputed, pass_s);
+    }
+}
+
+static struct stage_choices choices_of(const struct divided_point *point, int stage,
+                                       struct arena *arena)
+{
+    const struct stage_table *table = point->expansion.table;
+    const struct stage_option *options = stage_options(table, stage);
+    bool more = wants_more_recompute(point);
+    size_t most = (size_t)table->most_layers;
+    size_t room = more ? most * (most + 3) / 2 : most;
+    struct collector collector = { point, arena, ARENA_ARRAY(arena, struct stage_choice, room), 0 };
+    for (int i = 0; i < table->most_layers; i++) {
+        if (!options[i].fits)
+            continue;
+        keep(&collector, stage, options[i].layers, options[i].recomputed,
+             stage_pass_s(&options[i]));
+        if (more)
+            keep_more_recomputed(&collector, stage, &options[i]);
+    }
+    return (struct stage_choices){ collector.at, collector.count };
+}
+
+struct division_problem milp_problem(const struct divided_point *point, struct arena *arena)
+{
+    const struct stage_table *table = point->expansion.table;
+    const struct search_request *request = point->search->request;
+    struct stage_choices *stages =
+        ARENA_ARRAY(arena, struct stage_choices, (size_t)table->num_stages);
+    for (int stage = 0; stage < table->num_stages; stage++)
+        stages[stage] = choices_of(point, stage, arena);
+    struct division_problem problem = {
+        .stages = stages,
+        .num_stages = table->num_stages,
+        .num_layers = table->num_layers,
+        .num_microbatches = table->num_microbatches,
+        .most_types = request->stage_types,
+        .same_recompute = request->same_recompute,
+        .host_bytes = HUGE_VAL,
+    };
+    if (request->host_memory_bytes > 0 && point->plan->offloads != 0) {
+        struct host_nodes nodes = joint_nodes(point->search, point->plan, arena);
+        problem.host_bytes = request->host_memory_bytes;
+        problem.nodes = nodes.at;
+        problem.num_nodes = nodes.count;
+    }
+    return problem;
+}
+
+/* --- divisions -------------------------------------------------------------------------------- */
+
+/* What is left of the search's own limit. */
+static struct program_limits limits_of(const struct search *search)
+{
+    struct program_limits limits = { .nodes = most_nodes };
+    double limit_s = search->request->time_limit_s;
+    if (limit_s > 0)
+        limits.time_s = fmax(1e-3, limit_s - (search_clock_s() - search->start_s));
+    return limits;
+}
+
+static void time_divisions(const struct divided_point *point,
+                           const struct division_problem *problem, const struct divisions *found,
+                           struct arena *arena, struct expansion *out)
+{
+    const struct expansion_request *request = &point->expansion;
+    double least_s = request->limit_s * (1 - proof_tolerance);
+    for (int i = 0; i < found->count; i++) {
+        if (request->must_stop(request->context))
+            return;
+        int *layers = ARENA_ARRAY(arena, int, (size_t)problem->num_stages);
+        int *recomputed = ARENA_ARRAY(arena, int, (size_t)problem->num_stages);
+        for (int stage = 0; stage < problem->num_stages; stage++) {
+            const struct stage_choice *choice =
+                &problem->stages[stage].at[found->at[i].choice[stage]];
+            layers[stage] = choice->layers;
+            recomputed[stage] = choice->recomputed;
+        }
+        double step_s = request->time_s(request->context, layers, recomputed);
+        out->timed++;
+        if (step_s >= least_s)
+            continue;
+        least_s = step_s * (1 - proof_tolerance);
+        out->found = true;
+        out->step_s = step_s;
+        out->layers = layers;
+        out->recomputed = recomputed;
+    }
+}
+
+/* No division takes less, if any takes less than the limit. */
+static double least_bound_s(const struct divided_point *point, double limit_s, struct arena *arena)
+{
+    const struct stage_table *table = point->expansion.table;
+    int *layers = ARENA_ARRAY(arena, int, (size_t)table->num_stages);
+    struct fronts fronts = fronts_new(table, &lower_bound, limit_s, arena);
+    return fmin(fronts_best_s(&fronts, layers), limit_s);
+}
+
+/* What is as good as known. */
+static double cut_s(double step_s)
+{
+    return step_s * (1 - proof_tolerance);
+}
+
+static void settle(const struct divided_point *point, const struct divisions *found,
+                   struct arena *arena, struct expansion *out)
+{
+    double known_s = out->found ? out->step_s : point->expansion.limit_s;
+    bool all_were_timed =
+        found->is_proved && found->count < MILP_TIMED && out->timed == found->count;
+    out->open_s = all_were_timed ? known_s : least_bound_s(point, known_s, arena);
+    out->is_proved = out->open_s >= cut_s(known_s);
+}
+
+static bool no_division_holds(const struct divided_point *point)
+{
+    double limit_bytes = point->search->request->host_memory_bytes;
+    return limit_bytes > 0 && joint_mean_host_bytes(point->search, point->plan) > limit_bytes;
+}
+
+/* With a limit the bound comes first, as most points have nothing below it. */
+static struct expansion divide(const struct divided_point *point, struct arena *arena,
+                               struct err *err)
+{
+    const struct expansion_request *request = &point->expansion;
+    struct expansion out = { .open_s = 0 };
+    if (no_division_holds(point))
+        return (struct expansion){ .open_s = request->limit_s, .is_proved = true };
+    if (request->limit_s < HUGE_VAL)
+        out.open_s = least_bound_s(point, request->limit_s, arena);
+    out.is_proved = request->limit_s < HUGE_VAL && out.open_s >= cut_s(request->limit_s);
+    if (out.is_proved || request->must_stop(request->context))
+        return out;
+    struct division_problem problem = milp_problem(point, arena);
+    struct program_limits limits = limits_of(point->search);
+    struct divisions found;
+    if (!divisions_best(&problem, MILP_TIMED, &limits, arena, &found, err))
+        return out;
+    time_divisions(point, &problem, &found, arena, &out);
+    settle(point, &found, arena, &out);
+    return out;
+}
+
+/* --- even plans ------------------------------------------------------------------------------- */
+
+/* The best that the hosts hold, of each worker. */
+struct even {
+    const struct search *search;
+    struct frontier *of_worker;
+};
+
+static void keep_even(void *context, int worker, const struct ranked_plan *plan)
+{
+    struct even *even = context;
+    if (joint_holds(even->search, &plan->plan))
+        frontier_offer(&even->of_worker[worker], plan);
+}
+
+/* Stages of even plans are alike, so only hosts may refuse them; then all are looked at. */
+static struct tally even_best(const struct search *search, struct arena *arena,
+                              struct frontier *best, double *least_s)
+{
+    const struct search_request *request = search->request;
+    if (request->host_memory_bytes <= 0)
+        return bnb_best(search, arena, best, least_s);
+    int jobs = walk_jobs(request);
+    struct even even = { search, ARENA_ARRAY(arena, struct frontier, (size_t)jobs) };
+    for (int i = 0; i < jobs; i++)
+        even.of_worker[i] = frontier_new(request->objective, request->top, arena);
+    struct walk walk = { .request = request,
+                         .system = search->system,
+                         .space = search->space,
+                         .start_s = search->start_s,
+                         .fits = keep_even,
+                         .context = &even };
+    struct tally tally = walk_run(&walk, arena);
+    *best = even.of_worker[0];
+    for (int i = 1; i < jobs; i++)
+        for (int j = 0; j < even.of_worker[i].count; j++)
+            frontier_offer(best, &even.of_worker[i].at[j]);
+    frontier_sort(best);
+    *least_s = !tally_is_complete(&tally) ? 0 : best->count > 0 ? best->at[0].step_s : HUGE_VAL;
+    tally.fastest_s = best->count > 0 ? best->at[0].step_s : HUGE_VAL;
+    return tally;
+}
+
+const struct uneven_way uneven_by_milp = { divide, even_best };

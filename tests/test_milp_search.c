@@ -1,0 +1,299 @@
+#include "search/milp/joint.h"
+#include "search/milp/milp.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct system hardware;
+static struct model model;
+
+static void load(const char *name, int num_gpus)
+{
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", num_gpus, &hardware, &err) &&
+              model_load(name, &model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    model.batch = 256;
+}
+
+static void tear_down(void)
+{
+    system_release(&hardware);
+}
+
+/* A vocabulary of 128k makes the head as long as two layers and more, so uneven stages are better.
+ */
+static struct search_request request_for(const char *method, const char *fix)
+{
+    return (struct search_request){ .system = &hardware,
+                                    .model = &model,
+                                    .method = method,
+                                    .fix = fix,
+                                    .base = plan_default(),
+                                    .uneven = true,
+                                    .top = 5,
+                                    .jobs = 2 };
+}
+
+static struct search_result run(const struct search_request *request)
+{
+    struct search_result result;
+    struct err err = { 0 };
+    bool ok = search_run(request, &result, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return result;
+}
+
+static double step_s(const struct search_result *result)
+{
+    ck_assert_int_gt(result->num_top, 0);
+    return result->top[0].prediction.step_s;
+}
+
+/* --- beside the dynamic program --------------------------------------------------------------- */
+
+static const char *const fixed[] = { "pp4 vpp1", "pp8 vpp1", "pp16 vpp1 mb1" };
+
+START_TEST(it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off)
+{
+    load("llama3-8b", 32);
+    struct search_request dp = request_for("dp", fixed[_i]);
+    struct search_request milp = request_for("milp", fixed[_i]);
+    dp.recompute_mixes = milp.recompute_mixes = true;
+    struct search_result proved = run(&dp);
+    struct search_result found = run(&milp);
+    ck_assert(proved.proved_optimal);
+    ck_assert_double_ge(step_s(&found), step_s(&proved) * (1 - 1e-9));
+    ck_assert_double_le(step_s(&found), step_s(&proved) * 1.05);
+    ck_assert_double_le(found.lower_bound_s, step_s(&proved) * (1 + 1e-9));
+    ck_assert_double_ge(found.lower_bound_s, step_s(&found) * 0.9);
+    if (found.proved_optimal)
+        ck_assert_double_eq_tol(step_s(&found), step_s(&proved), 1e-8 * step_s(&proved));
+    search_result_release(&proved);
+    search_result_release(&found);
+}
+END_TEST
+
+START_TEST(uneven_stages_beat_the_even_optimum)
+{
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", "pp8");
+    struct search_result result = run(&request);
+    ck_assert_ptr_nonnull(result.even_best);
+    ck_assert_double_lt(step_s(&result), 0.99 * result.even_best->prediction.step_s);
+    ck_assert_ptr_nonnull(strstr(result.space_name, "least sum + (m-1) longest pass"));
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(the_number_of_jobs_cannot_be_seen)
+{
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", "pp8");
+    request.recompute_mixes = true;
+    request.jobs = 1;
+    struct search_result one = run(&request);
+    request.jobs = 7;
+    struct search_result seven = run(&request);
+    ck_assert_int_eq(one.num_top, seven.num_top);
+    for (int i = 0; i < one.num_top; i++)
+        ck_assert(plan_equal(&one.top[i].plan, &seven.top[i].plan));
+    ck_assert_double_eq(one.evaluated, seven.evaluated);
+    ck_assert_double_eq(one.lower_bound_s, seven.lower_bound_s);
+    search_result_release(&one);
+    search_result_release(&seven);
+}
+END_TEST
+
+/* --- what stages keep together ---------------------------------------------------------------- */
+
+static int count_layers(const struct plan *plan)
+{
+    int kinds = 0;
+    for (int i = 0; i < plan->num_chunk_layers; i++) {
+        bool is_new = true;
+        for (int j = 0; j < i; j++)
+            is_new = is_new && plan->chunk_layers[i] != plan->chunk_layers[j];
+        kinds += is_new;
+    }
+    return kinds;
+}
+
+START_TEST(stages_are_of_few_types_when_asked_to)
+{
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", "pp8 vpp1");
+    struct search_result any = run(&request);
+    ck_assert_int_gt(count_layers(&any.top[0].plan), 2);
+    request.stage_types = 2;
+    struct search_result two = run(&request);
+    ck_assert_int_eq(count_layers(&two.top[0].plan), 2);
+    ck_assert_double_ge(step_s(&two), step_s(&any));
+    request.stage_types = 1;
+    struct search_result one = run(&request);
+    ck_assert_ptr_null(one.top[0].plan.chunk_layers);
+    ck_assert_double_ge(step_s(&one), step_s(&two));
+    search_result_release(&any);
+    search_result_release(&two);
+    search_result_release(&one);
+}
+END_TEST
+
+/* So little memory that the first stages run more layers again than the last. */
+START_TEST(all_stages_recompute_alike_when_asked_to)
+{
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", "tp2 cp1 pp8 vpp1 mb2 zero1");
+    request.forbid = "sp recompute=selective";
+    request.recompute_mixes = true;
+    request.max_memory_bytes = 16e9;
+    struct search_result any = run(&request);
+    ck_assert_int_eq(any.top[0].plan.recompute, RECOMPUTE_BLOCK);
+    ck_assert_int_gt(any.top[0].plan.num_recompute_layers, 1);
+    request.same_recompute = true;
+    struct search_result same = run(&request);
+    for (int i = 0; i < same.num_top; i++)
+        ck_assert_int_le(same.top[i].plan.num_recompute_layers, 1);
+    ck_assert_double_ge(step_s(&same), step_s(&any));
+    ck_assert_double_le(same.lower_bound_s, step_s(&same));
+    search_result_release(&any);
+    search_result_release(&same);
+}
+END_TEST
+
+/* What the host of the fastest plan's fullest node keeps, by the same request without a limit. */
+static double most_host_bytes(const struct search_request *request, const struct plan *plan)
+{
+    struct prepared prepared;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    ck_assert(search_prepare(request, &arena, &prepared, &err));
+    double bytes = joint_most_host_bytes(&prepared.search, plan);
+    arena_release(&arena);
+    return bytes;
+}
+
+/* The embedding makes the first stages' host the fullest: with a little less memory its stages have
+ * fewer layers, and with much less nothing holds. */
+START_TEST(offloaded_state_stays_within_the_hosts)
+{
+    load("llama3-8b", 32);
+    struct search_request request =
+        request_for("milp", "tp1 pp8 vpp1 cp1 zero1 mb1 offload=optimizer recompute=none");
+    struct search_result any = run(&request);
+    double bytes = most_host_bytes(&request, &any.top[0].plan);
+    request.host_memory_bytes = 0.97 * bytes;
+    struct search_result less = run(&request);
+    ck_assert_double_le(most_host_bytes(&request, &less.top[0].plan), request.host_memory_bytes);
+    ck_assert_ptr_nonnull(less.top[0].plan.chunk_layers);
+    ck_assert(!plan_equal(&less.top[0].plan, &any.top[0].plan));
+    ck_assert_double_ge(step_s(&less), step_s(&any));
+    search_result_release(&any);
+    search_result_release(&less);
+
+    struct err err = { 0 };
+    request.host_memory_bytes = 0.5 * bytes;
+    ck_assert(!search_run(&request, &less, &err));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_str_eq(err.where, "--host-memory");
+    search_result_release(&less);
+}
+END_TEST
+
+/* 12 parameters' bytes of Adam's state and 4 of fp32 gradients on the host, each stage on two ranks
+ * of four in its node: by hand for a model whose embedding and head are as large. */
+START_TEST(a_host_keeps_the_state_of_the_ranks_of_its_node)
+{
+    load("llama3-8b", 16);
+    struct err err = { 0 };
+    struct plan plan;
+    struct arena arena = { 0 };
+    struct search_request request = request_for("milp", "offload=optimizer");
+    struct prepared prepared;
+    ck_assert(plan_parse("tp4 pp4 dp1 mb1 offload=optimizer", &arena, &plan, &err));
+    ck_assert(search_prepare(&request, &arena, &prepared, &err));
+    /* Stages 0 and 1 share a node, 2 and 3 the other; of the layer's parameters norms are whole. */
+    double table = 128512.0 * 4096 / 4; /* padded to a multiple of 128 for each rank */
+    double norms = 2 * 4096;
+    double layer = (model_layer_parameters(&model) - norms) / 4 + norms;
+    double expected = 16 * 4 * (16 * layer + table + 4096);
+    ck_assert_double_eq_tol(joint_most_host_bytes(&prepared.search, &plan) / expected, 1, 1e-9);
+    double mean = 16 * 4 * (16 * layer + table + 4096.0 / 2);
+    ck_assert_double_eq_tol(joint_mean_host_bytes(&prepared.search, &plan) / mean, 1, 1e-9);
+    arena_release(&arena);
+}
+END_TEST
+
+/* --- refusals and limits ---------------------------------------------------------------------- */
+
+static void check_refusal(const struct search_request *request, const char *where, const char *says)
+{
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(!search_run(request, &result, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, where);
+    ck_assert_msg(strstr(err.msg, says) != NULL, "%s", err.msg);
+    search_result_release(&result);
+}
+
+START_TEST(what_joins_stages_is_refused_where_each_is_looked_at_alone)
+{
+    load("llama3-8b", 32);
+    const char *const methods[] = { "bnb", "dp" };
+    for (int i = 0; i < 2; i++) {
+        struct search_request request = request_for(methods[i], "pp4");
+        request.stage_types = 2;
+        check_refusal(&request, "--stage-types", "milp");
+        request.stage_types = 0;
+        request.same_recompute = true;
+        check_refusal(&request, "--same-recompute", "milp");
+        request.same_recompute = false;
+        request.host_memory_bytes = 1e12;
+        check_refusal(&request, "--host-memory", "milp");
+    }
+    struct search_request nothing = request_for("milp", "pp4");
+    nothing.host_memory_bytes = 1e12;
+    check_refusal(&nothing, "--host-memory", "offload");
+}
+END_TEST
+
+static bool always(void)
+{
+    return true;
+}
+
+START_TEST(an_ended_search_proves_nothing)
+{
+    load("llama3-8b", 32);
+    struct search_request request = request_for("milp", "pp8");
+    request.interrupted = always;
+    struct search_result result = run(&request);
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.proved_optimal);
+    ck_assert_double_lt(result.lower_bound_s, HUGE_VAL);
+    search_result_release(&result);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("milp_search");
+    TCase *cases = tcase_create("milp_search");
+    tcase_add_checked_fixture(cases, NULL, tear_down);
+    tcase_add_loop_test(cases, it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off,
+                        0, sizeof fixed / sizeof *fixed);
+    tcase_add_test(cases, uneven_stages_beat_the_even_optimum);
+    tcase_add_test(cases, the_number_of_jobs_cannot_be_seen);
+    tcase_add_test(cases, stages_are_of_few_types_when_asked_to);
+    tcase_add_test(cases, all_stages_recompute_alike_when_asked_to);
+    tcase_add_test(cases, offloaded_state_stays_within_the_hosts);
+    tcase_add_test(cases, a_host_keeps_the_state_of_the_ranks_of_its_node);
+    tcase_add_test(cases, what_joins_stages_is_refused_where_each_is_looked_at_alone);
+    tcase_add_test(cases, an_ended_search_proves_nothing);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
+
+TEST_MAIN(suite)
