@@ -338,7 +338,8 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
     int layers = of->out->model.layers;
-    if ((double)plan->pp * plan->vpp > layers)
+    double most = layers + (plan->pp > 1 ? 2 : 0); /* embedding and head alone: spread_layers */
+    if ((double)plan->pp * plan->vpp > most)
         return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
     return true;
 }
@@ -509,8 +510,10 @@ static void read_attention(const struct conversion *of, struct plan *plan)
 }
 
 /* Layers that don't divide: embedding and head count as a layer each where that makes them divide
- * (Megatron's account-for-embedding options, BigScience's balanced partition); otherwise the first
- * chunks have one more, as DeepSpeed's partition_uniform. */
+ * (Megatron's account-for-embedding options, BigScience's balanced partition), and are chunks of
+ * their own where all others have one layer (Qi et al. 2024 interleave with
+ * --num-layers-per-virtual-pipeline-stage 1); otherwise the first chunks have one more, as
+ * DeepSpeed's partition_uniform. */
 static void spread_layers(const struct conversion *of, struct plan *plan)
 {
     int layers = of->out->model.layers;
@@ -518,7 +521,7 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
     if (layers % num_chunks == 0)
         return;
     int *chunk_layers = ARENA_ARRAY(&of->systems->arena, int, (size_t)num_chunks);
-    bool balanced = (layers + 2) % num_chunks == 0 && (layers + 2) / num_chunks > 1;
+    bool balanced = (layers + 2) % num_chunks == 0 && (layers + 2) / num_chunks > 0;
     for (int i = 0; i < num_chunks; i++)
         if (balanced)
             chunk_layers[i] = (layers + 2) / num_chunks - (i == 0 || i == num_chunks - 1);
@@ -526,8 +529,12 @@ static void spread_layers(const struct conversion *of, struct plan *plan)
             chunk_layers[i] = layers / num_chunks + (i < layers % num_chunks);
     plan->chunk_layers = chunk_layers;
     plan->num_chunk_layers = num_chunks;
-    assume(of, balanced ? "layers do not divide: the first and last chunk have one fewer"
-                        : "layers do not divide: the first chunks have one more");
+    if (num_chunks == layers + 2)
+        assume(of,
+               "pp x vpp is 2 more than the layers: embedding and head are chunks of their own");
+    else
+        assume(of, balanced ? "layers do not divide: the first and last chunk have one fewer"
+                            : "layers do not divide: the first chunks have one more");
 }
 
 static bool read_plan(const struct conversion *of, struct err *reason)

@@ -341,6 +341,23 @@ START_TEST(layers_that_do_not_divide_leave_room_for_embedding_and_head)
 }
 END_TEST
 
+START_TEST(two_chunks_more_than_layers_are_embedding_and_head)
+{
+    struct run_row row = plain_row();
+    row.layers = 6;
+    row.pp = 4;
+    row.vpp = 2;
+    row.dp = 1;
+    row.schedule = "interleaved";
+    struct run_case out = convert_known(&row);
+    static const int expected[] = { 0, 1, 1, 1, 1, 1, 1, 0 };
+    ck_assert_int_eq(out.plan.num_chunk_layers, 8);
+    for (int i = 0; i < 8; i++)
+        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
+    ck_assert(is_assumed(&out, "embedding and head are chunks of their own"));
+}
+END_TEST
+
 START_TEST(layers_that_divide_in_no_way_fill_the_first_chunks)
 {
     struct run_row row = plain_row();
@@ -541,6 +558,7 @@ static Suite *suite(void)
     tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
     tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
+    tcase_add_test(rows, two_chunks_more_than_layers_are_embedding_and_head);
     tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
     tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
     tcase_add_test(rows, nodes_are_as_small_as_the_row_says);

@@ -116,6 +116,7 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
         "tp4 pp8 vpp3 mb1 sp",
         "tp4 pp8 vpp3 mb1 overlap=none",
         "tp4 pp4 vpp2 mb2 overlap=p2p recompute=full",
+        "tp2 pp4 vpp2 mb2 stages=0,4,4,4,4,4,4,0 recompute=selective",
         "tp2 pp8 mb1 schedule=gpipe recompute=selective",
         "pp8 mb1 schedule=naive",
         "pp8 mb1 schedule=zb-h1",

@@ -188,7 +188,7 @@ static const struct {
     { "schedule=soon", "schedule=soon", "unknown word \"soon\"; expected one of naive, gpipe" },
     { "stages=12,", "stages=12,", "with commas between, found \"12,\"" },
     { "stages=12,,3", "stages=12,,3", "with commas between" },
-    { "stages=12,0", "stages=12,0", "whole numbers from 1 to 16777216" },
+    { "stages=12,-1", "stages=12,-1", "whole numbers from 0 to 16777216" },
     { "stages=12,14x", "stages=12,14x", "with commas between" },
     { "recompute=some", "recompute=some", "expected one of none, selective, full" },
     { "recompute=selectiv", "recompute=selectiv", "did you mean \"selective\"?" },

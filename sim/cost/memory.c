@@ -130,7 +130,7 @@ static double recompute_bytes(const struct memory_input *in, int chunk)
     const struct piece_cost *layer = &in->pieces->layer;
     int layers = plan_chunk_layers(plan, in->model, chunk);
     if (plan->recompute == RECOMPUTE_SELECTIVE)
-        return layer->core_bytes;
+        return layers > 0 ? layer->core_bytes : 0;
     if (plan_recomputed_layers(plan, chunk, layers) == 0)
         return 0;
     int alive = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;

@@ -129,7 +129,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
  * equal parts of the whole pass: embedding and head are spread over the layers. */
 static void add_offload(const struct work *w, struct chunk_time *time, int layers)
 {
-    if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS))
+    if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || layers == 0)
         return;
     double copy_s = host_copy_s(&w->system->gpu, w->pieces->layer.saved_bytes);
     double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);

@@ -22,6 +22,12 @@ static bool chunks_are_even(const struct plan_case *of, struct err *err)
                    plan->vpp);
 }
 
+/* The embedding, or the head, may be a chunk of its own. */
+static bool has_more_than_layers(const struct plan *plan, int chunk)
+{
+    return plan_chunks(plan) > 1 && (chunk == 0 || chunk == plan_chunks(plan) - 1);
+}
+
 bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -34,10 +40,11 @@ bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
     int64_t sum = 0;
     for (int i = 0; i < plan->num_chunk_layers; i++) {
         sum += plan->chunk_layers[i];
-        if (plan->chunk_layers[i] < 1)
+        if (plan->chunk_layers[i] < (has_more_than_layers(plan, i) ? 0 : 1))
             return err_set(err, ERR_INFEASIBLE, "stages",
-                           "chunk %d has %d layers, and each needs 1 or more", i,
-                           plan->chunk_layers[i]);
+                           "chunk %d has %d layers, and each between the first and the last needs "
+                           "1 or more",
+                           i, plan->chunk_layers[i]);
     }
     return sum == of->model->layers ||
            err_set(err, ERR_INFEASIBLE, "stages", "stages= sums to %lld of %d layers",

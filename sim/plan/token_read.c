@@ -73,7 +73,7 @@ bool token_read_stages(const struct plan_token *token, const char *value, struct
                        struct plan *plan, struct err *err)
 {
     (void)token;
-    return read_list(value, 1, arena, &plan->chunk_layers, &plan->num_chunk_layers, err);
+    return read_list(value, 0, arena, &plan->chunk_layers, &plan->num_chunk_layers, err);
 }
 
 static size_t num_names(const char *const *names)
