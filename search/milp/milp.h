@@ -9,6 +9,7 @@
 #ifndef SEARCH_MILP_MILP_H
 #define SEARCH_MILP_MILP_H
 
+#include "search/milp/division.h"
 #include "search/uneven/uneven.h"
 
 enum { MILP_TIMED = 8 };
