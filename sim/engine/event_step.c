@@ -39,7 +39,7 @@ static double step_of(const struct lists *lists, const struct timeline *timeline
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
                     struct arena *arena, struct event_step *out, struct err *err)
 {
-    struct lists lists;
+    struct lists lists = { 0 };
     if (!make_lists(evaluator, model, plan, arena, &lists, err))
         return false;
     out->schedule = lists.schedule;
@@ -83,7 +83,7 @@ bool event_step_draw(struct evaluator *evaluator, const struct model *model,
                      struct err *err)
 {
     struct arena arena = { 0 };
-    struct lists lists;
+    struct lists lists = { 0 };
     bool ok = make_lists(evaluator, model, plan, &arena, &lists, err);
     double *step_s = ARENA_ARRAY(&arena, double, (size_t)draws.count);
     for (int i = 0; ok && i < draws.count; i++)
