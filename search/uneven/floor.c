@@ -10,7 +10,7 @@ struct least_stage {
 };
 
 static struct least_stage least_stage(struct evaluator *evaluator, const struct plan *plan,
-                                      int layers)
+                                      const struct stage_common *common, int layers)
 {
     /* 1 stands for all in the middle: none of them crosses nodes at fewer of its two ends. */
     int places[] = { 0, 1, plan->pp - 1 };
@@ -19,7 +19,7 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
         struct stage_share share = { places[i], layers, 0 };
         if (places[i] >= plan->pp || (i > 0 && places[i] <= places[i - 1]))
             continue;
-        struct stage_score score = evaluate_stage(evaluator, plan, &share);
+        struct stage_score score = evaluate_stage_with(evaluator, plan, common, &share);
         least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s);
         least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s));
         least.optimizer_s = fmin(least.optimizer_s, score.optimizer_s);
@@ -45,11 +45,12 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
 /* All stages together take what their layers would on a stage with the most: what is once a stage
  * is shared by most there. `full` is what one with a p-th of the layers has. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
-                           const struct plan *plan, struct least_stage *full)
+                           const struct plan *plan, const struct stage_common *common,
+                           struct least_stage *full)
 {
     int most = model->layers - plan->pp + 1;
-    *full = least_stage(evaluator, plan, (model->layers + plan->pp - 1) / plan->pp);
-    double all_s = model->layers * least_stage(evaluator, plan, most).pass_s / most;
+    *full = least_stage(evaluator, plan, common, (model->layers + plan->pp - 1) / plan->pp);
+    double all_s = model->layers * least_stage(evaluator, plan, common, most).pass_s / most;
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
@@ -57,10 +58,11 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan)
 {
     struct least_stage full;
-    double work_s = work_floor_s(evaluator, model, plan, &full);
+    struct stage_common common = evaluate_stage_common(evaluator, plan);
+    double work_s = work_floor_s(evaluator, model, plan, &common, &full);
     /* A stage alone hides more of its reduction the longer it runs. */
     struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0 };
-    double comm_s = evaluate_stage(evaluator, plan, &first).data_comm_s;
+    double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
     return work_s + comm_s + full.optimizer_s + stack->step_s;
 }
 
@@ -72,5 +74,6 @@ double lattice_block_floor_s(struct evaluator *evaluator, const struct model *mo
     struct plan least = *plan;
     least.zero = 0;
     least.recompute = RECOMPUTE_NONE;
-    return work_floor_s(evaluator, model, &least, &full) + stack->step_s;
+    struct stage_common common = evaluate_stage_common(evaluator, &least);
+    return work_floor_s(evaluator, model, &least, &common, &full) + stack->step_s;
 }

@@ -28,13 +28,14 @@ static double optimizer_s(const struct stage_option *option)
 struct filler {
     struct evaluator *evaluator;
     const struct stage_request *request;
+    struct stage_common common;
     struct stage_table *table;
 };
 
 static struct stage_score score(const struct filler *filler, int stage, int layers, int recomputed)
 {
     struct stage_share share = { stage, layers, recomputed };
-    return evaluate_stage(filler->evaluator, filler->request->plan, &share);
+    return evaluate_stage_with(filler->evaluator, filler->request->plan, &filler->common, &share);
 }
 
 static bool fits(const struct filler *filler, const struct stage_score *of)
@@ -238,7 +239,7 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
     };
     size_t count = (size_t)table.num_stages * (size_t)table.most_layers;
     table.options = ARENA_ARRAY(arena, struct stage_option, count);
-    struct filler filler = { evaluator, request, &table };
+    struct filler filler = { evaluator, request, evaluate_stage_common(evaluator, plan), &table };
     for (int stage = 0; stage < table.num_stages; stage++)
         fill_stage(&filler, stage);
     stage_table_close(&table, arena);

@@ -244,9 +244,8 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
         correct_for_waiting(memory, in, stage);
 }
 
-/* `common` has what is the same on every stage. */
-static struct stage_memory with_common(const struct memory_input *in, int stage,
-                                       const struct stage_memory *common)
+struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
+                                      const struct stage_memory *common)
 {
     const struct stack *stack = &in->system->stack;
     struct stage_memory memory = *common;
@@ -268,7 +267,7 @@ static double runtime_bytes(const struct stack *stack)
     return stack->context_bytes + (stack->launch == LAUNCH_GRAPHS ? stack->graph_bytes : 0);
 }
 
-static struct stage_memory common_memory(const struct memory_input *in)
+struct stage_memory common_memory(const struct memory_input *in)
 {
     return (struct stage_memory){ .library_bytes = library_bytes(in->system),
                                   .network_bytes = network_bytes(in->system, in->plan),
@@ -278,14 +277,14 @@ static struct stage_memory common_memory(const struct memory_input *in)
 struct stage_memory stage_memory(const struct memory_input *in, int stage)
 {
     struct stage_memory common = common_memory(in);
-    return with_common(in, stage, &common);
+    return stage_memory_with(in, stage, &common);
 }
 
 void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 {
     struct stage_memory common = common_memory(in);
     for (int stage = 0; stage < in->plan->pp; stage++)
-        stages[stage] = with_common(in, stage, &common);
+        stages[stage] = stage_memory_with(in, stage, &common);
 }
 
 /* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
@@ -299,6 +298,6 @@ double plan_peak_bytes(const struct memory_input *in)
     for (int stage = 0; stage <= last; stage++)
         if (stage < 2 || stage == last || !plan_is_even(in->plan) ||
             generator_splits(in->generator))
-            peak_bytes = fmax(peak_bytes, with_common(in, stage, &common).total_bytes);
+            peak_bytes = fmax(peak_bytes, stage_memory_with(in, stage, &common).total_bytes);
     return peak_bytes;
 }

@@ -35,6 +35,10 @@ struct memory_input {
 };
 
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
+/* The same in two steps, for many stages of one plan: what none of them changes, and the rest. */
+struct stage_memory common_memory(const struct memory_input *input);
+struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
+                                      const struct stage_memory *common);
 /* Of every stage at once, which is cheaper than one by one: room for pp. */
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 /* The largest total_bytes of them. */

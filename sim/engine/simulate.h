@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "sim/cost/hardware.h"
 #include "sim/cost/memory.h"
+#include "sim/cost/network.h"
 #include "sim/engine/pipeline.h"
 #include "sim/engine/step_cost.h"
 #include "sim/engine/time_parts.h"
@@ -56,6 +57,7 @@ struct stage_share {
 };
 struct stage_score {
     double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
+    double down_s, up_s;                    /* those, in its forward and its backward */
     double data_comm_s;                     /* once, after its last backward */
     double optimizer_s;  /* once, with copies to a host optimizer; the step has the longest */
     double memory_bytes; /* its total at the peak */
@@ -63,6 +65,20 @@ struct stage_score {
 };
 struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
                                   const struct stage_share *share);
+
+/* The same in two steps, for hundreds of shares of one plan: groups of ranks and what they hold
+ * buffers for, which are all stages', and the rest. */
+struct stage_common {
+    struct data_groups data;
+    const struct boundary *boundaries; /* in the arena */
+    bool blocking;
+    struct stage_memory memory;
+};
+struct stage_common evaluate_stage_common(struct evaluator *evaluator, const struct plan *plan,
+                                          struct arena *arena);
+struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
+                                       const struct stage_common *common,
+                                       const struct stage_share *share);
 
 /* What the instructions of the plan's lowered schedule take, for events_run: the durations that
  * evaluate reads, taken apart. Arrays in the arena. */

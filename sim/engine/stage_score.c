@@ -3,6 +3,7 @@
 #include "sim/engine/work.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* The plan with lists that say what the stage has; nobody asks them of another stage. */
 static struct plan give_share(const struct plan *plan, const struct stage_share *share, int *lists)
@@ -21,24 +22,72 @@ static struct plan give_share(const struct plan *plan, const struct stage_share 
     return given;
 }
 
-struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
-                                  const struct stage_share *share)
+struct stage_common evaluate_stage_common(struct evaluator *evaluator, const struct plan *plan,
+                                          struct arena *arena)
+{
+    struct work w = work_begin(evaluator, plan);
+    struct memory_input memory = work_memory(&w);
+    size_t stages = (size_t)plan->pp;
+    struct boundary *boundaries = ARENA_ARRAY(arena, struct boundary, stages);
+    work_add_links(&w);
+    memcpy(boundaries, w.boundaries, stages * sizeof *boundaries);
+    return (struct stage_common){ w.data, boundaries, w.blocking, common_memory(&memory) };
+}
+
+static double share_bytes(const struct work *w, const struct stage_memory *common, int stage)
+{
+    struct memory_input input = work_memory(w);
+    return stage_memory_with(&input, stage, common).total_bytes;
+}
+
+/* The work has what stages share. */
+static struct stage_score score(struct work *w, const struct stage_memory *common, int stage)
+{
+    struct chunk_time time = chunk_time(w, stage);
+    work_keep_time(w, stage, &time);
+    struct stage_tail tail = stage_tail(w, stage);
+    struct chunk_messages messages = chunk_messages(w, stage);
+    const double *duration_s = &w->duration_s[CHUNK_PASSES * stage];
+    return (struct stage_score){ .forward_s = duration_s[CHUNK_FORWARD],
+                                 .backward_s = duration_s[CHUNK_BACKWARD],
+                                 .weight_s = duration_s[CHUNK_WEIGHT],
+                                 .down_s = messages.down_s,
+                                 .up_s = messages.up_s,
+                                 .data_comm_s = tail.data_comm_s,
+                                 .optimizer_s = tail.optimizer_s + tail.offload_s,
+                                 .memory_bytes = share_bytes(w, common, stage),
+                                 .lag_s = work_lag_s(w, stage) };
+}
+
+double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
+                            const struct stage_common *common, const struct stage_share *share)
+{
+    struct work w = work_begin(evaluator, plan);
+    struct plan given = give_share(plan, share, w.lists);
+    w.plan = &given;
+    return share_bytes(&w, &common->memory, share->stage);
+}
+
+struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
+                                       const struct stage_common *common,
+                                       const struct stage_share *share)
 {
     assert(plan->vpp == 1 && share->stage < plan->pp && share->recomputed <= share->layers);
     struct work w = work_begin(evaluator, plan);
     struct plan given = give_share(plan, share, w.lists);
     w.plan = &given;
-    struct memory_input memory = work_memory(&w);
-    work_add_links(&w);
-    struct chunk_time time = chunk_time(&w, share->stage);
-    work_keep_time(&w, share->stage, &time);
-    struct stage_tail tail = stage_tail(&w, share->stage);
-    const double *duration_s = &w.duration_s[CHUNK_PASSES * share->stage];
-    return (struct stage_score){ .forward_s = duration_s[CHUNK_FORWARD],
-                                 .backward_s = duration_s[CHUNK_BACKWARD],
-                                 .weight_s = duration_s[CHUNK_WEIGHT],
-                                 .data_comm_s = tail.data_comm_s,
-                                 .optimizer_s = tail.optimizer_s + tail.offload_s,
-                                 .memory_bytes = stage_memory(&memory, share->stage).total_bytes,
-                                 .lag_s = work_lag_s(&w, share->stage) };
+    w.data = common->data;
+    w.blocking = common->blocking;
+    memcpy(w.boundaries, common->boundaries, (size_t)plan->pp * sizeof *w.boundaries);
+    return score(&w, &common->memory, share->stage);
+}
+
+struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
+                                  const struct stage_share *share)
+{
+    struct arena arena = { 0 };
+    struct stage_common common = evaluate_stage_common(evaluator, plan, &arena);
+    struct stage_score scored = evaluate_stage_with(evaluator, plan, &common, share);
+    arena_release(&arena);
+    return scored;
 }
