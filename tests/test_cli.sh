@@ -360,6 +360,22 @@ run 3 simulate --gpus 64 --model tiny --layout tp64
 run 3 --gpus 2 --model tiny --cluster rtx-2080ti-4 --precision bf16
 says 'bf16'
 
+# --- uneven stages ------------------------------------------------------------------------------
+
+uneven=(--gpus 32 --model llama3-8b --fix pp4 --uneven)
+run 0 "${uneven[@]}"
+shows 'stages=9,8,8,7'
+shows 'proved the best of its space: .*; in 1f1b also uneven chunks'
+shows 'even stages  tp1 pp4 dp8'
+shows '#1 takes [0-9.]* % less; event by event [0-9.]* s and [0-9.]* % less'
+run 0 "${uneven[@]}" --recompute-mixes --method dp --json
+shows '"even_best": {'
+shows '"event_gain": 0.0'
+run 2 "${uneven[@]}" --method exhaustive
+says '^simsearch: --uneven: expected the method bnb or dp; exhaustive takes every stage alike'
+run 2 "${uneven[@]}" --objective memory
+says '^simsearch: --objective: expected time or cost with uneven stages'
+
 # --- ended early --------------------------------------------------------------------------------
 
 run 124 --gpus 720720 --model "$fixtures/slow.json" --placement --time-limit 300ms

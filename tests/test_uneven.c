@@ -536,6 +536,66 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
 }
 END_TEST
 
+/* Of every number of layers that a stage may run again. */
+static void check_option(struct evaluator *evaluator, const struct plan *plan,
+                         const struct stage_option *option, int stage, int layers)
+{
+    struct stage_score best = { .forward_s = HUGE_VAL };
+    int recomputed = -1;
+    for (int n = 0; n <= layers; n++) {
+        struct stage_share share = { stage, layers, n };
+        struct stage_score score = evaluate_stage(evaluator, plan, &share);
+        if (score.memory_bytes > instance.system.gpu.memory_bytes ||
+            score.forward_s + score.backward_s >= best.forward_s + best.backward_s)
+            continue;
+        best = score;
+        recomputed = n;
+    }
+    ck_assert_int_eq(option->fits, recomputed >= 0);
+    if (!option->fits)
+        return;
+    ck_assert_int_eq(option->recomputed, recomputed);
+    ck_assert_double_eq(option->forward_s, best.forward_s);
+    ck_assert_double_eq(option->backward_s, best.backward_s);
+    ck_assert_double_eq(option->data_comm_s, best.data_comm_s);
+    ck_assert_double_eq(option->optimizer_s, best.optimizer_s);
+}
+
+START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
+{
+    static const char *const layouts[] = { "pp4 mb4", "pp3 mb2 zero1", "tp2 sp pp4 mb8 zero1",
+                                           "pp6 mb1", "pp2 mb8" };
+    static const int none[] = { 0 };
+    load("gpt3-1.3b", 24);
+    instance.model.layers = 14;
+    instance.model.batch = 96;
+    int tight = 0;
+    struct evaluator *evaluator = evaluator_new(&instance.system, &instance.model);
+    for (double memory_bytes = 6e9; memory_bytes < 40e9; memory_bytes *= 1.3) {
+        struct arena arena = { 0 };
+        struct err err = { 0 };
+        struct plan plan;
+        ck_assert(plan_parse(layouts[_i], &arena, &plan, &err));
+        ck_assert(plan_derive_data(&plan, 24, &err));
+        plan.recompute = RECOMPUTE_BLOCK;
+        plan.recompute_layers = none;
+        plan.num_recompute_layers = 1;
+        instance.system.gpu.memory_bytes = memory_bytes;
+        struct stage_request request = { &instance.model, &plan, 0, memory_bytes, HUGE_VAL, 0 };
+        struct stage_table table = stage_table_new(evaluator, &request, &arena);
+        for (int stage = 0; stage < plan.pp; stage++)
+            for (int k = 1; k <= table.most_layers; k++) {
+                const struct stage_option *option = &stage_options(&table, stage)[k - 1];
+                check_option(evaluator, &plan, option, stage, k);
+                tight += option->fits && option->recomputed > 0 && option->recomputed < k;
+            }
+        arena_release(&arena);
+    }
+    ck_assert_int_gt(tight, 0);
+    evaluator_free(evaluator);
+}
+END_TEST
+
 START_TEST(the_number_of_jobs_cannot_be_seen)
 {
     make_random(4001);
@@ -681,6 +741,7 @@ static Suite *suite(void)
     tcase_add_loop_test(searches, the_best_plan_is_that_of_all_plans_listed_one_by_one, 0,
                         NUM_SPACES);
     tcase_add_loop_test(searches, the_floor_of_a_point_is_under_its_divisions, 0, 6);
+    tcase_add_loop_test(searches, an_option_is_the_fastest_of_all_that_fit_the_stage, 0, 5);
     tcase_add_test(searches, the_number_of_jobs_cannot_be_seen);
     tcase_add_loop_test(searches, uneven_stages_beat_even_ones_under_a_large_vocabulary, 0, 2);
     tcase_add_test(searches, an_ended_search_proves_nothing);

@@ -9,19 +9,31 @@ struct least_stage {
     double optimizer_s;
 };
 
+/* What a middle stage's messages take more than the second's, at the least: none but it is scored.
+ */
+static double least_messages_s(const struct plan *plan, const struct stage_common *common)
+{
+    const struct boundary *boundaries = common->boundaries;
+    double least_s = HUGE_VAL;
+    for (int stage = 1; stage < plan->pp - 1; stage++)
+        least_s = fmin(least_s, boundaries[stage].message_s + boundaries[stage - 1].message_s);
+    return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
+}
+
 static struct least_stage least_stage(struct evaluator *evaluator, const struct plan *plan,
                                       const struct stage_common *common, int layers)
 {
-    /* 1 stands for all in the middle: none of them crosses nodes at fewer of its two ends. */
-    int places[] = { 0, 1, plan->pp - 1 };
+    int places[] = { 0, 1, plan->pp - 1 }; /* 1 stands for all in the middle */
     struct least_stage least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
     for (int i = 0; i < 3; i++) {
         struct stage_share share = { places[i], layers, 0 };
         if (places[i] >= plan->pp || (i > 0 && places[i] <= places[i - 1]))
             continue;
         struct stage_score score = evaluate_stage_with(evaluator, plan, common, &share);
-        least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s);
-        least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s));
+        bool is_middle = places[i] > 0 && places[i] < plan->pp - 1;
+        double messages_s = is_middle ? least_messages_s(plan, common) : 0;
+        least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s + messages_s);
+        least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s) + messages_s);
         least.optimizer_s = fmin(least.optimizer_s, score.optimizer_s);
     }
     return least;
@@ -58,11 +70,13 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan)
 {
     struct least_stage full;
-    struct stage_common common = evaluate_stage_common(evaluator, plan);
+    struct arena arena = { 0 };
+    struct stage_common common = evaluate_stage_common(evaluator, plan, &arena);
     double work_s = work_floor_s(evaluator, model, plan, &common, &full);
     /* A stage alone hides more of its reduction the longer it runs. */
     struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0 };
     double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
+    arena_release(&arena);
     return work_s + comm_s + full.optimizer_s + stack->step_s;
 }
 
@@ -74,6 +88,9 @@ double lattice_block_floor_s(struct evaluator *evaluator, const struct model *mo
     struct plan least = *plan;
     least.zero = 0;
     least.recompute = RECOMPUTE_NONE;
-    struct stage_common common = evaluate_stage_common(evaluator, &least);
-    return work_floor_s(evaluator, model, &least, &common, &full) + stack->step_s;
+    struct arena arena = { 0 };
+    struct stage_common common = evaluate_stage_common(evaluator, &least, &arena);
+    double work_s = work_floor_s(evaluator, model, &least, &common, &full);
+    arena_release(&arena);
+    return work_s + stack->step_s;
 }

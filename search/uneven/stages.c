@@ -1,7 +1,5 @@
 #include "search/uneven/stages.h"
 
-#include "sim/cost/network.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
@@ -32,15 +30,12 @@ struct filler {
     struct stage_table *table;
 };
 
-static struct stage_score score(const struct filler *filler, int stage, int layers, int recomputed)
+static bool fits(const struct filler *filler, int stage, int layers, int recomputed)
 {
     struct stage_share share = { stage, layers, recomputed };
-    return evaluate_stage_with(filler->evaluator, filler->request->plan, &filler->common, &share);
-}
-
-static bool fits(const struct filler *filler, const struct stage_score *of)
-{
-    return of->memory_bytes <= filler->request->memory_bytes;
+    const struct stage_request *request = filler->request;
+    return evaluate_stage_bytes(filler->evaluator, request->plan, &filler->common, &share) <=
+           request->memory_bytes;
 }
 
 /* The fewest in [1, layers] that fit, or `layers`: each more keeps an input in place of all its
@@ -51,8 +46,7 @@ static int fewest_recomputed(const struct filler *filler, int stage, int layers)
     int high = layers;
     while (low < high) {
         int middle = (low + high) / 2;
-        struct stage_score tried = score(filler, stage, layers, middle);
-        if (fits(filler, &tried))
+        if (fits(filler, stage, layers, middle))
             high = middle;
         else
             low = middle + 1;
@@ -60,49 +54,55 @@ static int fewest_recomputed(const struct filler *filler, int stage, int layers)
     return low;
 }
 
-static struct stage_option option_of(const struct filler *filler, int layers, int recomputed,
-                                     const struct stage_score *score)
+static struct stage_option score(const struct filler *filler, int stage, int layers, int recomputed)
 {
-    return (struct stage_option){ .fits = fits(filler, score),
+    struct stage_share share = { stage, layers, recomputed };
+    struct stage_score score =
+        evaluate_stage_with(filler->evaluator, filler->request->plan, &filler->common, &share);
+    filler->table->lag_s = fmin(filler->table->lag_s, score.lag_s);
+    return (struct stage_option){ .fits = true,
                                   .layers = layers,
                                   .recomputed = recomputed,
-                                  .forward_s = score->forward_s,
-                                  .backward_s = score->backward_s,
-                                  .data_comm_s = score->data_comm_s,
-                                  .optimizer_s = score->optimizer_s };
+                                  .forward_s = score.forward_s,
+                                  .backward_s = score.backward_s,
+                                  .data_comm_s = score.data_comm_s,
+                                  .optimizer_s = score.optimizer_s };
 }
 
 static struct stage_option find_option(const struct filler *filler, int stage, int layers)
 {
-    int recomputed = 0;
-    struct stage_score found = score(filler, stage, layers, 0);
-    filler->table->lag_s = found.lag_s;
-    if (!fits(filler, &found) && filler->request->plan->recompute == RECOMPUTE_BLOCK) {
-        recomputed = fewest_recomputed(filler, stage, layers);
-        found = score(filler, stage, layers, recomputed);
-    }
-    return option_of(filler, layers, recomputed, &found);
+    if (fits(filler, stage, layers, 0))
+        return score(filler, stage, layers, 0);
+    bool mixes = filler->request->plan->recompute == RECOMPUTE_BLOCK;
+    if (!mixes || !fits(filler, stage, layers, layers))
+        return (struct stage_option){ .fits = false };
+    return score(filler, stage, layers, fewest_recomputed(filler, stage, layers));
 }
 
-/* Whether a stage sends over the same wires, down and up, as the one before. */
-static bool sends_as_before(const struct filler *filler, int stage)
+/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time but
+ * for messages over other boundaries. */
+static bool is_as_before(const struct stage_table *table, int stage,
+                         const struct stage_option *before)
 {
-    const struct plan *plan = filler->request->plan;
-    const struct system *system = filler->request->system;
-    return network_boundary_crosses(system, plan, stage) ==
-               network_boundary_crosses(system, plan, stage - 1) &&
-           network_boundary_crosses(system, plan, stage - 1) ==
-               network_boundary_crosses(system, plan, stage - 2);
+    return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
 }
 
-/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time. */
-static bool is_as_before(const struct filler *filler, int stage, const struct stage_option *before)
+/* Over the boundary behind a stage, where messages block. */
+static double message_s(const struct filler *filler, int stage)
 {
-    return stage > 1 && stage < filler->table->num_stages - 1 && before->fits &&
-           before->recomputed == 0 && sends_as_before(filler, stage);
+    return filler->common.blocking ? filler->common.boundaries[stage].message_s : 0;
 }
 
-/* Up to those that take too long: more layers never take less. */
+static struct stage_option next_middle(const struct filler *filler, int stage,
+                                       const struct stage_option *before)
+{
+    struct stage_option next = *before;
+    next.forward_s += message_s(filler, stage) - message_s(filler, stage - 1);
+    next.backward_s += message_s(filler, stage - 1) - message_s(filler, stage - 2);
+    return next;
+}
+
+/* Up to those that don't fit, or take too long: more layers never take less of either. */
 static void fill_stage(const struct filler *filler, int stage)
 {
     struct stage_table *table = filler->table;
@@ -111,8 +111,10 @@ static void fill_stage(const struct filler *filler, int stage)
     double limit_s = filler->request->limit_s;
     int only = filler->request->layers;
     for (int i = only > 0 ? only - 1 : 0; i < (only > 0 ? only : table->most_layers); i++) {
-        options[i] =
-            is_as_before(filler, stage, &before[i]) ? before[i] : find_option(filler, stage, i + 1);
+        options[i] = is_as_before(table, stage, &before[i]) ? next_middle(filler, stage, &before[i])
+                                                            : find_option(filler, stage, i + 1);
+        if (!options[i].fits)
+            break;
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)
             continue;
         options[i].fits = false;
@@ -235,11 +237,13 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
         .num_layers = request->model->layers,
         .num_microbatches = plan_microbatches(plan, request->model->batch),
         .most_layers = request->model->layers - plan->pp + 1,
+        .lag_s = HUGE_VAL,
         .step_s = request->step_s,
     };
     size_t count = (size_t)table.num_stages * (size_t)table.most_layers;
     table.options = ARENA_ARRAY(arena, struct stage_option, count);
-    struct filler filler = { evaluator, request, evaluate_stage_common(evaluator, plan), &table };
+    struct filler filler = { evaluator, request, evaluate_stage_common(evaluator, plan, arena),
+                             &table };
     for (int stage = 0; stage < table.num_stages; stage++)
         fill_stage(&filler, stage);
     stage_table_close(&table, arena);

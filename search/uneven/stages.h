@@ -5,8 +5,8 @@
  * one, the fastest that fits: where the plan's recompute is block:N, with the fewest layers run
  * again. F is fixed by k, each recomputed layer adds to B, and no plan gets faster by a longer B.
  *
- * Middle stages differ in the microbatches in flight alone, so in memory, and none holds more of
- * them than the stage before. */
+ * Middle stages differ in messages, and in the microbatches in flight, so in memory: none holds
+ * more of them than the stage before. */
 #ifndef SEARCH_UNEVEN_STAGES_H
 #define SEARCH_UNEVEN_STAGES_H
 

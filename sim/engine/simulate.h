@@ -57,7 +57,6 @@ struct stage_share {
 };
 struct stage_score {
     double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
-    double down_s, up_s;                    /* those, in its forward and its backward */
     double data_comm_s;                     /* once, after its last backward */
     double optimizer_s;  /* once, with copies to a host optimizer; the step has the longest */
     double memory_bytes; /* its total at the peak */
@@ -79,6 +78,9 @@ struct stage_common evaluate_stage_common(struct evaluator *evaluator, const str
 struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct plan *plan,
                                        const struct stage_common *common,
                                        const struct stage_share *share);
+/* memory_bytes alone, which is much the cheaper. */
+double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
+                            const struct stage_common *common, const struct stage_share *share);
 
 /* What the instructions of the plan's lowered schedule take, for events_run: the durations that
  * evaluate reads, taken apart. Arrays in the arena. */

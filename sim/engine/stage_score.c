@@ -46,13 +46,10 @@ static struct stage_score score(struct work *w, const struct stage_memory *commo
     struct chunk_time time = chunk_time(w, stage);
     work_keep_time(w, stage, &time);
     struct stage_tail tail = stage_tail(w, stage);
-    struct chunk_messages messages = chunk_messages(w, stage);
     const double *duration_s = &w->duration_s[CHUNK_PASSES * stage];
     return (struct stage_score){ .forward_s = duration_s[CHUNK_FORWARD],
                                  .backward_s = duration_s[CHUNK_BACKWARD],
                                  .weight_s = duration_s[CHUNK_WEIGHT],
-                                 .down_s = messages.down_s,
-                                 .up_s = messages.up_s,
                                  .data_comm_s = tail.data_comm_s,
                                  .optimizer_s = tail.optimizer_s + tail.offload_s,
                                  .memory_bytes = share_bytes(w, common, stage),
