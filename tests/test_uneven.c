@@ -340,7 +340,7 @@ static void tear_down(void)
 static void make_random(uint64_t seed)
 {
     uint64_t state = seed;
-    load("gpt3-1.3b", 1 << within(&state, 1, 3));
+    load("gpt3-1.3b", 1 << within(&state, 1, 4));
     struct model *model = &instance.model;
     model->layers = within(&state, 3, 6);
     model->heads = model->kv_heads = 16;
@@ -517,13 +517,11 @@ START_TEST(the_floor_of_a_point_is_under_its_divisions)
         double floor_s =
             lattice_floor_s(evaluator, &instance.model, &instance.system.stack, &point);
         struct arena arena = { 0 };
-        struct stage_request request = { &instance.system,
-                                         &instance.model,
-                                         &point,
-                                         0,
-                                         HUGE_VAL,
-                                         HUGE_VAL,
-                                         instance.system.stack.step_s };
+        struct stage_request request = { .model = &instance.model,
+                                         .plan = &point,
+                                         .memory_bytes = HUGE_VAL,
+                                         .limit_s = HUGE_VAL,
+                                         .step_s = instance.system.stack.step_s };
         struct stage_table table = stage_table_new(evaluator, &request, &arena);
         struct fronts fronts = fronts_new(&table, &lower_bound, HUGE_VAL, &arena);
         double bound_s = fronts_best_s(&fronts, layers);
@@ -555,8 +553,8 @@ static void check_option(struct evaluator *evaluator, const struct plan *plan,
     if (!option->fits)
         return;
     ck_assert_int_eq(option->recomputed, recomputed);
-    ck_assert_double_eq(option->forward_s, best.forward_s);
-    ck_assert_double_eq(option->backward_s, best.backward_s);
+    ck_assert_double_eq_tol(option->forward_s, best.forward_s, 1e-14);
+    ck_assert_double_eq_tol(option->backward_s, best.backward_s, 1e-14);
     ck_assert_double_eq(option->data_comm_s, best.data_comm_s);
     ck_assert_double_eq(option->optimizer_s, best.optimizer_s);
 }
@@ -564,7 +562,7 @@ static void check_option(struct evaluator *evaluator, const struct plan *plan,
 START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
 {
     static const char *const layouts[] = { "pp4 mb4", "pp3 mb2 zero1", "tp2 sp pp4 mb8 zero1",
-                                           "pp6 mb1", "pp2 mb8" };
+                                           "pp12 mb1", "pp2 mb8" };
     static const int none[] = { 0 };
     load("gpt3-1.3b", 24);
     instance.model.layers = 14;
@@ -581,7 +579,10 @@ START_TEST(an_option_is_the_fastest_of_all_that_fit_the_stage)
         plan.recompute_layers = none;
         plan.num_recompute_layers = 1;
         instance.system.gpu.memory_bytes = memory_bytes;
-        struct stage_request request = { &instance.model, &plan, 0, memory_bytes, HUGE_VAL, 0 };
+        struct stage_request request = { .model = &instance.model,
+                                         .plan = &plan,
+                                         .memory_bytes = memory_bytes,
+                                         .limit_s = HUGE_VAL };
         struct stage_table table = stage_table_new(evaluator, &request, &arena);
         for (int stage = 0; stage < plan.pp; stage++)
             for (int k = 1; k <= table.most_layers; k++) {

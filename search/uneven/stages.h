@@ -38,7 +38,6 @@ struct stage_table {
 /* What a table is made of. The plan has one chunk a stage and passes plan_check with some list of
  * layers; its recompute is block:N where every stage shall have its own N. */
 struct stage_request {
-    const struct system *system;
     const struct model *model;
     const struct plan *plan;
     int layers;          /* of every stage; 0: any */

@@ -142,8 +142,7 @@ static void look_into(void *context, size_t index, int worker)
     const struct lattice_point *point = &rounds->lattice.at[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
     struct looked *looked = &rounds->looked[index];
-    struct stage_request stages = { .system = search->system,
-                                    .model = search->space->model,
+    struct stage_request stages = { .model = search->space->model,
                                     .plan = &point->plan,
                                     .layers = lattice_stage_layers(search, &point->plan),
                                     .memory_bytes = search->system->gpu.memory_bytes,
