@@ -1,0 +1,210 @@
+#include "exec/groups.h"
+
+#include "base/arena.h"
+
+#include <stdlib.h>
+
+// clang-format off
+const char *const group_kind_names[NUM_GROUP_KINDS + 1] = {
+#define X(name, text, members) text,
+    GROUP_KINDS(X)
+#undef X
+};
+// clang-format on
+
+/* Ranks whose coordinates are those of `rank` but on the axes of the set, in rising order. */
+static int ranks_across(const struct plan *plan, int rank, unsigned axes, int *members)
+{
+    struct coordinates own = layout_coordinates_of(plan, rank);
+    int count = 0;
+    for (int other = 0; other < plan_ranks(plan); other++) {
+        struct coordinates at = layout_coordinates_of(plan, other);
+        bool same = true;
+        for (int axis = 0; axis < NUM_AXES; axis++)
+            same = same && (at.at[axis] == own.at[axis] || (axes >> axis & 1));
+        if (same)
+            members[count++] = other;
+    }
+    return count;
+}
+
+enum {
+    TENSOR = 1u << AXIS_TENSOR,
+    CONTEXT = 1u << AXIS_CONTEXT,
+    DATA = 1u << AXIS_DATA,
+    PIPELINE = 1u << AXIS_PIPELINE
+};
+
+/* HSDP: neighbours share out the state, and the same share is held by those a shard apart. */
+static int some_of_data(const struct plan *plan, int rank, enum group_kind kind, int *members)
+{
+    int count = ranks_across(plan, rank, DATA | CONTEXT, members);
+    int shards = plan_shards(plan), own = 0, kept = 0;
+    while (members[own] != rank)
+        own++;
+    for (int i = 0; i < count; i++)
+        if (kind == GROUP_SHARD ? i / shards == own / shards : i % shards == own % shards)
+            members[kept++] = members[i];
+    return kept;
+}
+
+/* --- links -------------------------------------------------------------------------------------
+ */
+
+static int rank_on_stage(const struct plan *plan, int rank, int stage)
+{
+    struct coordinates at = layout_coordinates_of(plan, rank);
+    at.at[AXIS_PIPELINE] = (stage + plan->pp) % plan->pp;
+    return layout_rank_of(plan, at);
+}
+
+/* Between `upper` and the stage below it; the last closes a ring when chunks go round. */
+static bool link_exists(const struct plan *plan, int upper)
+{
+    return plan->pp > 1 && (upper < plan->pp - 1 || plan->vpp > 1);
+}
+
+static bool is_link(enum group_kind kind)
+{
+    return kind == GROUP_SEND_DOWN || kind == GROUP_RECV_DOWN || kind == GROUP_SEND_UP ||
+           kind == GROUP_RECV_UP;
+}
+
+/* The stage at the upper end of the link of `kind` that `rank` has an end of. */
+static int upper_stage(const struct plan *plan, int rank, enum group_kind kind)
+{
+    int stage = layout_coordinates_of(plan, rank).at[AXIS_PIPELINE];
+    bool is_upper = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_UP;
+    return (stage + plan->pp - !is_upper) % plan->pp;
+}
+
+static int link_members(const struct plan *plan, int rank, enum group_kind kind, int *members)
+{
+    int upper = upper_stage(plan, rank, kind);
+    bool goes_down = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_DOWN;
+    if (!link_exists(plan, upper))
+        return 0;
+    members[!goes_down] = rank_on_stage(plan, rank, upper);
+    members[goes_down] = rank_on_stage(plan, rank, upper + 1);
+    return 2;
+}
+
+/* Links are made in rounds, so that no rank has two in one: those below even stages, those below
+ * odd ones, and the ring's last where that would meet the first. */
+enum { NUM_LINK_ROUNDS = 3 };
+
+static int link_round(const struct plan *plan, int upper)
+{
+    bool meets_first = upper == plan->pp - 1 && plan->pp % 2 == 1;
+    return meets_first ? 2 : upper % 2;
+}
+
+/* --- all kinds ---------------------------------------------------------------------------------
+ */
+
+static int embedding_members(const struct plan *plan, int rank, int *members)
+{
+    members[0] = rank_on_stage(plan, rank, 0);
+    members[1] = rank_on_stage(plan, rank, plan->pp - 1);
+    bool is_member = rank == members[0] || rank == members[1];
+    return plan->pp > 1 && is_member ? 2 : 0;
+}
+
+int group_members(const struct plan *plan, int rank, enum group_kind kind, int *members)
+{
+    switch (kind) {
+    case GROUP_TENSOR:
+        return ranks_across(plan, rank, TENSOR, members);
+    case GROUP_CONTEXT:
+        return ranks_across(plan, rank, CONTEXT, members);
+    case GROUP_DATA:
+        return ranks_across(plan, rank, DATA | CONTEXT, members);
+    case GROUP_SHARD:
+    case GROUP_REPLICA:
+        return some_of_data(plan, rank, kind, members);
+    case GROUP_MODEL:
+        return ranks_across(plan, rank, TENSOR | PIPELINE, members);
+    case GROUP_EMBEDDING:
+        return embedding_members(plan, rank, members);
+    case GROUP_SEND_DOWN:
+    case GROUP_RECV_DOWN:
+    case GROUP_SEND_UP:
+    case GROUP_RECV_UP:
+        return link_members(plan, rank, kind, members);
+    case GROUP_WORLD:
+        return ranks_across(plan, rank, TENSOR | CONTEXT | DATA | PIPELINE, members);
+    }
+    return 0;
+}
+
+struct making {
+    struct groups *groups;
+    struct comm *comm;
+    const struct plan *plan;
+    int rank;
+    int *members;
+};
+
+/* A rank that is in none takes part all the same, with no members. */
+static bool make(const struct making *making, enum group_kind kind, int count, struct err *err)
+{
+    const struct comm_api *api = making->groups->api;
+    struct group *group = api->group_new(making->comm, making->members, count, err);
+    if (count == 0)
+        return true;
+    making->groups->of[kind] = group;
+    if (group)
+        return true;
+    err_prefix(err, " group: ");
+    err_prefix(err, group_kind_names[kind]);
+    return false;
+}
+
+static bool make_link(const struct making *making, enum group_kind sends, enum group_kind receives,
+                      int round, struct err *err)
+{
+    enum group_kind ends[] = { sends, receives };
+    for (int i = 0; i < 2; i++) {
+        int count = link_members(making->plan, making->rank, ends[i], making->members);
+        int upper = upper_stage(making->plan, making->rank, ends[i]);
+        if (count > 0 && link_round(making->plan, upper) == round)
+            return make(making, ends[i], count, err);
+    }
+    return make(making, sends, 0, err);
+}
+
+static bool make_links(const struct making *making, struct err *err)
+{
+    bool ok = true;
+    for (int round = 0; round < NUM_LINK_ROUNDS && making->plan->pp > 1; round++)
+        ok = ok && make_link(making, GROUP_SEND_DOWN, GROUP_RECV_DOWN, round, err) &&
+             make_link(making, GROUP_SEND_UP, GROUP_RECV_UP, round, err);
+    return ok;
+}
+
+bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
+                struct groups *out, struct err *err)
+{
+    *out = (struct groups){ .api = api };
+    int *members = arena_grow(NULL, (size_t)plan_ranks(plan) * sizeof *members);
+    struct making making = { out, comm, plan, rank, members };
+    bool ok = true;
+    for (int i = 0; i < NUM_GROUP_KINDS && ok; i++) {
+        enum group_kind kind = (enum group_kind)i;
+        ok = is_link(kind) || make(&making, kind, group_members(plan, rank, kind, members), err);
+    }
+    ok = ok && make_links(&making, err);
+    free(members);
+    if (!ok)
+        groups_free(out);
+    return ok;
+}
+
+void groups_free(struct groups *groups)
+{
+    for (int kind = 0; kind < NUM_GROUP_KINDS; kind++) {
+        if (groups->of[kind])
+            groups->api->group_free(groups->of[kind]);
+        groups->of[kind] = NULL;
+    }
+}

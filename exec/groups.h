@@ -1,0 +1,58 @@
+/* exec/groups.h - who talks to whom: the groups that one rank of a plan is in.
+ *
+ * Made from the plan alone (sim/plan/layout.h), in the same order on all ranks. Each has sockets or
+ * a communicator of its own, so that calls of different groups never wait for one another; a group
+ * of one rank exists, and its collectives copy. */
+#ifndef EXEC_GROUPS_H
+#define EXEC_GROUPS_H
+
+#include "exec/comm.h"
+#include "sim/plan/layout.h"
+
+// clang-format off
+/* Members are in the order of their ranks, but for a link's: its sender, then its receiver. A stage
+ * has up to four links, one for each pipeline lane of sim/schedule/instr.h: on one communicator for
+ * both ends, a send would wait for a receive that was issued before it. */
+#define GROUP_KINDS(X)                                                                             \
+    /* name         text          members */                                                       \
+    X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \
+    X(CONTEXT,      "context",    "context ranks")                                                 \
+    X(DATA,         "data",       "data x context ranks: all that hold the same weights")          \
+    X(SHARD,        "shard",      "of those, the ones that ZeRO shards the state over")            \
+    X(REPLICA,      "replica",    "of those, the ones that hold the same shard")                   \
+    X(MODEL,        "model",      "tensor x pipeline ranks: one copy of the model; its gradient norm") \
+    X(EMBEDDING,    "embedding",  "first and last stage, which hold copies of a tied embedding")   \
+    X(SEND_DOWN,    "send_down",  "this stage and the next: activations")                          \
+    X(RECV_DOWN,    "recv_down",  "the stage before and this one: activations")                    \
+    X(SEND_UP,      "send_up",    "this stage and the one before: activation gradients")           \
+    X(RECV_UP,      "recv_up",    "the next stage and this one: activation gradients")             \
+    X(WORLD,        "world",      "all ranks")
+
+enum group_kind {
+#define X(name, text, members) GROUP_##name,
+    GROUP_KINDS(X)
+#undef X
+};
+#define X(name, text, members) +1
+enum { NUM_GROUP_KINDS = 0 GROUP_KINDS(X) };
+#undef X
+// clang-format on
+extern const char *const group_kind_names[NUM_GROUP_KINDS + 1]; /* NULL-terminated */
+
+/* Ranks of the group of `kind` that `rank` is in, into `members` (room for plan_ranks). 0: in none.
+ * Of EMBEDDING only first and last of several stages are members; the last stage has a link to
+ * the first when there are several chunks on each. */
+int group_members(const struct plan *plan, int rank, enum group_kind kind, int *members);
+
+struct groups {
+    const struct comm_api *api;
+    struct group *of[NUM_GROUP_KINDS]; /* NULL: the rank is in none of this kind */
+};
+
+/* All ranks of the plan call it together. On failure nothing is left; err_prefix names the group.
+ */
+bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
+                struct groups *out, struct err *err);
+void groups_free(struct groups *groups);
+
+#endif

@@ -1,0 +1,395 @@
+#define _GNU_SOURCE // sched_setaffinity, pipe2, environ; NOLINT(bugprone-reserved-identifier)
+#include "exec/launch.h"
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "exec/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NUM_OUTPUTS = 2 }; /* standard output and standard error */
+
+/* Output of a rank, line by line. */
+struct output {
+    int fd; /* -1: ended, or not ours to read */
+    struct text line;
+};
+
+struct child {
+    pid_t pid;  /* 0: it has ended */
+    int status; /* of waitpid, then */
+    struct output outputs[NUM_OUTPUTS];
+};
+
+struct launcher {
+    const struct launch_options *options;
+    struct child *children;
+    int num_started, num_running;
+    int signals; /* signalfd */
+    sigset_t mask_before;
+    int meeting_fd, meeting_port;
+    uint64_t token;
+    int culprit;   /* the first rank that failed, or -1 */
+    int asked;     /* the signal that asks ranks to end, once it was sent */
+    double kill_s; /* when patience ends, then */
+    bool killed;
+};
+
+/* --- starting ----------------------------------------------------------------------------------
+ */
+
+static bool fail(const char *what, struct err *err)
+{
+    return err_set(err, ERR_SYSTEM, "launch", "%s: %s", what, strerror(errno));
+}
+
+/* The socket is open before any rank exists, so no port is guessed and none is taken in between. */
+static bool open_meeting(struct launcher *launcher, struct err *err)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    if (!socket_address("127.0.0.1", 0, &address, err))
+        return false;
+    launcher->meeting_fd = socket_listen(&address, err);
+    if (launcher->meeting_fd < 0)
+        return false;
+    getsockname(launcher->meeting_fd, (struct sockaddr *)&address, &size);
+    launcher->meeting_port = socket_port(&address);
+    if (getrandom(&launcher->token, sizeof launcher->token, 0) != sizeof launcher->token)
+        return fail("random bytes", err);
+    return true;
+}
+
+/* From here on these signals are read, not delivered; the ranks get the mask of before. */
+static bool read_signals(struct launcher *launcher, struct err *err)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, &launcher->mask_before);
+    launcher->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    return launcher->signals >= 0 || fail("signals", err);
+}
+
+/* An equal share of the cores that this process may use, when there is one for each rank. */
+static void pin_rank(int rank, int num_ranks)
+{
+    cpu_set_t all, own;
+    if (sched_getaffinity(0, sizeof all, &all) != 0 || CPU_COUNT(&all) < num_ranks)
+        return;
+    int share = CPU_COUNT(&all) / num_ranks, seen = 0;
+    CPU_ZERO(&own);
+    for (size_t core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, &all))
+            continue;
+        if (seen / share == rank)
+            CPU_SET(core, &own);
+        seen++;
+    }
+    sched_setaffinity(0, sizeof own, &own);
+}
+
+__attribute__((format(printf, 2, 3))) static void set_variable(const char *name, const char *format,
+                                                               ...)
+{
+    char text[64];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    setenv(name, text, 1);
+}
+
+static void set_place(const struct launcher *launcher, int rank)
+{
+    set_variable("SIMSEARCH_RANK", "%d", rank);
+    set_variable("SIMSEARCH_RANKS", "%d", launcher->options->num_ranks);
+    set_variable("SIMSEARCH_MEETING", "127.0.0.1:%d", launcher->meeting_port);
+    set_variable("SIMSEARCH_TOKEN", "%llx", (unsigned long long)launcher->token);
+    unsetenv("SIMSEARCH_MEETING_FD");
+    if (rank == 0)
+        set_variable("SIMSEARCH_MEETING_FD", "%d", launcher->meeting_fd);
+    /* One rank is one device: its threads are the streams'. */
+    set_variable("OPENBLAS_NUM_THREADS", "1");
+    set_variable("OMP_NUM_THREADS", "1");
+}
+
+/* In the child, which has one thread; never returns. */
+static void become_rank(const struct launcher *launcher, int rank, pid_t parent, int (*pipes)[2])
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(LAUNCH_EXIT_LOST); /* it died before the request was made */
+    sigprocmask(SIG_SETMASK, &launcher->mask_before, NULL);
+    pin_rank(rank, launcher->options->num_ranks);
+    set_place(launcher, rank);
+    if (rank == 0)
+        fcntl(launcher->meeting_fd, F_SETFD, 0);
+    for (int i = 0; i < NUM_OUTPUTS && rank > 0; i++)
+        dup2(pipes[i][1], STDOUT_FILENO + i);
+    const char *program = launcher->options->program;
+    execv(program ? program : "/proc/self/exe", launcher->options->arguments);
+    fprintf(stderr, "%s: %s\n", program ? program : "/proc/self/exe", strerror(errno));
+    _exit(127);
+}
+
+static bool open_pipes(int (*pipes)[2], struct err *err)
+{
+    for (int i = 0; i < NUM_OUTPUTS; i++)
+        if (pipe2(pipes[i], O_CLOEXEC) != 0) {
+            if (i > 0) {
+                close(pipes[0][0]);
+                close(pipes[0][1]);
+            }
+            return fail("a pipe", err);
+        }
+    return true;
+}
+
+static bool start_rank(struct launcher *launcher, int rank, struct err *err)
+{
+    struct child *child = &launcher->children[rank];
+    int pipes[NUM_OUTPUTS][2] = { { -1, -1 }, { -1, -1 } };
+    *child = (struct child){ .outputs = { { .fd = -1 }, { .fd = -1 } } };
+    if (rank > 0 && !open_pipes(pipes, err))
+        return false;
+    pid_t parent = getpid();
+    child->pid = fork();
+    if (child->pid == 0)
+        become_rank(launcher, rank, parent, pipes);
+    for (int i = 0; i < NUM_OUTPUTS && rank > 0; i++) {
+        close(pipes[i][1]);
+        child->outputs[i].fd = pipes[i][0];
+        fcntl(pipes[i][0], F_SETFL, O_NONBLOCK);
+    }
+    launcher->num_started++;
+    if (child->pid < 0) {
+        child->pid = 0;
+        return fail("a process", err);
+    }
+    launcher->num_running++;
+    return true;
+}
+
+/* --- watching ----------------------------------------------------------------------------------
+ */
+
+static void signal_all(const struct launcher *launcher, int signal)
+{
+    for (int rank = 0; rank < launcher->num_started; rank++)
+        if (launcher->children[rank].pid > 0)
+            kill(launcher->children[rank].pid, signal);
+}
+
+static void ask_to_end(struct launcher *launcher, int signal)
+{
+    if (launcher->asked != 0)
+        return;
+    launcher->asked = signal;
+    launcher->kill_s = socket_now_s() + launcher->options->grace_s;
+    signal_all(launcher, signal);
+}
+
+/* What is whole, or all of it when the rank says no more. */
+static void write_lines(struct output *output, int to, int rank, bool ended)
+{
+    char *begin = output->line.at;
+    size_t left = output->line.length;
+    FILE *file = to == 0 ? stdout : stderr;
+    for (char *end; left > 0; begin = end) {
+        end = memchr(begin, '\n', left);
+        if (!end && !ended)
+            break;
+        size_t length = end ? (size_t)(end - begin) : left;
+        fprintf(file, "[rank %d] %.*s\n", rank, (int)length, begin);
+        end = end ? end + 1 : begin + left;
+        left -= (size_t)(end - begin);
+    }
+    fflush(file);
+    struct text rest = { 0 };
+    if (left > 0)
+        text_add(&rest, "%.*s", (int)left, begin);
+    text_release(&output->line);
+    output->line = rest;
+}
+
+static void read_output(struct output *output, int to, int rank)
+{
+    char bytes[4096];
+    ssize_t count;
+    while ((count = read(output->fd, bytes, sizeof bytes)) > 0)
+        text_add(&output->line, "%.*s", (int)count, bytes);
+    bool ended = count == 0 || (errno != EAGAIN && errno != EINTR);
+    write_lines(output, to, rank, ended);
+    if (!ended)
+        return;
+    close(output->fd);
+    output->fd = -1;
+    text_release(&output->line);
+}
+
+/* Whether the end of a rank is a reason to end all. Those that ended since they were asked to are
+ * none, but one that somebody else killed is, even when others that lost it were seen first. */
+static bool tells_more(const struct launcher *launcher, int status)
+{
+    bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) != launcher->asked &&
+                      !(launcher->killed && WTERMSIG(status) == SIGKILL);
+    if (launcher->culprit < 0)
+        return was_killed || (status != 0 && launcher->asked == 0);
+    return was_killed && !WIFSIGNALED(launcher->children[launcher->culprit].status);
+}
+
+static void reap(struct launcher *launcher)
+{
+    for (int rank = 0; rank < launcher->num_started; rank++) {
+        struct child *child = &launcher->children[rank];
+        if (child->pid == 0 || waitpid(child->pid, &child->status, WNOHANG) != child->pid)
+            continue;
+        child->pid = 0;
+        launcher->num_running--;
+        if (tells_more(launcher, child->status))
+            launcher->culprit = rank;
+    }
+    if (launcher->culprit >= 0)
+        ask_to_end(launcher, SIGTERM);
+}
+
+static void take_signals(struct launcher *launcher)
+{
+    struct signalfd_siginfo info;
+    while (read(launcher->signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            ask_to_end(launcher, (int)info.ssi_signo);
+}
+
+/* Milliseconds until somebody must be killed; -1: nobody. */
+static int patience_ms(const struct launcher *launcher)
+{
+    if (launcher->asked == 0 || launcher->killed)
+        return -1;
+    double left_s = launcher->kill_s - socket_now_s();
+    return left_s <= 0 ? 0 : left_s > 1000 ? 1000000 : (int)(1000 * left_s) + 1;
+}
+
+static void wait_for_news(struct launcher *launcher, struct pollfd *polls)
+{
+    nfds_t count = 0;
+    polls[count++] = (struct pollfd){ .fd = launcher->signals, .events = POLLIN };
+    for (int rank = 0; rank < launcher->num_started; rank++)
+        for (int i = 0; i < NUM_OUTPUTS; i++)
+            polls[count++] =
+                (struct pollfd){ .fd = launcher->children[rank].outputs[i].fd, .events = POLLIN };
+    if (poll(polls, count, patience_ms(launcher)) > 0)
+        for (nfds_t i = 1; i < count; i++) {
+            int rank = (int)(i - 1) / NUM_OUTPUTS, to = (int)(i - 1) % NUM_OUTPUTS;
+            if (polls[i].revents)
+                read_output(&launcher->children[rank].outputs[to], to, rank);
+        }
+    take_signals(launcher);
+    reap(launcher);
+    if (patience_ms(launcher) == 0) {
+        launcher->killed = true;
+        signal_all(launcher, SIGKILL);
+    }
+}
+
+/* What is still in the pipes; a process that a rank left behind may hold them open. */
+static void drain(struct launcher *launcher)
+{
+    for (int rank = 0; rank < launcher->num_started; rank++)
+        for (int i = 0; i < NUM_OUTPUTS; i++) {
+            struct output *output = &launcher->children[rank].outputs[i];
+            if (output->fd >= 0)
+                read_output(output, i, rank);
+            if (output->fd < 0)
+                continue;
+            write_lines(output, i, rank, true);
+            close(output->fd);
+            text_release(&output->line);
+        }
+}
+
+static void watch(struct launcher *launcher)
+{
+    size_t num_polls = 1 + NUM_OUTPUTS * (size_t)launcher->num_started;
+    struct pollfd *polls = arena_grow(NULL, num_polls * sizeof *polls);
+    while (launcher->num_running > 0)
+        wait_for_news(launcher, polls);
+    free(polls);
+    drain(launcher);
+}
+
+/* --- the verdict -------------------------------------------------------------------------------
+ */
+
+static bool judge(const struct launcher *launcher, int *status, struct err *err)
+{
+    char where[24];
+    *status = 0;
+    if (launcher->culprit < 0 && launcher->asked == 0)
+        return true;
+    *status = LAUNCH_EXIT_LOST;
+    if (launcher->culprit < 0)
+        return err_set(err, ERR_SYSTEM, "launch", "interrupted; all ranks were stopped");
+    snprintf(where, sizeof where, "rank %d", launcher->culprit);
+    int end = launcher->children[launcher->culprit].status;
+    if (WIFSIGNALED(end))
+        return err_set(err, ERR_SYSTEM, where,
+                       "was killed by signal %d (%s); the other ranks were stopped", WTERMSIG(end),
+                       strsignal(WTERMSIG(end)));
+    *status = WEXITSTATUS(end);
+    return err_set(err, ERR_SYSTEM, where, "ended with exit code %d; the other ranks were stopped",
+                   WEXITSTATUS(end));
+}
+
+static void release(struct launcher *launcher)
+{
+    if (launcher->meeting_fd >= 0)
+        close(launcher->meeting_fd);
+    if (launcher->signals >= 0)
+        close(launcher->signals);
+    sigprocmask(SIG_SETMASK, &launcher->mask_before, NULL);
+    free(launcher->children);
+}
+
+bool launch(const struct launch_options *options, int *status, struct err *err)
+{
+    struct launcher launcher = {
+        .options = options, .signals = -1, .meeting_fd = -1, .culprit = -1
+    };
+    sigprocmask(SIG_SETMASK, NULL, &launcher.mask_before);
+    launcher.children = arena_grow(NULL, (size_t)options->num_ranks * sizeof *launcher.children);
+    *status = 1;
+    bool ok = open_meeting(&launcher, err) && read_signals(&launcher, err);
+    /* Nothing of this process may be written twice, by it and by a child. */
+    fflush(NULL);
+    for (int rank = 0; rank < options->num_ranks && ok; rank++)
+        ok = start_rank(&launcher, rank, err);
+    /* Rank 0's alone from here on: whoever connects after its death is refused. */
+    if (launcher.meeting_fd >= 0) {
+        close(launcher.meeting_fd);
+        launcher.meeting_fd = -1;
+    }
+    if (!ok)
+        ask_to_end(&launcher, SIGKILL);
+    watch(&launcher);
+    ok = ok && judge(&launcher, status, err);
+    release(&launcher);
+    return ok;
+}

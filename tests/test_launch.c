@@ -1,0 +1,255 @@
+#include "tests/testing.h"
+
+#include "exec/comm.h"
+#include "exec/launch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool launch_shell(const char *script, int num_ranks, double grace_s, int *status,
+                         struct err *err)
+{
+    char *arguments[] = { (char[]){ "sh" }, (char[]){ "-c" }, strdup(script), NULL };
+    bool ok = launch(&(struct launch_options){ .num_ranks = num_ranks,
+                                               .arguments = arguments,
+                                               .program = "/bin/sh",
+                                               .grace_s = grace_s },
+                     status, err);
+    free(arguments[2]);
+    return ok;
+}
+
+/* What is written to standard output meanwhile. */
+static bool launch_and_read(const char *script, int num_ranks, char *text, size_t size)
+{
+    int status;
+    struct err err = { 0 };
+    FILE *file = tmpfile();
+    fflush(stdout);
+    int before = dup(STDOUT_FILENO);
+    dup2(fileno(file), STDOUT_FILENO);
+    bool ok = launch_shell(script, num_ranks, 1, &status, &err);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return ok;
+}
+
+START_TEST(each_rank_is_told_its_place_and_says_who_it_is)
+{
+    char text[500];
+    ck_assert(launch_and_read("echo $SIMSEARCH_RANK of $SIMSEARCH_RANKS; printf end", 3, text,
+                              sizeof text));
+    ck_assert_ptr_nonnull(strstr(text, "0 of 3\nend"));
+    ck_assert_ptr_nonnull(strstr(text, "[rank 1] 1 of 3\n[rank 1] end\n"));
+    ck_assert_ptr_nonnull(strstr(text, "[rank 2] 2 of 3\n[rank 2] end\n"));
+}
+END_TEST
+
+START_TEST(a_rank_computes_with_one_thread)
+{
+    char text[100];
+    ck_assert(launch_and_read("echo $OPENBLAS_NUM_THREADS", 1, text, sizeof text));
+    ck_assert_str_eq(text, "1\n");
+}
+END_TEST
+
+START_TEST(a_killed_rank_is_named_and_ends_the_others)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert(
+        !launch_shell("[ $SIMSEARCH_RANK = 2 ] && kill -9 $$; exec sleep 60", 4, 5, &status, &err));
+    ck_assert_int_eq(status, 75);
+    ck_assert_str_eq(err.where, "rank 2");
+    ck_assert_ptr_nonnull(strstr(err.msg, "signal 9"));
+}
+END_TEST
+
+START_TEST(the_exit_code_is_that_of_the_first_rank_that_failed)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert(
+        !launch_shell("[ $SIMSEARCH_RANK = 1 ] && exit 4; exec sleep 60", 3, 5, &status, &err));
+    ck_assert_int_eq(status, 4);
+    ck_assert_str_eq(err.where, "rank 1");
+}
+END_TEST
+
+START_TEST(a_rank_that_will_not_end_is_killed)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert(!launch_shell("if [ $SIMSEARCH_RANK = 1 ]; then sleep 0.1; exit 3; fi; "
+                            "trap '' TERM; while :; do sleep 0.02; done",
+                            2, 0.1, &status, &err));
+    ck_assert_int_eq(status, 3);
+    ck_assert_str_eq(err.where, "rank 1");
+}
+END_TEST
+
+/* One that stands still takes no request either. */
+START_TEST(a_stopped_rank_is_killed_too)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert(!launch_shell("if [ $SIMSEARCH_RANK = 1 ]; then sleep 0.1; exit 75; fi; "
+                            "kill -STOP $$",
+                            2, 0.1, &status, &err));
+    ck_assert_int_eq(status, 75);
+}
+END_TEST
+
+START_TEST(a_program_that_does_not_exist_is_a_failure)
+{
+    int status;
+    struct err err = { 0 };
+    char *arguments[] = { (char[]){ "none" }, NULL };
+    ck_assert(!launch(&(struct launch_options){ .num_ranks = 1,
+                                                .arguments = arguments,
+                                                .program = "/nonexistent/program",
+                                                .grace_s = 1 },
+                      &status, &err));
+    ck_assert_int_eq(status, 127);
+}
+END_TEST
+
+/* Each rank holds the pipe open while it lives. */
+START_TEST(ranks_end_with_the_process_that_started_them)
+{
+    int lives[2], started[2];
+    ck_assert(pipe(lives) == 0 && pipe(started) == 0);
+    pid_t launcher = fork();
+    if (launcher == 0) {
+        int status;
+        struct err err = { 0 };
+        char script[100];
+        snprintf(script, sizeof script, "echo x >&%d; exec sleep 60", started[1]);
+        launch_shell(script, 3, 1, &status, &err);
+        _exit(0);
+    }
+    close(lives[1]);
+    char byte;
+    for (int rank = 0; rank < 3; rank++)
+        ck_assert(read(started[0], &byte, 1) == 1 && read(started[0], &byte, 1) == 1);
+    kill(launcher, SIGKILL);
+    waitpid(launcher, NULL, 0);
+    ck_assert_int_eq(read(lives[0], &byte, 1), 0);
+}
+END_TEST
+
+/* --- ranks that talk ---------------------------------------------------------------------------
+ */
+
+static bool sum_ranks(struct comm *comm, const struct place *place, double *sum, struct err *err)
+{
+    int ranks[16];
+    for (int i = 0; i < place->size; i++)
+        ranks[i] = i;
+    struct device *device = device_host.open(&(struct device_options){ 0 }, err);
+    struct stream *stream = device_host.stream_new(device, "sum", err);
+    struct group *world = comm_tcp.group_new(comm, ranks, place->size, err);
+    *sum = place->rank;
+    bool ok = world != NULL;
+    bool dies = getenv("TEST_RANK_DIES") && place->rank == 2;
+    for (int i = 0; i < 2 && ok; i++) {
+        if (i == 1 && dies)
+            raise(SIGKILL);
+        comm_tcp.issue(&(struct comm_call){ .kind = COMM_ALL_REDUCE,
+                                            .group = world,
+                                            .stream = stream,
+                                            .in = sum,
+                                            .out = sum,
+                                            .count = 1,
+                                            .element = ELEMENT_FP64 });
+        ok = device_host.stream_sync(stream, err) && comm_tcp.poll(comm, err);
+    }
+    device_host.stream_free(stream);
+    comm_tcp.group_free(world);
+    device_host.close(device);
+    return ok;
+}
+
+/* What each rank does that launch() starts from this program; summed twice, 0 + 1 + 2 + 3 is 24. */
+static int be_rank(void)
+{
+    struct place place;
+    struct err err = { 0 };
+    double sum = 0;
+    struct comm *comm = NULL;
+    if (place_of_environment(&place, &err))
+        comm = comm_tcp.open(
+            &(struct comm_options){ .place = &place, .device = &device_host, .patience_s = 10 },
+            &err);
+    bool ok = comm && sum_ranks(comm, &place, &sum, &err);
+    if (comm)
+        comm_tcp.close(comm);
+    if (!ok)
+        fprintf(stderr, "%s: %s\n", err.where, err.msg);
+    return !ok ? 75 : sum == 24 ? 0 : 1;
+}
+
+static bool launch_self(int *status, struct err *err)
+{
+    char *arguments[] = { (char[]){ "test_launch" }, NULL };
+    return launch(&(struct launch_options){ .num_ranks = 4, .arguments = arguments, .grace_s = 5 },
+                  status, err);
+}
+
+START_TEST(ranks_find_each_other)
+{
+    int status;
+    struct err err = { 0 };
+    ck_assert_msg(launch_self(&status, &err), "%s %s", err.where, err.msg);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(the_loss_of_a_rank_that_others_wait_for_is_laid_to_it)
+{
+    int status;
+    struct err err = { 0 };
+    setenv("TEST_RANK_DIES", "1", 1);
+    ck_assert(!launch_self(&status, &err));
+    ck_assert_int_eq(status, 75);
+    ck_assert_str_eq(err.where, "rank 2");
+    ck_assert_ptr_nonnull(strstr(err.msg, "signal 9"));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("launch");
+    tcase_add_test(tc, each_rank_is_told_its_place_and_says_who_it_is);
+    tcase_add_test(tc, a_rank_computes_with_one_thread);
+    tcase_add_test(tc, a_killed_rank_is_named_and_ends_the_others);
+    tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
+    tcase_add_test(tc, a_rank_that_will_not_end_is_killed);
+    tcase_add_test(tc, a_stopped_rank_is_killed_too);
+    tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);
+    tcase_add_test(tc, ranks_end_with_the_process_that_started_them);
+    tcase_add_test(tc, ranks_find_each_other);
+    tcase_add_test(tc, the_loss_of_a_rank_that_others_wait_for_is_laid_to_it);
+    Suite *s = suite_create("exec/launch");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    if (getenv("SIMSEARCH_RANK"))
+        return be_rank();
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

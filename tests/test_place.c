@@ -1,0 +1,156 @@
+#include "tests/testing.h"
+
+#include "exec/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const all[] = {
+    "SIMSEARCH_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "RANK",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_NTASKS",
+    "SLURM_PROCID",
+    "SLURM_STEP_NODELIST",
+    "SIMSEARCH_MEETING_FD",
+    "SIMSEARCH_TOKEN",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "TORCHELASTIC_USE_AGENT_STORE",
+};
+
+/* "NAME=value NAME=value" */
+static void set_environment(const char *pairs)
+{
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        unsetenv(all[i]);
+    char copy[500];
+    strcpy(copy, pairs);
+    for (char *pair = strtok(copy, " "); pair; pair = strtok(NULL, " ")) {
+        char *value = strchr(pair, '=');
+        *value = '\0';
+        setenv(pair, value + 1, 1);
+    }
+}
+
+static struct place place_in(const char *pairs)
+{
+    struct place place;
+    struct err err = { 0 };
+    set_environment(pairs);
+    ck_assert_msg(place_of_environment(&place, &err), "%s: %s", err.where, err.msg);
+    return place;
+}
+
+START_TEST(without_a_launcher_a_rank_is_alone)
+{
+    struct place place = place_in("");
+    ck_assert_int_eq(place.rank, 0);
+    ck_assert_int_eq(place.size, 1);
+    ck_assert_str_eq(place.launcher, "");
+}
+END_TEST
+
+/* Such a shell is in a job of 8 tasks, but it is none of them. */
+START_TEST(a_shell_in_a_slurm_job_is_alone)
+{
+    ck_assert_int_eq(place_in("SLURM_NTASKS=8 SLURM_PROCID=0").size, 1);
+}
+END_TEST
+
+START_TEST(our_own_launcher_names_meeting_and_token)
+{
+    struct place place = place_in("SIMSEARCH_RANK=2 SIMSEARCH_RANKS=4 "
+                                  "SIMSEARCH_MEETING=127.0.0.1:4711 SIMSEARCH_TOKEN=ff");
+    ck_assert_int_eq(place.rank, 2);
+    ck_assert_int_eq(place.size, 4);
+    ck_assert_int_eq(place.local_rank, 2);
+    ck_assert_str_eq(place.meeting_host, "127.0.0.1");
+    ck_assert_int_eq(place.meeting_port, 4711);
+    ck_assert_int_eq(place.meeting_fd, -1);
+    ck_assert_uint_eq(place.token, 255);
+}
+END_TEST
+
+START_TEST(mpirun_names_ranks_but_no_meeting)
+{
+    struct place place = place_in("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 "
+                                  "OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4");
+    ck_assert_str_eq(place.launcher, "mpirun");
+    ck_assert_int_eq(place.rank, 5);
+    ck_assert_int_eq(place.local_rank, 1);
+    ck_assert_int_eq(place.local_size, 4);
+    ck_assert_str_eq(place.meeting_host, "");
+}
+END_TEST
+
+START_TEST(torchruns_own_store_keeps_its_port)
+{
+    const char *plain = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=host7 MASTER_PORT=29500";
+    ck_assert_int_eq(place_in(plain).meeting_port, 29500);
+    struct place place = place_in("RANK=1 WORLD_SIZE=2 MASTER_ADDR=host7 MASTER_PORT=29500 "
+                                  "TORCHELASTIC_USE_AGENT_STORE=True");
+    ck_assert_str_eq(place.meeting_host, "host7");
+    ck_assert_int_eq(place.meeting_port, 29501);
+}
+END_TEST
+
+START_TEST(sruns_ranks_meet_on_the_first_node)
+{
+    static const struct {
+        const char *nodes, *host;
+    } lists[] = { { "gpu[07-09,12]", "gpu07" },
+                  { "gpu[3,5]", "gpu3" },
+                  { "a1,b2", "a1" },
+                  { "alone", "alone" } };
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char pairs[300] = "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 "
+                          "SLURM_JOB_ID=77 SLURM_STEP_NODELIST=";
+        struct place place = place_in(strcat(pairs, lists[i].nodes));
+        ck_assert_int_eq(place.rank, 3);
+        ck_assert_str_eq(place.meeting_host, lists[i].host);
+        ck_assert_int_ge(place.meeting_port, 20000);
+        ck_assert_int_lt(place.meeting_port, 40000);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *pairs, *where;
+} faults[] = {
+    { "SIMSEARCH_RANK=4 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
+    { "SIMSEARCH_RANK=x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
+    { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a", "SIMSEARCH_MEETING" },
+    { "RANK=0 WORLD_SIZE=0 MASTER_ADDR=a MASTER_PORT=1", "WORLD_SIZE" },
+    { "OMPI_COMM_WORLD_RANK=-1 OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK" },
+};
+
+START_TEST(a_variable_that_is_wrong_is_named)
+{
+    struct place place;
+    struct err err = { 0 };
+    set_environment(faults[_i].pairs);
+    ck_assert(!place_of_environment(&place, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.where, faults[_i].where);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("place");
+    tcase_add_test(tc, without_a_launcher_a_rank_is_alone);
+    tcase_add_test(tc, a_shell_in_a_slurm_job_is_alone);
+    tcase_add_test(tc, our_own_launcher_names_meeting_and_token);
+    tcase_add_test(tc, mpirun_names_ranks_but_no_meeting);
+    tcase_add_test(tc, torchruns_own_store_keeps_its_port);
+    tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
+    tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, sizeof faults / sizeof *faults);
+    Suite *s = suite_create("exec/place");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
