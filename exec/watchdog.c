@@ -1,0 +1,207 @@
+#include "exec/watchdog.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct lane_state {
+    _Atomic(const void *) at;
+    atomic_ullong entered; /* the progress word: how often anything was */
+    uint64_t seen;         /* the watchdog's thread: its latest value, and for how long */
+    double still_s;
+};
+
+struct watchdog {
+    struct watchdog_options options;
+    struct lane_state *lanes;
+    pthread_t thread;
+    sigset_t mask_before;
+    atomic_bool closing;
+    pthread_mutex_t mutex; /* of reports and `err` */
+    struct err err;
+};
+
+static const double longest_period_s = 0.25, shortest_period_s = 0.005;
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double period_s(const struct watchdog *watchdog)
+{
+    double period = watchdog->options.limit_s / 8;
+    if (period <= 0 || period > longest_period_s)
+        return longest_period_s;
+    return period < shortest_period_s ? shortest_period_s : period;
+}
+
+void watchdog_enter(struct watchdog *watchdog, int lane, const void *at)
+{
+    struct lane_state *state = &watchdog->lanes[lane];
+    atomic_store_explicit(&state->at, at, memory_order_release);
+    atomic_fetch_add_explicit(&state->entered, 1, memory_order_release);
+}
+
+/* --- reporting ---------------------------------------------------------------------------------
+ */
+
+static void add_lanes(struct watchdog *watchdog, struct text *out)
+{
+    const struct watchdog_options *options = &watchdog->options;
+    for (int lane = 0; lane < options->num_lanes; lane++) {
+        struct lane_state *state = &watchdog->lanes[lane];
+        const void *at = atomic_load_explicit(&state->at, memory_order_acquire);
+        if (!at)
+            continue;
+        text_add(out, "rank %d waits ", options->rank);
+        options->describe(options->context, lane, at, out);
+        text_add(out, "\n");
+    }
+}
+
+void watchdog_report(struct watchdog *watchdog, const char *reason)
+{
+    struct text report = { 0 };
+    struct err unwritten = { 0 };
+    pthread_mutex_lock(&watchdog->mutex);
+    text_add(&report, "rank %d: %s\n", watchdog->options.rank, reason);
+    add_lanes(watchdog, &report);
+    fputs(text_get(&report), stderr);
+    fflush(stderr);
+    const char *path = watchdog->options.status_path;
+    if (path && !file_write(path, report.at, report.length, &unwritten))
+        fprintf(stderr, "%s: %s\n", unwritten.where, unwritten.msg);
+    pthread_mutex_unlock(&watchdog->mutex);
+    text_release(&report);
+}
+
+/* A run that does not end by itself is ended: whoever waits for this rank must learn of it. */
+static void end_run(struct watchdog *watchdog, const char *reason)
+{
+    char where[24];
+    snprintf(where, sizeof where, "rank %d", watchdog->options.rank);
+    pthread_mutex_lock(&watchdog->mutex);
+    err_set(&watchdog->err, ERR_SYSTEM, where, "%s", reason);
+    pthread_mutex_unlock(&watchdog->mutex);
+    watchdog_report(watchdog, reason);
+    watchdog->options.stop(watchdog->options.context);
+    double end_s = now_s() + watchdog->options.grace_s;
+    while (!atomic_load(&watchdog->closing))
+        if (now_s() > end_s)
+            _exit(WATCHDOG_EXIT);
+        else
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
+{
+    pthread_mutex_lock(&watchdog->mutex);
+    struct err fired = watchdog->err;
+    pthread_mutex_unlock(&watchdog->mutex);
+    if (fired.code == ERR_NONE)
+        return false;
+    err_set(err, fired.code, fired.where, "%s", fired.msg);
+    return true;
+}
+
+/* --- watching ----------------------------------------------------------------------------------
+ */
+
+/* For how long no lane moved though one is in something; 0 when all is well. */
+static double standstill_s(struct watchdog *watchdog, double passed_s)
+{
+    double least_s = -1;
+    bool is_busy = false;
+    for (int lane = 0; lane < watchdog->options.num_lanes; lane++) {
+        struct lane_state *state = &watchdog->lanes[lane];
+        uint64_t entered = atomic_load_explicit(&state->entered, memory_order_acquire);
+        state->still_s = entered == state->seen ? state->still_s + passed_s : 0;
+        state->seen = entered;
+        if (least_s < 0 || state->still_s < least_s)
+            least_s = state->still_s;
+        is_busy = is_busy || atomic_load_explicit(&state->at, memory_order_acquire) != NULL;
+    }
+    return is_busy ? least_s : 0;
+}
+
+/* SIGTERM, and the one that ends the watchdog's wait. */
+static const int wake_signal = SIGURG;
+
+static sigset_t watched_signals(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, wake_signal);
+    return signals;
+}
+
+static void *watch(void *argument)
+{
+    struct watchdog *watchdog = argument;
+    double period = period_s(watchdog), before_s = now_s();
+    struct timespec wait = { .tv_nsec = (long)(1e9 * period) };
+    sigset_t signals = watched_signals();
+    while (!atomic_load(&watchdog->closing)) {
+        bool asked = sigtimedwait(&signals, NULL, &wait) == SIGTERM;
+        if (atomic_load(&watchdog->closing))
+            break;
+        double passed_s = now_s() - before_s, limit_s = watchdog->options.limit_s;
+        before_s += passed_s;
+        /* After a stop and a SIGCONT much time has passed in which nobody could move. */
+        double still_s = standstill_s(watchdog, passed_s < 4 * period ? passed_s : period);
+        char reason[80] = "was asked to stop";
+        if (!asked)
+            snprintf(reason, sizeof reason, "no progress for %.3g s", still_s);
+        if (asked || (limit_s > 0 && still_s >= limit_s)) {
+            end_run(watchdog, reason);
+            break;
+        }
+    }
+    return NULL;
+}
+
+struct watchdog *watchdog_new(const struct watchdog_options *options, struct err *err)
+{
+    struct watchdog *watchdog = arena_grow(NULL, sizeof *watchdog);
+    *watchdog = (struct watchdog){ .options = *options };
+    size_t lanes_bytes = (size_t)options->num_lanes * sizeof *watchdog->lanes;
+    watchdog->lanes = arena_grow(NULL, lanes_bytes);
+    memset(watchdog->lanes, 0, lanes_bytes);
+    pthread_mutex_init(&watchdog->mutex, NULL);
+    sigset_t signals = watched_signals();
+    pthread_sigmask(SIG_BLOCK, &signals, &watchdog->mask_before);
+    int status = pthread_create(&watchdog->thread, NULL, watch, watchdog);
+    if (status == 0)
+        return watchdog;
+    err_set(err, ERR_SYSTEM, "watchdog", "a thread could not be started: %s", strerror(status));
+    pthread_sigmask(SIG_SETMASK, &watchdog->mask_before, NULL);
+    free(watchdog->lanes);
+    free(watchdog);
+    return NULL;
+}
+
+void watchdog_free(struct watchdog *watchdog)
+{
+    if (!watchdog)
+        return;
+    atomic_store(&watchdog->closing, true);
+    pthread_kill(watchdog->thread, wake_signal);
+    pthread_join(watchdog->thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &watchdog->mask_before, NULL);
+    pthread_mutex_destroy(&watchdog->mutex);
+    free(watchdog->lanes);
+    free(watchdog);
+}

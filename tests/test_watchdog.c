@@ -1,0 +1,211 @@
+#include "tests/testing.h"
+
+#include "base/file.h"
+#include "exec/watchdog.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NUM_LANES = 3 };
+
+struct run {
+    atomic_int stops;
+    char path[64];
+};
+
+static void describe(void *context, int lane, const void *at, struct text *out)
+{
+    (void)context;
+    text_add(out, "%s on lane %d", (const char *)at, lane);
+}
+
+static void count_stop(void *context)
+{
+    atomic_fetch_add(&((struct run *)context)->stops, 1);
+}
+
+static struct watchdog *watch(struct run *run, double limit_s, double grace_s)
+{
+    struct err err = { 0 };
+    *run = (struct run){ 0 };
+    snprintf(run->path, sizeof run->path, "/tmp/test_watchdog.%d.status", (int)getpid());
+    struct watchdog *watchdog = watchdog_new(&(struct watchdog_options){ .rank = 5,
+                                                                         .num_lanes = NUM_LANES,
+                                                                         .limit_s = limit_s,
+                                                                         .status_path = run->path,
+                                                                         .describe = describe,
+                                                                         .stop = count_stop,
+                                                                         .context = run,
+                                                                         .grace_s = grace_s },
+                                             &err);
+    ck_assert_msg(watchdog, "%s", err.msg);
+    return watchdog;
+}
+
+static void sleep_s(double seconds)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * seconds) }, NULL);
+}
+
+static void wait_for_stop(struct run *run)
+{
+    while (atomic_load(&run->stops) == 0)
+        sleep_s(0.001);
+}
+
+static void check_status(struct run *run, const char *expected)
+{
+    struct err err = { 0 };
+    char *text = file_read(run->path, 1000, NULL, &err);
+    ck_assert_msg(text, "%s", err.msg);
+    ck_assert_ptr_nonnull(strstr(text, expected));
+    free(text);
+    unlink(run->path);
+}
+
+START_TEST(a_standstill_names_what_each_lane_waits_in)
+{
+    struct run run;
+    struct watchdog *watchdog = watch(&run, 0.05, 60);
+    watchdog_enter(watchdog, 0, "FORWARD c1 mb2");
+    watchdog_enter(watchdog, 2, "RECV_ACT c1 mb7 from 1");
+    wait_for_stop(&run);
+    struct err err = { 0 };
+    ck_assert(watchdog_has_fired(watchdog, &err));
+    ck_assert_str_eq(err.where, "rank 5");
+    ck_assert_ptr_nonnull(strstr(err.msg, "no progress for 0.0"));
+    check_status(&run, "rank 5 waits FORWARD c1 mb2 on lane 0\n"
+                       "rank 5 waits RECV_ACT c1 mb7 from 1 on lane 2\n");
+    watchdog_free(watchdog);
+    ck_assert_int_eq(atomic_load(&run.stops), 1);
+}
+END_TEST
+
+/* One lane waits all the time, as a receive may; the other moves on. */
+START_TEST(progress_of_one_lane_keeps_it_quiet)
+{
+    struct run run;
+    struct watchdog *watchdog = watch(&run, 0.15, 60);
+    watchdog_enter(watchdog, 1, "RECV_GRAD");
+    for (int i = 0; i < 100; i++) {
+        watchdog_enter(watchdog, 0, i % 2 ? "FORWARD" : "BACKWARD");
+        sleep_s(0.002);
+    }
+    struct err err = { 0 };
+    ck_assert(!watchdog_has_fired(watchdog, &err));
+    watchdog_free(watchdog);
+    ck_assert_int_eq(atomic_load(&run.stops), 0);
+}
+END_TEST
+
+START_TEST(lanes_with_nothing_to_do_are_no_standstill)
+{
+    struct run run;
+    struct watchdog *watchdog = watch(&run, 0.02, 60);
+    watchdog_enter(watchdog, 0, "FORWARD");
+    watchdog_enter(watchdog, 0, NULL);
+    sleep_s(0.1);
+    struct err err = { 0 };
+    ck_assert(!watchdog_has_fired(watchdog, &err));
+    watchdog_free(watchdog);
+}
+END_TEST
+
+START_TEST(a_request_to_end_is_reported_too)
+{
+    struct run run;
+    struct watchdog *watchdog = watch(&run, 0, 60);
+    watchdog_enter(watchdog, 1, "SEND_ACT c0 mb3 to 2");
+    kill(getpid(), SIGTERM);
+    wait_for_stop(&run);
+    check_status(&run, "rank 5: was asked to stop\nrank 5 waits SEND_ACT c0 mb3 to 2 on lane 1\n");
+    watchdog_free(watchdog);
+}
+END_TEST
+
+START_TEST(a_report_can_be_asked_for)
+{
+    struct run run;
+    struct watchdog *watchdog = watch(&run, 0, 60);
+    watchdog_enter(watchdog, 0, "REDUCE_GRAD c0");
+    watchdog_report(watchdog, "rank 2 closed its connection");
+    check_status(&run, "rank 5: rank 2 closed its connection\nrank 5 waits REDUCE_GRAD c0");
+    struct err err = { 0 };
+    ck_assert(!watchdog_has_fired(watchdog, &err));
+    watchdog_free(watchdog);
+}
+END_TEST
+
+/* Nothing in this process heeds the stop. */
+START_TEST(a_run_that_does_not_end_is_ended)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct run run;
+        struct watchdog *watchdog = watch(&run, 0.03, 0.03);
+        watchdog_enter(watchdog, 0, "FORWARD");
+        for (;;)
+            pause();
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 75);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/test_watchdog.%d.status", (int)child);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
+/* Stopped for much longer than the limit, then continued: nobody could move meanwhile. */
+START_TEST(time_in_which_the_process_was_stopped_does_not_count)
+{
+    int ready[2];
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct run run;
+        struct watchdog *watchdog = watch(&run, 0.5, 60);
+        struct err err = { 0 };
+        watchdog_enter(watchdog, 0, "FORWARD");
+        if (write(ready[1], "x", 1) != 1)
+            _exit(2);
+        raise(SIGSTOP);
+        sleep_s(0.1);
+        _exit(watchdog_has_fired(watchdog, &err));
+    }
+    char byte;
+    int status;
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    ck_assert(WIFSTOPPED(status));
+    nanosleep(&(struct timespec){ .tv_nsec = 600000000 }, NULL);
+    kill(child, SIGCONT);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("watchdog");
+    tcase_add_test(tc, a_standstill_names_what_each_lane_waits_in);
+    tcase_add_test(tc, progress_of_one_lane_keeps_it_quiet);
+    tcase_add_test(tc, lanes_with_nothing_to_do_are_no_standstill);
+    tcase_add_test(tc, a_request_to_end_is_reported_too);
+    tcase_add_test(tc, a_report_can_be_asked_for);
+    tcase_add_test(tc, a_run_that_does_not_end_is_ended);
+    tcase_add_test(tc, time_in_which_the_process_was_stopped_does_not_count);
+    Suite *s = suite_create("exec/watchdog");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
