@@ -679,6 +679,8 @@ START_TEST(schedules_without_a_bound_keep_even_chunks_and_say_so)
     struct search_result result;
     run(&request, &result);
     ck_assert(!result.proved_optimal);
+    ck_assert_double_gt(result.lower_bound_s, 0);
+    ck_assert_double_lt(result.lower_bound_s, result.top[0].prediction.step_s);
     ck_assert_ptr_nonnull(strstr(result.space_name, "other schedules than 1f1b"));
     for (int i = 0; i < result.num_top; i++)
         ck_assert_ptr_null(result.top[i].plan.chunk_layers);

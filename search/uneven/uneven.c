@@ -241,7 +241,7 @@ static void leave_rest(const struct rounds *rounds, struct uneven *out, struct t
     if (!tally_is_complete(tally)) {
         out->is_proved = false;
         if (!rounds->is_listed)
-            out->open_s = 0;
+            out->open_s = search_peak_floor_s(rounds->search);
         else if (rounds->next < lattice->count)
             out->open_s = fmin(out->open_s, lattice->at[rounds->next].floor_s);
         return;
@@ -316,7 +316,7 @@ struct uneven uneven_search(const struct search *search, const struct uneven_way
     if (search->space->base.chunk_layers)
         return (struct uneven){ .is_proved = true, .open_s = HUGE_VAL };
     if (lattice_lacks(search->space))
-        return (struct uneven){ .is_proved = false, .open_s = 0 };
+        return (struct uneven){ .is_proved = false, .open_s = search_peak_floor_s(search) };
     int jobs = walk_jobs(search->request);
     struct frontier merged = reopened(best, arena);
     struct rounds *rounds = ARENA_NEW(arena, struct rounds);
