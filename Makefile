@@ -116,10 +116,14 @@ $(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
 	$(call shown,AR $@)
 	$(Q)$(RM) $@.new && $(AR) rcs $@.new $(LIB_OBJ) && mv $@.new $@
 
+# Loops over arrays become vector code at -O3 when nobody asks for errno or trapped exceptions; the
+# bits are the same.
+$(B)/kernels/host/%.o: VECTOR_CFLAGS := -fno-math-errno -fno-trapping-math \
+                                        $(if $(filter release clang,$(VARIANT)),-O3)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $<)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
