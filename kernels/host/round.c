@@ -1,0 +1,102 @@
+#include "kernels/host/round.h"
+
+#include "kernels/host/vector.h"
+
+INLINED uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+INLINED float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static const uint32_t infinity_bits = 0x7f800000u;
+
+INLINED uint16_t bf16_of(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint32_t odd = bits >> 16 & 1;
+    uint32_t rounded = (bits + 0x7fffu + odd) >> 16;
+    uint32_t quiet = bits >> 16 | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > infinity_bits ? quiet : rounded);
+}
+
+/* Below 2^-14 the halves are 2^-24 apart, as floats are in [0.5, 1): adding 0.5 rounds. Above, the
+ * exponent is rebased and 13 bits are rounded off; what then exceeds infinity is infinite. */
+INLINED uint16_t fp16_of(float value)
+{
+    uint32_t bits = bits_of(value);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    uint32_t small = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
+    uint32_t odd = magnitude >> 13 & 1;
+    uint32_t normal = (magnitude - (112u << 23) + 0xfffu + odd) >> 13;
+    uint32_t half = magnitude < 113u << 23 ? small : normal;
+    half = half > 0x7c00u ? 0x7c00u : half;
+    return (uint16_t)(sign | (magnitude > infinity_bits ? 0x7e00u : half));
+}
+
+INLINED float fp16_value(uint16_t half)
+{
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t magnitude = half & 0x7fffu;
+    float small = (float)(int)magnitude * 0x1p-24F;
+    uint32_t normal = (magnitude << 13) + (112u << 23);
+    uint32_t special = magnitude << 13 | infinity_bits;
+    uint32_t bits = magnitude < 0x400u ? bits_of(small) : normal;
+    bits = magnitude >= 0x7c00u ? special : bits;
+    return float_of(sign | bits);
+}
+
+INLINED float bf16_value(uint16_t half)
+{
+    return float_of((uint32_t)half << 16);
+}
+
+EACH_MACHINE
+void bf16_round(long n, float *x)
+{
+    for (long i = 0; i < n; i++)
+        x[i] = bf16_value(bf16_of(x[i]));
+}
+
+EACH_MACHINE
+void fp16_round(long n, float *x)
+{
+    for (long i = 0; i < n; i++)
+        x[i] = fp16_value(fp16_of(x[i]));
+}
+
+EACH_MACHINE
+void bf16_pack(long n, const float *restrict x, uint16_t *restrict out)
+{
+    for (long i = 0; i < n; i++)
+        out[i] = bf16_of(x[i]);
+}
+
+EACH_MACHINE
+void fp16_pack(long n, const float *restrict x, uint16_t *restrict out)
+{
+    for (long i = 0; i < n; i++)
+        out[i] = fp16_of(x[i]);
+}
+
+EACH_MACHINE
+void bf16_unpack(long n, const uint16_t *restrict x, float *restrict out)
+{
+    for (long i = 0; i < n; i++)
+        out[i] = bf16_value(x[i]);
+}
+
+EACH_MACHINE
+void fp16_unpack(long n, const uint16_t *restrict x, float *restrict out)
+{
+    for (long i = 0; i < n; i++)
+        out[i] = fp16_value(x[i]);
+}
