@@ -1,0 +1,31 @@
+/* kernels/host/linear.h - a linear layer and its gradients (OP_GEMM, OP_BIAS_GRAD).
+ *
+ * x [rows, in], y [rows, out], weight [out, in], bias [out]; rows are tokens, all row-major and
+ * packed. Sizes are one rank's: a column-parallel layer has its share of `out`, a row-parallel one
+ * of `in`. The backward needs x and the weight. Outputs overlap no input. */
+#ifndef KERNELS_HOST_LINEAR_H
+#define KERNELS_HOST_LINEAR_H
+
+#include "kernels/host/blas.h"
+
+struct linear {
+    long rows, out, in;
+    const struct blas *blas;
+};
+
+/* y = x weight^T + bias; a NULL bias adds nothing. */
+void linear_forward(const struct linear *linear, const float *x, const float *weight,
+                    const float *bias, float *y);
+
+/* dx = dy weight */
+void linear_input_gradient(const struct linear *linear, const float *dy, const float *weight,
+                           float *dx);
+
+/* dweight += dy^T x, into the fp32 main gradient. */
+void linear_weight_gradient(const struct linear *linear, const float *dy, const float *x,
+                            float *dweight);
+
+/* dbias[width] += the rows of dy [rows, width], first row first. */
+void linear_bias_gradient(long rows, long width, const float *dy, float *dbias);
+
+#endif

@@ -1,0 +1,86 @@
+#include "kernels/host/blas.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The part of cblas.h that is used: its enums are ints of these values everywhere. */
+enum { CBLAS_ROW_MAJOR = 101, CBLAS_AS_STORED = 111, CBLAS_TRANSPOSED = 112 };
+typedef void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k,
+                         float alpha, const float *a, int a_stride, const float *b, int b_stride,
+                         float beta, float *c, int c_stride);
+
+static int transpose_word(bool is_transposed)
+{
+    return is_transposed ? CBLAS_TRANSPOSED : CBLAS_AS_STORED;
+}
+
+static void openblas_product(const struct blas *blas, const struct product *p)
+{
+    cblas_sgemm *sgemm = (cblas_sgemm *)blas->sgemm;
+    sgemm(CBLAS_ROW_MAJOR, transpose_word(p->a_is_transposed), transpose_word(p->b_is_transposed),
+          (int)p->m, (int)p->n, (int)p->k, p->alpha, p->a, (int)p->a_stride, p->b, (int)p->b_stride,
+          p->beta, p->c, (int)p->c_stride);
+}
+
+/* ISO C has no conversion from dlsym's object pointer; POSIX gives both the same bits. */
+static void (*find_function(void *library, const char *name))(void)
+{
+    void *object = dlsym(library, name);
+    void (*function)(void);
+    memcpy(&function, &object, sizeof function);
+    return function;
+}
+
+/* The kernels that a machine can run which OpenBLAS does not know; NULL: those of its choice. */
+static const char *best_core_type(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return NULL;
+}
+
+/* A processor newer than the library is taken for the oldest, and products then are five times as
+ * slow: 0.3.21 takes Sapphire Rapids under a hypervisor for Prescott. */
+static bool is_misjudged(void *library)
+{
+    char *(*core_name)(void) = (char *(*)(void))find_function(library, "openblas_get_corename");
+    return core_name && strcmp(core_name(), "Prescott") == 0 && best_core_type();
+}
+
+static void *load(void)
+{
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
+}
+
+/* It judges the machine while it is loaded. */
+static void *load_for_this_machine(void)
+{
+    void *library = load();
+    if (!library || !is_misjudged(library))
+        return library;
+    dlclose(library);
+    setenv("OPENBLAS_CORETYPE", best_core_type(), 0);
+    return load();
+}
+
+bool openblas_find(struct blas *out, struct err *err)
+{
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    void *library = load_for_this_machine();
+    if (!library)
+        return err_set(err, ERR_UNAVAILABLE, "openblas", "libopenblas.so.0 is not installed");
+    void (*sgemm)(void) = find_function(library, "cblas_sgemm");
+    void (*set_threads)(void) = find_function(library, "openblas_set_num_threads");
+    if (!sgemm || !set_threads)
+        return err_set(err, ERR_UNAVAILABLE, "openblas", "libopenblas.so.0 lacks cblas_sgemm");
+    ((void (*)(int))set_threads)(1); /* it may have been loaded before the variable was set */
+    *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
+    return true;
+}
