@@ -1,0 +1,31 @@
+/* kernels/host/activation.h - what stands between the two linear layers of the feed-forward
+ * (OP_ACTIVATION), with the bias of the first one inside.
+ *
+ * Plain: x, dx [rows, width]. Gated: x, dx [rows, width, 2]: gate and up of one output lie side by
+ * side, that is, rows 2i and 2i + 1 of the fc1 weight, so that a tensor rank's share of the fused
+ * weight is a contiguous block whatever the number of ranks (a checkpoint with [gate; up] blocks is
+ * interleaved when it is read). y, dy [rows, width]. bias has one row of x, or is NULL. The
+ * backward reads x as the forward did; the bias's gradient is linear_bias_gradient of dx. dx may be
+ * x, y may be x where it is plain; nothing else overlaps.
+ *
+ * gelu is the tanh form of Hendrycks and Gimpel 2016, x / (1 + exp(-2 u)) with
+ * u = sqrt(2 / pi) (x + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated). */
+#ifndef KERNELS_HOST_ACTIVATION_H
+#define KERNELS_HOST_ACTIVATION_H
+
+#include "models/model.h"
+
+struct activation_shape {
+    enum activation_kind kind;
+    long rows, width;
+};
+
+/* Values of x in a row: width, or twice that. */
+long activation_inputs(const struct activation_shape *shape);
+
+void activation_forward(const struct activation_shape *shape, const float *x, const float *bias,
+                        float *y);
+void activation_backward(const struct activation_shape *shape, const float *dy, const float *x,
+                         const float *bias, float *dx);
+
+#endif

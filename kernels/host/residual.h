@@ -1,0 +1,30 @@
+/* kernels/host/residual.h - bias, dropout and the sum with the residual stream (OP_RESIDUAL).
+ *
+ * All [rows, width] but bias [width]. Under sequence parallelism the rows are a rank's own. y may
+ * be x or h; nothing else overlaps. */
+#ifndef KERNELS_HOST_RESIDUAL_H
+#define KERNELS_HOST_RESIDUAL_H
+
+#include "kernels/host/philox.h"
+
+struct residual {
+    long rows, width;
+    double dropout; /* 0: none, the rest is not read */
+    struct draw draw;
+    uint64_t first_row; /* in the global batch: (sequence * seq + position) of the first row */
+};
+
+/* y = h + keep (x + bias) / (1 - dropout). A NULL bias or h is zero. With dropout, saves keeps
+ * [rows, width] (1 or 0); without, keeps is NULL. */
+void residual_forward(const struct residual *residual, const float *x, const float *bias,
+                      const float *h, uint8_t *keeps, float *y);
+
+/* dx = keep dy / (1 - dropout), which without dropout is dy; dx may be dy. The gradient of h is dy,
+ * that of the bias linear_bias_gradient of dx. */
+void residual_backward(const struct residual *residual, const float *dy, const uint8_t *keeps,
+                       float *dx);
+
+/* sum += x, n values: gradients that meet where the stream branched. */
+void residual_add(long n, const float *x, float *sum);
+
+#endif
