@@ -1,0 +1,40 @@
+/* kernels/host/cross_entropy.h - the loss over a vocabulary that tensor ranks share
+ * (OP_CROSS_ENTROPY and what OP_ALL_REDUCE moves for it).
+ *
+ * logits [rows, columns] are the columns [first, first + columns) of the padded vocabulary; those
+ * at or beyond `vocab` count for nothing. A token's loss is log(sum of exp(logit - max)) -
+ * (logit of its target - max). In order:
+ *   cross_entropy_maxima        -> all-reduce (max) of maxima [rows]
+ *   cross_entropy_sums          -> all-reduce (sum) of sums [rows, 2]
+ *   cross_entropy_loss, and in the backward cross_entropy_gradient.
+ * The backward reads the logits, the maxima and the sums. A target of -1 is left out: no loss, no
+ * gradient. (Shoeybi et al. 2019, section 3.) */
+#ifndef KERNELS_HOST_CROSS_ENTROPY_H
+#define KERNELS_HOST_CROSS_ENTROPY_H
+
+#include <stdint.h>
+
+struct cross_entropy {
+    long rows, columns;
+    int64_t first; /* column of the whole vocabulary that columns begin at */
+    int64_t vocab; /* without padding */
+};
+
+/* -FLT_MAX where every column is padding. */
+void cross_entropy_maxima(const struct cross_entropy *loss, const float *logits, float *maxima);
+
+/* Of each row: the sum of exp(logit - max), and logit - max of the target where it is among these
+ * columns, else 0. `maxima` are those of all ranks. */
+void cross_entropy_sums(const struct cross_entropy *loss, const float *logits,
+                        const int64_t *targets, const float *maxima, float *sums);
+
+/* The rows' losses added up in double; `sums` are those of all ranks. */
+double cross_entropy_loss(long rows, const int64_t *targets, const float *sums);
+
+/* dlogits = scale (softmax - one at the target); scale is the loss scale over the tokens of the
+ * global batch. Padding gets 0. dlogits may be logits. */
+void cross_entropy_gradient(const struct cross_entropy *loss, const float *logits,
+                            const int64_t *targets, const float *maxima, const float *sums,
+                            float scale, float *dlogits);
+
+#endif

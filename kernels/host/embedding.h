@@ -1,0 +1,30 @@
+/* kernels/host/embedding.h - token rows and learned positions (OP_EMBEDDING).
+ *
+ * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens of
+ * other ranks give rows of zeros, so that the sum over ranks is the look-up. y, dy [tokens, width].
+ * The backward reads the token ids alone. Gradients are added token after token. */
+#ifndef KERNELS_HOST_EMBEDDING_H
+#define KERNELS_HOST_EMBEDDING_H
+
+#include <stdint.h>
+
+struct embedding {
+    long tokens, width;
+    int64_t first, rows;
+};
+
+void embedding_gather(const struct embedding *embedding, const int64_t *ids, const float *table,
+                      float *y);
+void embedding_accumulate(const struct embedding *embedding, const int64_t *ids, const float *dy,
+                          float *dtable);
+
+/* Positions: token t is at t % seq of table[>= seq, width], which every tensor rank holds whole.
+ * Before the sum over tensor ranks one of them adds the rows to its y; the gradient is that of
+ * all rows, and then the same on all ranks. */
+struct positions {
+    long tokens, width, seq;
+};
+void positions_add(const struct positions *positions, const float *table, float *y);
+void positions_accumulate(const struct positions *positions, const float *dy, float *dtable);
+
+#endif
