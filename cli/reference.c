@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "models/model.h"
+#include "search/robust.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/plan/axes.h"
@@ -108,6 +109,9 @@ static void write_methods(FILE *to)
     for (int i = 0; i < num_collective_algos; i++)
         write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
                   to);
+    fprintf(to, "\n## Costs\n\nWhat `--robust` draws.\n\n| cost | what is scaled |\n|---|---|\n");
+    for (int i = 0; i < num_cost_classes; i++)
+        write_row(cost_classes[i].name, cost_classes[i].summary, NULL, to);
     fprintf(to, "\n## Textbook estimate\n\n| value | formula |\n|---|---|\n");
     for (size_t i = 0; i < num_textbook_estimate_fields; i++)
         write_row(textbook_estimate_fields[i].name, textbook_estimate_fields[i].doc, NULL, to);

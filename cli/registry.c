@@ -7,7 +7,7 @@
 #include "cli/answer.h"
 #include "cli/reference.h"
 #include "models/model.h"
-#include "search/search.h"
+#include "search/robust.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/datafile.h"
 #include "sim/cost/hardware.h"
@@ -223,6 +223,15 @@ static json_t *list_methods(struct err *err)
     return list;
 }
 
+static json_t *list_costs(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_cost_classes; i++)
+        add_entry(list, cost_classes[i].name, NULL, cost_classes[i].summary, "");
+    return list;
+}
+
 static json_t *list_nothing(struct err *err)
 {
     (void)err;
@@ -260,6 +269,7 @@ static const struct registry registries[] = {
     { "schedules", "orders of the pipeline, for schedule=", list_schedules, NULL },
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
+    { "costs", "sorts of cost that --robust draws", list_costs, NULL },
     { "backends", "what a plan can run on (none in this version)", list_nothing, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },

@@ -553,7 +553,7 @@ says 'no partition'
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list
-for kind in models gpus clusters profiles stacks axes schedules collectives methods rules layout; do
+for kind in models gpus clusters profiles stacks axes schedules collectives methods costs rules layout; do
     grep -q "^$kind " out || fail "does not list $kind"
     "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
     [ -s text ] || fail "lists no $kind"

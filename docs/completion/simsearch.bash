@@ -13,7 +13,7 @@ _simsearch_options() {
 
 _simsearch() {
     local commands="search simulate validate explain fit list"
-    local kinds="models gpus clusters profiles stacks axes schedules collectives methods backends rules layout fields reference"
+    local kinds="models gpus clusters profiles stacks axes schedules collectives methods costs backends rules layout fields reference"
     local program=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=search words=""
     # `simsearch --gpus ...` means `simsearch search --gpus ...`.
@@ -25,6 +25,7 @@ _simsearch() {
     --gpu) words=$(_simsearch_names "$program" gpus) ;;
     --stack) words=$(_simsearch_names "$program" stacks) ;;
     --method) words=$(_simsearch_names "$program" methods) ;;
+    --largest) words="layers gpt3 llama llama2 llama3 megatron" ;;
     --objective) words="time cost memory" ;;
     list) words=$kinds ;;
     *)
