@@ -117,7 +117,7 @@ static Suite *suite(void)
     TCase *cases_ = tcase_create("depth");
     tcase_set_timeout(cases_, 120);
     tcase_add_checked_fixture(cases_, set_up, tear_down);
-    tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, NUM_CASES);
+    tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, TURNS(NUM_CASES));
     tcase_add_test(cases_, fixed_words_hold);
     tcase_add_test(cases_, where_one_layer_is_too_much_there_are_none);
     tcase_add_test(cases_, an_interrupted_dive_says_so);

@@ -263,9 +263,9 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_loop_test(cases, the_nearest_batches_are_those_of_a_brute_force_loop, 0,
-                        NUM_ODD_CASES);
+                        TURNS(NUM_ODD_CASES));
     tcase_add_loop_test(cases, the_nearest_counts_are_those_of_a_brute_force_loop, 0,
-                        NUM_ODD_CASES);
+                        TURNS(NUM_ODD_CASES));
     tcase_add_test(cases, what_is_let_in_is_the_best_of_the_changed_request);
     tcase_add_test(cases, interleaving_that_is_fixed_asks_for_multiples_of_the_stages);
     tcase_add_test(cases, a_word_that_stands_in_the_way_is_named);
