@@ -135,7 +135,7 @@ static int left_ms(const struct solve *solve)
     if (solve->limits->time_s <= 0)
         return INT_MAX;
     double left = 1e3 * (solve->limits->time_s - (clock_s() - solve->start_s));
-    return left < 1 ? 1 : left > INT_MAX ? INT_MAX : (int)left;
+    return left < 1 ? 1 : left >= INT_MAX ? INT_MAX : (int)ceil(left);
 }
 
 /* The relaxation, which branch and bound starts from. True when it goes on from here. */

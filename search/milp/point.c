@@ -188,6 +188,8 @@ static struct expansion divide(const struct divided_point *point, struct arena *
     struct divisions found;
     if (!divisions_best(&problem, MILP_TIMED, &limits, arena, &found, err))
         return out;
+    if (found.timed_out)
+        request->must_stop(request->context); /* which notes it */
     time_divisions(point, &problem, &found, arena, &out);
     settle(point, &found, arena, &out);
     return out;
