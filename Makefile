@@ -63,6 +63,11 @@ found     = $(if $(filter 1,$1),yes,no)
 FOLDERS ?= base models sim search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
 PLUGIN_SRC := exec/cuda.c exec/comm_nccl.c exec/comm_mpi.c $(wildcard kernels/cuda/*.c)
+# MPI is not built for sanitizers: they would blame its own.
+PLUGINS    := $(if $(filter exec,$(FOLDERS)),$(if $(filter release clang,$(VARIANT)),\
+                $(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)))
+# A plugin sees nothing of the program: what it calls is compiled into it once more.
+MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/reduce.c base/arena.c base/err.c
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
@@ -94,12 +99,12 @@ AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
          $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(NPROC))
 
 all: needed
-	+@$(AGAIN) $(PROGRAM)
+	+@$(AGAIN) $(PROGRAM) $(PLUGINS)
 	@echo "$(PROGRAM) is ready. Found here, and not required:" \
 	      "CUDA $(call found,$(CUDA)), MPI $(call found,$(MPI)), OpenBLAS $(call found,$(OPENBLAS))."
 
 run: deps-program
-	+@$(AGAIN) $(PROGRAM)
+	+@$(AGAIN) $(PROGRAM) $(PLUGINS)
 	@$(PROGRAM) $(ARGS)
 
 help:
@@ -110,6 +115,12 @@ help:
 $(PROGRAM): $(MAIN_SRC:%.c=$(B)/%.o) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h base/*.h) $(B)/flags
+	@mkdir -p $(@D)
+	$(call shown,PLUGIN $@)
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) -fPIC -fvisibility=hidden \
+	    $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
 
 # In one piece or not at all, and without objects whose source is gone.
 $(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
@@ -156,6 +167,7 @@ LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release clang,$(VARIANT)),5,20
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
               SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) \
+              SIMSEARCH_PLUGINS=$(abspath $(B)) \
               $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
               $(LAUNCH_$(VARIANT)) timeout 600
 
@@ -168,7 +180,7 @@ RESULTS := $(TEST_SRC:tests/%.c=$(R)/%) $(TEST_SH:tests/%=$(R)/%) \
 # has no result, which is a failure; its errors are not shown a second time.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(R)
-	+@if $(AGAIN) -k $(PROGRAMS); then $(AGAIN) -k $(RESULTS); \
+	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS); then $(AGAIN) -k $(RESULTS); \
 	  else $(AGAIN) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
@@ -226,7 +238,7 @@ SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
 lint:
 	@status=0; \
 	if command -v clang-format >/dev/null; then \
-	    clang-format --dry-run -Werror $(ALL_SRC) $(HEADERS) || status=1; \
+	    clang-format --dry-run -Werror $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS) || status=1; \
 	else echo "clang-format is not installed: left out"; fi; \
 	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS) || status=1; \
 	else echo "shellcheck is not installed: left out"; fi; \
@@ -237,11 +249,12 @@ lint:
 	exit $$status
 
 format:
-	clang-format -i $(ALL_SRC) $(HEADERS)
+	clang-format -i $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS)
 
 # --- installing -----------------------------------------------------------------------------
 
 BIN   := $(DESTDIR)$(PREFIX)/bin
+LIB   := $(DESTDIR)$(PREFIX)/lib/simsearch
 SHARE := $(DESTDIR)$(PREFIX)/share
 DATA_FOLDERS := models/presets $(addprefix calibration/,hardware profiles clusters stacks measured)
 DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json \
@@ -255,6 +268,8 @@ install: all
 # What is already built; tests/test_install.sh uses it too.
 install-files:
 	install -D -m 755 $(PROGRAM) $(BIN)/simsearch
+	@for plugin in $(wildcard $(PLUGINS)); do \
+	    install -D -m 755 $$plugin $(LIB)/$${plugin##*/} || exit 1; done
 	@for file in $(DATA); do install -D -m 644 $$file $(SHARE)/simsearch/$$file || exit 1; done
 	$(if $(MAN),install -D -m 644 $(MAN) $(SHARE)/man/man1/simsearch.1)
 	$(if $(COMPLETION),install -D -m 644 $(COMPLETION) $(SHARE)/bash-completion/completions/simsearch)
@@ -263,7 +278,8 @@ uninstall:
 	$(RM) $(BIN)/simsearch $(SHARE)/man/man1/simsearch.1 \
 	      $(SHARE)/bash-completion/completions/simsearch
 	@$(RM) $(addprefix $(SHARE)/simsearch/,$(DATA))
-	@-rmdir $(addprefix $(SHARE)/simsearch/,$(DATA_FOLDERS) models calibration) $(SHARE)/simsearch \
+	@$(RM) $(LIB)/simsearch-*.so
+	@-rmdir $(LIB) $(addprefix $(SHARE)/simsearch/,$(DATA_FOLDERS) models calibration) $(SHARE)/simsearch \
 	  2>/dev/null || true
 
 clean:

@@ -9,7 +9,8 @@
  * Sums are made in an order that depends on nothing but the group's size and the number of
  * elements: the same layout gives the same bits. The order is that of the ranks, but for messages
  * above COMM_RING_BYTES in fp32 and fp64 over TCP, where part p (of as many as there are ranks)
- * begins with rank p + 1 and goes round, and for MPI, whose own algorithms decide.
+ * begins with rank p + 1 and goes round, and for MPI, whose own algorithms decide. bf16 is summed
+ * in fp32 and rounded once, but by MPI after every addition.
  *
  * A call that fails leaves its output undefined and the communicator unusable: it and all later
  * ones end at once, and `poll` says why. */
@@ -44,7 +45,7 @@ enum comm_kind {
 enum { NUM_COMM_KINDS = 0 COMM_KINDS(X) };
 #undef X
 
-/* bf16 values are reduced in fp32. BYTES are moved, never reduced. */
+/* BYTES are moved, never reduced. */
 #define ELEMENTS(X)            \
     X(FP32,  "fp32",  4)       \
     X(FP64,  "fp64",  8)       \

@@ -186,7 +186,7 @@ bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan
                 struct groups *out, struct err *err)
 {
     *out = (struct groups){ .api = api };
-    int *members = arena_grow(NULL, (size_t)plan_ranks(plan) * sizeof *members);
+    int *members = arena_grow(NULL, ((size_t)plan_ranks(plan) + 1) * sizeof *members);
     struct making making = { out, comm, plan, rank, members };
     bool ok = true;
     for (int i = 0; i < NUM_GROUP_KINDS && ok; i++) {

@@ -1,6 +1,7 @@
 #include "tests/testing.h"
 
 #include "base/random.h"
+#include "exec/backend.h"
 #include "exec/reduce.h"
 #include "exec/socket.h"
 #include "tests/comm_cases.h"
@@ -413,6 +414,54 @@ START_TEST(strangers_are_turned_away)
 }
 END_TEST
 
+/* --- MPI ---------------------------------------------------------------------------------------
+ */
+
+/* What each rank does that mpirun starts from this program. */
+static int be_mpi_rank(void)
+{
+    struct place place;
+    struct err err = { 0 };
+    const struct comm_api *mpi = comm_find("mpi", &err);
+    bool ok = mpi && place_of_environment(&place, &err);
+    if (!ok)
+        printf("%s: %s\n", err.where, err.msg);
+    uint64_t seed = strtoull(getenv("TEST_SEED"), NULL, 10);
+    struct comm_options options = { .place = &place, .device = &device_host };
+    return !ok || !comm_cases_run(mpi, &options, seed, 96);
+}
+
+/* As root, on fewer cores than ranks, as in a container of CI. */
+START_TEST(mpi_gives_what_a_plain_loop_gives)
+{
+    struct err err = { 0 };
+    if (!comm_find("mpi", &err) || system("command -v mpirun >/dev/null") != 0) {
+        printf("MPI is not tested: %s\n", err.msg);
+        return;
+    }
+    char command[5000], self[4000], seed[32];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    ck_assert_int_gt(length, 0);
+    self[length] = '\0';
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)new_seed());
+    setenv("TEST_SEED", seed, 1);
+    snprintf(command, sizeof command,
+             "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 '%s'",
+             self);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+START_TEST(a_plugin_that_is_missing_is_a_missing_capability)
+{
+    struct err err = { 0 };
+    setenv("SIMSEARCH_PLUGINS", "/nonexistent", 1);
+    ck_assert_ptr_null(comm_find("mpi", &err));
+    ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+    ck_assert_str_eq(err.where, "mpi");
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
@@ -426,9 +475,20 @@ static Suite *suite(void)
     tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);
     tcase_add_test(tc, a_launcher_without_a_meeting_is_told_apart);
     tcase_add_test(tc, strangers_are_turned_away);
+    tcase_add_test(tc, mpi_gives_what_a_plain_loop_gives);
+    tcase_add_test(tc, a_plugin_that_is_missing_is_a_missing_capability);
     Suite *s = suite_create("exec/comm");
     suite_add_tcase(s, tc);
     return s;
 }
 
-TEST_MAIN(suite)
+int main(void)
+{
+    if (getenv("OMPI_COMM_WORLD_RANK"))
+        return be_mpi_rank();
+    SRunner *runner = srunner_create(suite());
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

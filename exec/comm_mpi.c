@@ -1,0 +1,374 @@
+#include "exec/backend.h"
+
+#include "base/arena.h"
+#include "exec/reduce.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Every call of MPI is made under one lock: MPI_THREAD_SERIALIZED is enough, and what threads wait
+ * for, they test for in turn. */
+struct comm {
+    const struct device_api *device;
+    int rank;
+    char where[24];
+    MPI_Op sum_bf16, max;
+    pthread_mutex_t mutex; /* of MPI and `err` */
+    struct err err;
+    atomic_bool failed;
+};
+
+struct mpi_group {
+    struct group base;
+    int *ranks;
+    MPI_Comm members;
+};
+
+static void fail_comm(struct comm *comm, const char *what, int status)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    pthread_mutex_lock(&comm->mutex);
+    if (status != MPI_SUCCESS)
+        MPI_Error_string(status, text, &length);
+    err_set(&comm->err, ERR_SYSTEM, comm->where, "%s%s%s", what, length > 0 ? ": " : "", text);
+    atomic_store(&comm->failed, true);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+/* --- types and sums ----------------------------------------------------------------------------
+ */
+
+static MPI_Datatype type_of(enum element element)
+{
+    switch (element) {
+    case ELEMENT_FP32:
+        return MPI_FLOAT;
+    case ELEMENT_FP64:
+        return MPI_DOUBLE;
+    case ELEMENT_BF16:
+        return MPI_UINT16_T;
+    case ELEMENT_BYTES:
+        break;
+    }
+    return MPI_BYTE;
+}
+
+static enum element element_of(MPI_Datatype type)
+{
+    return type == MPI_FLOAT ? ELEMENT_FP32 : type == MPI_DOUBLE ? ELEMENT_FP64 : ELEMENT_BF16;
+}
+
+static void combine(void *from, void *into, const int *count, const MPI_Datatype *type,
+                    enum reduction reduction)
+{
+    const void *parts[] = { from, into };
+    reduce_parts(element_of(*type), reduction, parts, 2, into, (size_t)*count);
+}
+
+static void add_bf16(void *from, void *into, int *count, MPI_Datatype *type)
+{
+    combine(from, into, count, type, REDUCTION_SUM);
+}
+
+/* MPI_MAX may lose a NaN. */
+static void take_larger(void *from, void *into, int *count, MPI_Datatype *type)
+{
+    combine(from, into, count, type, REDUCTION_MAX);
+}
+
+static MPI_Op op_of(const struct comm *comm, const struct comm_call *call)
+{
+    if (call->reduction == REDUCTION_MAX)
+        return comm->max;
+    return call->element == ELEMENT_BF16 ? comm->sum_bf16 : MPI_SUM;
+}
+
+/* --- calls -------------------------------------------------------------------------------------
+ */
+
+/* What was started; at most a send and a receive. */
+struct started {
+    MPI_Request requests[2];
+    int count;
+    int status;
+};
+
+static void start_reduction(const struct comm_call *call, struct started *started)
+{
+    const struct mpi_group *group = (const struct mpi_group *)call->group;
+    const void *in = call->in == call->out ? MPI_IN_PLACE : call->in;
+    MPI_Op op = op_of(call->group->comm, call);
+    MPI_Datatype type = type_of(call->element);
+    int count = (int)call->count;
+    MPI_Request *request = &started->requests[started->count++];
+    if (call->kind == COMM_ALL_REDUCE)
+        started->status = MPI_Iallreduce(in, call->out, count, type, op, group->members, request);
+    else
+        started->status = MPI_Ireduce_scatter_block(call->in, call->out, count, type, op,
+                                                    group->members, request);
+}
+
+static void start_move(const struct comm_call *call, struct started *started)
+{
+    MPI_Comm members = ((const struct mpi_group *)call->group)->members;
+    MPI_Datatype type = type_of(call->element);
+    int count = (int)call->count;
+    size_t bytes = call->count * element_bytes(call->element);
+    const char *own = (const char *)call->out + (size_t)call->group->index * bytes;
+    MPI_Request *request = &started->requests[started->count++];
+    if (call->kind == COMM_ALL_GATHER)
+        started->status = MPI_Iallgather(call->in == own ? MPI_IN_PLACE : call->in, count, type,
+                                         call->out, count, type, members, request);
+    else if (call->kind == COMM_ALL_TO_ALL)
+        started->status =
+            MPI_Ialltoall(call->in, count, type, call->out, count, type, members, request);
+    else if (call->kind == COMM_BROADCAST)
+        started->status = MPI_Ibcast(call->out, count, type, call->peer, members, request);
+    else
+        started->status = MPI_Ibarrier(members, request);
+}
+
+static void start_messages(const struct comm_call *call, struct started *started)
+{
+    MPI_Comm members = ((const struct mpi_group *)call->group)->members;
+    MPI_Datatype type = type_of(call->element);
+    int count = (int)call->count, source = call->kind == COMM_RECV ? call->peer : call->source;
+    if (call->kind != COMM_SEND)
+        started->status = MPI_Irecv(call->out, count, type, source, 0, members,
+                                    &started->requests[started->count++]);
+    if (call->kind != COMM_RECV && started->status == MPI_SUCCESS)
+        started->status = MPI_Isend(call->in, count, type, call->peer, 0, members,
+                                    &started->requests[started->count++]);
+}
+
+static struct started start(const struct comm_call *call)
+{
+    struct started started = { .status = MPI_SUCCESS };
+    switch (call->kind) {
+    case COMM_ALL_REDUCE:
+    case COMM_REDUCE_SCATTER:
+        start_reduction(call, &started);
+        break;
+    case COMM_ALL_GATHER:
+    case COMM_ALL_TO_ALL:
+    case COMM_BROADCAST:
+    case COMM_BARRIER:
+        start_move(call, &started);
+        break;
+    case COMM_SEND:
+    case COMM_RECV:
+    case COMM_SEND_RECV:
+        start_messages(call, &started);
+        break;
+    }
+    return started;
+}
+
+/* A thread that tests without a pause takes half of its core from the computation beside it; one
+ * that yields, a hundredth. What has taken long may take a little longer. */
+static void let_others_run(int tests)
+{
+    enum { SHORT_WAIT_TESTS = 1000 };
+    if (tests < SHORT_WAIT_TESTS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+}
+
+static int finish(struct comm *comm, struct started *started)
+{
+    int done = 0, status = MPI_SUCCESS;
+    for (int tests = 0; !atomic_load(&comm->failed); tests += tests < INT_MAX) {
+        pthread_mutex_lock(&comm->mutex);
+        status = MPI_Testall(started->count, started->requests, &done, MPI_STATUSES_IGNORE);
+        pthread_mutex_unlock(&comm->mutex);
+        if (done || status != MPI_SUCCESS)
+            break;
+        let_others_run(tests);
+    }
+    return status;
+}
+
+static void run_started(struct comm *comm, const struct comm_call *call)
+{
+    pthread_mutex_lock(&comm->mutex);
+    struct started started = start(call);
+    pthread_mutex_unlock(&comm->mutex);
+    if (started.status == MPI_SUCCESS)
+        started.status = finish(comm, &started);
+    if (started.status != MPI_SUCCESS)
+        fail_comm(comm, comm_kind_names[call->kind], started.status);
+}
+
+/* MPI's own in-place form would put the result elsewhere. */
+static void reduce_scatter_in_place(struct comm *comm, const struct comm_call *call)
+{
+    size_t bytes = call->count * element_bytes(call->element);
+    struct comm_call apart = *call;
+    apart.out = arena_grow(NULL, bytes + 1);
+    run_started(comm, &apart);
+    memcpy(call->out, apart.out, bytes);
+    /* After an abort MPI may still write to it. */
+    if (!atomic_load(&comm->failed))
+        free(apart.out);
+}
+
+static void run_call(void *args)
+{
+    const struct comm_call *call = args;
+    struct comm *comm = call->group->comm;
+    size_t bytes = call->count * element_bytes(call->element);
+    const char *in = call->in;
+    if (atomic_load(&comm->failed))
+        return;
+    if (call->count > INT_MAX) {
+        fail_comm(comm, "more elements than MPI counts", MPI_SUCCESS);
+        return;
+    }
+    if (call->kind == COMM_BROADCAST && call->group->index == call->peer && bytes > 0 &&
+        call->in != call->out)
+        memcpy(call->out, call->in, bytes);
+    if (call->kind == COMM_REDUCE_SCATTER && bytes > 0 &&
+        call->out == in + (size_t)call->group->index * bytes)
+        reduce_scatter_in_place(comm, call);
+    else
+        run_started(comm, call);
+}
+
+static void mpi_issue(const struct comm_call *call)
+{
+    call->group->comm->device->call(call->stream, run_call, call, sizeof *call);
+}
+
+/* --- a life ------------------------------------------------------------------------------------
+ */
+
+/* Once in a process. */
+static bool start_mpi(const struct place *place, int *rank, struct err *err)
+{
+    int provided = MPI_THREAD_SINGLE, size = 0, is_started = 0;
+    MPI_Initialized(&is_started);
+    if (is_started)
+        return err_set(err, ERR_UNAVAILABLE, "mpi", "can be opened once in a process");
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+        return err_set(err, ERR_UNAVAILABLE, "mpi", "MPI could not be started");
+    if (provided < MPI_THREAD_SERIALIZED)
+        return err_set(err, ERR_UNAVAILABLE, "mpi", "this MPI lets only one thread communicate");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != place->size || *rank != place->rank)
+        return err_set(err, ERR_UNAVAILABLE, "mpi",
+                       "MPI has this for rank %d of %d, its environment for rank %d of %d", *rank,
+                       size, place->rank, place->size);
+    return true;
+}
+
+static struct comm *mpi_open(const struct comm_options *options, struct err *err)
+{
+    int rank;
+    if (!start_mpi(options->place, &rank, err))
+        return NULL;
+    struct comm *comm = arena_grow(NULL, sizeof *comm);
+    *comm = (struct comm){ .device = options->device, .rank = rank };
+    snprintf(comm->where, sizeof comm->where, "rank %d", rank);
+    pthread_mutex_init(&comm->mutex, NULL);
+    MPI_Op_create(add_bf16, 1, &comm->sum_bf16);
+    MPI_Op_create(take_larger, 1, &comm->max);
+    return comm;
+}
+
+/* After a failure MPI_Finalize would wait for ranks that are gone; the process ends without. */
+static void mpi_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    if (!atomic_load(&comm->failed)) {
+        MPI_Op_free(&comm->sum_bf16);
+        MPI_Op_free(&comm->max);
+        MPI_Finalize();
+    }
+    pthread_mutex_destroy(&comm->mutex);
+    free(comm);
+}
+
+static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_ranks,
+                                   struct err *err)
+{
+    int index = 0;
+    while (index < num_ranks && ranks[index] != comm->rank)
+        index++;
+    assert((num_ranks == 0 || index < num_ranks) && "a rank names a group that it is in");
+    MPI_Comm members;
+    pthread_mutex_lock(&comm->mutex);
+    int status =
+        MPI_Comm_split(MPI_COMM_WORLD, num_ranks > 0 ? ranks[0] : MPI_UNDEFINED, index, &members);
+    pthread_mutex_unlock(&comm->mutex);
+    if (status != MPI_SUCCESS)
+        err_set(err, ERR_SYSTEM, comm->where, "MPI could not make a group");
+    if (status != MPI_SUCCESS || num_ranks == 0)
+        return NULL;
+    struct mpi_group *group = arena_grow(NULL, sizeof *group);
+    group->members = members;
+    group->ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks);
+    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
+    group->base =
+        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
+    return &group->base;
+}
+
+/* Collective by the standard; Open MPI and MPICH wait for nobody here. */
+static void mpi_group_free(struct group *base)
+{
+    if (!base)
+        return;
+    struct mpi_group *group = (struct mpi_group *)base;
+    if (!atomic_load(&base->comm->failed)) {
+        pthread_mutex_lock(&base->comm->mutex);
+        MPI_Comm_free(&group->members);
+        pthread_mutex_unlock(&base->comm->mutex);
+    }
+    free(group->ranks);
+    free(group);
+}
+
+static bool mpi_poll(struct comm *comm, struct err *err)
+{
+    if (!atomic_load(&comm->failed))
+        return true;
+    pthread_mutex_lock(&comm->mutex);
+    struct err failure = comm->err;
+    pthread_mutex_unlock(&comm->mutex);
+    return err_set(err, failure.code, failure.where, "%s", failure.msg);
+}
+
+static void mpi_abort(struct comm *comm)
+{
+    fail_comm(comm, "communication was stopped", MPI_SUCCESS);
+}
+
+static const struct comm_api comm_mpi = {
+    .name = "mpi",
+    .open = mpi_open,
+    .close = mpi_close,
+    .group_new = mpi_group_new,
+    .group_free = mpi_group_free,
+    .issue = mpi_issue,
+    .poll = mpi_poll,
+    .abort = mpi_abort,
+};
+
+const struct backend *simsearch_backend(void)
+{
+    static const struct backend backend = { .abi = BACKEND_ABI, .comm = &comm_mpi };
+    return &backend;
+}
