@@ -113,26 +113,22 @@ bool largest_name_model(struct options *options, struct largest *out, struct err
 
 /* --- what fits ---------------------------------------------------------------------------- */
 
-static bool is_over(const struct probe *probe)
-{
-    return probe->timed_out || probe->was_interrupted;
-}
-
 /* The last is the answer when none fits, so that its search says why. */
 static bool choose_member(struct largest *largest, struct options *options, struct setup *setup,
                           struct search_request *request, struct err *err)
 {
-    for (largest->chosen = 0; largest->chosen < largest->num_members; largest->chosen++) {
-        if (largest->chosen > 0) {
+    for (size_t i = 0; i < largest->num_members && !largest->fits && !largest->timed_out; i++) {
+        if (i > 0) {
             setup_release(setup);
-            options->model = largest->presets[largest->members[largest->chosen]].model.name;
+            options->model = largest->presets[largest->members[i]].model.name;
             if (!setup_load(options, NULL, setup, err))
                 return false;
             request->base = setup->plan;
         }
         struct probe probe = probe_best(request, &setup->arena);
-        if (probe.fits || is_over(&probe))
-            break;
+        largest->chosen = i;
+        largest->fits = probe.fits;
+        largest->timed_out = probe.timed_out || probe.was_interrupted;
     }
     return true;
 }
@@ -144,8 +140,8 @@ static bool choose_layers(struct largest *largest, struct setup *setup,
     struct model *model = &setup->model;
     if (!search_depth(request, &depth, err))
         return false;
-    largest->num_members = 1;
-    largest->chosen = depth.most == 0;
+    largest->fits = depth.most > 0;
+    largest->timed_out = depth.timed_out || depth.was_interrupted;
     model->layers = depth.most > 0 ? depth.most : 1;
     char name[sizeof model->name];
     snprintf(name, sizeof name, "%.40s-%d-layers", model->name, model->layers);
@@ -177,7 +173,7 @@ void largest_release(struct largest *largest)
 /* The next larger one, which does not fit; NULL: there is none. */
 static const struct model *next_larger(const struct largest *largest)
 {
-    if (is_layers(largest) || largest->chosen == 0)
+    if (is_layers(largest) || largest->chosen == 0 || !largest->fits)
         return NULL;
     return &largest->presets[largest->members[largest->chosen - 1]].model;
 }
@@ -185,11 +181,12 @@ static const struct model *next_larger(const struct largest *largest)
 void show_largest(const struct setup *setup, const struct largest *largest)
 {
     char parameters[32];
-    if (!largest->family || largest->chosen == largest->num_members)
+    if (!largest->family || !largest->fits)
         return;
     units_show_count(model_parameters(&setup->model), parameters, sizeof parameters);
-    printf("LARGEST %s that fits %d GPU%s: %s, %s parameters",
-           is_layers(largest) ? "of this shape" : largest->family, setup->system.num_gpus,
+    printf("LARGEST %s that %s %d GPU%s: %s, %s parameters",
+           is_layers(largest) ? "of this shape" : largest->family,
+           largest->timed_out ? "was found so far to fit" : "fits", setup->system.num_gpus,
            setup->system.num_gpus > 1 ? "s" : "", setup->model.name, parameters);
     const struct model *larger = next_larger(largest);
     if (larger)
@@ -204,7 +201,7 @@ void add_largest_json(json_t *object, const struct setup *setup, const struct la
     json_t *found = json_object();
     const struct model *larger = next_larger(largest);
     json_object_set_new(found, "of", json_string(largest->family));
-    json_object_set_new(found, "fits", json_boolean(largest->chosen < largest->num_members));
+    json_object_set_new(found, "fits", json_boolean(largest->fits));
     json_object_set_new(found, "model", json_string(setup->model.name));
     json_object_set_new(found, "layers", json_integer(setup->model.layers));
     json_object_set_new(found, "params", number_json(model_parameters(&setup->model)));

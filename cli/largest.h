@@ -13,7 +13,9 @@ struct largest {
     struct model_preset *presets;
     size_t *members; /* of the family, indices of presets, the largest model first */
     size_t num_members;
-    size_t chosen; /* index of members; num_members when none fits */
+    size_t chosen;  /* index of members: the last when none fits */
+    bool fits;      /* a plan of the chosen model does */
+    bool timed_out; /* larger ones may fit */
 };
 
 /* Names the largest member in options->model; does nothing when not asked. Release in either

@@ -219,7 +219,7 @@ static int exit_code_of_result(const struct setup *setup, const struct search_re
 {
     if (result->was_interrupted)
         return EXIT_INTERRUPTED;
-    if (result->timed_out)
+    if (result->timed_out || extras->largest->timed_out)
         return EXIT_TIME_LIMIT;
     if (refuse_deadline(&extras->deadline, err))
         return EXIT_NO_PLAN;

@@ -295,6 +295,7 @@ shows 'BEST PLAN'
 run 0 --gpus 8 --largest gpt3 --json
 keys largest of model layers params next_larger
 shows '^  "model": "gpt3-13b",$'
+run 124 --gpus 1024 --model 175b --largest layers --time-limit 2ms
 run 3 --gpus 1 --largest bloom
 says 'no plan fits'
 run 2 --gpus 8 --largest gpt --model gpt3-13b
