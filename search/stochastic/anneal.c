@@ -18,9 +18,9 @@ static bool anneal_once(struct scorer *scorer, const struct tuning *tuning, stru
     if (scorer_start(scorer, rng, &at, &score) != SCORED)
         return false;
     double ratio = tuning->end_temperature / tuning->start_temperature;
-    for (int i = 1; i < tuning->anneal_scores; i++) {
-        double temperature =
-            tuning->start_temperature * pow(ratio, i / (double)tuning->anneal_scores);
+    double length = fmin(tuning->anneal_scores, scorer->budget);
+    for (int i = 1; i < length; i++) {
+        double temperature = tuning->start_temperature * pow(ratio, i / length);
         enum verdict verdict = scorer_step(scorer, rng, &at, &next, &next_score);
         if (verdict != SCORED)
             return verdict == OUT;

@@ -8,7 +8,8 @@
 struct met {
     uint64_t key; /* encoding_key */
     int rule;     /* index in plan_rules of the first that it breaks; -1: none */
-    double step_s, peak_memory_bytes; /* 0 when it breaks a rule */
+    /* 0 when it breaks a rule; the time of one over memory is a bound. */
+    double step_s, peak_memory_bytes;
 };
 
 /* A hash table; `{ 0 }` is empty. */

@@ -26,6 +26,11 @@ bool scorer_is_over(const struct scorer *scorer)
     return scorer->spent >= scorer->budget || !tally_is_complete(&scorer->tally);
 }
 
+static bool fits(const struct scorer *scorer, const struct met *met)
+{
+    return met->rule < 0 && met->peak_memory_bytes <= scorer->search->system->gpu.memory_bytes;
+}
+
 static struct met meet(struct scorer *scorer, uint64_t key, const struct plan *plan)
 {
     struct met met = { .key = key, .rule = -1 };
@@ -35,7 +40,8 @@ static struct met meet(struct scorer *scorer, uint64_t key, const struct plan *p
         return met;
     }
     met.peak_memory_bytes = evaluate_peak_bytes(scorer->evaluator, plan);
-    met.step_s = evaluate_step_s(scorer->evaluator, plan);
+    met.step_s = fits(scorer, &met) ? evaluate_step_s(scorer->evaluator, plan)
+                                    : evaluate_bound_s(scorer->evaluator, plan);
     return met;
 }
 
@@ -43,19 +49,11 @@ static double score_of(const struct scorer *scorer, const struct met *met)
 {
     if (met->rule >= 0)
         return HUGE_VAL;
-    double capacity_bytes = scorer->search->system->gpu.memory_bytes;
     bool least_memory = scorer->search->request->objective == OBJECTIVE_MEMORY;
     double value = least_memory ? met->peak_memory_bytes : met->step_s;
-    if (met->peak_memory_bytes <= capacity_bytes)
+    if (fits(scorer, met))
         return value;
-    return value * (2 + met->peak_memory_bytes / capacity_bytes);
-}
-
-static void tell(const struct scorer *scorer, const struct met *met, double score)
-{
-    bool fits = met->rule < 0 && met->peak_memory_bytes <= scorer->search->system->gpu.memory_bytes;
-    if (scorer->scored)
-        scorer->scored(scorer->context, scorer, score, fits);
+    return value * (2 + met->peak_memory_bytes / scorer->search->system->gpu.memory_bytes);
 }
 
 enum verdict scorer_score(struct scorer *scorer, const struct point *point, double *score)
@@ -75,7 +73,8 @@ enum verdict scorer_score(struct scorer *scorer, const struct point *point, doub
         return OUT;
     scorer->spent++;
     *score = score_of(scorer, &met);
-    tell(scorer, &met, *score);
+    if (scorer->scored)
+        scorer->scored(scorer->context, scorer, *score, fits(scorer, &met));
     return SCORED;
 }
 

@@ -2,9 +2,11 @@
  *
  * The score is what the search makes least: the step's seconds or the peak's bytes. A plan over
  * memory scores its value x (2 + its peak / the GPU's memory), so that there is a way down to those
- * that fit. Every point that is scored counts against the budget, plans over memory and plans
- * scored before too. A plan that breaks a rule is told by the mask: it costs nothing and has no
- * score. Without the mask, which is for comparison, it costs a score as well. */
+ * that fit; its seconds are a bound, as nobody wants to know them exactly and timing the pipeline
+ * of a plan that is far from fitting can take long. Every point that is scored counts against the
+ * budget, plans over memory and plans scored before too. A plan that breaks a rule is told by the
+ * mask: it costs nothing and has no score. Without the mask, which is for comparison, it costs a
+ * score as well. */
 #ifndef SEARCH_STOCHASTIC_SCORER_H
 #define SEARCH_STOCHASTIC_SCORER_H
 

@@ -4,8 +4,7 @@
  * on neither time nor jobs unless the search is ended early. They prove nothing: proved_optimal is
  * false and lower_bound_s what the GPUs' peak allows, which takes no search. Of the counts of a
  * result each plan that was met is one, however often it was scored: evaluated are those that fit,
- * infeasible those over memory, though they were timed too, and those that break a rule, which cost
- * no score; bounded is 0. */
+ * infeasible those over memory and those that break a rule, which cost no score; bounded is 0. */
 #ifndef SEARCH_STOCHASTIC_STOCHASTIC_H
 #define SEARCH_STOCHASTIC_STOCHASTIC_H
 

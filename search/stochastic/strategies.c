@@ -21,10 +21,10 @@ const struct strategy *strategy_find(const char *name)
 /* The best of those that tests/bench_tuning.c tries. */
 struct tuning tuning_default(void)
 {
-    return (struct tuning){ .start_temperature = 1,
-                            .end_temperature = 0.01,
-                            .anneal_scores = 300,
-                            .patience_scores = 70,
+    return (struct tuning){ .start_temperature = 0.3,
+                            .end_temperature = 0.003,
+                            .anneal_scores = 3000,
+                            .patience_scores = 100,
                             .learning_rate = 0.3,
                             .entropy_weight = 0.1,
                             .batch = 16 };

@@ -10,7 +10,7 @@
 /* Scores are compared by their logarithms: 0.01 is 1 %. */
 struct tuning {
     double start_temperature, end_temperature; /* of annealing, in log score */
-    int anneal_scores;                         /* one annealing; the next starts anew */
+    int anneal_scores;    /* one annealing, or the budget when that is less; the next starts anew */
     int patience_scores;  /* evolution starts anew after as many without a gain */
     double learning_rate; /* REINFORCE: of a batch's mean gradient */
     double entropy_weight;
