@@ -208,19 +208,20 @@ static void add_legend(struct text *svg, int i, const char *name)
 void regret_plot(const char *what, const struct plot_line *lines, int num_lines,
                  const struct proof *proofs, int num_proofs, struct text *svg)
 {
-    text_add(svg,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
-             "height=\"%d\" role=\"img\">\n<title>How close methods that draw come to the proved "
-             "optimum</title>\n"
-             "<style>text{font:13px system-ui,sans-serif;fill:#24292f}.page{fill:#ffffff}"
-             ".frame{fill:none;stroke:#8c959f}.grid{stroke:#d8dee4}"
-             ".proof{stroke:#57606a;stroke-dasharray:5 4}"
-             "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.page{fill:#0d1117}"
-             ".frame{stroke:#6e7681}.grid{stroke:#2a3038}.proof{stroke:#9da7b3}}"
-             "</style>\n<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n"
-             "<text x=\"%d\" y=\"24\" style=\"font-weight:600\">How close methods that draw come "
-             "to the proved optimum: %s, %d seeds each</text>\n",
-             WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, what, lines[0].num_runs);
+    text_add(
+        svg,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+        "height=\"%d\" role=\"img\">\n<title>How close methods that draw come to the proved "
+        "optimum</title>\n"
+        "<style>text{font:13px system-ui,sans-serif;fill:#24292f}.page{fill:#ffffff}"
+        ".frame{fill:none;stroke:#8c959f}.grid{stroke:#d8dee4}"
+        ".proof{stroke:#57606a;stroke-dasharray:5 4}"
+        "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.page{fill:#0d1117}"
+        ".frame{stroke:#6e7681}.grid{stroke:#2a3038}.proof{stroke:#9da7b3}}"
+        "</style>\n<rect class=\"page\" width=\"%d\" height=\"%d\"/>\n"
+        "<text x=\"%d\" y=\"24\" style=\"font-weight:600\">How close chance comes to the proved "
+        "optimum: %s, %d seeds</text>\n",
+        WIDTH, HEIGHT, WIDTH, HEIGHT, WIDTH, HEIGHT, LEFT, what, lines[0].num_runs);
     add_axes(svg);
     for (int i = 0; i < num_proofs; i++)
         add_proof(svg, &proofs[i]);
