@@ -2,6 +2,8 @@
 
 #include "kernels/host/vector.h"
 
+#include <stdbool.h>
+
 INLINED uint32_t bits_of(float value)
 {
     uint32_t bits;
@@ -17,6 +19,13 @@ INLINED float float_of(uint32_t bits)
 }
 
 static const uint32_t infinity_bits = 0x7f800000u;
+
+/* Without a branch, which would keep a loop from becoming vector code. */
+INLINED uint32_t choose(bool first, uint32_t a, uint32_t b)
+{
+    uint32_t mask = -(uint32_t)first;
+    return (a & mask) | (b & ~mask);
+}
 
 INLINED uint16_t bf16_of(float value)
 {
@@ -37,9 +46,9 @@ INLINED uint16_t fp16_of(float value)
     uint32_t small = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
     uint32_t odd = magnitude >> 13 & 1;
     uint32_t normal = (magnitude - (112u << 23) + 0xfffu + odd) >> 13;
-    uint32_t half = magnitude < 113u << 23 ? small : normal;
-    half = half > 0x7c00u ? 0x7c00u : half;
-    return (uint16_t)(sign | (magnitude > infinity_bits ? 0x7e00u : half));
+    uint32_t half = choose(magnitude < 113u << 23, small, normal);
+    half = choose(half > 0x7c00u, 0x7c00u, half);
+    return (uint16_t)(sign | choose(magnitude > infinity_bits, 0x7e00u, half));
 }
 
 INLINED float fp16_value(uint16_t half)
@@ -49,9 +58,8 @@ INLINED float fp16_value(uint16_t half)
     float small = (float)(int)magnitude * 0x1p-24F;
     uint32_t normal = (magnitude << 13) + (112u << 23);
     uint32_t special = magnitude << 13 | infinity_bits;
-    uint32_t bits = magnitude < 0x400u ? bits_of(small) : normal;
-    bits = magnitude >= 0x7c00u ? special : bits;
-    return float_of(sign | bits);
+    uint32_t bits = choose(magnitude < 0x400u, bits_of(small), normal);
+    return float_of(sign | choose(magnitude >= 0x7c00u, special, bits));
 }
 
 INLINED float bf16_value(uint16_t half)
