@@ -214,6 +214,7 @@ static void begin_queries(const struct tile *tile, const struct running *running
     }
 }
 
+/* The logarithm in double, as that in fp32 is not the same on every machine. */
 static void finish_queries(const struct tile *tile, const struct running *running, float *context,
                            float *log_sums)
 {
@@ -222,7 +223,7 @@ static void finish_queries(const struct tile *tile, const struct running *runnin
         scale_row(tile->attention->head_dim, 1 / running->sums[row],
                   context + context_at(tile) + row * context_width);
         log_sums[tile->head.row + tile->query + row] =
-            running->maxima[row] + logf(running->sums[row]);
+            running->maxima[row] + (float)log((double)running->sums[row]);
     }
 }
 
