@@ -54,10 +54,11 @@ has_lib    = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$1.a) \
                                  $(shell $(CC) -print-file-name=lib$1.so)),-l$1)
 CHECK_LIBS = $(or $(call has_lib,check_pic),-lcheck) $(call has_lib,subunit) $(call has_lib,rt) -lm
 
-# Found or left out, never required. Override with CUDA=0 MPI=0 OPENBLAS=0.
+# Found or left out, never required. Override with CUDA=0 MPI=0. OpenBLAS is not compiled against:
+# kernels/host loads the library when a run begins, and multiplies itself where there is none.
 CUDA     ?= $(if $(shell command -v nvcc),1,0)
 MPI      ?= $(if $(shell command -v mpicc),1,0)
-OPENBLAS ?= $(if $(call has_lib,openblas),1,0)
+OPENBLAS ?= $(if $(findstring /,$(shell $(CC) -print-file-name=libopenblas.so.0)),1,0)
 found     = $(if $(filter 1,$1),yes,no)
 
 FOLDERS ?= base models sim search exec kernels calibration cli

@@ -1,3 +1,4 @@
+#include "base/parallel.h"
 #include "kernels/host/linear.h"
 #include "tests/numeric.h"
 #include "tests/reference.h"
@@ -144,6 +145,40 @@ START_TEST(infinities_and_nan_come_through)
 }
 END_TEST
 
+/* Products of ranks that are threads of one process. */
+enum { RANKS = 4, SIZE = 150 };
+
+struct ranks {
+    const struct blas *blas;
+    struct product of[RANKS];
+};
+
+static void multiply(void *context, size_t rank, int worker)
+{
+    struct ranks *ranks = context;
+    (void)worker;
+    ranks->blas->product(ranks->blas, &ranks->of[rank]);
+}
+
+START_TEST(ranks_that_multiply_at_the_same_time_do_not_meet)
+{
+    for (int i = 0; i < num_found; i++) {
+        struct ranks ranks = { .blas = &found[i] };
+        float *alone[RANKS];
+        for (int rank = 0; rank < RANKS; rank++) {
+            ranks.of[rank] = random_product(SIZE, SIZE, SIZE, false, true);
+            struct product copy = ranks.of[rank];
+            copy.c = alone[rank] = numeric_copy(&numeric, SIZE * copy.c_stride, copy.c);
+            found[i].product(&found[i], &copy);
+        }
+        parallel_for(RANKS, RANKS, 1, multiply, &ranks);
+        for (int rank = 0; rank < RANKS; rank++)
+            numeric_check_same(&numeric, found[i].name, SIZE * ranks.of[rank].c_stride,
+                               ranks.of[rank].c, alone[rank]);
+    }
+}
+END_TEST
+
 /* --- the linear layer ------------------------------------------------------------------------- */
 
 /* Of weights times outputs, as a function of x, weight and bias in double. */
@@ -244,6 +279,7 @@ static Suite *suite(void)
                         NUM_SIZES);
     tcase_add_test(tests, with_beta_0_what_lies_in_the_output_does_not_matter);
     tcase_add_test(tests, infinities_and_nan_come_through);
+    tcase_add_test(tests, ranks_that_multiply_at_the_same_time_do_not_meet);
     tcase_add_loop_test(tests, gradients_of_a_linear_layer_are_its_differences, 0, 5);
     tcase_add_test(tests, gradients_of_weights_are_added_to_what_is_there);
     tcase_add_test(tests, without_bias_nothing_is_added);
