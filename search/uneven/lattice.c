@@ -25,9 +25,17 @@ struct stages_space {
     size_t first_block;
 };
 
+/* Points of one number of stages that are out. Divisions are too many for sums of them to be exact,
+ * so points are counted, whichever worker meets them, and multiplied once. */
+struct left_out {
+    double *broken;    /* points by the first rule they break, indexed as plan_rules */
+    double bounded[2]; /* of one recompute, of block:N */
+};
+
 struct finder {
     struct evaluator *evaluator;
-    struct tally tally;
+    struct tally tally;        /* whether it was ended early */
+    struct left_out *left_out; /* indexed as the listing's spaces */
     struct lattice found;
 };
 
@@ -44,6 +52,7 @@ struct listing {
 struct collector {
     const struct listing *listing;
     const struct stages_space *of;
+    struct left_out *left_out;
     struct finder *finder;
     size_t next_number;
     bool has_floor;
@@ -100,20 +109,42 @@ static bool meet_point(void *context, const struct plan *plan)
     if (divisions > 0 && is_worth_more(collector, plan))
         keep_point(collector, plan, divisions);
     else
-        collector->finder->tally.bounded += divisions;
+        collector->left_out->bounded[plan->recompute == RECOMPUTE_BLOCK]++;
     return true;
+}
+
+static void count_broken(void *context, const struct plan_rule *rule, double count)
+{
+    const struct collector *collector = context;
+    collector->left_out->broken[rule - plan_rules] += count;
 }
 
 /* Rules hold for all divisions alike, or none. Of recomputes that are excluded one by one each
  * counts for the mean, so that all together are right. */
-static void count_broken(void *context, const struct plan_rule *rule, double count)
+static double mean_divisions(const struct stages_space *of)
 {
-    const struct collector *collector = context;
-    const struct values *recompute = &collector->of->space.recompute;
+    const struct values *recompute = &of->space.recompute;
     double divisions = 0;
     for (int i = 0; i < recompute->count; i++)
-        divisions += divisions_of(collector, recompute->at[i]);
-    tally_broken(&collector->finder->tally, rule, count * divisions / recompute->count);
+        divisions += of->divisions[recompute->at[i] == RECOMPUTE_BLOCK];
+    return recompute->count > 0 ? divisions / recompute->count : 0;
+}
+
+static void count_left_out(const struct listing *listing, int jobs, int space, struct tally *tally)
+{
+    const struct stages_space *of = &listing->spaces[space];
+    double bounded[2] = { 0 };
+    for (int i = 0; i < jobs; i++)
+        for (int mixes = 0; mixes < 2; mixes++)
+            bounded[mixes] += listing->finders[i].left_out[space].bounded[mixes];
+    for (int mixes = 0; mixes < 2; mixes++)
+        tally->bounded += bounded[mixes] * of->divisions[mixes];
+    for (int rule = 0; rule < num_plan_rules; rule++) {
+        double points = 0;
+        for (int i = 0; i < jobs; i++)
+            points += listing->finders[i].left_out[space].broken[rule];
+        tally_broken(tally, &plan_rules[rule], points * mean_divisions(of));
+    }
 }
 
 /* The space of plans with `pp` stages whose chunks are given: any list of layers does, so one that
@@ -219,9 +250,11 @@ static void list_block(void *context, size_t block, int worker)
     const struct stages_space *of = &listing->spaces[listing->num_spaces - 1];
     while (of->first_block > block)
         of--;
-    struct collector collector = {
-        .listing = listing, .of = of, .finder = finder, .next_number = NUMBERS_OF_BLOCK * block
-    };
+    struct collector collector = { .listing = listing,
+                                   .of = of,
+                                   .left_out = &finder->left_out[of - listing->spaces],
+                                   .finder = finder,
+                                   .next_number = NUMBERS_OF_BLOCK * block };
     struct visitor visitor = { meet_point, count_broken, &collector };
     space_walk_block(&of->space, block - of->first_block, &visitor);
 }
@@ -233,6 +266,18 @@ static int by_floor(const void *a, const void *b)
     if (left->floor_s != right->floor_s)
         return left->floor_s < right->floor_s ? -1 : 1;
     return left->number < right->number ? -1 : 1;
+}
+
+static void begin_finders(struct listing *listing, int jobs, struct arena *arena)
+{
+    listing->finders = ARENA_ARRAY(arena, struct finder, (size_t)jobs);
+    for (int i = 0; i < jobs; i++) {
+        struct finder *finder = &listing->finders[i];
+        finder->tally = tally_new(arena);
+        finder->left_out = ARENA_ARRAY(arena, struct left_out, (size_t)listing->num_spaces);
+        for (int j = 0; j < listing->num_spaces; j++)
+            finder->left_out[j].broken = ARENA_ARRAY(arena, double, (size_t)num_plan_rules);
+    }
 }
 
 /* What all workers found, sorted. */
@@ -251,6 +296,8 @@ static struct lattice gather(struct listing *listing, int jobs, struct tally *ta
         evaluator_free(finder->evaluator);
         free(finder->found.at);
     }
+    for (int space = 0; space < listing->num_spaces; space++)
+        count_left_out(listing, jobs, space, tally);
     if (all.count > 0)
         qsort(all.at, all.count, sizeof *all.at, by_floor);
     return all;
@@ -260,12 +307,9 @@ struct lattice lattice_new(const struct search *search, double limit_s, struct t
                            struct arena *arena)
 {
     int jobs = walk_jobs(search->request);
-    struct listing listing = { .search = search,
-                               .limit_s = limit_s,
-                               .finders = ARENA_ARRAY(arena, struct finder, (size_t)jobs) };
-    for (int i = 0; i < jobs; i++)
-        listing.finders[i].tally = tally_new(arena);
+    struct listing listing = { .search = search, .limit_s = limit_s };
     begin_listing(&listing, arena);
+    begin_finders(&listing, jobs, arena);
     parallel_for(jobs, listing.num_blocks, 8, list_block, &listing);
     return gather(&listing, jobs, tally, arena);
 }
