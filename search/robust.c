@@ -58,16 +58,38 @@ static int best_of(const double *step_s, int num_rivals)
 
 /* --- flips -------------------------------------------------------------------------------- */
 
+/* The first of the fastest, -1 when none fits, as best_of; most are ruled out by their bounds,
+ * which rounding may put a hair too high. */
+static int find_best(const struct robust_request *request, const struct system *system)
+{
+    const double rounding = 1e-9;
+    struct evaluator *evaluator = evaluator_new(system, request->model);
+    double least_s = HUGE_VAL;
+    int best = -1;
+    for (int i = 0; i < request->num_rivals; i++) {
+        const struct plan *plan = &request->rivals[i].plan;
+        if (evaluate_peak_bytes(evaluator, plan) > system->gpu.memory_bytes ||
+            evaluate_bound_s(evaluator, plan) * (1 - rounding) >= least_s)
+            continue;
+        double step_s = evaluate_step_s(evaluator, plan);
+        if (step_s < least_s) {
+            least_s = step_s;
+            best = i;
+        }
+    }
+    evaluator_free(evaluator);
+    return best;
+}
+
 /* The best when one class alone has a factor. */
-static int best_at(const struct robust_request *request, int cost_class, double factor,
-                   double *step_s)
+static int best_at(const struct robust_request *request, int cost_class, double factor)
 {
     struct arena arena = { 0 };
     struct system system = *request->system;
     cost_classes[cost_class].scale(&system, factor, &arena);
-    time_rivals(request, &system, step_s);
+    int best = find_best(request, &system);
     arena_release(&arena);
-    return best_of(step_s, request->num_rivals);
+    return best;
 }
 
 static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FLIP };
@@ -75,11 +97,11 @@ enum { NUM_FLIP_STEPS = sizeof flip_steps / sizeof *flip_steps, BISECTIONS = 8 }
 
 /* From `low`, at which the choice is the best, to `high`, at which `to` is. */
 static struct flip refine(const struct robust_request *request, int cost_class, double low,
-                          double high, int to, double *step_s)
+                          double high, int to)
 {
     for (int i = 0; i < BISECTIONS; i++) {
         double middle = 0.5 * (low + high);
-        int best = best_at(request, cost_class, middle, step_s);
+        int best = best_at(request, cost_class, middle);
         if (best == 0) {
             low = middle;
         } else {
@@ -98,19 +120,17 @@ static void find_flip(void *context, size_t index, int worker)
     const struct robust_request *request = costs->request;
     double sign = index % 2 == 0 ? 1 : -1;
     int cost_class = (int)(index / 2);
-    double *step_s = arena_grow(NULL, (size_t)request->num_rivals * sizeof *step_s);
     double last = 1;
     costs->flips[index] = (struct flip){ 0, -1 };
     for (int i = 0; i < NUM_FLIP_STEPS; i++) {
         double factor = 1 + sign * flip_steps[i];
-        int best = best_at(request, cost_class, factor, step_s);
+        int best = best_at(request, cost_class, factor);
         if (best != 0) {
-            costs->flips[index] = refine(request, cost_class, last, factor, best, step_s);
+            costs->flips[index] = refine(request, cost_class, last, factor, best);
             break;
         }
         last = factor;
     }
-    free(step_s);
 }
 
 /* The smaller change of the two. */
