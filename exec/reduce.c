@@ -16,73 +16,117 @@ static double larger_fp64(double a, double b)
     return a > b || a != a ? a : b;
 }
 
-static void add_fp32(float *restrict sum, const float *restrict with, size_t count,
-                     enum reduction reduction)
-{
-    if (reduction == REDUCTION_SUM)
-        for (size_t i = 0; i < count; i++)
-            sum[i] = sum[i] + with[i];
-    else
-        for (size_t i = 0; i < count; i++)
-            sum[i] = larger_fp32(sum[i], with[i]);
-}
-
-static void add_fp64(double *restrict sum, const double *restrict with, size_t count,
-                     enum reduction reduction)
-{
-    if (reduction == REDUCTION_SUM)
-        for (size_t i = 0; i < count; i++)
-            sum[i] = sum[i] + with[i];
-    else
-        for (size_t i = 0; i < count; i++)
-            sum[i] = larger_fp64(sum[i], with[i]);
-}
-
-static void widen(float *restrict to, const uint16_t *restrict from, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)from[i] << 16;
-        memcpy(&to[i], &bits, sizeof bits);
+/* Loops over a whole block have a count that the compiler knows, so it uses vector instructions at
+ * -O2 too; what does not fill a block is done one by one. */
+#define DEFINE_ADD(name, type, expression)                                  \
+    static void name##_block(type *restrict sum, const type *restrict with) \
+    {                                                                       \
+        for (size_t i = 0; i < BLOCK; i++)                                  \
+            sum[i] = expression;                                            \
+    }                                                                       \
+    static void name(void *into, const void *from, size_t count)            \
+    {                                                                       \
+        type *sum = into;                                                   \
+        const type *with = from;                                            \
+        if (count == BLOCK)                                                 \
+            name##_block(sum, with);                                        \
+        for (size_t i = 0; i < count && count < BLOCK; i++)                 \
+            sum[i] = expression;                                            \
     }
+DEFINE_ADD(add_fp32, float, sum[i] + with[i])
+DEFINE_ADD(add_fp64, double, sum[i] + with[i])
+DEFINE_ADD(max_fp32, float, larger_fp32(sum[i], with[i]))
+DEFINE_ADD(max_fp64, double, larger_fp64(sum[i], with[i]))
+
+/* At most a block; bf16 has been widened. */
+static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, size_t count) = {
+    [REDUCTION_SUM] = { add_fp32, add_fp64 },
+    [REDUCTION_MAX] = { max_fp32, max_fp64 },
+};
+
+static float wide_of(uint16_t bf16)
+{
+    uint32_t bits = (uint32_t)bf16 << 16;
+    float wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return wide;
 }
 
 /* To nearest, ties to even; a NaN stays one. */
-static void narrow(uint16_t *restrict to, const float *restrict from, size_t count)
+static uint16_t narrow_of(float wide)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &from[i], sizeof bits);
-        uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-        to[i] = (uint16_t)(from[i] != from[i] ? bits >> 16 | 0x40 : rounded >> 16);
-    }
+    uint32_t bits;
+    memcpy(&bits, &wide, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return (uint16_t)(is_nan ? bits >> 16 | 0x40 : rounded);
 }
 
-/* One block, `first` elements into the arrays. Sums are held apart, as `out` may be a part. */
+static void widen_block(float *restrict to, const uint16_t *restrict from)
+{
+    for (size_t i = 0; i < BLOCK; i++)
+        to[i] = wide_of(from[i]);
+}
+
+static void widen(float *to, const uint16_t *from, size_t count)
+{
+    if (count == BLOCK)
+        widen_block(to, from);
+    for (size_t i = 0; i < count && count < BLOCK; i++)
+        to[i] = wide_of(from[i]);
+}
+
+static void narrow_block(uint16_t *restrict to, const float *restrict from)
+{
+    for (size_t i = 0; i < BLOCK; i++)
+        to[i] = narrow_of(from[i]);
+}
+
+static void narrow(uint16_t *to, const float *from, size_t count)
+{
+    if (count == BLOCK)
+        narrow_block(to, from);
+    for (size_t i = 0; i < count && count < BLOCK; i++)
+        to[i] = narrow_of(from[i]);
+}
+
+/* fp64, or fp32, which bf16 is widened to. Held apart from `out`, which may be one of the parts. */
+union block {
+    float fp32[BLOCK];
+    double fp64[BLOCK];
+};
+
+static void load(enum element element, const void *part, size_t first, size_t count,
+                 union block *block)
+{
+    size_t bytes = element_bytes(element);
+    if (element == ELEMENT_BF16)
+        widen(block->fp32, (const uint16_t *)part + first, count);
+    else
+        memcpy(block, (const char *)part + first * bytes, count * bytes);
+}
+
+static void store(enum element element, const union block *block, void *out, size_t first,
+                  size_t count)
+{
+    size_t bytes = element_bytes(element);
+    if (element == ELEMENT_BF16)
+        narrow((uint16_t *)out + first, block->fp32, count);
+    else
+        memcpy((char *)out + first * bytes, block, count * bytes);
+}
+
+/* `first` elements into the arrays. */
 static void reduce_block(enum element element, enum reduction reduction, const void *const *parts,
                          int num_parts, void *out, size_t first, size_t count)
 {
-    union {
-        float fp32[BLOCK];
-        double fp64[BLOCK];
-    } sum;
-    float wide[BLOCK];
-    size_t bytes = element_bytes(element);
-    for (int i = 0; i < num_parts; i++) {
-        const char *part = (const char *)parts[i] + first * bytes;
-        if (element == ELEMENT_BF16)
-            widen(i == 0 ? sum.fp32 : wide, (const void *)part, count);
-        if (i == 0 && element != ELEMENT_BF16)
-            memcpy(&sum, part, count * bytes);
-        if (i > 0 && element == ELEMENT_FP64)
-            add_fp64(sum.fp64, (const void *)part, count, reduction);
-        if (i > 0 && element != ELEMENT_FP64)
-            add_fp32(sum.fp32, element == ELEMENT_BF16 ? wide : (const void *)part, count,
-                     reduction);
+    union block sum, next;
+    load(element, parts[0], first, count, &sum);
+    for (int i = 1; i < num_parts; i++) {
+        load(element, parts[i], first, count, &next);
+        adders[reduction][element == ELEMENT_FP64](&sum, &next, count);
     }
-    if (element == ELEMENT_BF16)
-        narrow((uint16_t *)out + first, sum.fp32, count);
-    else
-        memcpy((char *)out + first * bytes, &sum, count * bytes);
+    store(element, &sum, out, first, count);
 }
 
 void reduce_parts(enum element element, enum reduction reduction, const void *const *parts,
@@ -93,15 +137,4 @@ void reduce_parts(enum element element, enum reduction reduction, const void *co
         size_t left = count - first;
         reduce_block(element, reduction, parts, num_parts, out, first, left < BLOCK ? left : BLOCK);
     }
-}
-
-void reduce_into(enum element element, enum reduction reduction, void *into, const void *from,
-                 size_t count)
-{
-    if (element == ELEMENT_FP32)
-        add_fp32(into, from, count, reduction);
-    else if (element == ELEMENT_FP64)
-        add_fp64(into, from, count, reduction);
-    else
-        reduce_parts(element, reduction, (const void *const[]){ from, into }, 2, into, count);
 }

@@ -9,8 +9,4 @@
 void reduce_parts(enum element element, enum reduction reduction, const void *const *parts,
                   int num_parts, void *out, size_t count);
 
-/* into[i] = from[i] + into[i], and bf16 rounded each time: for sums on their way round a ring. */
-void reduce_into(enum element element, enum reduction reduction, void *into, const void *from,
-                 size_t count);
-
 #endif
