@@ -1,5 +1,6 @@
 #include "tests/testing.h"
 
+#include "base/parallel.h"
 #include "exec/comm.h"
 #include "exec/launch.h"
 
@@ -47,9 +48,10 @@ START_TEST(each_rank_is_told_its_place_and_says_who_it_is)
     char text[500];
     ck_assert(launch_and_read("echo $SIMSEARCH_RANK of $SIMSEARCH_RANKS; printf end", 3, text,
                               sizeof text));
-    ck_assert_ptr_nonnull(strstr(text, "0 of 3\nend"));
-    ck_assert_ptr_nonnull(strstr(text, "[rank 1] 1 of 3\n[rank 1] end\n"));
-    ck_assert_ptr_nonnull(strstr(text, "[rank 2] 2 of 3\n[rank 2] end\n"));
+    static const char *const pieces[] = { "0 of 3\n", "[rank 1] 1 of 3\n", "[rank 2] 2 of 3\n",
+                                          "[rank 1] end\n", "[rank 2] end\n" };
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+        ck_assert_msg(strstr(text, pieces[i]), "%s is not in %s", pieces[i], text);
 }
 END_TEST
 
@@ -58,6 +60,32 @@ START_TEST(a_rank_computes_with_one_thread)
     char text[100];
     ck_assert(launch_and_read("echo $OPENBLAS_NUM_THREADS", 1, text, sizeof text));
     ck_assert_str_eq(text, "1\n");
+}
+END_TEST
+
+/* How many ranks, each of which writes a line, end theirs with `number`. */
+static int count_lines(const char *text, int number)
+{
+    char end[32];
+    int count = 0;
+    snprintf(end, sizeof end, "%d\n", number);
+    for (const char *at = text; (at = strstr(at, end)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* As many as there are cores: one for each; one more, and nobody is pinned. */
+START_TEST(ranks_have_cores_of_their_own_when_there_are_enough)
+{
+    static const char script[] = "unset OMP_NUM_THREADS; nproc";
+    int cores = parallel_cores();
+    char text[2000];
+    if (cores > 16)
+        return;
+    ck_assert(launch_and_read(script, cores, text, sizeof text));
+    ck_assert_int_eq(count_lines(text, 1), cores);
+    ck_assert(launch_and_read(script, cores + 1, text, sizeof text));
+    ck_assert_int_eq(count_lines(text, cores), cores + 1);
 }
 END_TEST
 
@@ -230,6 +258,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("launch");
     tcase_add_test(tc, each_rank_is_told_its_place_and_says_who_it_is);
     tcase_add_test(tc, a_rank_computes_with_one_thread);
+    tcase_add_test(tc, ranks_have_cores_of_their_own_when_there_are_enough);
     tcase_add_test(tc, a_killed_rank_is_named_and_ends_the_others);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
     tcase_add_test(tc, a_rank_that_will_not_end_is_killed);
