@@ -1,0 +1,128 @@
+#include "exec/weights.h"
+
+#include <string.h>
+
+/* A list of weights under construction. */
+struct builder {
+    const struct plan *plan;
+    const struct model *model;
+    size_t tensor_rank;
+    struct weights weights;
+};
+
+static struct weight *add(struct builder *b, const char *name, enum weight_role role, double rows,
+                          double columns)
+{
+    struct weight *weight = &b->weights.at[b->weights.count++];
+    *weight = (struct weight){
+        .name = name,
+        .role = role,
+        .rows = (size_t)rows,
+        .columns = (size_t)columns,
+        .offset = b->weights.elements,
+        .blocks = 1,
+        .whole_rows = (size_t)rows,
+        .whole_columns = (size_t)columns,
+    };
+    b->weights.elements += weight->rows * weight->columns;
+    return weight;
+}
+
+/* This rank's rows are one slice of each block of the whole. */
+static void split_rows(const struct builder *b, struct weight *weight, size_t blocks)
+{
+    size_t tp = (size_t)b->plan->tp;
+    weight->blocks = blocks;
+    weight->whole_rows = weight->rows * tp;
+    weight->first_row = weight->rows / blocks * b->tensor_rank;
+    weight->is_split = tp > 1;
+}
+
+static void split_columns(const struct builder *b, struct weight *weight)
+{
+    size_t tp = (size_t)b->plan->tp;
+    weight->whole_columns = weight->columns * tp;
+    weight->first_column = weight->columns * b->tensor_rank;
+    weight->is_split = tp > 1;
+}
+
+static size_t row_blocks(const struct builder *b, const struct op *op)
+{
+    return strcmp(op->name, "fc1") == 0 && model_is_gated(b->model) ? 2 : 1;
+}
+
+/* The bias of a row-parallel layer is added after the sum, so that every rank holds all of it. */
+static void add_linear(struct builder *b, const struct op *op)
+{
+    struct weight *matrix = add(b, op->name, WEIGHT_MATRIX, op->n, op->k);
+    if (op->column_parallel)
+        split_rows(b, matrix, row_blocks(b, op));
+    else
+        split_columns(b, matrix);
+    if (!op->has_bias)
+        return;
+    struct weight *bias = add(b, op->name, WEIGHT_BIAS, op->n, 1);
+    if (op->column_parallel)
+        split_rows(b, bias, row_blocks(b, op));
+}
+
+/* The norm of queries and keys has a scale for each, whatever the model's norm is. */
+static void add_norm(struct builder *b, const struct op *op)
+{
+    bool of_heads = strcmp(op->name, "qk_norm") == 0;
+    add(b, op->name, WEIGHT_SCALE, of_heads ? 2 : 1, op->n);
+    if (!of_heads && b->model->norm == NORM_LAYER)
+        add(b, op->name, WEIGHT_SHIFT, 1, op->n);
+}
+
+static void add_embedding(struct builder *b, const struct op *op)
+{
+    split_rows(b, add(b, op->name, WEIGHT_TABLE, op->k, op->n), 1);
+    if (b->model->positions == POSITION_LEARNED)
+        add(b, op->name, WEIGHT_POSITIONS, b->model->max_positions, op->n);
+}
+
+struct weights weights_of(const struct ops *forward, const struct plan *plan,
+                          const struct model *model, int tensor_rank, bool has_head_table,
+                          struct arena *arena)
+{
+    enum { MOST_EACH = 2 };
+    struct builder b = { plan, model, (size_t)tensor_rank, { 0 } };
+    b.weights.at = ARENA_ARRAY(arena, struct weight, (size_t)forward->count * MOST_EACH);
+    for (int i = 0; i < forward->count; i++) {
+        const struct op *op = &forward->at[i];
+        bool is_head = op->kind == OP_GEMM && strcmp(op->name, "logits") == 0;
+        if (op->kind == OP_GEMM && (!is_head || has_head_table))
+            add_linear(&b, op);
+        else if (op->kind == OP_NORM)
+            add_norm(&b, op);
+        else if (op->kind == OP_EMBEDDING)
+            add_embedding(&b, op);
+    }
+    return b.weights;
+}
+
+const struct weight *weights_find(const struct weights *weights, const char *name,
+                                  enum weight_role role)
+{
+    for (int i = 0; i < weights->count; i++)
+        if (weights->at[i].role == role && strcmp(weights->at[i].name, name) == 0)
+            return &weights->at[i];
+    return NULL;
+}
+
+size_t weight_whole_index(const struct weight *weight, size_t i)
+{
+    size_t row = i / weight->columns;
+    size_t block_rows = weight->rows / weight->blocks;
+    size_t whole_block_rows = weight->whole_rows / weight->blocks;
+    size_t whole_row = row / block_rows * whole_block_rows + weight->first_row + row % block_rows;
+    return whole_row * weight->whole_columns + weight->first_column + i % weight->columns;
+}
+
+bool weight_is_partial(const struct weight *weight, const struct plan *plan)
+{
+    if (weight->role != WEIGHT_SCALE && weight->role != WEIGHT_SHIFT)
+        return false;
+    return strcmp(weight->name, "qk_norm") == 0 ? plan->tp > 1 : plan->sp;
+}
