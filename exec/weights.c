@@ -20,7 +20,6 @@ static struct weight *add(struct builder *b, const char *name, enum weight_role 
         .rows = (size_t)rows,
         .columns = (size_t)columns,
         .offset = b->weights.elements,
-        .blocks = 1,
         .whole_rows = (size_t)rows,
         .whole_columns = (size_t)columns,
     };
@@ -28,13 +27,11 @@ static struct weight *add(struct builder *b, const char *name, enum weight_role 
     return weight;
 }
 
-/* This rank's rows are one slice of each block of the whole. */
-static void split_rows(const struct builder *b, struct weight *weight, size_t blocks)
+static void split_rows(const struct builder *b, struct weight *weight)
 {
     size_t tp = (size_t)b->plan->tp;
-    weight->blocks = blocks;
     weight->whole_rows = weight->rows * tp;
-    weight->first_row = weight->rows / blocks * b->tensor_rank;
+    weight->first_row = weight->rows * b->tensor_rank;
     weight->is_split = tp > 1;
 }
 
@@ -46,24 +43,19 @@ static void split_columns(const struct builder *b, struct weight *weight)
     weight->is_split = tp > 1;
 }
 
-static size_t row_blocks(const struct builder *b, const struct op *op)
-{
-    return strcmp(op->name, "fc1") == 0 && model_is_gated(b->model) ? 2 : 1;
-}
-
 /* The bias of a row-parallel layer is added after the sum, so that every rank holds all of it. */
 static void add_linear(struct builder *b, const struct op *op)
 {
     struct weight *matrix = add(b, op->name, WEIGHT_MATRIX, op->n, op->k);
     if (op->column_parallel)
-        split_rows(b, matrix, row_blocks(b, op));
+        split_rows(b, matrix);
     else
         split_columns(b, matrix);
     if (!op->has_bias)
         return;
     struct weight *bias = add(b, op->name, WEIGHT_BIAS, op->n, 1);
     if (op->column_parallel)
-        split_rows(b, bias, row_blocks(b, op));
+        split_rows(b, bias);
 }
 
 /* The norm of queries and keys has a scale for each, whatever the model's norm is. */
@@ -77,7 +69,7 @@ static void add_norm(struct builder *b, const struct op *op)
 
 static void add_embedding(struct builder *b, const struct op *op)
 {
-    split_rows(b, add(b, op->name, WEIGHT_TABLE, op->k, op->n), 1);
+    split_rows(b, add(b, op->name, WEIGHT_TABLE, op->k, op->n));
     if (b->model->positions == POSITION_LEARNED)
         add(b, op->name, WEIGHT_POSITIONS, b->model->max_positions, op->n);
 }
@@ -113,11 +105,8 @@ const struct weight *weights_find(const struct weights *weights, const char *nam
 
 size_t weight_whole_index(const struct weight *weight, size_t i)
 {
-    size_t row = i / weight->columns;
-    size_t block_rows = weight->rows / weight->blocks;
-    size_t whole_block_rows = weight->whole_rows / weight->blocks;
-    size_t whole_row = row / block_rows * whole_block_rows + weight->first_row + row % block_rows;
-    return whole_row * weight->whole_columns + weight->first_column + i % weight->columns;
+    size_t row = weight->first_row + i / weight->columns;
+    return row * weight->whole_columns + weight->first_column + i % weight->columns;
 }
 
 bool weight_is_partial(const struct weight *weight, const struct plan *plan)

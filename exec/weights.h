@@ -2,8 +2,9 @@
  *
  * A part is a layer, the embedding or the head of a chunk; its weights lie one behind the other in
  * a flat array of elements, in the order of the ops that use them. A linear layer's matrix has a
- * row for each output. Where a weight is split over tensor ranks, this rank's elements have a place
- * in the whole, which seeds, checkpoints and other layouts share. */
+ * row for each output; those of fused layers are packed (kernels/host/attention.h, activation.h) so
+ * that a tensor rank's are neighbours. Where a weight is split over tensor ranks, this rank's
+ * elements have a place in the whole, which seeds, checkpoints and other layouts share. */
 #ifndef EXEC_WEIGHTS_H
 #define EXEC_WEIGHTS_H
 
@@ -26,12 +27,9 @@ struct weight {
     enum weight_role role;
     size_t rows, columns; /* held by this rank */
     size_t offset;        /* elements into the part's array */
-    /* Held rows come in blocks (the gate and up halves of a gated layer), of which each is one
-     * tensor rank's slice of a block of the whole. */
-    size_t blocks, whole_rows, whole_columns;
-    size_t first_row; /* in each block of the whole */
-    size_t first_column;
-    bool is_split; /* over tensor ranks; else all of them hold the same */
+    size_t whole_rows, whole_columns;
+    size_t first_row, first_column; /* of the whole, that this rank's begin at */
+    bool is_split;                  /* over tensor ranks; else all of them hold the same */
 };
 
 struct weights {
