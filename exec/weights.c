@@ -67,29 +67,40 @@ static void add_norm(struct builder *b, const struct op *op)
         add(b, op->name, WEIGHT_SHIFT, 1, op->n);
 }
 
+/* What was added last is rows of the vocabulary. */
+static void move_to_vocabulary(struct builder *b)
+{
+    struct weight *weight = &b->weights.at[b->weights.count - 1];
+    b->weights.elements = weight->offset;
+    b->weights.vocabulary_elements = weight->rows * weight->columns;
+    weight->offset = 0;
+    weight->is_vocabulary = true;
+}
+
 static void add_embedding(struct builder *b, const struct op *op)
 {
     split_rows(b, add(b, op->name, WEIGHT_TABLE, op->k, op->n));
+    move_to_vocabulary(b);
     if (b->model->positions == POSITION_LEARNED)
         add(b, op->name, WEIGHT_POSITIONS, b->model->max_positions, op->n);
 }
 
 struct weights weights_of(const struct ops *forward, const struct plan *plan,
-                          const struct model *model, int tensor_rank, bool has_head_table,
-                          struct arena *arena)
+                          const struct model *model, int tensor_rank, struct arena *arena)
 {
     enum { MOST_EACH = 2 };
     struct builder b = { plan, model, (size_t)tensor_rank, { 0 } };
     b.weights.at = ARENA_ARRAY(arena, struct weight, (size_t)forward->count * MOST_EACH);
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
-        bool is_head = op->kind == OP_GEMM && strcmp(op->name, "logits") == 0;
-        if (op->kind == OP_GEMM && (!is_head || has_head_table))
+        if (op->kind == OP_GEMM)
             add_linear(&b, op);
         else if (op->kind == OP_NORM)
             add_norm(&b, op);
         else if (op->kind == OP_EMBEDDING)
             add_embedding(&b, op);
+        if (op->kind == OP_GEMM && strcmp(op->name, "logits") == 0)
+            move_to_vocabulary(&b);
     }
     return b.weights;
 }

@@ -52,16 +52,15 @@ static void count_held(const struct weight *weight, unsigned char *held)
 }
 
 static void check_whole(const struct part *part, const struct plan *plan, const struct model *model,
-                        struct arena *arena, bool has_head_table)
+                        struct arena *arena)
 {
-    struct weights first = weights_of(&part->forward, plan, model, 0, has_head_table, arena);
+    struct weights first = weights_of(&part->forward, plan, model, 0, arena);
     for (int i = 0; i < first.count; i++) {
         const struct weight *weight = &first.at[i];
         size_t elements = weight->whole_rows * weight->whole_columns;
         unsigned char *held = calloc(elements, 1);
         for (int rank = 0; rank < plan->tp; rank++) {
-            struct weights weights =
-                weights_of(&part->forward, plan, model, rank, has_head_table, arena);
+            struct weights weights = weights_of(&part->forward, plan, model, rank, arena);
             const struct weight *same = weights_find(&weights, weight->name, weight->role);
             ck_assert_uint_eq(same->offset, weight->offset);
             count_held(same, held);
@@ -82,10 +81,11 @@ START_TEST(ranks_hold_what_the_cost_model_counts_and_together_the_whole)
     struct part parts[3];
     load_parts(&plan, &model, &arena, parts);
     for (int p = 0; p < 3; p++) {
-        bool has_table = !model.tied || plan.pp > 1;
-        struct weights weights = weights_of(&parts[p].forward, &plan, &model, 0, has_table, &arena);
-        ck_assert_double_eq((double)weights.elements, parts[p].parameters);
-        check_whole(&parts[p], &plan, &model, &arena, has_table);
+        struct weights weights = weights_of(&parts[p].forward, &plan, &model, 0, &arena);
+        bool is_tied_head = p == 2 && model.tied;
+        size_t own = is_tied_head ? 0 : weights.vocabulary_elements;
+        ck_assert_double_eq((double)(weights.elements + own), parts[p].parameters);
+        check_whole(&parts[p], &plan, &model, &arena);
     }
     arena_release(&arena);
 }

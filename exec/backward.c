@@ -1,0 +1,376 @@
+#include "exec/flow.h"
+
+#include <string.h>
+
+static const struct op *source_op(const struct flow *flow, int i)
+{
+    return &flow->part->ops->forward.at[flow->part->source[i]];
+}
+
+static void *own_slot(const struct flow *flow, int forward)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.own[forward]);
+}
+
+static void *input_slot(const struct flow *flow, int forward)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.input[forward]);
+}
+
+static void replace(struct flow *flow, struct value *old, struct value by)
+{
+    flow_free(flow, old);
+    *old = by;
+}
+
+/* --- products ----------------------------------------------------------------------------- */
+
+/* The gradient of a product's output: what flows, until its input gradient has kept it. */
+static float **kept_gradient(const struct flow *flow, int i)
+{
+    return &flow->record->output_gradients[flow->part->source[i]];
+}
+
+static const float *output_gradient(const struct flow *flow, int i)
+{
+    const float *kept = *kept_gradient(flow, i);
+    return kept ? kept : flow->x.at;
+}
+
+static void run_bias_gradient(struct flow *flow, const struct op *op, int i)
+{
+    ISSUE(flow, linear_bias_gradient, linear_bias_gradient, .rows = (long)op->m,
+          .width = (long)op->n, .dy = output_gradient(flow, i),
+          .dbias = part_gradient(flow->part, op->name, WEIGHT_BIAS));
+}
+
+/* An op of the backward has m rows, n inputs and k outputs of the layer. */
+static void run_input_gradient(struct flow *flow, const struct op *op, int i)
+{
+    struct value dx = flow_new(flow, op->m * op->n);
+    ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = (long)op->m,
+          .out = (long)op->k, .in = (long)op->n, .dy = flow->x.at,
+          .weight = part_value(flow->part, op->name, WEIGHT_MATRIX), .dx = dx.at);
+    flow_round(flow, dx.at, op->m * op->n);
+    *kept_gradient(flow, i) = flow->x.at;
+    flow->x = dx;
+}
+
+/* ... and here m outputs, n inputs and k rows. */
+static void run_weight_gradient(struct flow *flow, const struct op *op, int i)
+{
+    float **kept = kept_gradient(flow, i);
+    const float *input =
+        flow->gathered.at ? flow->gathered.at : own_slot(flow, flow->part->source[i]);
+    ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
+          .out = (long)op->m, .in = (long)op->n, .dy = *kept, .x = input,
+          .dweight = part_gradient(flow->part, op->name, WEIGHT_MATRIX));
+    struct value dy = { *kept, true };
+    flow_free(flow, &dy);
+    *kept = NULL;
+    flow_free(flow, &flow->gathered);
+}
+
+static void run_gemm(struct flow *flow, const struct op *op, int i)
+{
+    if (op->pass == PASS_BACKWARD_INPUT)
+        run_input_gradient(flow, op, i);
+    else
+        run_weight_gradient(flow, op, i);
+}
+
+/* --- norms, activation, residual ---------------------------------------------------------- */
+
+static double qkv_elements(const struct attention *attention)
+{
+    return (double)attention_tokens(attention) * (double)attention_qkv_width(attention);
+}
+
+static void run_head_norm(struct flow *flow, const struct op *op, int i)
+{
+    float *inputs = own_slot(flow, flow->part->source[i]);
+    struct attention attention = flow_attention(flow);
+    ISSUE(flow, head_norm_backward, head_norm_backward, .attention = attention,
+          .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .inputs = inputs,
+          .statistics = inputs + (size_t)(op->m * op->n), .dqkv = flow->x.at,
+          .dscale = part_gradient(flow->part, op->name, WEIGHT_SCALE));
+    flow_round(flow, flow->x.at, qkv_elements(&attention));
+}
+
+/* The branch's gradient joins that of the stream. */
+static void join(struct flow *flow, const struct op *op)
+{
+    if (flow->part->kind == PART_EMBEDDING)
+        return;
+    if (flow->h.at) {
+        ISSUE(flow, sum_into, sum_into, .n = (long)(op->m * op->n), .x = flow->x.at,
+              .sum = flow->h.at);
+        flow_round(flow, flow->h.at, op->m * op->n);
+        flow_free(flow, &flow->x);
+    } else {
+        flow->h = flow->x;
+        flow->x = (struct value){ 0 };
+    }
+}
+
+static void run_norm(struct flow *flow, const struct op *op, int i)
+{
+    if (flow_is_head_norm(op)) {
+        run_head_norm(flow, op, i);
+        return;
+    }
+    const struct part *part = flow->part;
+    const float *input = own_slot(flow, part->source[i]);
+    ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
+          .kind = flow->machine->model->norm, .dy = flow->x.at, .x = input,
+          .scale = part_value(part, op->name, WEIGHT_SCALE),
+          .statistics = input + (size_t)(op->m * op->n), .dx = flow->x.at,
+          .dscale = part_gradient(part, op->name, WEIGHT_SCALE),
+          .dshift = part_gradient(part, op->name, WEIGHT_SHIFT));
+    flow_round(flow, flow->x.at, op->m * op->n);
+    join(flow, op);
+}
+
+static void run_activation(struct flow *flow, const struct op *op, int i)
+{
+    struct activation_shape shape = flow_activation(flow, op);
+    double elements = (double)shape.rows * (double)activation_inputs(&shape);
+    struct value dx = flow_new(flow, elements);
+    ISSUE(flow, activation_gradient, activation_gradient, .shape = shape, .dy = flow->x.at,
+          .x = own_slot(flow, flow->part->source[i]), .dx = dx.at);
+    flow_round(flow, dx.at, elements);
+    replace(flow, &flow->x, dx);
+}
+
+static void run_residual(struct flow *flow, const struct op *op, int i)
+{
+    int source = flow->part->source[i];
+    bool drops = flow->machine->model->dropout > 0;
+    bool in_place = flow->part->kind == PART_EMBEDDING;
+    struct value dx = in_place ? flow->x : flow_new(flow, op->m * op->n);
+    ISSUE(flow, residual_gradient, residual_gradient,
+          .residual = flow_residual(flow, source_op(flow, i), source),
+          .dy = in_place ? dx.at : flow->h.at, .keeps = drops ? own_slot(flow, source) : NULL,
+          .dx = dx.at);
+    flow_round(flow, dx.at, op->m * op->n);
+    flow->x = dx;
+}
+
+/* --- attention ---------------------------------------------------------------------------- */
+
+static void run_rotary(struct flow *flow, const struct op *op, int i)
+{
+    (void)op, (void)i;
+    struct attention attention = flow_attention(flow);
+    ISSUE(flow, rotary_backward, rotary, .attention = attention, .turns = flow->machine->turns,
+          .qkv = flow->x.at);
+    flow_round(flow, flow->x.at, qkv_elements(&attention));
+}
+
+/* The product behind the core keeps its input, which is the core's output. */
+static const float *kept_context(const struct flow *flow, int forward)
+{
+    const struct ops *list = &flow->part->ops->forward;
+    int next = forward + 1;
+    while (list->at[next].kind != OP_GEMM)
+        next++;
+    return own_slot(flow, next);
+}
+
+static void run_flash(struct flow *flow, const struct op *op, int i)
+{
+    (void)op;
+    struct machine *m = flow->machine;
+    int source = flow->part->source[i];
+    struct attention attention = flow_attention(flow);
+    struct value dqkv = flow_new(flow, qkv_elements(&attention));
+    struct value scratch =
+        flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
+    ISSUE(flow, flash_backward, flash_backward, .attention = attention, .dcontext = flow->x.at,
+          .qkv = input_slot(flow, source), .context = kept_context(flow, source),
+          .log_sums = own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch.at);
+    flow_free(flow, &scratch);
+    flow_round(flow, dqkv.at, qkv_elements(&attention));
+    replace(flow, &flow->x, dqkv);
+}
+
+static const float *packed_qkv(const struct flow *flow)
+{
+    const struct ops *list = &flow->part->ops->forward;
+    int i = 0;
+    while (list->at[i].kind != OP_SCORES)
+        i++;
+    return input_slot(flow, i);
+}
+
+/* Two products: first that of the probabilities, then that of the values. */
+static void run_context(struct flow *flow, const struct op *op, int i)
+{
+    (void)op;
+    struct attention attention = flow_attention(flow);
+    int source = flow->part->source[i];
+    const float *dropped = own_slot(flow, flow->machine->model->dropout > 0 ? source : source - 1);
+    if (!flow->scores.at) {
+        flow->scores = flow_new(flow, (double)attention_score_count(&attention));
+        ISSUE(flow, context_probability_gradient, context_backward, .attention = attention,
+              .dcontext = flow->x.at, .qkv = packed_qkv(flow), .ddropped = flow->scores.at);
+        return;
+    }
+    struct value dqkv = flow_new(flow, qkv_elements(&attention));
+    ISSUE(flow, context_value_gradient, context_backward, .attention = attention,
+          .dcontext = flow->x.at, .dropped = dropped, .dqkv = dqkv.at);
+    replace(flow, &flow->x, dqkv);
+}
+
+static void run_softmax(struct flow *flow, const struct op *op, int i)
+{
+    bool drops = flow->machine->model->dropout > 0;
+    const float *probabilities = own_slot(flow, flow->part->source[i]);
+    double elements = op->batch * op->m * op->n;
+    ISSUE(flow, softmax_backward, softmax_backward, .attention = flow_attention(flow),
+          .ddropped = flow->scores.at, .probabilities = probabilities,
+          .keeps = drops ? (const uint8_t *)(probabilities + (size_t)elements) : NULL,
+          .dscores = flow->scores.at);
+}
+
+static void run_scores(struct flow *flow, const struct op *op, int i)
+{
+    struct attention attention = flow_attention(flow);
+    bool is_first = i == 0 || flow->part->ops->backward.at[i - 1].kind != op->kind;
+    struct scores_backward args = { attention, flow->scores.at, packed_qkv(flow), flow->x.at };
+    struct machine *m = flow->machine;
+    if (is_first) {
+        m->kernel_api->scores_query_gradient(m->kernels, m->compute, &args);
+        return;
+    }
+    m->kernel_api->scores_key_gradient(m->kernels, m->compute, &args);
+    flow_free(flow, &flow->scores);
+    flow_round(flow, flow->x.at, qkv_elements(&attention));
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+static void run_embedding(struct flow *flow, const struct op *op, int i)
+{
+    struct machine *m = flow->machine;
+    float **kept = kept_gradient(flow, i);
+    ISSUE(flow, embedding_gradient, embedding_gradient,
+          .embedding = flow_embedding(flow, source_op(flow, i)), .seq = (long)m->dims.seq,
+          .ids = own_slot(flow, flow->part->source[i]), .dy = output_gradient(flow, i),
+          .dtable = part_gradient(flow->part, op->name, WEIGHT_TABLE),
+          .dpositions = part_gradient(flow->part, op->name, WEIGHT_POSITIONS));
+    struct value dy = { *kept, true };
+    flow_free(flow, &dy);
+    *kept = NULL;
+    flow_free(flow, &flow->x);
+}
+
+/* In the memory of the logits. */
+static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
+{
+    struct record *record = flow->record;
+    ISSUE(flow, loss_gradient, loss_gradient, .loss = flow_loss(flow, source_op(flow, i)),
+          .logits = record->logits, .targets = flow->microbatch->targets, .maxima = record->maxima,
+          .sums = record->sums, .scale = flow->machine->loss_gradient_scale,
+          .dlogits = record->logits);
+    flow_round(flow, record->logits, op->m * op->n);
+    flow->x = (struct value){ record->logits, true };
+    struct value maxima = { record->maxima, true };
+    struct value sums = { record->sums, true };
+    flow_free(flow, &maxima);
+    flow_free(flow, &sums);
+    record->logits = record->maxima = record->sums = NULL;
+}
+
+/* --- collectives -------------------------------------------------------------------------- */
+
+static void run_all_reduce(struct flow *flow, const struct op *op, int i)
+{
+    (void)i;
+    flow_collective(flow, op, COMM_ALL_REDUCE, REDUCTION_SUM, flow->x.at, flow->x.at,
+                    op->m * op->n);
+}
+
+/* Of a product's input, which is kept as a rank's rows; else of what flows. */
+static void run_all_gather(struct flow *flow, const struct op *op, int i)
+{
+    double part = op->m * op->n / flow->machine->plan->tp;
+    struct value whole = flow_new(flow, op->m * op->n);
+    if (op->pass == PASS_BACKWARD_WEIGHT) {
+        const float *own = own_slot(flow, flow->part->source[i] + 1);
+        flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, own, whole.at, part);
+        flow->gathered = whole;
+        return;
+    }
+    flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, flow->x.at, whole.at, part);
+    flow_free_late(flow, &flow->x);
+    flow->x = whole;
+}
+
+static void run_reduce_scatter(struct flow *flow, const struct op *op, int i)
+{
+    (void)i;
+    double part = op->m * op->n / flow->machine->plan->tp;
+    struct value own = flow_new(flow, part);
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, REDUCTION_SUM, flow->x.at, own.at, part);
+    flow_free_late(flow, &flow->x);
+    flow->x = own;
+}
+
+static flow_op *const handlers[NUM_OP_KINDS] = {
+    [OP_GEMM] = run_gemm,
+    [OP_SCORES] = run_scores,
+    [OP_SOFTMAX] = run_softmax,
+    [OP_CONTEXT] = run_context,
+    [OP_FLASH_ATTENTION] = run_flash,
+    [OP_NORM] = run_norm,
+    [OP_ACTIVATION] = run_activation,
+    [OP_ROTARY] = run_rotary,
+    [OP_RESIDUAL] = run_residual,
+    [OP_EMBEDDING] = run_embedding,
+    [OP_CROSS_ENTROPY] = run_cross_entropy,
+    [OP_BIAS_GRAD] = run_bias_gradient,
+    [OP_ALL_REDUCE] = run_all_reduce,
+    [OP_ALL_GATHER] = run_all_gather,
+    [OP_REDUCE_SCATTER] = run_reduce_scatter,
+};
+
+static bool is_wanted(const struct op *op, enum gradients gradients)
+{
+    if (gradients == GRADIENTS_OF_INPUTS)
+        return op->pass == PASS_BACKWARD_INPUT;
+    return gradients == GRADIENTS_ALL || op->pass == PASS_BACKWARD_WEIGHT;
+}
+
+/* Without its weights' gradients the embedding has none to pass on: it keeps what came. */
+static void keep_for_embedding(struct flow *flow)
+{
+    const struct ops *list = &flow->part->ops->backward;
+    if (flow->part->kind != PART_EMBEDDING || !flow->x.at)
+        return;
+    *kept_gradient(flow, list->count - 1) = flow->x.at;
+    flow->x = (struct value){ 0 };
+}
+
+float *machine_backward(struct machine *machine, const struct part *part,
+                        const struct microbatch *microbatch, struct record *record,
+                        float *output_gradient_at, enum gradients gradients)
+{
+    struct flow flow = {
+        .machine = machine, .part = part, .microbatch = microbatch, .record = record
+    };
+    struct value given = { output_gradient_at, output_gradient_at != NULL };
+    *(part->kind == PART_EMBEDDING ? &flow.x : &flow.h) = given;
+    const struct ops *list = &part->ops->backward;
+    for (int i = 0; i < list->count; i++) {
+        if (!is_wanted(&list->at[i], gradients))
+            continue;
+        flow_begin(&flow, list, i);
+        handlers[list->at[i].kind](&flow, &list->at[i], i);
+        flow_end(&flow, list, i);
+    }
+    flow_finish(&flow);
+    if (gradients == GRADIENTS_OF_INPUTS)
+        keep_for_embedding(&flow);
+    return flow.h.at;
+}

@@ -1,0 +1,196 @@
+#include "exec/flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+float *flow_alloc(struct flow *flow, double elements)
+{
+    struct machine *m = flow->machine;
+    struct err err = { 0 };
+    float *at = m->device_api->alloc(m->device, m->compute, sizeof(float) * (size_t)elements,
+                                     m->err.code ? &err : &m->err);
+    if (!at)
+        m->device_api->abort(m->device); /* nothing that was issued runs; the err says why */
+    return at;
+}
+
+struct value flow_new(struct flow *flow, double elements)
+{
+    return (struct value){ flow_alloc(flow, elements), true };
+}
+
+void flow_free(struct flow *flow, struct value *value)
+{
+    struct machine *m = flow->machine;
+    if (value->is_owned && value->at)
+        m->device_api->free(m->device, m->compute, value->at);
+    *value = (struct value){ 0 };
+}
+
+void flow_free_late(struct flow *flow, struct value *value)
+{
+    struct machine *m = flow->machine;
+    if (value->is_owned && value->at)
+        m->late[m->num_late++] = value->at;
+    *value = (struct value){ 0 };
+}
+
+static void free_late(struct machine *m)
+{
+    for (int i = 0; i < m->num_late; i++)
+        m->device_api->free(m->device, m->compute, m->late[i]);
+    m->num_late = 0;
+}
+
+/* --- order -------------------------------------------------------------------------------- */
+
+static bool is_on_tensor_stream(const struct op *op)
+{
+    return op->stream == STREAM_TENSOR;
+}
+
+struct stream *flow_stream(const struct flow *flow, const struct op *op)
+{
+    return is_on_tensor_stream(op) ? flow->machine->tensor_stream : flow->machine->compute;
+}
+
+void flow_begin(struct flow *flow, const struct ops *list, int i)
+{
+    struct machine *m = flow->machine;
+    const struct op *op = &list->at[i];
+    if (is_on_tensor_stream(op)) {
+        m->device_api->record(m->compute, m->computed);
+        m->device_api->wait(m->tensor_stream, m->computed);
+    } else if (op->after >= 0 && is_on_tensor_stream(&list->at[op->after])) {
+        m->device_api->wait(m->compute, m->transferred[op->after]);
+        free_late(m);
+    }
+}
+
+void flow_end(struct flow *flow, const struct ops *list, int i)
+{
+    struct machine *m = flow->machine;
+    if (!is_on_tensor_stream(&list->at[i]))
+        return;
+    m->device_api->record(m->tensor_stream, m->transferred[i]);
+    flow->last_transfer = m->transferred[i];
+}
+
+void flow_finish(struct flow *flow)
+{
+    struct machine *m = flow->machine;
+    if (flow->last_transfer)
+        m->device_api->wait(m->compute, flow->last_transfer);
+    free_late(m);
+}
+
+/* --- calls -------------------------------------------------------------------------------- */
+
+void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind,
+                     enum reduction reduction, const float *in, float *out, double count)
+{
+    struct machine *m = flow->machine;
+    struct comm_call call = { .kind = kind,
+                              .group = m->tensor,
+                              .stream = flow_stream(flow, op),
+                              .in = in,
+                              .out = out,
+                              .count = (size_t)count,
+                              .element = ELEMENT_FP32,
+                              .reduction = reduction };
+    m->comm_api->issue(&call);
+}
+
+void flow_round(struct flow *flow, float *values, double count)
+{
+    struct machine *m = flow->machine;
+    if (m->rounded != DTYPE_FP32)
+        ISSUE(flow, round, round_args, .n = (long)count, .dtype = (int)m->rounded, .x = values);
+}
+
+/* --- shapes ------------------------------------------------------------------------------- */
+
+/* What an op of a layer draws: ops are numbered by their place in the list without collectives, so
+ * that every layout draws the same. */
+static struct draw draw_of(const struct flow *flow, int i)
+{
+    const struct machine *m = flow->machine;
+    const struct ops *list = &flow->part->ops->forward;
+    uint16_t number = 0;
+    for (int j = 0; j < i; j++)
+        number = (uint16_t)(number + !op_is_collective(list->at[j].kind));
+    return (struct draw){
+        .seed = m->seed, .step = m->step, .layer = (uint16_t)(flow->part->layer + 1), .op = number
+    };
+}
+
+static int find_kind(const struct ops *list, enum op_kind kind)
+{
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].kind == kind)
+            return i;
+    return 0;
+}
+
+struct attention flow_attention(const struct flow *flow)
+{
+    const struct machine *m = flow->machine;
+    const struct layer_dims *d = &m->dims;
+    int op = find_kind(&flow->part->ops->forward, OP_SOFTMAX);
+    return (struct attention){
+        .sequences = (long)d->batch,
+        .seq = (long)d->seq,
+        .heads = (long)d->heads,
+        .kv_heads = (long)d->kv_heads,
+        .head_dim = (long)d->head_dim,
+        .dropout = { .dropout = m->model->dropout,
+                     .draw = draw_of(flow, op),
+                     .first_sequence = flow->microbatch->first_sequence,
+                     .first_head = (long)d->heads * m->tensor_rank,
+                     .model_heads = m->model->heads },
+    };
+}
+
+struct activation_shape flow_activation(const struct flow *flow, const struct op *op)
+{
+    return (struct activation_shape){ (enum activation_kind)flow->machine->model->activation,
+                                      (long)op->m, (long)op->n };
+}
+
+struct norm flow_norm(const struct flow *flow, const struct op *op)
+{
+    return (struct norm){ (long)op->m, (long)op->n, flow->machine->norm_epsilon };
+}
+
+struct residual flow_residual(const struct flow *flow, const struct op *op, int i)
+{
+    const struct machine *m = flow->machine;
+    uint64_t rows = (uint64_t)op->m;
+    uint64_t first = (uint64_t)flow->microbatch->first_sequence * (uint64_t)m->dims.seq;
+    return (struct residual){ .rows = (long)op->m,
+                              .width = (long)op->n,
+                              .dropout = m->model->dropout,
+                              .draw = draw_of(flow, i),
+                              .first_row =
+                                  first + (m->plan->sp ? rows * (uint64_t)m->tensor_rank : 0) };
+}
+
+struct embedding flow_embedding(const struct flow *flow, const struct op *op)
+{
+    return (struct embedding){ (long)op->m, (long)op->n,
+                               (int64_t)op->k * flow->machine->tensor_rank, (int64_t)op->k };
+}
+
+struct cross_entropy flow_loss(const struct flow *flow, const struct op *op)
+{
+    return (struct cross_entropy){ (long)op->m, (long)op->n,
+                                   (int64_t)op->n * flow->machine->tensor_rank,
+                                   flow->machine->model->vocab };
+}
+
+bool flow_is_head_norm(const struct op *op)
+{
+    return op->kind == OP_NORM && strcmp(op->name, "qk_norm") == 0;
+}

@@ -1,0 +1,65 @@
+/* exec/flow.h - a part on its way through its list: what forward.c and backward.c share. Only they
+ * and flow.c include it. */
+#ifndef EXEC_FLOW_H
+#define EXEC_FLOW_H
+
+#include "exec/machine.h"
+
+/* A register: memory of its own, or a view of a saved slot. */
+struct value {
+    float *at;
+    bool is_owned;
+};
+
+struct flow {
+    struct machine *machine;
+    const struct part *part;
+    const struct microbatch *microbatch;
+    struct record *record;
+    struct value h, x;     /* forward: the residual stream, the branch; backward: their gradients */
+    struct value gathered; /* backward: an input that was gathered again */
+    struct value scores;   /* backward of unfused attention: gradients of the probabilities */
+    struct event *last_transfer; /* of the tensor stream that compute has not waited for */
+};
+
+/* The op at `i` of a list, which a handler runs. */
+typedef void flow_op(struct flow *flow, const struct op *op, int i);
+
+/* Device memory, for work that is issued from now on; after a failure the machine's err is set and
+ * a small dummy is returned, as no work runs any more. */
+float *flow_alloc(struct flow *flow, double elements);
+struct value flow_new(struct flow *flow, double elements);
+void flow_free(struct flow *flow, struct value *value); /* and empties it */
+/* The same, for what the tensor stream may still read. */
+void flow_free_late(struct flow *flow, struct value *value);
+
+/* Makes the op's stream wait for its `after` on the other stream; and marks its end there. */
+void flow_begin(struct flow *flow, const struct ops *list, int i);
+void flow_end(struct flow *flow, const struct ops *list, int i);
+/* What compute issues from now on runs after the whole list. */
+void flow_finish(struct flow *flow);
+/* The stream that an op of the list runs on. */
+struct stream *flow_stream(const struct flow *flow, const struct op *op);
+
+/* A collective over the tensor ranks: `count` elements of each rank, in comm.h's sense. */
+void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind,
+                     enum reduction reduction, const float *in, float *out, double count);
+
+/* Rounds what an op wrote, where values are kept in 16 bits. */
+void flow_round(struct flow *flow, float *values, double count);
+
+/* Shapes that both directions use. */
+struct attention flow_attention(const struct flow *flow);
+struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
+struct norm flow_norm(const struct flow *flow, const struct op *op);
+struct residual flow_residual(const struct flow *flow, const struct op *op, int i);
+struct embedding flow_embedding(const struct flow *flow, const struct op *op);
+struct cross_entropy flow_loss(const struct flow *flow, const struct op *op);
+bool flow_is_head_norm(const struct op *op);
+
+/* Issues a kernel on the compute stream: ISSUE(flow, rotary_forward, rotary, .qkv = ...). */
+#define ISSUE(flow, kernel, args, ...)                                                      \
+    (flow)->machine->kernel_api->kernel((flow)->machine->kernels, (flow)->machine->compute, \
+                                        &(struct args){ __VA_ARGS__ })
+
+#endif

@@ -1,0 +1,343 @@
+#include "exec/flow.h"
+
+#include <string.h>
+
+static const struct ops *list_of(const struct flow *flow)
+{
+    return &flow->part->ops->forward;
+}
+
+static void *own_slot(const struct flow *flow, int i)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.own[i]);
+}
+
+static void *input_slot(const struct flow *flow, int i)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.input[i]);
+}
+
+/* --- where an output goes ----------------------------------------------------------------- */
+
+static bool is_in_place(const struct op *op)
+{
+    return op->kind == OP_ROTARY || flow_is_head_norm(op);
+}
+
+/* The slot in which the op at `i` keeps its input; NULL when it keeps none. */
+static float *kept_input(const struct flow *flow, int i)
+{
+    const struct op *op = &list_of(flow)->at[i];
+    switch (op->kind) {
+    case OP_GEMM:
+    case OP_ACTIVATION:
+    case OP_NORM:
+        return own_slot(flow, i);
+    case OP_FLASH_ATTENTION:
+    case OP_SCORES:
+        return input_slot(flow, i);
+    case OP_ALL_GATHER: /* the product behind it keeps a rank's rows */
+        return own_slot(flow, i + 1);
+    default:
+        return NULL;
+    }
+}
+
+/* Where the op at `i` writes: into the slot that keeps what comes next, else into memory of its
+ * own. */
+static struct value new_output(struct flow *flow, int i, double elements)
+{
+    int next = i + 1;
+    while (next < list_of(flow)->count && is_in_place(&list_of(flow)->at[next]))
+        next++;
+    float *slot = next < list_of(flow)->count ? kept_input(flow, next) : NULL;
+    return slot ? (struct value){ slot, false } : flow_new(flow, elements);
+}
+
+static void replace(struct flow *flow, struct value *old, struct value by)
+{
+    flow_free(flow, old);
+    *old = by;
+}
+
+/* --- ops ---------------------------------------------------------------------------------- */
+
+static void run_gemm(struct flow *flow, const struct op *op, int i)
+{
+    const struct part *part = flow->part;
+    struct value y = new_output(flow, i, op->m * op->n);
+    ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
+          .in = (long)op->k, .x = flow->x.at, .weight = part_value(part, op->name, WEIGHT_MATRIX),
+          .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at);
+    flow_round(flow, y.at, op->m * op->n);
+    replace(flow, &flow->x, y);
+}
+
+static void run_head_norm(struct flow *flow, const struct op *op, int i)
+{
+    float *inputs = own_slot(flow, i);
+    ISSUE(flow, head_norm_forward, head_norm_forward, .attention = flow_attention(flow),
+          .epsilon = flow->machine->norm_epsilon,
+          .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .qkv = flow->x.at,
+          .inputs = inputs, .statistics = inputs + (size_t)(op->m * op->n));
+    flow_round(flow, flow->x.at,
+               flow->machine->dims.tokens *
+                   (double)attention_qkv_width(&(struct attention){ flow_attention(flow) }));
+}
+
+/* The stream's value is already in the slot when the residual before put it there. */
+static const float *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
+{
+    struct machine *m = flow->machine;
+    float *slot = own_slot(flow, i);
+    if (from->at != slot)
+        m->device_api->copy(m->compute, slot, from->at, sizeof(float) * (size_t)(op->m * op->n));
+    return slot;
+}
+
+static void run_norm(struct flow *flow, const struct op *op, int i)
+{
+    if (flow_is_head_norm(op)) {
+        run_head_norm(flow, op, i);
+        return;
+    }
+    struct value *from = flow->part->kind == PART_EMBEDDING ? &flow->x : &flow->h;
+    const float *kept = keep_stream(flow, from, op, i);
+    struct value y = new_output(flow, i, op->m * op->n);
+    ISSUE(flow, norm_forward, norm_forward, .norm = flow_norm(flow, op),
+          .kind = flow->machine->model->norm, .x = kept,
+          .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
+          .shift = part_value(flow->part, op->name, WEIGHT_SHIFT), .y = y.at,
+          .statistics = (float *)(uintptr_t)kept + (size_t)(op->m * op->n));
+    flow_round(flow, y.at, op->m * op->n);
+    replace(flow, &flow->x, y);
+}
+
+static void run_rotary(struct flow *flow, const struct op *op, int i)
+{
+    (void)op, (void)i;
+    struct attention attention = flow_attention(flow);
+    ISSUE(flow, rotary_forward, rotary, .attention = attention, .turns = flow->machine->turns,
+          .qkv = flow->x.at);
+    flow_round(flow, flow->x.at,
+               flow->machine->dims.tokens * (double)attention_qkv_width(&attention));
+}
+
+static double context_elements(const struct flow *flow)
+{
+    struct attention attention = flow_attention(flow);
+    return (double)attention_tokens(&attention) * (double)attention_context_width(&attention);
+}
+
+static void run_flash(struct flow *flow, const struct op *op, int i)
+{
+    (void)op;
+    struct machine *m = flow->machine;
+    struct attention attention = flow_attention(flow);
+    struct value context = new_output(flow, i, context_elements(flow));
+    struct value scratch =
+        flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
+    ISSUE(flow, flash_forward, flash_forward, .attention = attention, .qkv = flow->x.at,
+          .context = context.at, .log_sums = own_slot(flow, i), .scratch = scratch.at);
+    flow_free(flow, &scratch);
+    flow_round(flow, context.at, context_elements(flow));
+    replace(flow, &flow->x, context);
+}
+
+/* The probabilities are made in the slot of the softmax, from scores that lie in the same. */
+static void run_scores(struct flow *flow, const struct op *op, int i)
+{
+    (void)op;
+    ISSUE(flow, scores, scores, .attention = flow_attention(flow), .qkv = flow->x.at,
+          .scores = own_slot(flow, i + 1));
+}
+
+static void run_softmax(struct flow *flow, const struct op *op, int i)
+{
+    bool drops = flow->machine->model->dropout > 0;
+    float *probabilities = own_slot(flow, i);
+    double elements = op->batch * op->m * op->n;
+    ISSUE(flow, softmax, softmax, .attention = flow_attention(flow), .scores = probabilities,
+          .probabilities = probabilities,
+          .keeps = drops ? (uint8_t *)(probabilities + (size_t)elements) : NULL,
+          .dropped = drops ? own_slot(flow, i + 1) : NULL);
+    flow_round(flow, drops ? own_slot(flow, i + 1) : probabilities, elements);
+}
+
+static void run_context(struct flow *flow, const struct op *op, int i)
+{
+    (void)op;
+    bool drops = flow->machine->model->dropout > 0;
+    struct value context = new_output(flow, i, context_elements(flow));
+    ISSUE(flow, context, context, .attention = flow_attention(flow),
+          .dropped = own_slot(flow, drops ? i : i - 1), .qkv = flow->x.at, .context = context.at);
+    flow_round(flow, context.at, context_elements(flow));
+    replace(flow, &flow->x, context);
+}
+
+static void run_activation(struct flow *flow, const struct op *op, int i)
+{
+    struct value y = new_output(flow, i, op->m * op->n);
+    ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op), .x = flow->x.at,
+          .y = y.at);
+    flow_round(flow, y.at, op->m * op->n);
+    replace(flow, &flow->x, y);
+}
+
+/* The bias of the row-parallel product whose sum this is. */
+static const float *row_parallel_bias(const struct flow *flow, int i)
+{
+    for (int j = i - 1; j >= 0; j--)
+        if (list_of(flow)->at[j].kind == OP_GEMM)
+            return part_value(flow->part, list_of(flow)->at[j].name, WEIGHT_BIAS);
+    return NULL;
+}
+
+static void run_residual(struct flow *flow, const struct op *op, int i)
+{
+    struct value y = new_output(flow, i, op->m * op->n);
+    ISSUE(flow, residual, residual_args, .residual = flow_residual(flow, op, i), .x = flow->x.at,
+          .bias = row_parallel_bias(flow, i), .h = flow->h.at,
+          .keeps = flow->machine->model->dropout > 0 ? own_slot(flow, i) : NULL, .y = y.at);
+    flow_round(flow, y.at, op->m * op->n);
+    flow_free(flow, &flow->h);
+    if (flow->part->kind == PART_EMBEDDING) {
+        replace(flow, &flow->x, y);
+    } else {
+        flow_free(flow, &flow->x);
+        flow->h = y;
+    }
+}
+
+/* One tensor rank adds the positions: the others' rows are summed to its own. */
+static void run_embedding(struct flow *flow, const struct op *op, int i)
+{
+    struct machine *m = flow->machine;
+    int64_t *ids = own_slot(flow, i);
+    m->device_api->copy(m->compute, ids, flow->microbatch->ids, sizeof *ids * (size_t)op->m);
+    flow->x = new_output(flow, i, op->m * op->n);
+    const float *positions = part_value(flow->part, op->name, WEIGHT_POSITIONS);
+    ISSUE(flow, embedding, embedding_args, .embedding = flow_embedding(flow, op),
+          .seq = (long)m->dims.seq, .ids = ids,
+          .table = part_value(flow->part, op->name, WEIGHT_TABLE),
+          .positions = m->tensor_rank == 0 ? positions : NULL, .y = flow->x.at);
+}
+
+/* --- the loss ----------------------------------------------------------------------------- */
+
+static void take_maxima(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, loss_maxima, loss_maxima, .loss = flow_loss(flow, op),
+          .logits = flow->record->logits, .maxima = flow->record->maxima);
+}
+
+static void take_sums(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, loss_sums, loss_sums, .loss = flow_loss(flow, op), .logits = flow->record->logits,
+          .targets = flow->microbatch->targets, .maxima = flow->record->maxima,
+          .sums = flow->record->sums);
+}
+
+static void keep_logits(struct flow *flow, const struct op *op)
+{
+    struct record *record = flow->record;
+    record->logits = flow->x.at;
+    record->maxima = flow_alloc(flow, op->m);
+    record->sums = flow_alloc(flow, 2 * op->m);
+    flow->x = (struct value){ 0 };
+}
+
+/* Between the two reductions are sums of what the first one gave: all on one stream. */
+static void reduce_loss(struct flow *flow, const struct op *loss)
+{
+    struct op here = *loss;
+    here.stream = STREAM_COMPUTE;
+    struct record *record = flow->record;
+    keep_logits(flow, loss);
+    take_maxima(flow, loss);
+    flow_collective(flow, &here, COMM_ALL_REDUCE, REDUCTION_MAX, record->maxima, record->maxima,
+                    loss->m);
+    take_sums(flow, loss);
+    flow_collective(flow, &here, COMM_ALL_REDUCE, REDUCTION_SUM, record->sums, record->sums,
+                    2 * loss->m);
+}
+
+static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
+{
+    (void)i;
+    if (!flow->record->logits) {
+        keep_logits(flow, op);
+        take_maxima(flow, op);
+        take_sums(flow, op);
+    }
+    ISSUE(flow, loss_total, loss_total, .rows = (long)op->m, .targets = flow->microbatch->targets,
+          .sums = flow->record->sums, .total = flow->machine->loss);
+}
+
+/* --- collectives -------------------------------------------------------------------------- */
+
+static void run_all_reduce(struct flow *flow, const struct op *op, int i)
+{
+    if (strcmp(op->name, "loss_reduce") == 0) {
+        reduce_loss(flow, &list_of(flow)->at[i + 1]);
+        return;
+    }
+    flow_collective(flow, op, COMM_ALL_REDUCE, REDUCTION_SUM, flow->x.at, flow->x.at,
+                    op->m * op->n);
+}
+
+static void run_all_gather(struct flow *flow, const struct op *op, int i)
+{
+    (void)i;
+    struct value whole = flow_new(flow, op->m * op->n);
+    flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, flow->x.at, whole.at,
+                    op->m * op->n / flow->machine->plan->tp);
+    flow_free_late(flow, &flow->x);
+    flow->x = whole;
+}
+
+static void run_reduce_scatter(struct flow *flow, const struct op *op, int i)
+{
+    double part = op->m * op->n / flow->machine->plan->tp;
+    struct value own = new_output(flow, i, part);
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, REDUCTION_SUM, flow->x.at, own.at, part);
+    flow_free_late(flow, &flow->x);
+    flow->x = own;
+}
+
+static flow_op *const handlers[NUM_OP_KINDS] = {
+    [OP_GEMM] = run_gemm,
+    [OP_SCORES] = run_scores,
+    [OP_SOFTMAX] = run_softmax,
+    [OP_CONTEXT] = run_context,
+    [OP_FLASH_ATTENTION] = run_flash,
+    [OP_NORM] = run_norm,
+    [OP_ACTIVATION] = run_activation,
+    [OP_ROTARY] = run_rotary,
+    [OP_RESIDUAL] = run_residual,
+    [OP_EMBEDDING] = run_embedding,
+    [OP_CROSS_ENTROPY] = run_cross_entropy,
+    [OP_ALL_REDUCE] = run_all_reduce,
+    [OP_ALL_GATHER] = run_all_gather,
+    [OP_REDUCE_SCATTER] = run_reduce_scatter,
+};
+
+float *machine_forward(struct machine *machine, const struct part *part,
+                       const struct microbatch *microbatch, struct record *record, float *input)
+{
+    struct flow flow = { .machine = machine,
+                         .part = part,
+                         .microbatch = microbatch,
+                         .record = record,
+                         .h = { input, true } };
+    const struct ops *list = list_of(&flow);
+    for (int i = 0; i < list->count; i++) {
+        flow_begin(&flow, list, i);
+        handlers[list->at[i].kind](&flow, &list->at[i], i);
+        flow_end(&flow, list, i);
+    }
+    flow_finish(&flow);
+    if (part->kind == PART_HEAD)
+        flow_free(&flow, &flow.h);
+    return part->kind == PART_EMBEDDING ? flow.x.at : flow.h.at;
+}

@@ -1,0 +1,72 @@
+/* exec/machine.h - runs the op lists of a part, forward and backward, on a device's streams.
+ *
+ * The lists are the program, and a few registers carry what flows: h, the residual stream, and x,
+ * the branch that is being computed, and their gradients dh and dx. Each op reads and writes
+ * registers, reads weights, and fills or reads its saved slots; nothing but the list says what runs
+ * in which order. Tokens of a microbatch are rows [sequence x seq + position]; under sequence
+ * parallelism a tensor rank has an equal share of neighbouring rows. */
+#ifndef EXEC_MACHINE_H
+#define EXEC_MACHINE_H
+
+#include "exec/comm.h"
+#include "exec/kernels.h"
+#include "exec/part.h"
+
+enum { MAX_PART_OPS = 64 };
+
+/* What the parts of a rank have in common. */
+struct machine {
+    const struct plan *plan;
+    const struct model *model;
+    struct layer_dims dims; /* this rank's, of a microbatch */
+    const struct device_api *device_api;
+    struct device *device;
+    const struct kernel_api *kernel_api;
+    struct kernels *kernels;
+    const struct comm_api *comm_api;
+    struct group *tensor; /* NULL: one tensor rank */
+    int tensor_rank;
+    struct stream *compute, *tensor_stream;
+    struct event *computed;                  /* what the tensor stream waits for */
+    struct event *transferred[MAX_PART_OPS]; /* by op of a list: what compute waits for */
+    enum dtype rounded;                      /* values are kept as: fp32, or rounded to 16 bits */
+    const float *turns;                      /* of rotary positions */
+    float norm_epsilon;
+    uint64_t seed;
+    uint32_t step;             /* of the draws */
+    float loss_gradient_scale; /* loss scale over the tokens of the global batch */
+    double *loss;              /* summed over the rows of this rank's microbatches */
+    void *late[8];             /* memory that the tensor stream may still read: freed when compute
+                                  next waits for it */
+    int num_late;
+    struct err err; /* first failure: no memory */
+};
+
+/* Rows of a microbatch, and where they are in the global batch. */
+struct microbatch {
+    const int64_t *ids, *targets; /* [sequences x seq] */
+    long first_sequence;          /* in the global batch */
+};
+
+/* What one part keeps of one microbatch from its forward to the end of its backward. */
+struct record {
+    struct saved saved;
+    float *output_gradients[MAX_PART_OPS]; /* by forward op: of products whose weight gradient
+                                              waits */
+    float *logits, *maxima, *sums;         /* of the head */
+};
+
+/* Takes the part's input (NULL for the embedding), whose memory it frees, and returns its output:
+ * device memory of the caller, NULL for the head. */
+float *machine_forward(struct machine *machine, const struct part *part,
+                       const struct microbatch *microbatch, struct record *record, float *input);
+
+/* Runs the ops of both gradients, or those of one of them, inputs' first; takes the gradient of the
+ * output (NULL for the head, and for weights alone) and returns that of the input (NULL for the
+ * embedding, and for weights alone). The record is empty after the weights'. */
+enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
+float *machine_backward(struct machine *machine, const struct part *part,
+                        const struct microbatch *microbatch, struct record *record,
+                        float *output_gradient, enum gradients gradients);
+
+#endif

@@ -1,0 +1,30 @@
+/* exec/part.h - a layer, the embedding or the head of a chunk: its ops, its weights, and where its
+ * values and gradients are. */
+#ifndef EXEC_PART_H
+#define EXEC_PART_H
+
+#include "exec/saved.h"
+#include "exec/weights.h"
+
+enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
+
+struct part {
+    enum part_kind kind;
+    int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
+    const struct local_ops *ops;
+    const int *source; /* by backward op: the forward op that it belongs to */
+    struct saved_layout saved;
+    enum keeping keeping;
+    struct weights weights;
+    float *values, *gradients; /* weights.elements each, by the weights' offsets */
+    float *vocabulary_values, *vocabulary_gradients; /* weights.vocabulary_elements */
+};
+
+/* The forward op of each backward op, by name. In the arena. */
+const int *part_sources(const struct local_ops *ops, struct arena *arena);
+
+/* Of the weight that op `name` uses; NULL when it has none. */
+float *part_value(const struct part *part, const char *name, enum weight_role role);
+float *part_gradient(const struct part *part, const char *name, enum weight_role role);
+
+#endif

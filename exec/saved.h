@@ -1,0 +1,45 @@
+/* exec/saved.h - where a part's forward keeps what its backward reads.
+ *
+ * Sizes are those of the op list: an op's own tensors (saved_bytes) and its inputs that outlive a
+ * replay (saved_input_bytes). Recompute moves tensors from the kept block, which lives from forward
+ * to backward, to the replayed one, which lives while one part runs. */
+#ifndef EXEC_SAVED_H
+#define EXEC_SAVED_H
+
+#include "base/arena.h"
+#include "models/op.h"
+
+#include <stddef.h>
+
+/* What a part does between forward and backward. */
+enum keeping {
+    KEEP_ALL,
+    KEEP_ALL_BUT_CORE, /* of attention: selective recompute */
+    KEEP_INPUT,        /* full recompute */
+};
+
+struct slot {
+    size_t offset;
+    bool is_replayed; /* in the replayed block, else in the kept one */
+};
+
+struct saved_layout {
+    struct slot *own, *input; /* by forward op */
+    size_t kept_bytes, replayed_bytes;
+    size_t checkpoint; /* KEEP_INPUT: offset of the part's input in the kept block */
+};
+
+/* `checkpoint_bytes` are those of the part's input. In the arena. */
+struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
+                                    size_t checkpoint_bytes, struct arena *arena);
+
+/* The two blocks of one part and microbatch. */
+struct saved {
+    char *kept, *replayed;
+};
+static inline void *saved_at(const struct saved *saved, struct slot slot)
+{
+    return (slot.is_replayed ? saved->replayed : saved->kept) + slot.offset;
+}
+
+#endif
