@@ -81,11 +81,6 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
 
 /* --- norms, activation, residual ---------------------------------------------------------- */
 
-static double qkv_elements(const struct attention *attention)
-{
-    return (double)attention_tokens(attention) * (double)attention_qkv_width(attention);
-}
-
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
     float *inputs = own_slot(flow, flow->part->source[i]);
@@ -94,7 +89,7 @@ static void run_head_norm(struct flow *flow, const struct op *op, int i)
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .inputs = inputs,
           .statistics = inputs + (size_t)(op->m * op->n), .dqkv = flow->x.at,
           .dscale = part_gradient(flow->part, op->name, WEIGHT_SCALE));
-    flow_round(flow, flow->x.at, qkv_elements(&attention));
+    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* The branch's gradient joins that of the stream. */
@@ -164,7 +159,7 @@ static void run_rotary(struct flow *flow, const struct op *op, int i)
     struct attention attention = flow_attention(flow);
     ISSUE(flow, rotary_backward, rotary, .attention = attention, .turns = flow->machine->turns,
           .qkv = flow->x.at);
-    flow_round(flow, flow->x.at, qkv_elements(&attention));
+    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* The product behind the core keeps its input, which is the core's output. */
@@ -183,14 +178,14 @@ static void run_flash(struct flow *flow, const struct op *op, int i)
     struct machine *m = flow->machine;
     int source = flow->part->source[i];
     struct attention attention = flow_attention(flow);
-    struct value dqkv = flow_new(flow, qkv_elements(&attention));
+    struct value dqkv = flow_new(flow, flow_qkv_elements(&attention));
     struct value scratch =
         flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
     ISSUE(flow, flash_backward, flash_backward, .attention = attention, .dcontext = flow->x.at,
           .qkv = input_slot(flow, source), .context = kept_context(flow, source),
           .log_sums = own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch.at);
     flow_free(flow, &scratch);
-    flow_round(flow, dqkv.at, qkv_elements(&attention));
+    flow_round(flow, dqkv.at, flow_qkv_elements(&attention));
     replace(flow, &flow->x, dqkv);
 }
 
@@ -216,7 +211,7 @@ static void run_context(struct flow *flow, const struct op *op, int i)
               .dcontext = flow->x.at, .qkv = packed_qkv(flow), .ddropped = flow->scores.at);
         return;
     }
-    struct value dqkv = flow_new(flow, qkv_elements(&attention));
+    struct value dqkv = flow_new(flow, flow_qkv_elements(&attention));
     ISSUE(flow, context_value_gradient, context_backward, .attention = attention,
           .dcontext = flow->x.at, .dropped = dropped, .dqkv = dqkv.at);
     replace(flow, &flow->x, dqkv);
@@ -245,7 +240,7 @@ static void run_scores(struct flow *flow, const struct op *op, int i)
     }
     m->kernel_api->scores_key_gradient(m->kernels, m->compute, &args);
     flow_free(flow, &flow->scores);
-    flow_round(flow, flow->x.at, qkv_elements(&attention));
+    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* --- tokens ------------------------------------------------------------------------------- */

@@ -153,6 +153,11 @@ struct attention flow_attention(const struct flow *flow)
     };
 }
 
+double flow_qkv_elements(const struct attention *attention)
+{
+    return (double)attention_tokens(attention) * (double)attention_qkv_width(attention);
+}
+
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op)
 {
     return (struct activation_shape){ (enum activation_kind)flow->machine->model->activation,

@@ -50,6 +50,7 @@ void flow_round(struct flow *flow, float *values, double count);
 
 /* Shapes that both directions use. */
 struct attention flow_attention(const struct flow *flow);
+double flow_qkv_elements(const struct attention *attention);
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op, int i);

@@ -76,13 +76,12 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
     float *inputs = own_slot(flow, i);
-    ISSUE(flow, head_norm_forward, head_norm_forward, .attention = flow_attention(flow),
+    struct attention attention = flow_attention(flow);
+    ISSUE(flow, head_norm_forward, head_norm_forward, .attention = attention,
           .epsilon = flow->machine->norm_epsilon,
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .qkv = flow->x.at,
           .inputs = inputs, .statistics = inputs + (size_t)(op->m * op->n));
-    flow_round(flow, flow->x.at,
-               flow->machine->dims.tokens *
-                   (double)attention_qkv_width(&(struct attention){ flow_attention(flow) }));
+    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* The stream's value is already in the slot when the residual before put it there. */
@@ -119,8 +118,7 @@ static void run_rotary(struct flow *flow, const struct op *op, int i)
     struct attention attention = flow_attention(flow);
     ISSUE(flow, rotary_forward, rotary, .attention = attention, .turns = flow->machine->turns,
           .qkv = flow->x.at);
-    flow_round(flow, flow->x.at,
-               flow->machine->dims.tokens * (double)attention_qkv_width(&attention));
+    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 static double context_elements(const struct flow *flow)
@@ -340,4 +338,27 @@ float *machine_forward(struct machine *machine, const struct part *part,
     if (part->kind == PART_HEAD)
         flow_free(&flow, &flow.h);
     return part->kind == PART_EMBEDDING ? flow.x.at : flow.h.at;
+}
+
+static bool is_core(const struct op *op)
+{
+    return op->region == REGION_ATTENTION_CORE;
+}
+
+void machine_replay_core(struct machine *machine, const struct part *part,
+                         const struct microbatch *microbatch, struct record *record)
+{
+    struct flow flow = { .machine = machine,
+                         .part = part,
+                         .microbatch = microbatch,
+                         .record = record };
+    const struct ops *list = list_of(&flow);
+    for (int i = 0; i < list->count; i++) {
+        if (!is_core(&list->at[i]))
+            continue;
+        if (!flow.x.at)
+            flow.x = (struct value){ input_slot(&flow, i), false };
+        handlers[list->at[i].kind](&flow, &list->at[i], i);
+    }
+    flow_free(&flow, &flow.x);
 }

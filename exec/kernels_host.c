@@ -1,10 +1,13 @@
 /* The host's kernels, issued on streams: each call carries its arguments to the stream's thread,
  * which hands them to kernels/host. */
+#include "base/arena.h"
 #include "exec/kernels.h"
 #include "kernels/host/linear.h"
 #include "kernels/host/rotary.h"
 #include "kernels/host/round.h"
+#include "models/op.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -303,7 +306,7 @@ static void run_clip(const struct kernels *k, const struct clip *a)
 {
     (void)k;
     double norm = sqrt(*a->squares) / a->loss_scale;
-    *a->scale = (float)(gradient_clip(norm, a->limit) / a->loss_scale);
+    *a->scale = (float)((double)gradient_clip(norm, a->limit) / a->loss_scale);
 }
 
 /* --- the table ---------------------------------------------------------------------------- */

@@ -61,6 +61,10 @@ struct record {
 float *machine_forward(struct machine *machine, const struct part *part,
                        const struct microbatch *microbatch, struct record *record, float *input);
 
+/* The attention core again, into the replayed block, from what was kept of its inputs. */
+void machine_replay_core(struct machine *machine, const struct part *part,
+                         const struct microbatch *microbatch, struct record *record);
+
 /* Runs the ops of both gradients, or those of one of them, inputs' first; takes the gradient of the
  * output (NULL for the head, and for weights alone) and returns that of the input (NULL for the
  * embedding, and for weights alone). The record is empty after the weights'. */

@@ -33,6 +33,7 @@ struct weight {
     size_t whole_rows, whole_columns;
     size_t first_row, first_column; /* of the whole, that this rank's begin at */
     bool is_split;                  /* over tensor ranks; else all of them hold the same */
+    bool is_vocabulary;             /* lies in the array of the vocabulary */
 };
 
 struct weights {

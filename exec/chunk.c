@@ -1,0 +1,108 @@
+#include "exec/chunk.h"
+
+#include <string.h>
+
+static char *take(struct machine *m, size_t bytes)
+{
+    struct err err = { 0 };
+    if (bytes == 0)
+        return NULL;
+    char *at = m->device_api->alloc(m->device, m->compute, bytes, m->err.code ? &err : &m->err);
+    if (!at)
+        m->device_api->abort(m->device);
+    return at;
+}
+
+static void give_back(struct machine *m, char **at)
+{
+    if (*at)
+        m->device_api->free(m->device, m->compute, *at);
+    *at = NULL;
+}
+
+/* Of a part between layers: this rank's rows of the residual stream. */
+static size_t stream_bytes(const struct machine *m)
+{
+    return sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
+}
+
+static float *copy_of_checkpoint(struct machine *m, const struct part *part,
+                                 const struct record *record)
+{
+    char *copy = take(m, stream_bytes(m));
+    if (copy)
+        m->device_api->copy(m->compute, copy, record->saved.kept + part->saved.checkpoint,
+                            stream_bytes(m));
+    return (float *)(void *)copy;
+}
+
+static float *forward_part(struct machine *m, const struct part *part,
+                           const struct microbatch *microbatch, struct record *record,
+                           float *input)
+{
+    memset(record, 0, sizeof *record);
+    record->saved.kept = take(m, part->saved.kept_bytes);
+    record->saved.replayed = take(m, part->saved.replayed_bytes);
+    if (part->keeping == KEEP_INPUT && record->saved.kept)
+        m->device_api->copy(m->compute, record->saved.kept + part->saved.checkpoint, input,
+                            stream_bytes(m));
+    if (m->err.code != ERR_NONE)
+        return NULL;
+    float *output = machine_forward(m, part, microbatch, record, input);
+    give_back(m, &record->saved.replayed);
+    return output;
+}
+
+float *chunk_forward(struct machine *m, const struct chunk *chunk,
+                     const struct chunk_record *record, float *input)
+{
+    for (int i = 0; i < chunk->num_parts && m->err.code == ERR_NONE; i++)
+        input = forward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i], input);
+    return input;
+}
+
+/* What recompute dropped, made again. */
+static void replay(struct machine *m, const struct part *part, const struct microbatch *microbatch,
+                   struct record *record)
+{
+    if (part->saved.replayed_bytes == 0 || record->saved.replayed)
+        return;
+    record->saved.replayed = take(m, part->saved.replayed_bytes);
+    if (!record->saved.replayed)
+        return;
+    if (part->keeping == KEEP_ALL_BUT_CORE) {
+        machine_replay_core(m, part, microbatch, record);
+        return;
+    }
+    float *input = copy_of_checkpoint(m, part, record);
+    if (!input)
+        return;
+    float *output = machine_forward(m, part, microbatch, record, input);
+    m->device_api->free(m->device, m->compute, output);
+}
+
+static float *backward_part(struct machine *m, const struct part *part,
+                            const struct microbatch *microbatch, struct record *record,
+                            float *output_gradient, enum gradients gradients)
+{
+    replay(m, part, microbatch, record);
+    if (m->err.code != ERR_NONE)
+        return NULL;
+    float *input_gradient =
+        machine_backward(m, part, microbatch, record, output_gradient, gradients);
+    if (gradients != GRADIENTS_OF_INPUTS) {
+        give_back(m, &record->saved.kept);
+        give_back(m, &record->saved.replayed);
+    }
+    return input_gradient;
+}
+
+float *chunk_backward(struct machine *m, const struct chunk *chunk,
+                      const struct chunk_record *record, float *gradient,
+                      enum gradients gradients)
+{
+    for (int i = chunk->num_parts - 1; i >= 0 && m->err.code == ERR_NONE; i--)
+        gradient = backward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i],
+                                 gradient, gradients);
+    return gradient;
+}

@@ -1,0 +1,32 @@
+/* exec/chunk.h - one chunk of the model and one microbatch: the parts in a row, with what recompute
+ * drops in between. */
+#ifndef EXEC_CHUNK_H
+#define EXEC_CHUNK_H
+
+#include "exec/machine.h"
+#include "exec/store.h"
+
+/* A run of parts: with the embedding at the model's beginning, with the head at its end. */
+struct chunk {
+    const struct part *parts;
+    int num_parts;
+    struct store **stores; /* of its parts, each once */
+    int num_stores;
+};
+
+/* What is kept of one microbatch, a record for each part. */
+struct chunk_record {
+    struct record *parts;
+    const struct microbatch *microbatch;
+};
+
+/* Takes the chunk's input and returns its output, as machine_forward. */
+float *chunk_forward(struct machine *machine, const struct chunk *chunk,
+                     const struct chunk_record *record, float *input);
+/* As machine_backward; recomputes what was dropped, part by part. After the weights' gradients
+ * nothing is kept any more. */
+float *chunk_backward(struct machine *machine, const struct chunk *chunk,
+                      const struct chunk_record *record, float *output_gradient,
+                      enum gradients gradients);
+
+#endif

@@ -1,0 +1,77 @@
+/* exec/store.h - a flat array of parameters with its gradients and the optimizer's state.
+ *
+ * ZeRO parts the array into as many shards as there are data ranks: the optimizer's state from 1
+ * on, sums of gradients from 2 on, values from 3 on. Arrays are padded to whole shards. */
+#ifndef EXEC_STORE_H
+#define EXEC_STORE_H
+
+#include "exec/machine.h"
+
+/* A weight of a store, and whether this rank counts it in the gradient norm: of those that hold
+ * the same elements one does. */
+struct stored_weight {
+    const struct weight *weight;
+    size_t offset;
+    uint16_t layer, number; /* of the draw that makes it */
+    double deviation;       /* of its first values; 0: constant */
+    float constant;
+    bool is_counted;
+    bool is_partial; /* its gradient is summed over tensor ranks */
+};
+
+struct store {
+    struct stored_weight *weights;
+    int num_weights;
+    size_t elements, padded; /* padded: a multiple of the shards */
+    int shards, shard;       /* data ranks that part it, and which of them this is */
+    int zero;
+    float *values;         /* padded; NULL while ZeRO-3 has dropped them */
+    float *value_shard;    /* ZeRO-3 */
+    float *gradients;      /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
+    float *gradient_shard; /* ZeRO-2 and 3 */
+    float *master;         /* of what this rank updates, where values are kept in 16 bits */
+    float *moments[2];     /* of what this rank updates; NULL where the optimizer has none */
+};
+
+/* How parameters are updated. */
+struct update {
+    int optimizer; /* enum optimizer: sgd, momentum or adam */
+    float rate, decay, momentum, beta1, beta2, epsilon;
+    double clip;       /* of the global norm; 0: none */
+    double loss_scale; /* 1 without one */
+    long step;         /* from 1 */
+};
+
+/* Takes memory from the machine's device and draws the first values; with `optimizer` none, moments
+ * are left out as the optimizer needs none. */
+bool store_new(struct machine *machine, struct store *store, int optimizer);
+void store_free(struct machine *machine, struct store *store);
+
+/* Elements that this rank updates, and where they begin. */
+size_t store_updated(const struct store *store);
+size_t store_first_updated(const struct store *store);
+
+/* Before a microbatch's backward: gradients that ZeRO-2 and 3 have dropped, zeroed. */
+void store_open_gradients(struct machine *machine, struct store *store);
+/* On `stream`: sums partial gradients over `tensor`, then the data ranks' over `data`, into what
+ * the optimizer reads. `reduced` is memory for a shard, NULL but for ZeRO-2 and 3, which free their
+ * whole gradients afterwards. */
+void store_sum_partial(struct machine *machine, struct store *store, struct group *tensor,
+                       struct stream *stream);
+void store_reduce(struct machine *machine, struct store *store, struct group *data,
+                  struct stream *stream);
+
+/* ZeRO-3's values, whole; and dropped again. ZeRO-1 and 2: after the update. */
+void store_open_values(struct machine *machine, struct store *store);
+void store_gather(struct machine *machine, struct store *store, struct group *data,
+                  struct stream *stream);
+void store_drop_values(struct machine *machine, struct store *store);
+
+/* *squares += those of the gradients that this rank counts. */
+void store_add_squares(struct machine *machine, const struct store *store, double *squares,
+                       struct stream *stream);
+/* Updates what this rank updates with gradients times *scale, and clears the gradients. */
+void store_update(struct machine *machine, struct store *store, const struct update *update,
+                  const float *scale);
+
+#endif
