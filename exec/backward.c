@@ -351,9 +351,11 @@ float *machine_backward(struct machine *machine, const struct part *part,
                         const struct microbatch *microbatch, struct record *record,
                         float *output_gradient_at, enum gradients gradients)
 {
-    struct flow flow = {
-        .machine = machine, .part = part, .microbatch = microbatch, .record = record
-    };
+    struct flow flow = { .machine = machine,
+                         .part = part,
+                         .microbatch = microbatch,
+                         .record = record,
+                         .leaves_out = gradients != GRADIENTS_ALL };
     struct value given = { output_gradient_at, output_gradient_at != NULL };
     *(part->kind == PART_EMBEDDING ? &flow.x : &flow.h) = given;
     const struct ops *list = &part->ops->backward;

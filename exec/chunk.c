@@ -2,6 +2,17 @@
 
 #include <string.h>
 
+void chunk_show_stores(struct chunk *chunk)
+{
+    for (int i = 0; i < chunk->num_parts; i++) {
+        struct part *part = &chunk->parts[i];
+        part->values = part->own ? part->own->values : NULL;
+        part->gradients = part->own ? part->own->gradients : NULL;
+        part->vocabulary_values = part->vocabulary ? part->vocabulary->values : NULL;
+        part->vocabulary_gradients = part->vocabulary ? part->vocabulary->gradients : NULL;
+    }
+}
+
 static char *take(struct machine *m, size_t bytes)
 {
     struct err err = { 0 };
@@ -37,8 +48,7 @@ static float *copy_of_checkpoint(struct machine *m, const struct part *part,
 }
 
 static float *forward_part(struct machine *m, const struct part *part,
-                           const struct microbatch *microbatch, struct record *record,
-                           float *input)
+                           const struct microbatch *microbatch, struct record *record, float *input)
 {
     memset(record, 0, sizeof *record);
     record->saved.kept = take(m, part->saved.kept_bytes);
@@ -98,8 +108,7 @@ static float *backward_part(struct machine *m, const struct part *part,
 }
 
 float *chunk_backward(struct machine *m, const struct chunk *chunk,
-                      const struct chunk_record *record, float *gradient,
-                      enum gradients gradients)
+                      const struct chunk_record *record, float *gradient, enum gradients gradients)
 {
     for (int i = chunk->num_parts - 1; i >= 0 && m->err.code == ERR_NONE; i--)
         gradient = backward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i],

@@ -8,11 +8,14 @@
 
 /* A run of parts: with the embedding at the model's beginning, with the head at its end. */
 struct chunk {
-    const struct part *parts;
+    struct part *parts;
     int num_parts;
     struct store **stores; /* of its parts, each once */
     int num_stores;
 };
+
+/* Lets the parts point at what their stores hold now. */
+void chunk_show_stores(struct chunk *chunk);
 
 /* What is kept of one microbatch, a record for each part. */
 struct chunk_record {

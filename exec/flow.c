@@ -56,16 +56,28 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
     return is_on_tensor_stream(op) ? flow->machine->tensor_stream : flow->machine->compute;
 }
 
+/* What compute waits for before the op at `i`: NULL when that is on its own stream. */
+static struct event *transfer_before(const struct flow *flow, const struct ops *list, int i)
+{
+    const struct op *op = &list->at[i];
+    if (is_on_tensor_stream(op))
+        return NULL;
+    if (flow->leaves_out)
+        return flow->last_transfer;
+    bool waits = op->after >= 0 && is_on_tensor_stream(&list->at[op->after]);
+    return waits ? flow->machine->transferred[op->after] : NULL;
+}
+
 void flow_begin(struct flow *flow, const struct ops *list, int i)
 {
     struct machine *m = flow->machine;
-    const struct op *op = &list->at[i];
-    if (is_on_tensor_stream(op)) {
-        m->device_api->record(m->compute, m->computed);
-        m->device_api->wait(m->tensor_stream, m->computed);
-    } else if (op->after >= 0 && is_on_tensor_stream(&list->at[op->after])) {
-        m->device_api->wait(m->compute, m->transferred[op->after]);
+    struct event *transfer = transfer_before(flow, list, i);
+    if (!transfer)
+        return;
+    m->device_api->wait(m->compute, transfer);
+    if (transfer == flow->last_transfer) {
         free_late(m);
+        flow->last_transfer = NULL;
     }
 }
 
@@ -92,6 +104,10 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      enum reduction reduction, const float *in, float *out, double count)
 {
     struct machine *m = flow->machine;
+    if (is_on_tensor_stream(op)) { /* behind what it reads, and memory that was just taken */
+        m->device_api->record(m->compute, m->computed);
+        m->device_api->wait(m->tensor_stream, m->computed);
+    }
     struct comm_call call = { .kind = kind,
                               .group = m->tensor,
                               .stream = flow_stream(flow, op),

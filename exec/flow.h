@@ -19,6 +19,7 @@ struct flow {
     struct value h, x;     /* forward: the residual stream, the branch; backward: their gradients */
     struct value gathered; /* backward: an input that was gathered again */
     struct value scores;   /* backward of unfused attention: gradients of the probabilities */
+    bool leaves_out;       /* some ops of the list, so that `after` may name one that did not run */
     struct event *last_transfer; /* of the tensor stream that compute has not waited for */
 };
 
@@ -33,7 +34,9 @@ void flow_free(struct flow *flow, struct value *value); /* and empties it */
 /* The same, for what the tensor stream may still read. */
 void flow_free_late(struct flow *flow, struct value *value);
 
-/* Makes the op's stream wait for its `after` on the other stream; and marks its end there. */
+/* Makes compute wait for the op's `after` on the tensor stream; marks the end of one there. What
+ * runs on the tensor stream waits for all that compute has been given: its `after` is the last of
+ * that. */
 void flow_begin(struct flow *flow, const struct ops *list, int i);
 void flow_end(struct flow *flow, const struct ops *list, int i);
 /* What compute issues from now on runs after the whole list. */

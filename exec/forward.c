@@ -348,10 +348,9 @@ static bool is_core(const struct op *op)
 void machine_replay_core(struct machine *machine, const struct part *part,
                          const struct microbatch *microbatch, struct record *record)
 {
-    struct flow flow = { .machine = machine,
-                         .part = part,
-                         .microbatch = microbatch,
-                         .record = record };
+    struct flow flow = {
+        .machine = machine, .part = part, .microbatch = microbatch, .record = record
+    };
     const struct ops *list = list_of(&flow);
     for (int i = 0; i < list->count; i++) {
         if (!is_core(&list->at[i]))

@@ -6,6 +6,8 @@
 #include "exec/saved.h"
 #include "exec/weights.h"
 
+struct store;
+
 enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
 
 struct part {
@@ -16,7 +18,8 @@ struct part {
     struct saved_layout saved;
     enum keeping keeping;
     struct weights weights;
-    float *values, *gradients; /* weights.elements each, by the weights' offsets */
+    struct store *own, *vocabulary; /* what holds them (exec/store.h); NULL: it has none such */
+    float *values, *gradients;      /* weights.elements each, by the weights' offsets */
     float *vocabulary_values, *vocabulary_gradients; /* weights.vocabulary_elements */
 };
 

@@ -141,9 +141,9 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
 
 void store_free(struct machine *m, struct store *store)
 {
-    float **all[] = { &store->values,         &store->value_shard, &store->gradients,
-                      &store->gradient_shard, &store->master,      &store->moments[0],
-                      &store->moments[1] };
+    float **all[] = { &store->values,     &store->next_values,    &store->value_shard,
+                      &store->gradients,  &store->gradient_shard, &store->master,
+                      &store->moments[0], &store->moments[1] };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         give_back(m, all[i]);
 }
@@ -196,8 +196,7 @@ static void add_to_shard(struct machine *m, struct store *store, struct group *d
                             &(struct sum_into){ (long)count, own, store->gradient_shard });
 }
 
-void store_reduce(struct machine *m, struct store *store, struct group *data,
-                  struct stream *stream)
+void store_reduce(struct machine *m, struct store *store, struct group *data, struct stream *stream)
 {
     float *all = store->gradients;
     if (store->zero >= 2)
@@ -209,39 +208,49 @@ void store_reduce(struct machine *m, struct store *store, struct group *data,
         collective(m, COMM_ALL_REDUCE, data, stream, all, all, store->padded);
 }
 
+static float *reduced_gradients(const struct store *store)
+{
+    return store->zero >= 2 ? store->gradient_shard : store->gradients + store_first_updated(store);
+}
+
+void store_sum_tied(struct machine *m, struct store *store, struct group *holders,
+                    struct stream *stream)
+{
+    float *at = reduced_gradients(store);
+    if (holders)
+        collective(m, COMM_ALL_REDUCE, holders, stream, at, at, store_updated(store));
+}
+
 /* --- values ------------------------------------------------------------------------------- */
 
 void store_open_values(struct machine *m, struct store *store)
 {
-    if (!store->values)
-        store->values = take(m, store->padded);
+    if (store->zero < 3)
+        return;
+    float **to = store->values ? &store->next_values : &store->values;
+    *to = take(m, store->padded);
 }
 
-void store_gather(struct machine *m, struct store *store, struct group *data,
-                  struct stream *stream)
+void store_gather(struct machine *m, struct store *store, struct group *data, struct stream *stream)
 {
     size_t count = shard_elements(store);
-    const float *own = store->zero == 3 ? store->value_shard
-                                        : store->values + store_first_updated(store);
+    float *to = store->next_values ? store->next_values : store->values;
+    const float *own =
+        store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
     if (data)
-        collective(m, COMM_ALL_GATHER, data, stream, own, store->values, count);
-    else if (store->zero == 3)
-        m->device_api->copy(stream, store->values, own, sizeof(float) * count);
+        collective(m, COMM_ALL_GATHER, data, stream, own, to, count);
 }
 
 void store_drop_values(struct machine *m, struct store *store)
 {
-    if (store->zero == 3)
-        give_back(m, &store->values);
+    if (store->zero < 3)
+        return;
+    give_back(m, &store->values);
+    store->values = store->next_values;
+    store->next_values = NULL;
 }
 
 /* --- the update --------------------------------------------------------------------------- */
-
-static float *reduced_gradients(const struct store *store)
-{
-    return store->zero >= 2 ? store->gradient_shard
-                            : store->gradients + store_first_updated(store);
-}
 
 static size_t larger(size_t a, size_t b)
 {
@@ -283,20 +292,27 @@ static void run_update(struct machine *m, struct store *store, const struct upda
     long n = (long)store_updated(store);
     const float *gradients = reduced_gradients(store);
     if (u->optimizer == OPTIMIZER_SGD)
-        m->kernel_api->sgd(m->kernels, m->compute,
-                           &(struct sgd_args){ { u->rate, u->decay, 1 }, n, gradients, scale,
-                                               weights });
+        m->kernel_api->sgd(
+            m->kernels, m->compute,
+            &(struct sgd_args){ { u->rate, u->decay, 1 }, n, gradients, scale, weights });
     else if (u->optimizer == OPTIMIZER_MOMENTUM)
         m->kernel_api->momentum(m->kernels, m->compute,
                                 &(struct momentum_args){ { u->rate, u->decay, 1, u->momentum },
-                                                         n, gradients, scale, store->moments[0],
+                                                         n,
+                                                         gradients,
+                                                         scale,
+                                                         store->moments[0],
                                                          weights });
     else
         m->kernel_api->adamw(
             m->kernels, m->compute,
-            &(struct adamw_args){
-                { u->rate, u->decay, 1, u->beta1, u->beta2, u->epsilon, u->step },
-                n, gradients, scale, store->moments[0], store->moments[1], weights });
+            &(struct adamw_args){ { u->rate, u->decay, 1, u->beta1, u->beta2, u->epsilon, u->step },
+                                  n,
+                                  gradients,
+                                  scale,
+                                  store->moments[0],
+                                  store->moments[1],
+                                  weights });
 }
 
 static void clear_gradients(struct machine *m, struct store *store)
@@ -309,8 +325,7 @@ static void clear_gradients(struct machine *m, struct store *store)
 void store_update(struct machine *m, struct store *store, const struct update *update,
                   const float *scale)
 {
-    float *own = store->zero == 3 ? store->value_shard
-                                  : store->values + store_first_updated(store);
+    float *own = store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
     run_update(m, store, update, scale, store->master ? store->master : own);
     if (store->master) {
         size_t elements = store_updated(store);

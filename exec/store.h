@@ -26,6 +26,7 @@ struct store {
     int shards, shard;       /* data ranks that part it, and which of them this is */
     int zero;
     float *values;         /* padded; NULL while ZeRO-3 has dropped them */
+    float *next_values;    /* ZeRO-3: gathered for the pass after the one in use */
     float *value_shard;    /* ZeRO-3 */
     float *gradients;      /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
     float *gradient_shard; /* ZeRO-2 and 3 */
@@ -53,15 +54,19 @@ size_t store_first_updated(const struct store *store);
 
 /* Before a microbatch's backward: gradients that ZeRO-2 and 3 have dropped, zeroed. */
 void store_open_gradients(struct machine *machine, struct store *store);
-/* On `stream`: sums partial gradients over `tensor`, then the data ranks' over `data`, into what
- * the optimizer reads. `reduced` is memory for a shard, NULL but for ZeRO-2 and 3, which free their
- * whole gradients afterwards. */
+/* On `stream`: sums partial gradients over `tensor`; sums gradients over `data` into what the
+ * optimizer reads (ZeRO-2 and 3 need their whole gradients no more then). NULL: one rank. */
 void store_sum_partial(struct machine *machine, struct store *store, struct group *tensor,
                        struct stream *stream);
 void store_reduce(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);
 
-/* ZeRO-3's values, whole; and dropped again. ZeRO-1 and 2: after the update. */
+/* Adds what the other holder of tied rows has of their gradients, as reduced so far. */
+void store_sum_tied(struct machine *machine, struct store *store, struct group *holders,
+                    struct stream *stream);
+
+/* ZeRO-3's values: memory for the next whole copy; a gather into it; the copy in use dropped.
+ * ZeRO-1 and 2 gather in place after the update. */
 void store_open_values(struct machine *machine, struct store *store);
 void store_gather(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);

@@ -1,0 +1,218 @@
+#include "exec/rank_part.h"
+
+#include "exec/rank_store.h"
+#include "kernels/host/rotary.h"
+
+#include <stdlib.h>
+
+static const float norm_epsilon = 1e-5F; /* of every preset that states one */
+static const double rotary_base = 10000; /* Su et al. 2021 */
+
+struct group *rank_group(const struct rank *rank, enum group_kind kind)
+{
+    struct group *group = rank->groups.of[kind];
+    return group && group->size > 1 ? group : NULL;
+}
+
+const struct instrs *rank_list(const struct rank *rank)
+{
+    return rank->list;
+}
+
+struct store **rank_stores(struct rank *rank, int *count)
+{
+    *count = rank->num_stores;
+    return rank->all_stores;
+}
+
+struct machine *rank_machine(struct rank *rank)
+{
+    return &rank->machine;
+}
+
+/* --- streams and events ------------------------------------------------------------------- */
+
+static const char *const lane_names[NUM_LANES] = { "compute", "send_down", "recv_down",
+                                                   "send_up", "recv_up",   "data" };
+
+static bool open_streams(struct rank *rank, struct err *err)
+{
+    const struct device_api *api = rank->on.api;
+    struct device *device = rank->on.device;
+    struct machine *m = &rank->machine;
+    bool ok = true;
+    for (int lane = 0; lane < NUM_LANES && ok; lane++)
+        ok = (rank->streams[lane] = api->stream_new(device, lane_names[lane], err)) != NULL;
+    m->compute = rank->streams[LANE_COMPUTE];
+    ok = ok && (m->tensor_stream = api->stream_new(device, "tensor", err));
+    ok = ok && (m->computed = api->event_new(device, err));
+    ok = ok && (rank->issued = api->event_new(device, err));
+    for (int i = 0; i < MAX_PART_OPS && ok; i++)
+        ok = (m->transferred[i] = api->event_new(device, err)) != NULL;
+    rank->done = ARENA_ARRAY(&rank->arena, struct event *, (size_t)rank->list->count);
+    for (int i = 0; i < rank->list->count && ok; i++)
+        ok = (rank->done[i] = api->event_new(device, err)) != NULL;
+    return ok;
+}
+
+static void close_streams(struct rank *rank)
+{
+    const struct device_api *api = rank->on.api;
+    for (int lane = 0; lane < NUM_LANES; lane++)
+        api->stream_free(rank->streams[lane]);
+    api->stream_free(rank->machine.tensor_stream);
+    for (int i = 0; rank->done && i < rank->list->count; i++)
+        api->event_free(rank->done[i]);
+    for (int i = 0; i < MAX_PART_OPS; i++)
+        api->event_free(rank->machine.transferred[i]);
+    api->event_free(rank->machine.computed);
+    api->event_free(rank->issued);
+}
+
+/* --- memory of a step --------------------------------------------------------------------- */
+
+static int most_parts(const struct rank *rank)
+{
+    int most = 0;
+    for (int v = 0; v < rank->setup.plan->vpp; v++)
+        most = rank->chunks[v].num_parts > most ? rank->chunks[v].num_parts : most;
+    return most;
+}
+
+static void place_microbatches(struct rank *rank)
+{
+    const struct plan *plan = rank->setup.plan;
+    size_t each = (size_t)plan->microbatch * (size_t)rank->setup.model->seq;
+    size_t all = each * (size_t)rank->num_microbatches;
+    rank->tokens = ARENA_ARRAY(&rank->arena, int64_t, 2 * all);
+    rank->microbatches =
+        ARENA_ARRAY(&rank->arena, struct microbatch, (size_t)rank->num_microbatches);
+    for (int j = 0; j < rank->num_microbatches; j++)
+        rank->microbatches[j] = (struct microbatch){
+            .ids = rank->tokens + each * (size_t)j,
+            .targets = rank->tokens + all + each * (size_t)j,
+            .first_sequence = ((long)j * plan->dp + rank->at.at[AXIS_DATA]) * plan->microbatch,
+        };
+}
+
+static void place_records(struct rank *rank)
+{
+    size_t count = (size_t)rank->setup.plan->vpp * (size_t)rank->num_microbatches;
+    size_t parts = (size_t)most_parts(rank);
+    rank->records = ARENA_ARRAY(&rank->arena, struct chunk_record, count);
+    rank->messages = ARENA_ARRAY(&rank->arena, struct messages, count);
+    rank->lent = ARENA_ARRAY(&rank->arena, struct lent, (size_t)rank->list->count + 64);
+    for (size_t i = 0; i < count; i++) {
+        rank->records[i].parts = ARENA_ARRAY(&rank->arena, struct record, parts);
+        rank->records[i].microbatch = &rank->microbatches[i % (size_t)rank->num_microbatches];
+    }
+}
+
+static void *take(struct rank *rank, size_t bytes, struct err *err)
+{
+    struct machine *m = &rank->machine;
+    return m->device_api->alloc(m->device, m->compute, bytes, err);
+}
+
+static bool place_scalars(struct rank *rank, struct err *err)
+{
+    return (rank->loss = take(rank, sizeof *rank->loss, err)) &&
+           (rank->squares = take(rank, sizeof *rank->squares, err)) &&
+           (rank->scale = take(rank, sizeof *rank->scale, err));
+}
+
+static bool place_turns(struct rank *rank, struct err *err)
+{
+    const struct model *model = rank->setup.model;
+    if (model->positions != POSITION_ROTARY)
+        return true;
+    size_t elements = (size_t)model->seq * (size_t)model->head_dim;
+    float *table = ARENA_ARRAY(&rank->arena, float, elements);
+    float *turns = take(rank, sizeof *turns * elements, err);
+    if (!turns)
+        return false;
+    rotary_table(model->seq, model->head_dim, rotary_base, table);
+    rank->machine.device_api->copy(rank->machine.compute, turns, table, sizeof *turns * elements);
+    rank->machine.turns = turns;
+    return true;
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static enum dtype rounded_dtype(const struct plan *plan)
+{
+    return plan->precision == PRECISION_FP32   ? DTYPE_FP32
+           : plan->precision == PRECISION_FP16 ? DTYPE_FP16
+                                               : DTYPE_BF16;
+}
+
+static void set_machine(struct rank *rank)
+{
+    const struct run_setup *setup = &rank->setup;
+    const struct rank_device *on = &rank->on;
+    rank->machine = (struct machine){
+        .plan = setup->plan,
+        .model = setup->model,
+        .dims = local_dims(setup->plan, setup->model, setup->model->seq),
+        .device_api = on->api,
+        .device = on->device,
+        .kernel_api = on->kernel_api,
+        .comm_api = on->comm_api,
+        .tensor_rank = rank->at.at[AXIS_TENSOR],
+        .rounded = rounded_dtype(setup->plan),
+        .norm_epsilon = norm_epsilon,
+        .seed = setup->seed,
+    };
+}
+
+static bool build(struct rank *rank, struct err *err)
+{
+    const struct run_setup *setup = &rank->setup;
+    set_machine(rank);
+    if (!(rank->machine.kernels = rank->on.kernel_api->open(rank->on.device, err)) ||
+        !open_streams(rank, err) ||
+        !groups_new(rank->on.comm_api, rank->on.comm, setup->plan, rank->on.rank, &rank->groups,
+                    err))
+        return false;
+    rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
+    rank_place_stores(rank);
+    place_microbatches(rank);
+    place_records(rank);
+    if (!place_scalars(rank, err) || !place_turns(rank, err))
+        return false;
+    rank->machine.loss = rank->loss;
+    for (int i = 0; i < rank->num_stores; i++)
+        if (!store_new(&rank->machine, &rank->stores[i], setup->update.optimizer)) {
+            *err = rank->machine.err;
+            return false;
+        }
+    rank_show_stores(rank);
+    return rank->on.api->stream_sync(rank->machine.compute, err);
+}
+
+struct rank *rank_new(const struct run_setup *setup, const struct rank_device *device,
+                      struct err *err)
+{
+    struct rank *rank = arena_grow(NULL, sizeof *rank);
+    *rank = (struct rank){ .setup = *setup, .on = *device };
+    rank->at = layout_coordinates_of(setup->plan, device->rank);
+    rank->stage = rank->at.at[AXIS_PIPELINE];
+    rank->list = &setup->schedule->ranks[rank->stage];
+    rank->num_microbatches = plan_microbatches(setup->plan, setup->model->batch);
+    if (build(rank, err))
+        return rank;
+    rank_free(rank);
+    return NULL;
+}
+
+void rank_free(struct rank *rank)
+{
+    if (!rank)
+        return;
+    close_streams(rank);
+    groups_free(&rank->groups);
+    if (rank->machine.kernels)
+        rank->on.kernel_api->close(rank->machine.kernels);
+    arena_release(&rank->arena);
+    free(rank);
+}

@@ -1,0 +1,66 @@
+/* exec/rank.h - one rank of a run: what it holds, and how it does a step.
+ *
+ * The instruction list of its stage is the program (sim/schedule/instr.h): every instruction is
+ * issued on its lane's stream, behind what it waits for. */
+#ifndef EXEC_RANK_H
+#define EXEC_RANK_H
+
+#include "exec/chunk.h"
+#include "exec/groups.h"
+#include "exec/store.h"
+#include "exec/tokens.h"
+#include "sim/schedule/schedule.h"
+
+/* What a run is made of: the plan and what its lists are built with. */
+struct run_setup {
+    const struct plan *plan;
+    const struct model *model; /* seq and batch are the run's */
+    const struct schedule *schedule;
+    struct layer_options options; /* of the op lists; dtype fp32, as the host computes */
+    bool overlaps_tensor;
+    const struct token_source *tokens;
+    struct update update; /* step and loss scale are the run's own */
+    uint64_t seed;
+};
+
+/* The machine that a rank runs on. */
+struct rank_device {
+    const struct device_api *api;
+    struct device *device;
+    const struct kernel_api *kernel_api;
+    const struct comm_api *comm_api;
+    struct comm *comm;
+    int rank;
+};
+
+struct rank;
+
+/* All ranks call it together: groups are made, weights drawn. NULL with err. */
+struct rank *rank_new(const struct run_setup *setup, const struct rank_device *device,
+                      struct err *err);
+void rank_free(struct rank *rank);
+
+/* When an instruction of the stage's list ran, in seconds of the machine's clock. */
+struct instr_time {
+    double start_s, end_s;
+};
+
+struct step_result {
+    double loss;          /* mean over the tokens of the global batch; the same on all ranks */
+    double gradient_norm; /* before clipping */
+    double step_s;
+};
+
+/* One training step, `step` from 1; `times` has room for the stage's list, or is NULL. False with
+ * err when a rank failed. */
+bool rank_step(struct rank *rank, long step, struct instr_time *times, struct step_result *out,
+               struct err *err);
+
+/* The list that this rank runs. */
+const struct instrs *rank_list(const struct rank *rank);
+
+/* Stores of this rank, for checkpoints and tests. */
+struct store **rank_stores(struct rank *rank, int *count);
+struct machine *rank_machine(struct rank *rank);
+
+#endif

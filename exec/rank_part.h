@@ -1,0 +1,51 @@
+/* exec/rank_part.h - the insides of a rank: what rank.c sets up and step.c runs. Nothing else
+ * includes it. */
+#ifndef EXEC_RANK_PART_H
+#define EXEC_RANK_PART_H
+
+#include "exec/rank.h"
+
+/* Memory that a stream other than compute's may read until an instruction is done. */
+struct lent {
+    float *at;
+    struct event *until;
+    int passes; /* that compute has issued since */
+};
+
+/* What passes between the chunks of a microbatch: device memory, NULL while there is none. */
+struct messages {
+    float *input, *output; /* of the forward */
+    float *output_gradient, *input_gradient;
+};
+
+struct rank {
+    struct run_setup setup;
+    struct rank_device on;
+    struct arena arena;
+    struct machine machine;
+    struct groups groups;
+    struct coordinates at;
+    int stage;
+    const struct instrs *list;
+    struct stream *streams[NUM_LANES];
+    struct event **done;  /* by instruction */
+    struct event *issued; /* what compute has been given so far */
+    struct chunk *chunks; /* vpp */
+    int num_microbatches;
+    struct store *stores;
+    int num_stores;
+    struct store **all_stores;
+    struct microbatch *microbatches;
+    int64_t *tokens;              /* of this rank's sequences: ids, then targets */
+    struct chunk_record *records; /* [local chunk x microbatches + microbatch] */
+    struct messages *messages;    /* likewise */
+    struct lent *lent;
+    int num_lent;
+    double *loss, *squares; /* on the device */
+    float *scale;
+};
+
+/* The group, or NULL when this rank is alone in it. */
+struct group *rank_group(const struct rank *rank, enum group_kind kind);
+
+#endif

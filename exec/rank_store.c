@@ -1,0 +1,207 @@
+#include "exec/rank_store.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What the parts of one kind share. */
+struct part_shape {
+    struct local_ops ops;
+    const int *source;
+    struct weights weights;
+    struct saved_layout saved;
+    enum keeping keeping;
+};
+
+struct placer {
+    struct rank *rank;
+    struct part_shape shapes[PART_HEAD + 1];
+};
+
+typedef struct local_ops local_ops_of(const struct plan *plan, const struct model *model,
+                                      double seq, const struct layer_options *options,
+                                      bool overlap_tp, struct arena *arena);
+
+static enum keeping keeping_of(const struct plan *plan, enum part_kind kind)
+{
+    if (kind != PART_LAYER || plan->recompute == RECOMPUTE_NONE)
+        return KEEP_ALL;
+    return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_ALL_BUT_CORE : KEEP_INPUT;
+}
+
+static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum part_kind kind)
+{
+    const struct run_setup *setup = &rank->setup;
+    struct arena *arena = &rank->arena;
+    const struct layer_dims *dims = &rank->machine.dims;
+    struct part_shape shape = {
+        .ops = ops_of(setup->plan, setup->model, setup->model->seq, &setup->options,
+                      setup->overlaps_tensor, arena),
+        .keeping = keeping_of(setup->plan, kind),
+    };
+    size_t stream_bytes = sizeof(float) * (size_t)(dims->norm_tokens * dims->hidden);
+    shape.source = part_sources(&shape.ops, arena);
+    shape.weights =
+        weights_of(&shape.ops.forward, setup->plan, setup->model, rank->at.at[AXIS_TENSOR], arena);
+    shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping, stream_bytes, arena);
+    return shape;
+}
+
+/* --- stores ------------------------------------------------------------------------------- */
+
+static bool is_copy_of_tied(const struct rank *rank, enum part_kind kind)
+{
+    return kind == PART_HEAD && rank->setup.model->tied;
+}
+
+/* Output layers of a block begin narrower, by the number that the residual stream sums (GPT-2). */
+static double deviation_of(const struct rank *rank, const struct weight *weight)
+{
+    static const double usual = 0.02; /* Megatron-LM's init-method-std */
+    bool leaves_block = strcmp(weight->name, "projection") == 0 || strcmp(weight->name, "fc2") == 0;
+    if (weight->role == WEIGHT_BIAS || weight->role == WEIGHT_SCALE || weight->role == WEIGHT_SHIFT)
+        return 0;
+    return leaves_block ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
+}
+
+/* A tied head's rows are those of the embedding: the same draw, counted there. */
+static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
+                                          enum part_kind kind, int layer, int number)
+{
+    bool is_copy = weight->is_vocabulary && is_copy_of_tied(rank, kind);
+    return (struct stored_weight){
+        .weight = weight,
+        .offset = weight->offset,
+        .layer = (uint16_t)(is_copy ? 0 : layer + 1),
+        .number = (uint16_t)(is_copy ? 0 : number),
+        .deviation = deviation_of(rank, weight),
+        .constant = weight->role == WEIGHT_SCALE ? 1 : 0,
+        .is_counted = (weight->is_split || rank->at.at[AXIS_TENSOR] == 0) && !is_copy,
+        .is_partial = weight_is_partial(weight, rank->setup.plan),
+    };
+}
+
+static size_t padded(size_t elements, size_t shards)
+{
+    enum { SHARD_ALIGNMENT = 64 }; /* elements: 256 bytes */
+    size_t unit = shards * SHARD_ALIGNMENT;
+    return (elements + unit - 1) / unit * unit;
+}
+
+static struct store *add_store(struct rank *rank, const struct part_shape *shape,
+                               enum part_kind kind, int layer, bool of_vocabulary)
+{
+    size_t elements = of_vocabulary ? shape->weights.vocabulary_elements : shape->weights.elements;
+    if (elements == 0)
+        return NULL;
+    const struct plan *plan = rank->setup.plan;
+    struct store *store = &rank->stores[rank->num_stores];
+    rank->all_stores[rank->num_stores++] = store;
+    *store = (struct store){ .elements = elements,
+                             .shards = plan_replicas(plan),
+                             .shard = rank->at.at[AXIS_DATA],
+                             .zero = plan_replicas(plan) > 1 ? plan->zero : 0 };
+    store->padded = padded(elements, (size_t)store->shards);
+    store->weights = ARENA_ARRAY(&rank->arena, struct stored_weight, (size_t)shape->weights.count);
+    for (int i = 0; i < shape->weights.count; i++)
+        if (shape->weights.at[i].is_vocabulary == of_vocabulary)
+            store->weights[store->num_weights++] =
+                stored_weight(rank, &shape->weights.at[i], kind, layer, i);
+    return store;
+}
+
+/* On one stage a tied head uses the embedding's rows. */
+static struct store *vocabulary_store(struct rank *rank, const struct part_shape *shape,
+                                      enum part_kind kind, int layer)
+{
+    if (is_copy_of_tied(rank, kind) && rank->setup.plan->pp == 1)
+        for (int i = 0; i < rank->num_stores; i++)
+            if (rank->stores[i].weights[0].weight->role == WEIGHT_TABLE)
+                return &rank->stores[i];
+    return add_store(rank, shape, kind, layer, true);
+}
+
+/* --- chunks ------------------------------------------------------------------------------- */
+
+static void use_store(struct chunk *chunk, struct store *store)
+{
+    for (int i = 0; i < chunk->num_stores; i++)
+        if (chunk->stores[i] == store)
+            return;
+    if (store)
+        chunk->stores[chunk->num_stores++] = store;
+}
+
+static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind kind, int layer,
+                     enum keeping keeping)
+{
+    struct rank *rank = placer->rank;
+    const struct part_shape *shape = &placer->shapes[kind];
+    struct part *part = &chunk->parts[chunk->num_parts++];
+    *part = (struct part){ .kind = kind,
+                           .layer = layer,
+                           .ops = &shape->ops,
+                           .source = shape->source,
+                           .saved = shape->saved,
+                           .keeping = shape->keeping,
+                           .weights = shape->weights };
+    if (keeping != shape->keeping) { /* of the layers that block:N leaves alone */
+        part->keeping = keeping;
+        part->saved = saved_layout_of(&shape->ops.forward, keeping, 0, &rank->arena);
+    }
+    part->own = add_store(rank, shape, kind, layer, false);
+    part->vocabulary =
+        shape->weights.vocabulary_elements > 0 ? vocabulary_store(rank, shape, kind, layer) : NULL;
+    use_store(chunk, part->own);
+    use_store(chunk, part->vocabulary);
+}
+
+static int layers_before(const struct plan *plan, const struct model *model, int chunk)
+{
+    int layers = 0;
+    for (int c = 0; c < chunk; c++)
+        layers += plan_chunk_layers(plan, model, c);
+    return layers;
+}
+
+static void place_chunk(struct placer *placer, int global)
+{
+    struct rank *rank = placer->rank;
+    const struct plan *plan = rank->setup.plan;
+    const struct model *model = rank->setup.model;
+    struct chunk *chunk = &rank->chunks[global / plan->pp];
+    int layers = plan_chunk_layers(plan, model, global);
+    int recomputed = plan_recomputed_layers(plan, global, layers);
+    int first = layers_before(plan, model, global);
+    enum keeping keeping = placer->shapes[PART_LAYER].keeping;
+    chunk->parts = ARENA_ARRAY(&rank->arena, struct part, (size_t)layers + 2);
+    chunk->stores = ARENA_ARRAY(&rank->arena, struct store *, 2 * ((size_t)layers + 2));
+    if (global == 0)
+        add_part(placer, chunk, PART_EMBEDDING, -1, KEEP_ALL);
+    for (int i = 0; i < layers; i++)
+        add_part(placer, chunk, PART_LAYER, first + i,
+                 keeping == KEEP_INPUT && i >= recomputed ? KEEP_ALL : keeping);
+    if (global == plan_chunks(plan) - 1)
+        add_part(placer, chunk, PART_HEAD, model->layers, KEEP_ALL);
+}
+
+void rank_place_stores(struct rank *rank)
+{
+    const struct plan *plan = rank->setup.plan;
+    size_t most = 2 * ((size_t)rank->setup.model->layers + 2);
+    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* parts point into it */
+    placer->rank = rank;
+    placer->shapes[PART_LAYER] = shape_of(rank, local_layer, PART_LAYER);
+    placer->shapes[PART_EMBEDDING] = shape_of(rank, local_embedding, PART_EMBEDDING);
+    placer->shapes[PART_HEAD] = shape_of(rank, local_head, PART_HEAD);
+    rank->stores = ARENA_ARRAY(&rank->arena, struct store, most);
+    rank->all_stores = ARENA_ARRAY(&rank->arena, struct store *, most);
+    rank->chunks = ARENA_ARRAY(&rank->arena, struct chunk, (size_t)plan->vpp);
+    for (int v = 0; v < plan->vpp; v++)
+        place_chunk(placer, v * plan->pp + rank->stage);
+}
+
+void rank_show_stores(struct rank *rank)
+{
+    for (int v = 0; v < rank->setup.plan->vpp; v++)
+        chunk_show_stores(&rank->chunks[v]);
+}

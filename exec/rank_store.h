@@ -1,0 +1,14 @@
+/* exec/rank_store.h - which parts and stores a rank has; rank.c and step.c alone include it. */
+#ifndef EXEC_RANK_STORE_H
+#define EXEC_RANK_STORE_H
+
+#include "exec/rank_part.h"
+
+/* Chunks, their parts with their ops and weights, and the stores, which hold no memory yet. */
+void rank_place_stores(struct rank *rank);
+
+/* Lets parts point at what their stores hold now: after store_new, and whenever ZeRO has moved
+ * values or gradients. */
+void rank_show_stores(struct rank *rank);
+
+#endif

@@ -1,0 +1,408 @@
+/* One training step: every instruction of the stage's list issued on its lane's stream. */
+#include "exec/rank_part.h"
+#include "exec/rank_store.h"
+
+#include <math.h>
+#include <time.h>
+
+/* Passes that compute may be ahead of memory that another stream still reads. */
+enum { PASSES_AHEAD = 2 };
+
+static int slot_of(const struct rank *rank, const struct instr *instr)
+{
+    return instr->chunk / rank->setup.plan->pp * rank->num_microbatches + instr->microbatch;
+}
+
+static struct chunk *chunk_of(const struct rank *rank, const struct instr *instr)
+{
+    return &rank->chunks[instr->chunk / rank->setup.plan->pp];
+}
+
+static struct stream *stream_of(const struct rank *rank, const struct instr *instr)
+{
+    return rank->streams[opcode_infos[instr->op].lane];
+}
+
+/* --- memory that other streams read ------------------------------------------------------- */
+
+static void lend(struct rank *rank, float **at, int instr)
+{
+    if (*at)
+        rank->lent[rank->num_lent++] = (struct lent){ *at, rank->done[instr], 0 };
+    *at = NULL;
+}
+
+static void take_back(struct rank *rank, int passes)
+{
+    const struct device_api *api = rank->on.api;
+    int kept = 0;
+    for (int i = 0; i < rank->num_lent; i++) {
+        struct lent *lent = &rank->lent[i];
+        if (lent->passes++ < passes) {
+            rank->lent[kept++] = *lent;
+            continue;
+        }
+        api->wait(rank->machine.compute, lent->until);
+        api->free(rank->on.device, rank->machine.compute, lent->at);
+    }
+    rank->num_lent = kept;
+}
+
+/* What is issued on `stream` from now on runs after what compute has been given: memory that was
+ * compute's may be handed to it. */
+static void follow_compute(struct rank *rank, struct stream *stream)
+{
+    rank->on.api->record(rank->machine.compute, rank->issued);
+    rank->on.api->wait(stream, rank->issued);
+}
+
+/* --- compute ------------------------------------------------------------------------------ */
+
+static void run_forward(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    struct messages *at = &rank->messages[slot_of(rank, instr)];
+    take_back(rank, PASSES_AHEAD);
+    chunk_show_stores(chunk_of(rank, instr));
+    at->output = chunk_forward(&rank->machine, chunk_of(rank, instr),
+                               &rank->records[slot_of(rank, instr)], at->input);
+    at->input = NULL;
+}
+
+static void open_gradients(struct rank *rank, struct chunk *chunk)
+{
+    for (int i = 0; i < chunk->num_stores; i++)
+        store_open_gradients(&rank->machine, chunk->stores[i]);
+    chunk_show_stores(chunk);
+}
+
+static void run_gradients(struct rank *rank, const struct instr *instr, enum gradients gradients)
+{
+    struct messages *at = &rank->messages[slot_of(rank, instr)];
+    take_back(rank, PASSES_AHEAD);
+    open_gradients(rank, chunk_of(rank, instr));
+    float *gradient =
+        chunk_backward(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
+                       at->output_gradient, gradients);
+    if (gradients != GRADIENTS_OF_WEIGHTS)
+        at->input_gradient = gradient;
+    at->output_gradient = NULL;
+}
+
+static void run_backward(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    run_gradients(rank, instr, GRADIENTS_ALL);
+}
+
+static void run_backward_input(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    run_gradients(rank, instr, GRADIENTS_OF_INPUTS);
+}
+
+static void run_backward_weight(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    run_gradients(rank, instr, GRADIENTS_OF_WEIGHTS);
+}
+
+/* The backward makes again what it needs, part by part. */
+static void run_nothing(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)rank, (void)instr, (void)i;
+}
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+static void issue_message(struct rank *rank, const struct instr *instr, enum group_kind kind,
+                          float *at)
+{
+    bool sends = !instr_is_receive(instr->op);
+    const struct layer_dims *dims = &rank->machine.dims;
+    struct comm_call call = { .kind = sends ? COMM_SEND : COMM_RECV,
+                              .group = rank->groups.of[kind],
+                              .stream = stream_of(rank, instr),
+                              .in = sends ? at : NULL,
+                              .out = sends ? NULL : at,
+                              .count = (size_t)(dims->norm_tokens * dims->hidden),
+                              .element = ELEMENT_FP32,
+                              .peer = sends };
+    rank->on.comm_api->issue(&call);
+}
+
+static void run_send_act(struct rank *rank, const struct instr *instr, int i)
+{
+    float **at = &rank->messages[slot_of(rank, instr)].output;
+    issue_message(rank, instr, GROUP_SEND_DOWN, *at);
+    lend(rank, at, i);
+}
+
+static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
+{
+    float **at = &rank->messages[slot_of(rank, instr)].input_gradient;
+    issue_message(rank, instr, GROUP_SEND_UP, *at);
+    lend(rank, at, i);
+}
+
+static float *take_message(struct rank *rank)
+{
+    struct machine *m = &rank->machine;
+    struct err ignored = { 0 };
+    size_t bytes = sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
+    float *at =
+        m->device_api->alloc(m->device, m->compute, bytes, m->err.code ? &ignored : &m->err);
+    if (!at)
+        m->device_api->abort(m->device);
+    return at;
+}
+
+/* Of the chunk that a message is for; it is named by the one that makes it. */
+static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
+{
+    struct instr consumer = *instr;
+    consumer.chunk += chunks_on;
+    return &rank->messages[slot_of(rank, &consumer)];
+}
+
+static void run_recv_act(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    struct messages *at = messages_for(rank, instr, 1);
+    at->input = take_message(rank);
+    follow_compute(rank, stream_of(rank, instr));
+    issue_message(rank, instr, GROUP_RECV_DOWN, at->input);
+}
+
+static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    struct messages *at = messages_for(rank, instr, -1);
+    at->output_gradient = take_message(rank);
+    follow_compute(rank, stream_of(rank, instr));
+    issue_message(rank, instr, GROUP_RECV_UP, at->output_gradient);
+}
+
+/* --- data ranks --------------------------------------------------------------------------- */
+
+static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    struct chunk *chunk = chunk_of(rank, instr);
+    for (int s = 0; s < chunk->num_stores; s++)
+        store_open_values(&rank->machine, chunk->stores[s]);
+    follow_compute(rank, stream_of(rank, instr));
+    for (int s = 0; s < chunk->num_stores; s++)
+        store_gather(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
+                     stream_of(rank, instr));
+}
+
+static void run_free_param(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    struct chunk *chunk = chunk_of(rank, instr);
+    for (int s = 0; s < chunk->num_stores; s++)
+        store_drop_values(&rank->machine, chunk->stores[s]);
+}
+
+/* Over the tensor ranks, on the stream of their collectives, between the data lane's. */
+static void sum_partial(struct rank *rank, struct store **stores, int count, int i)
+{
+    struct machine *m = &rank->machine;
+    if (!m->tensor)
+        return;
+    const struct instr *instr = &rank->list->at[i];
+    if (instr->after != NO_INSTR)
+        rank->on.api->wait(m->tensor_stream, rank->done[instr->after]);
+    for (int s = 0; s < count; s++)
+        store_sum_partial(m, stores[s], m->tensor, m->tensor_stream);
+    rank->on.api->record(m->tensor_stream, m->transferred[0]);
+    rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
+}
+
+static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
+{
+    struct chunk *chunk = chunk_of(rank, instr);
+    sum_partial(rank, chunk->stores, chunk->num_stores, i);
+    for (int s = 0; s < chunk->num_stores; s++) {
+        struct store *store = chunk->stores[s];
+        store_reduce(&rank->machine, store, rank_group(rank, GROUP_DATA), stream_of(rank, instr));
+        if (store->zero >= 2)
+            lend(rank, &store->gradients, i);
+    }
+}
+
+/* Both ends add what they hold of the gradients of the vocabulary's rows. */
+static void run_reduce_tied(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    for (int s = 0; s < rank->num_stores; s++) {
+        struct store *store = &rank->stores[s];
+        if (store->weights[0].weight->is_vocabulary)
+            store_sum_tied(&rank->machine, store, rank_group(rank, GROUP_EMBEDDING),
+                           stream_of(rank, instr));
+    }
+}
+
+static void all_reduce_double(struct rank *rank, struct stream *stream, double *at)
+{
+    struct group *world = rank_group(rank, GROUP_WORLD);
+    struct comm_call call = { .kind = COMM_ALL_REDUCE,
+                              .group = world,
+                              .stream = stream,
+                              .in = at,
+                              .out = at,
+                              .count = 1,
+                              .element = ELEMENT_FP64,
+                              .reduction = REDUCTION_SUM };
+    if (world)
+        rank->on.comm_api->issue(&call);
+}
+
+/* Every element of the model is counted on one rank. */
+static void run_norm_grad(struct rank *rank, const struct instr *instr, int i)
+{
+    struct machine *m = &rank->machine;
+    struct stream *stream = stream_of(rank, instr);
+    if (!rank_group(rank, GROUP_DATA))
+        sum_partial(rank, rank->all_stores, rank->num_stores, i);
+    m->device_api->fill(stream, rank->squares, 0, sizeof *rank->squares);
+    for (int s = 0; s < rank->num_stores; s++)
+        store_add_squares(m, &rank->stores[s], rank->squares, stream);
+    all_reduce_double(rank, stream, rank->squares);
+    struct clip clip = { rank->squares, rank->setup.update.clip, rank->setup.update.loss_scale,
+                         rank->scale };
+    m->kernel_api->clip(m->kernels, stream, &clip);
+}
+
+static void run_optimizer(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)instr, (void)i;
+    take_back(rank, 0);
+    for (int s = 0; s < rank->num_stores; s++)
+        store_update(&rank->machine, &rank->stores[s], &rank->setup.update, rank->scale);
+}
+
+/* --- the list ----------------------------------------------------------------------------- */
+
+static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr *instr, int i) = {
+    [INSTR_FORWARD] = run_forward,
+    [INSTR_BACKWARD] = run_backward,
+    [INSTR_BACKWARD_INPUT] = run_backward_input,
+    [INSTR_BACKWARD_WEIGHT] = run_backward_weight,
+    [INSTR_RECOMPUTE] = run_nothing,
+    [INSTR_SEND_ACT] = run_send_act,
+    [INSTR_RECV_ACT] = run_recv_act,
+    [INSTR_SEND_GRAD] = run_send_grad,
+    [INSTR_RECV_GRAD] = run_recv_grad,
+    [INSTR_GATHER_PARAM] = run_gather_param,
+    [INSTR_WAIT_PARAM] = run_nothing,
+    [INSTR_FREE_PARAM] = run_free_param,
+    [INSTR_REDUCE_GRAD] = run_reduce_grad,
+    [INSTR_REDUCE_TIED] = run_reduce_tied,
+    [INSTR_NORM_GRAD] = run_norm_grad,
+    [INSTR_OPTIMIZER] = run_optimizer,
+};
+
+static double clock_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void note_time(void *args)
+{
+    double **at = args;
+    **at = clock_s();
+}
+
+static void time_into(struct rank *rank, struct stream *stream, double *at)
+{
+    rank->on.api->call(stream, note_time, &at, sizeof at);
+}
+
+static void issue(struct rank *rank, int i, struct instr_time *times)
+{
+    const struct instr *instr = &rank->list->at[i];
+    struct stream *stream = stream_of(rank, instr);
+    if (instr->after != NO_INSTR)
+        rank->on.api->wait(stream, rank->done[instr->after]);
+    if (times)
+        time_into(rank, stream, &times[i].start_s);
+    handlers[instr->op](rank, instr, i);
+    if (times)
+        time_into(rank, stream, &times[i].end_s);
+    rank->on.api->record(stream, rank->done[i]);
+}
+
+static void begin_step(struct rank *rank, long step)
+{
+    struct machine *m = &rank->machine;
+    const struct model *model = rank->setup.model;
+    const struct plan *plan = rank->setup.plan;
+    double tokens = model->batch * model->seq;
+    m->step = (uint32_t)step;
+    rank->setup.update.step = step;
+    m->loss_gradient_scale = (float)(rank->setup.update.loss_scale / tokens);
+    for (int j = 0; j < rank->num_microbatches; j++) {
+        struct microbatch *at = &rank->microbatches[j];
+        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch,
+                  (int64_t *)(uintptr_t)at->ids, (int64_t *)(uintptr_t)at->targets);
+    }
+    m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
+}
+
+/* Runs on the data stream, when the last stage has the sum of its losses. */
+struct own_loss {
+    double *loss;
+    bool is_counted; /* of the tensor ranks of the last stage, which have the same, one is */
+};
+
+static void keep_own_loss(void *args)
+{
+    const struct own_loss *own = args;
+    if (!own->is_counted)
+        *own->loss = 0;
+}
+
+static void sum_loss(struct rank *rank)
+{
+    struct stream *stream = rank->streams[LANE_DATA];
+    bool is_last = rank->stage == rank->setup.plan->pp - 1;
+    struct own_loss own = { rank->loss, is_last && rank->at.at[AXIS_TENSOR] == 0 };
+    follow_compute(rank, stream);
+    rank->on.api->call(stream, keep_own_loss, &own, sizeof own);
+    all_reduce_double(rank, stream, rank->loss);
+}
+
+static bool sync(struct rank *rank, struct err *err)
+{
+    bool ok = true;
+    for (int lane = 0; lane < NUM_LANES && ok; lane++)
+        ok = rank->on.api->stream_sync(rank->streams[lane], err);
+    ok = ok && rank->on.api->stream_sync(rank->machine.tensor_stream, err);
+    if (rank->machine.err.code != ERR_NONE)
+        *err = rank->machine.err;
+    return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
+}
+
+bool rank_step(struct rank *rank, long step, struct instr_time *times, struct step_result *out,
+               struct err *err)
+{
+    double start_s = clock_s();
+    begin_step(rank, step);
+    for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
+        issue(rank, i, times);
+    take_back(rank, 0);
+    if (!sync(rank, err))
+        return false;
+    out->step_s = clock_s() - start_s;
+    sum_loss(rank);
+    if (!sync(rank, err))
+        return false;
+    const struct model *model = rank->setup.model;
+    out->loss = *rank->loss / (model->batch * model->seq);
+    out->gradient_norm = sqrt(*rank->squares) / rank->setup.update.loss_scale;
+    return true;
+}

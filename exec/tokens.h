@@ -1,0 +1,31 @@
+/* exec/tokens.h - what a step is trained on: sequences by their place in the global batch.
+ *
+ * A sequence is a function of the source, the seed, the step and its place in the batch, so that
+ * every layout sees the same ones. */
+#ifndef EXEC_TOKENS_H
+#define EXEC_TOKENS_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct token_source {
+    const unsigned char *bytes; /* a text, whose bytes are tokens; NULL: drawn at random */
+    size_t num_bytes;
+    long vocab, seq;
+    uint64_t seed;
+};
+
+/* Reads FILE into memory that the caller frees. ERR_INPUT when it has less than seq + 1 bytes, or
+ * the vocabulary less than 256 tokens. */
+bool token_source_open(const char *path, long vocab, long seq, uint64_t seed,
+                       struct token_source *out, struct err *err);
+void token_source_close(struct token_source *source);
+
+/* `count` sequences from `first` of the step's batch: ids and targets [count, seq], the targets one
+ * token ahead. */
+void tokens_of(const struct token_source *source, uint32_t step, long first, long count,
+               int64_t *ids, int64_t *targets);
+
+#endif

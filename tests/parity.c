@@ -1,0 +1,213 @@
+#include "tests/parity.h"
+
+#include "sim/schedule/lowering.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_BYTES = 64 << 20, MOST_RANKS = 16, MOST_WEIGHTS = 512 };
+
+struct job {
+    const struct run_setup *setup;
+    const struct parity_run *run;
+    struct local_world *world;
+    int rank, size;
+    pthread_t thread;
+    pthread_mutex_t *mutex; /* of the result */
+    struct parity_result *result;
+    struct err err;
+};
+
+/* --- whole weights ------------------------------------------------------------------------ */
+
+static struct parity_weight *find_weight(struct parity_result *result, const char *name,
+                                         size_t elements)
+{
+    for (int i = 0; i < result->num_weights; i++)
+        if (strcmp(result->weights[i].name, name) == 0)
+            return &result->weights[i];
+    struct parity_weight *weight = &result->weights[result->num_weights++];
+    ck_assert_int_lt(result->num_weights, MOST_WEIGHTS);
+    snprintf(weight->name, sizeof weight->name, "%s", name);
+    weight->elements = elements;
+    weight->values = calloc(elements, sizeof(float));
+    return weight;
+}
+
+/* Of a sharded store this rank has only its own elements. */
+static void keep_weight(struct parity_result *result, const struct store *store,
+                        const struct stored_weight *stored)
+{
+    const struct weight *weight = stored->weight;
+    char name[48];
+    snprintf(name, sizeof name, "%d.%s.%d", stored->layer, weight->name, (int)weight->role);
+    struct parity_weight *whole =
+        find_weight(result, name, weight->whole_rows * weight->whole_columns);
+    size_t begin = store_first_updated(store);
+    size_t end = begin + store_updated(store);
+    const float *values = store->zero == 3 ? store->value_shard : store->values + begin;
+    for (size_t i = 0; i < weight->rows * weight->columns; i++) {
+        size_t at = stored->offset + i;
+        if (at >= begin && at < end)
+            whole->values[weight_whole_index(weight, i)] = values[at - begin];
+    }
+}
+
+static void keep_weights(struct job *job, struct rank *rank)
+{
+    int count;
+    struct store **stores = rank_stores(rank, &count);
+    pthread_mutex_lock(job->mutex);
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < stores[s]->num_weights; i++)
+            if (stores[s]->weights[i].deviation >= 0)
+                keep_weight(job->result, stores[s], &stores[s]->weights[i]);
+    pthread_mutex_unlock(job->mutex);
+}
+
+/* --- ranks -------------------------------------------------------------------------------- */
+
+static bool run_steps(struct job *job, struct rank *rank)
+{
+    for (int step = 1; step <= job->run->steps; step++) {
+        struct step_result result;
+        if (!rank_step(rank, step, NULL, &result, &job->err))
+            return false;
+        if (job->rank == 0) {
+            job->result->loss[step - 1] = result.loss;
+            job->result->gradient_norm[step - 1] = result.gradient_norm;
+        }
+    }
+    keep_weights(job, rank);
+    return true;
+}
+
+static void run_rank(struct job *job, const struct rank_device *on)
+{
+    struct rank *rank = rank_new(job->setup, on, &job->err);
+    if (rank && !run_steps(job, rank))
+        on->comm_api->abort(on->comm);
+    rank_free(rank);
+}
+
+static void *run_job(void *context)
+{
+    struct job *job = context;
+    struct device_options device_options = { .arena_bytes = ARENA_BYTES,
+                                             .poisons = true,
+                                             .delay_most_s = job->run->delay_most_s,
+                                             .delay_seed = (uint64_t)job->rank + 1 };
+    struct place place = place_alone();
+    place.rank = place.local_rank = job->rank;
+    place.size = place.local_size = job->size;
+    struct rank_device on = {
+        .api = &device_host, .kernel_api = &kernels_host, .comm_api = &comm_local, .rank = job->rank
+    };
+    on.device = on.api->open(&device_options, &job->err);
+    struct comm_options comm_options = {
+        .place = &place, .device = on.api, .local_world = job->world, .patience_s = 20
+    };
+    if (on.device)
+        on.comm = on.comm_api->open(&comm_options, &job->err);
+    if (on.comm)
+        run_rank(job, &on);
+    if (on.comm)
+        on.comm_api->close(on.comm);
+    on.api->close(on.device);
+    return NULL;
+}
+
+static void run_ranks(const struct run_setup *setup, const struct parity_run *run, int size,
+                      const char *layout, struct parity_result *out)
+{
+    struct job jobs[MOST_RANKS];
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    struct local_world *world = local_world_new(size);
+    for (int i = 0; i < size; i++) {
+        jobs[i] = (struct job){ .setup = setup,
+                                .run = run,
+                                .world = world,
+                                .rank = i,
+                                .size = size,
+                                .mutex = &mutex,
+                                .result = out };
+        pthread_create(&jobs[i].thread, NULL, run_job, &jobs[i]);
+    }
+    for (int i = 0; i < size; i++)
+        pthread_join(jobs[i].thread, NULL);
+    for (int i = 0; i < size; i++)
+        ck_assert_msg(jobs[i].err.code == ERR_NONE, "%s, rank %d: %s: %s", layout, i,
+                      jobs[i].err.where, jobs[i].err.msg);
+    local_world_free(world);
+}
+
+void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
+                struct parity_result *out)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", layout, err.msg);
+    plan.dp = plan.dp > 0 ? plan.dp : 1;
+    plan.precision = PRECISION_FP32;
+    int size = plan_ranks(&plan);
+    ck_assert_msg(!plan_check(&plan, model, model->batch, size, &err), "%s: %s: %s", layout,
+                  err.where, err.msg);
+    struct lowering lowering = plan_lowering(&plan, model);
+    struct schedule_shape shape = plan_shape(&plan, model->batch);
+    struct schedule *schedule =
+        schedule_new(generator_find(plan_schedule(&plan)), &shape, &lowering, &arena, &err);
+    ck_assert_msg(schedule != NULL, "%s: %s", layout, err.msg);
+    struct token_source tokens = { .vocab = model->vocab, .seq = model->seq, .seed = run->seed };
+    struct run_setup setup = {
+        .plan = &plan,
+        .model = model,
+        .schedule = schedule,
+        .options = { .flash_attention = !run->unfused, .dtype = DTYPE_FP32, .gradient_bytes = 4 },
+        .overlaps_tensor = strstr(layout, "overlap=tp") != NULL,
+        .tokens = run->tokens ? run->tokens : &tokens,
+        .update = { .optimizer = run->optimizer,
+                    .rate = run->rate,
+                    .beta1 = 0.9F,
+                    .beta2 = 0.95F,
+                    .epsilon = 1e-4F,
+                    .momentum = 0.9F,
+                    .clip = 1,
+                    .loss_scale = 1 },
+        .seed = run->seed,
+    };
+    *out = (struct parity_result){ .weights = calloc(MOST_WEIGHTS, sizeof *out->weights) };
+    run_ranks(&setup, run, size, layout, out);
+    arena_release(&arena);
+}
+
+void parity_release(struct parity_result *result)
+{
+    for (int i = 0; i < result->num_weights; i++)
+        free(result->weights[i].values);
+    free(result->weights);
+}
+
+static double distance(const struct parity_weight *a, const struct parity_weight *b)
+{
+    double difference = 0, norm = 1e-12;
+    for (size_t i = 0; i < a->elements && i < b->elements; i++) {
+        difference += pow((double)a->values[i] - (double)b->values[i], 2);
+        norm += pow((double)a->values[i], 2);
+    }
+    return sqrt(difference / norm);
+}
+
+double parity_distance(const struct parity_result *a, const struct parity_result *b)
+{
+    double most = 0;
+    for (int i = 0; i < a->num_weights; i++)
+        for (int j = 0; j < b->num_weights; j++)
+            if (strcmp(a->weights[i].name, b->weights[j].name) == 0)
+                most = fmax(most, distance(&a->weights[i], &b->weights[j]));
+    return most;
+}
