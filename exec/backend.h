@@ -12,13 +12,13 @@
 /* Changes with any table that a plugin fills in or calls. */
 enum { BACKEND_ABI = 1 };
 
-struct kernels;
+struct kernel_api;
 
 /* What a plugin offers; NULL: nothing of that sort. */
 struct backend {
     int abi;
     const struct device_api *device;
-    const struct kernels *kernels;
+    const struct kernel_api *kernels;
     const struct comm_api *comm;
 };
 
