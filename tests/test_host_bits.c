@@ -156,7 +156,7 @@ static const struct {
     uint64_t hash;
 } ops[] = {
     { "linear", run_linear, 0x89fd78925e9de198 },
-    { "flash attention", run_flash_attention, 0xa910f9726073ab68 },
+    { "flash attention", run_flash_attention, 0x57853d7e49b415b4 },
     { "softmax", run_softmax, 0x71eaebab128288ac },
     { "norms", run_norms, 0xa249c29e513f62c2 },
     { "activations", run_activations, 0x0857e2a733088d2b },

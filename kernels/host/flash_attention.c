@@ -5,8 +5,9 @@
 #include <float.h>
 #include <math.h>
 
-/* Queries and keys of a tile: two tiles of scores stay in the second-level cache. */
-enum { TILE = 128 };
+/* Queries and keys of a tile: measured as fast as any from 64 to 1,024 tokens, and the fastest
+ * below 512, where a diagonal tile wastes a larger part. */
+enum { TILE = 64 };
 
 static long least(long a, long b)
 {
