@@ -1,3 +1,4 @@
+#include "kernels/host/loss_scale.h"
 #include "kernels/host/optimizer.h"
 #include "tests/numeric.h"
 #include "tests/testing.h"
@@ -175,6 +176,37 @@ START_TEST(one_infinity_or_nan_anywhere_is_seen)
 }
 END_TEST
 
+/* --- loss scale ------------------------------------------------------------------------------- */
+
+START_TEST(an_overflow_halves_the_loss_scale_until_nothing_helps)
+{
+    struct loss_scale scale = loss_scale_new();
+    for (double expected = 32768; expected >= 1; expected /= 2) {
+        ck_assert(loss_scale_update(&scale, false));
+        ck_assert_double_eq(scale.scale, expected);
+    }
+    ck_assert(!loss_scale_update(&scale, false));
+    ck_assert_double_eq(scale.scale, 1);
+}
+END_TEST
+
+START_TEST(the_loss_scale_doubles_after_enough_steps_in_a_row_up_to_its_maximum)
+{
+    struct loss_scale scale = { .scale = 8, .growth_steps = 3, .minimum = 1, .maximum = 16 };
+    static const struct {
+        bool is_finite;
+        double scale;
+    } steps[] = {
+        { true, 8 }, { true, 8 }, { false, 4 }, { true, 4 },  { true, 4 },  { true, 8 },
+        { true, 8 }, { true, 8 }, { true, 16 }, { true, 16 }, { true, 16 }, { true, 16 },
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        ck_assert(loss_scale_update(&scale, steps[i].is_finite));
+        ck_assert_double_eq(scale.scale, steps[i].scale);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("host_optimizer");
@@ -188,6 +220,8 @@ static Suite *suite(void)
     tcase_add_test(tests, squares_are_added_in_double);
     tcase_add_test(tests, clipping_brings_a_norm_to_the_limit_and_leaves_smaller_ones);
     tcase_add_test(tests, one_infinity_or_nan_anywhere_is_seen);
+    tcase_add_test(tests, an_overflow_halves_the_loss_scale_until_nothing_helps);
+    tcase_add_test(tests, the_loss_scale_doubles_after_enough_steps_in_a_row_up_to_its_maximum);
     suite_add_tcase(s, tests);
     return s;
 }
