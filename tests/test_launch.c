@@ -3,6 +3,7 @@
 #include "base/parallel.h"
 #include "exec/comm.h"
 #include "exec/launch.h"
+#include "exec/watchdog.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -177,20 +178,43 @@ END_TEST
 /* --- ranks that talk ---------------------------------------------------------------------------
  */
 
-static bool sum_ranks(struct comm *comm, const struct place *place, double *sum, struct err *err)
+struct own_rank {
+    struct place place;
+    struct device *device;
+    struct comm *comm;
+    struct watchdog *watchdog;
+};
+
+static void describe(void *context, int lane, const void *at, struct text *out)
+{
+    (void)context;
+    (void)lane;
+    text_add(out, "%s", (const char *)at);
+}
+
+static void stop(void *context)
+{
+    struct own_rank *own = context;
+    if (own->comm)
+        comm_tcp.abort(own->comm);
+    device_host.abort(own->device);
+}
+
+/* Rank 2 does what the test wants before the second sum. */
+static bool sum_ranks(struct own_rank *own, double *sum, struct err *err)
 {
     int ranks[16];
-    for (int i = 0; i < place->size; i++)
+    for (int i = 0; i < own->place.size; i++)
         ranks[i] = i;
-    struct device *device = device_host.open(&(struct device_options){ 0 }, err);
-    struct stream *stream = device_host.stream_new(device, "sum", err);
-    struct group *world = comm_tcp.group_new(comm, ranks, place->size, err);
-    *sum = place->rank;
+    struct stream *stream = device_host.stream_new(own->device, "sum", err);
+    struct group *world = comm_tcp.group_new(own->comm, ranks, own->place.size, err);
+    const char *signal = getenv("TEST_SIGNAL");
+    *sum = own->place.rank;
     bool ok = world != NULL;
-    bool dies = getenv("TEST_RANK_DIES") && place->rank == 2;
     for (int i = 0; i < 2 && ok; i++) {
-        if (i == 1 && dies)
-            raise(SIGKILL);
+        if (i == 1 && signal && own->place.rank == 2)
+            raise(atoi(signal));
+        watchdog_enter(own->watchdog, 0, i == 0 ? "the first sum" : "the second sum");
         comm_tcp.issue(&(struct comm_call){ .kind = COMM_ALL_REDUCE,
                                             .group = world,
                                             .stream = stream,
@@ -198,38 +222,57 @@ static bool sum_ranks(struct comm *comm, const struct place *place, double *sum,
                                             .out = sum,
                                             .count = 1,
                                             .element = ELEMENT_FP64 });
-        ok = device_host.stream_sync(stream, err) && comm_tcp.poll(comm, err);
+        ok = device_host.stream_sync(stream, err) && comm_tcp.poll(own->comm, err);
     }
     device_host.stream_free(stream);
     comm_tcp.group_free(world);
-    device_host.close(device);
     return ok;
 }
 
 /* What each rank does that launch() starts from this program; summed twice, 0 + 1 + 2 + 3 is 24. */
 static int be_rank(void)
 {
-    struct place place;
+    struct own_rank own = { 0 };
     struct err err = { 0 };
     double sum = 0;
-    struct comm *comm = NULL;
-    if (place_of_environment(&place, &err))
-        comm = comm_tcp.open(
-            &(struct comm_options){ .place = &place, .device = &device_host, .patience_s = 10 },
+    const char *signal = getenv("TEST_SIGNAL");
+    bool stands_still = signal && atoi(signal) == SIGSTOP;
+    own.watchdog = watchdog_new(&(struct watchdog_options){ .rank = atoi(getenv("SIMSEARCH_RANK")),
+                                                            .num_lanes = 1,
+                                                            .limit_s = stands_still ? 0.5 : 0,
+                                                            .describe = describe,
+                                                            .stop = stop,
+                                                            .context = &own,
+                                                            .grace_s = 0.3 },
+                                &err);
+    own.device = device_host.open(&(struct device_options){ 0 }, &err);
+    if (place_of_environment(&own.place, &err))
+        own.comm = comm_tcp.open(
+            &(struct comm_options){ .place = &own.place, .device = &device_host, .patience_s = 10 },
             &err);
-    bool ok = comm && sum_ranks(comm, &place, &sum, &err);
-    if (comm)
-        comm_tcp.close(comm);
+    bool ok = own.comm && sum_ranks(&own, &sum, &err);
     if (!ok)
         fprintf(stderr, "%s: %s\n", err.where, err.msg);
-    return !ok ? 75 : sum == 24 ? 0 : 1;
+    watchdog_free(own.watchdog);
+    if (own.comm)
+        comm_tcp.close(own.comm);
+    device_host.close(own.device);
+    return !ok ? WATCHDOG_EXIT : sum == 24 ? 0 : 1;
 }
 
 static bool launch_self(int *status, struct err *err)
 {
     char *arguments[] = { (char[]){ "test_launch" }, NULL };
-    return launch(&(struct launch_options){ .num_ranks = 4, .arguments = arguments, .grace_s = 5 },
-                  status, err);
+    return launch(
+        &(struct launch_options){ .num_ranks = 4, .arguments = arguments, .grace_s = 0.3 }, status,
+        err);
+}
+
+static void set_signal(int signal)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", signal);
+    setenv("TEST_SIGNAL", text, 1);
 }
 
 START_TEST(ranks_find_each_other)
@@ -245,11 +288,36 @@ START_TEST(the_loss_of_a_rank_that_others_wait_for_is_laid_to_it)
 {
     int status;
     struct err err = { 0 };
-    setenv("TEST_RANK_DIES", "1", 1);
+    set_signal(SIGKILL);
     ck_assert(!launch_self(&status, &err));
     ck_assert_int_eq(status, 75);
     ck_assert_str_eq(err.where, "rank 2");
     ck_assert_ptr_nonnull(strstr(err.msg, "signal 9"));
+}
+END_TEST
+
+/* Its connections stay open, so that only the watchdogs of the others can end the wait. */
+START_TEST(a_rank_that_stands_still_ends_the_run_and_the_others_say_where)
+{
+    int status;
+    struct err err = { 0 };
+    FILE *file = tmpfile();
+    set_signal(SIGSTOP);
+    fflush(stderr);
+    int before = dup(STDERR_FILENO);
+    dup2(fileno(file), STDERR_FILENO);
+    bool ok = launch_self(&status, &err);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    char text[4000];
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    ck_assert(!ok);
+    ck_assert_int_eq(status, 75);
+    ck_assert_msg(strstr(text, "rank 0 waits the second sum\n"), "%s", text);
+    ck_assert_msg(strstr(text, "[rank 1] rank 1 waits the second sum\n"), "%s", text);
+    ck_assert_msg(strstr(text, "[rank 3] rank 3 waits the second sum\n"), "%s", text);
 }
 END_TEST
 
@@ -267,6 +335,7 @@ static Suite *suite(void)
     tcase_add_test(tc, ranks_end_with_the_process_that_started_them);
     tcase_add_test(tc, ranks_find_each_other);
     tcase_add_test(tc, the_loss_of_a_rank_that_others_wait_for_is_laid_to_it);
+    tcase_add_test(tc, a_rank_that_stands_still_ends_the_run_and_the_others_say_where);
     Suite *s = suite_create("exec/launch");
     suite_add_tcase(s, tc);
     return s;
