@@ -89,8 +89,7 @@ static bool has_failed(const struct meeting *meeting)
     return atomic_load(&meeting->world->failed);
 }
 
-/* --- groups ------------------------------------------------------------------------------------
- */
+/* --- groups --------------------------------------------------------------------------------- */
 
 static struct meeting *meeting_new(struct local_world *world, int number, const int *ranks,
                                    int size)
@@ -192,8 +191,7 @@ static void local_group_free(struct group *base)
     free(base);
 }
 
-/* --- collectives -------------------------------------------------------------------------------
- */
+/* --- collectives ---------------------------------------------------------------------------- */
 
 /* True for the last of the members, who opens the next round. The caller holds the mutex. */
 static bool completes_round(struct meeting *meeting)
@@ -342,8 +340,7 @@ static void meet(struct meeting *meeting, const struct comm_call *own)
     leave_together(meeting);
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages ------------------------------------------------------------------------------- */
 
 static struct mailbox *mailbox(const struct meeting *meeting, int from, int to)
 {

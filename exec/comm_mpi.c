@@ -44,8 +44,7 @@ static void fail_comm(struct comm *comm, const char *what, int status)
     pthread_mutex_unlock(&comm->mutex);
 }
 
-/* --- types and sums ----------------------------------------------------------------------------
- */
+/* --- types and sums ------------------------------------------------------------------------- */
 
 static MPI_Datatype type_of(enum element element)
 {
@@ -92,8 +91,7 @@ static MPI_Op op_of(const struct comm *comm, const struct comm_call *call)
     return call->element == ELEMENT_BF16 ? comm->sum_bf16 : MPI_SUM;
 }
 
-/* --- calls -------------------------------------------------------------------------------------
- */
+/* --- calls ---------------------------------------------------------------------------------- */
 
 /* What was started; at most a send and a receive. */
 struct started {
@@ -249,8 +247,7 @@ static void mpi_issue(const struct comm_call *call)
     call->group->comm->device->call(call->stream, run_call, call, sizeof *call);
 }
 
-/* --- a life ------------------------------------------------------------------------------------
- */
+/* --- a life --------------------------------------------------------------------------------- */
 
 /* Once in a process. */
 static bool start_mpi(const struct place *place, int *rank, struct err *err)

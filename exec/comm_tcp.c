@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "exec/links.h"
 #include "exec/mesh.h"
+#include "exec/tcp_collective.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -49,7 +50,7 @@ static void run_call(void *args)
     struct tcp_group *group = (struct tcp_group *)call->group;
     struct comm *comm = call->group->comm;
     struct lost_member lost;
-    if (atomic_load(&comm->failed) || links_run(&group->links, call, &lost))
+    if (atomic_load(&comm->failed) || tcp_collective_run(&group->links, call, &lost))
         return;
     struct err err = { 0 };
     err_set(&err, ERR_SYSTEM, comm->where, "rank %d %s", group->ranks[lost.member], lost.reason);

@@ -48,8 +48,7 @@ static int some_of_data(const struct plan *plan, int rank, enum group_kind kind,
     return kept;
 }
 
-/* --- links -------------------------------------------------------------------------------------
- */
+/* --- links ---------------------------------------------------------------------------------- */
 
 static int rank_on_stage(const struct plan *plan, int rank, int stage)
 {
@@ -99,8 +98,7 @@ static int link_round(const struct plan *plan, int upper)
     return meets_first ? 2 : upper % 2;
 }
 
-/* --- all kinds ---------------------------------------------------------------------------------
- */
+/* --- all kinds ------------------------------------------------------------------------------ */
 
 static int embedding_members(const struct plan *plan, int rank, int *members)
 {

@@ -229,8 +229,7 @@ void host_stream_call(struct stream *stream, void (*function)(void *args), const
     pthread_mutex_unlock(&stream->mutex);
 }
 
-/* --- events ------------------------------------------------------------------------------------
- */
+/* --- events --------------------------------------------------------------------------------- */
 
 struct ticket {
     struct event *event;

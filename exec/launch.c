@@ -49,8 +49,7 @@ struct launcher {
     bool killed;
 };
 
-/* --- starting ----------------------------------------------------------------------------------
- */
+/* --- starting ------------------------------------------------------------------------------- */
 
 static bool fail(const char *what, struct err *err)
 {
@@ -187,8 +186,7 @@ static bool start_rank(struct launcher *launcher, int rank, struct err *err)
     return true;
 }
 
-/* --- watching ----------------------------------------------------------------------------------
- */
+/* --- watching ------------------------------------------------------------------------------- */
 
 static void signal_all(const struct launcher *launcher, int signal)
 {
@@ -335,8 +333,7 @@ static void watch(struct launcher *launcher)
     drain(launcher);
 }
 
-/* --- the verdict -------------------------------------------------------------------------------
- */
+/* --- the verdict ---------------------------------------------------------------------------- */
 
 static bool judge(const struct launcher *launcher, int *status, struct err *err)
 {

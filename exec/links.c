@@ -1,17 +1,12 @@
 #include "exec/links.h"
 
 #include "base/arena.h"
-#include "exec/reduce.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* A piece of a ring's message: small enough to be summed in the cache, large enough that a wake-up
- * is nothing beside it. */
-enum { CHUNK_BYTES = 256 << 10 };
 
 struct links links_new(int index, int size)
 {
@@ -43,8 +38,7 @@ void links_shut(const struct links *links)
             shutdown(links->fds[i], SHUT_RDWR);
 }
 
-/* --- moving bytes ------------------------------------------------------------------------------
- */
+/* --- moving bytes --------------------------------------------------------------------------- */
 
 /* As much as goes without waiting: the bytes, 0 when there is nothing to do now, -1 when the
  * connection is lost. */
@@ -80,9 +74,8 @@ static void wait_for_any(struct links *links, const struct transfer *transfers, 
     poll(links->polls, num_polls, -1);
 }
 
-/* All of them at once, in whatever order the peers are ready. */
-static bool exchange(struct links *links, struct transfer *transfers, int count,
-                     struct lost_member *lost)
+bool links_exchange(struct links *links, struct transfer *transfers, int count,
+                    struct lost_member *lost)
 {
     for (;;) {
         ssize_t moved = 0;
@@ -101,368 +94,21 @@ static bool exchange(struct links *links, struct transfer *transfers, int count,
     }
 }
 
-static struct transfer sending(int member, const void *from, size_t bytes)
+struct transfer links_send(int member, const void *from, size_t bytes)
 {
     return (struct transfer){ .from = from, .left = bytes, .member = member };
 }
 
-static struct transfer receiving(int member, void *to, size_t bytes)
+struct transfer links_receive(int member, void *to, size_t bytes)
 {
     return (struct transfer){ .to = to, .left = bytes, .member = member };
 }
 
-static void *scratch(struct links *links, size_t bytes)
+char *links_scratch(struct links *links, size_t bytes)
 {
     if (bytes > links->scratch_bytes) {
         links->scratch = arena_grow(links->scratch, bytes);
         links->scratch_bytes = bytes;
     }
     return links->scratch;
-}
-
-static void copy_bytes(void *to, const void *from, size_t bytes)
-{
-    if (bytes > 0 && to != from)
-        memmove(to, from, bytes);
-}
-
-/* --- parts -------------------------------------------------------------------------------------
- */
-
-/* A message in as many parts as there are members, all but the last ones equal. Offsets in bytes.
- */
-struct parts {
-    size_t bytes, stride;
-    int size;
-};
-
-static struct parts parts_of(const struct comm_call *call, size_t count)
-{
-    size_t size = (size_t)call->group->size;
-    size_t bytes = element_bytes(call->element);
-    return (struct parts){ .bytes = count * bytes,
-                           .stride = (count + size - 1) / size * bytes,
-                           .size = (int)size };
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t part_at(const struct parts *parts, int part)
-{
-    return smaller((size_t)part * parts->stride, parts->bytes);
-}
-
-static size_t part_bytes(const struct parts *parts, int part)
-{
-    return part_at(parts, part + 1) - part_at(parts, part);
-}
-
-/* What is left of `bytes` from `first` on, at most a chunk. */
-static size_t piece(size_t bytes, size_t first, size_t chunk)
-{
-    return first < bytes ? smaller(bytes - first, chunk) : 0;
-}
-
-/* --- everyone with everyone at once: fewest steps -----------------------------------------------
- */
-
-/* The i-th member after oneself, so that not all begin with the same. */
-static int member_after(const struct links *links, int i)
-{
-    return (links->index + i) % links->size;
-}
-
-/* Sums in the order of ranks; slot j of the scratch memory is member j's. */
-static void reduce_slots(const struct links *links, const struct comm_call *call, const void *own,
-                         size_t slot_bytes, void *out, size_t bytes)
-{
-    if (bytes == 0)
-        return;
-    const void **slots = arena_grow(NULL, (size_t)links->size * sizeof(void *));
-    for (int j = 0; j < links->size; j++)
-        slots[j] = j == links->index ? own : links->scratch + (size_t)j * slot_bytes;
-    reduce_parts(call->element, call->reduction, slots, links->size, out,
-                 bytes / element_bytes(call->element));
-    free(slots);
-}
-
-static bool reduce_whole(struct links *links, const struct comm_call *call,
-                         struct lost_member *lost)
-{
-    size_t bytes = call->count * element_bytes(call->element);
-    char *slots = scratch(links, (size_t)links->size * bytes);
-    int count = 0;
-    for (int i = 1; i < links->size; i++) {
-        int member = member_after(links, i);
-        links->transfers[count++] = sending(member, call->in, bytes);
-        links->transfers[count++] = receiving(member, slots + (size_t)member * bytes, bytes);
-    }
-    if (!exchange(links, links->transfers, count, lost))
-        return false;
-    reduce_slots(links, call, call->in, bytes, call->out, bytes);
-    return true;
-}
-
-/* Each member reduces its own part, sent to it by all, into `out`. */
-static bool reduce_parts_direct(struct links *links, const struct comm_call *call,
-                                const struct parts *parts, char *out, struct lost_member *lost)
-{
-    const char *in = call->in;
-    int own = links->index;
-    char *slots = scratch(links, (size_t)links->size * CHUNK_BYTES);
-    for (size_t at = 0; at < parts->stride; at += CHUNK_BYTES) {
-        size_t own_bytes = piece(part_bytes(parts, own), at, CHUNK_BYTES);
-        int count = 0;
-        for (int i = 1; i < links->size; i++) {
-            int member = member_after(links, i);
-            links->transfers[count++] = sending(member, in + part_at(parts, member) + at,
-                                                piece(part_bytes(parts, member), at, CHUNK_BYTES));
-            links->transfers[count++] =
-                receiving(member, slots + (size_t)member * CHUNK_BYTES, own_bytes);
-        }
-        if (!exchange(links, links->transfers, count, lost))
-            return false;
-        reduce_slots(links, call, in + part_at(parts, own) + at, CHUNK_BYTES, out + at, own_bytes);
-    }
-    return true;
-}
-
-/* Own part is in `out` already. */
-static bool gather_direct(struct links *links, const struct parts *parts, char *out,
-                          struct lost_member *lost)
-{
-    int own = links->index, count = 0;
-    for (int i = 1; i < links->size; i++) {
-        int member = member_after(links, i);
-        links->transfers[count++] =
-            sending(member, out + part_at(parts, own), part_bytes(parts, own));
-        links->transfers[count++] =
-            receiving(member, out + part_at(parts, member), part_bytes(parts, member));
-    }
-    return exchange(links, links->transfers, count, lost);
-}
-
-/* --- round a ring: each link carries each part once ----------------------------------------------
- */
-
-/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i sends part
- * i - 1 - s, as far as it is summed, receives part i - 2 - s, and adds its own. */
-struct ring_step {
-    const char *send;
-    size_t send_bytes;
-    const char *own;
-    char *sum;
-    size_t sum_bytes;
-};
-
-static bool take_ring_step(struct links *links, const struct comm_call *call,
-                           const struct ring_step *step, struct lost_member *lost)
-{
-    int next = member_after(links, 1), before = member_after(links, links->size - 1);
-    char *received = scratch(links, CHUNK_BYTES);
-    size_t most = step->send_bytes > step->sum_bytes ? step->send_bytes : step->sum_bytes;
-    for (size_t at = 0; at < most; at += CHUNK_BYTES) {
-        size_t bytes = piece(step->sum_bytes, at, CHUNK_BYTES);
-        struct transfer both[] = {
-            sending(next, step->send + at, piece(step->send_bytes, at, CHUNK_BYTES)),
-            receiving(before, received, bytes),
-        };
-        if (!exchange(links, both, 2, lost))
-            return false;
-        const void *terms[] = { received, step->own + at };
-        if (bytes > 0)
-            reduce_parts(call->element, call->reduction, terms, 2, step->sum + at,
-                         bytes / element_bytes(call->element));
-    }
-    return true;
-}
-
-/* Where sums are on their way: what a step leaves of part p is at `at` + p x stride until the next
- * step has sent it; the last sum, which is of one's own part, goes to `out`. */
-struct ring_sums {
-    char *at;
-    size_t stride;
-    char *out;
-};
-
-static bool reduce_ring(struct links *links, const struct comm_call *call,
-                        const struct parts *parts, struct ring_sums sums, struct lost_member *lost)
-{
-    int size = links->size;
-    const char *in = call->in;
-    for (int s = 0; s <= size - 2; s++) {
-        int sent = member_after(links, 2 * size - 1 - s);
-        int summed = member_after(links, 2 * size - 2 - s);
-        struct ring_step step = {
-            .send = s == 0 ? in + part_at(parts, sent) : sums.at + (size_t)sent * sums.stride,
-            .send_bytes = part_bytes(parts, sent),
-            .own = in + part_at(parts, summed),
-            .sum = s == size - 2 ? sums.out : sums.at + (size_t)summed * sums.stride,
-            .sum_bytes = part_bytes(parts, summed),
-        };
-        if (!take_ring_step(links, call, &step, lost))
-            return false;
-    }
-    return true;
-}
-
-static bool gather_ring(struct links *links, const struct parts *parts, char *out,
-                        struct lost_member *lost)
-{
-    int size = links->size;
-    int next = member_after(links, 1), before = member_after(links, size - 1);
-    for (int s = 0; s < size - 1; s++) {
-        int sent = member_after(links, size - s);
-        int received = member_after(links, 2 * size - s - 1);
-        struct transfer both[] = {
-            sending(next, out + part_at(parts, sent), part_bytes(parts, sent)),
-            receiving(before, out + part_at(parts, received), part_bytes(parts, received)),
-        };
-        if (!exchange(links, both, 2, lost))
-            return false;
-    }
-    return true;
-}
-
-/* --- collectives -------------------------------------------------------------------------------
- */
-
-/* bf16 sums travel rounded, so they are made where all parts meet and rounded once. */
-static bool goes_round(const struct comm_call *call, size_t message_bytes)
-{
-    return message_bytes > COMM_RING_BYTES && call->element != ELEMENT_BF16;
-}
-
-static bool all_reduce(struct links *links, const struct comm_call *call, struct lost_member *lost)
-{
-    struct parts parts = parts_of(call, call->count);
-    char *out = call->out, *own = out + part_at(&parts, links->index);
-    if (parts.bytes == 0)
-        return true;
-    if (parts.bytes <= COMM_RING_BYTES / 4)
-        return reduce_whole(links, call, lost);
-    if (goes_round(call, parts.bytes))
-        return reduce_ring(links, call, &parts, (struct ring_sums){ out, parts.stride, own },
-                           lost) &&
-               gather_ring(links, &parts, out, lost);
-    return reduce_parts_direct(links, call, &parts, own, lost) &&
-           gather_direct(links, &parts, out, lost);
-}
-
-static bool reduce_scatter(struct links *links, const struct comm_call *call,
-                           struct lost_member *lost)
-{
-    struct parts parts = parts_of(call, call->count * (size_t)links->size);
-    if (parts.bytes == 0)
-        return true;
-    if (!goes_round(call, parts.bytes))
-        return reduce_parts_direct(links, call, &parts, call->out, lost);
-    char *sums = arena_grow(NULL, parts.stride);
-    bool ok = reduce_ring(links, call, &parts, (struct ring_sums){ sums, 0, call->out }, lost);
-    free(sums);
-    return ok;
-}
-
-static bool all_gather(struct links *links, const struct comm_call *call, struct lost_member *lost)
-{
-    struct parts parts = parts_of(call, call->count * (size_t)links->size);
-    char *out = call->out;
-    if (parts.bytes == 0)
-        return true;
-    copy_bytes(out + part_at(&parts, links->index), call->in, parts.stride);
-    return parts.bytes > COMM_RING_BYTES ? gather_ring(links, &parts, out, lost)
-                                         : gather_direct(links, &parts, out, lost);
-}
-
-static bool all_to_all(struct links *links, const struct comm_call *call, struct lost_member *lost)
-{
-    size_t bytes = call->count * element_bytes(call->element);
-    const char *in = call->in;
-    char *out = call->out;
-    int count = 0;
-    for (int i = 1; i < links->size && bytes > 0; i++) {
-        int member = member_after(links, i);
-        links->transfers[count++] = sending(member, in + (size_t)member * bytes, bytes);
-        links->transfers[count++] = receiving(member, out + (size_t)member * bytes, bytes);
-    }
-    if (bytes > 0)
-        copy_bytes(out + (size_t)links->index * bytes, in + (size_t)links->index * bytes, bytes);
-    return exchange(links, links->transfers, count, lost);
-}
-
-static bool broadcast(struct links *links, const struct comm_call *call, struct lost_member *lost)
-{
-    size_t bytes = call->count * element_bytes(call->element);
-    struct transfer from_root = receiving(call->peer, call->out, bytes);
-    if (links->index != call->peer)
-        return exchange(links, &from_root, 1, lost);
-    copy_bytes(call->out, call->in, bytes);
-    int count = 0;
-    for (int i = 1; i < links->size; i++)
-        links->transfers[count++] = sending(member_after(links, i), call->in, bytes);
-    return exchange(links, links->transfers, count, lost);
-}
-
-static bool exchange_messages(struct links *links, const struct comm_call *call,
-                              struct lost_member *lost)
-{
-    size_t bytes = call->count * element_bytes(call->element);
-    int count = 0;
-    struct transfer transfers[2];
-    if (call->kind != COMM_RECV)
-        transfers[count++] = sending(call->peer, call->in, bytes);
-    if (call->kind != COMM_SEND)
-        transfers[count++] =
-            receiving(call->kind == COMM_RECV ? call->peer : call->source, call->out, bytes);
-    return exchange(links, transfers, count, lost);
-}
-
-static bool barrier(struct links *links, struct lost_member *lost)
-{
-    char *bytes = scratch(links, (size_t)links->size);
-    static const char here = 1;
-    int count = 0;
-    for (int i = 1; i < links->size; i++) {
-        int member = member_after(links, i);
-        links->transfers[count++] = sending(member, &here, 1);
-        links->transfers[count++] = receiving(member, bytes + member, 1);
-    }
-    return exchange(links, links->transfers, count, lost);
-}
-
-/* A group of one has its result already. */
-static void run_alone(const struct comm_call *call)
-{
-    if (call->kind != COMM_BARRIER)
-        copy_bytes(call->out, call->in, call->count * element_bytes(call->element));
-}
-
-bool links_run(struct links *links, const struct comm_call *call, struct lost_member *lost)
-{
-    if (links->size == 1) {
-        run_alone(call);
-        return true;
-    }
-    switch (call->kind) {
-    case COMM_ALL_REDUCE:
-        return all_reduce(links, call, lost);
-    case COMM_ALL_GATHER:
-        return all_gather(links, call, lost);
-    case COMM_REDUCE_SCATTER:
-        return reduce_scatter(links, call, lost);
-    case COMM_BROADCAST:
-        return broadcast(links, call, lost);
-    case COMM_ALL_TO_ALL:
-        return all_to_all(links, call, lost);
-    case COMM_SEND:
-    case COMM_RECV:
-    case COMM_SEND_RECV:
-        return exchange_messages(links, call, lost);
-    case COMM_BARRIER:
-        return barrier(links, lost);
-    }
-    return true;
 }

@@ -1,13 +1,13 @@
-/* exec/links.h - sockets between the members of one group, and the collectives over them.
+/* exec/links.h - sockets between the members of one group, and bytes over several of them at once.
  *
  * The thread that calls moves the bytes itself, and sleeps in poll() while there are none to move.
- * Large fp32 and fp64 messages go round a ring, others to all members at once. */
+ */
 #ifndef EXEC_LINKS_H
 #define EXEC_LINKS_H
 
-#include "exec/comm.h"
-
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Bytes on their way to or from one member. */
 struct transfer {
@@ -37,7 +37,15 @@ struct links links_new(int index, int size);
 void links_release(struct links *links); /* closes them */
 /* Any thread: whoever waits, here and at the other ends, finds the connection closed. */
 void links_shut(const struct links *links);
-/* Until the call has run. False when a member was lost. */
-bool links_run(struct links *links, const struct comm_call *call, struct lost_member *lost);
+
+struct transfer links_send(int member, const void *from, size_t bytes);
+struct transfer links_receive(int member, void *to, size_t bytes);
+/* All of them at once, in whatever order the peers are ready; returns when all are done. False when
+ * a member was lost. */
+bool links_exchange(struct links *links, struct transfer *transfers, int count,
+                    struct lost_member *lost);
+
+/* At least so many bytes, the same memory each time; valid until more are asked for. */
+char *links_scratch(struct links *links, size_t bytes);
 
 #endif

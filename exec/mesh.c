@@ -71,8 +71,7 @@ static int accept_rank(const struct mesh *mesh, double deadline_s, struct greeti
     }
 }
 
-/* --- the meeting -------------------------------------------------------------------------------
- */
+/* --- the meeting ---------------------------------------------------------------------------- */
 
 static bool receive_report(struct mesh *mesh, int *fds, double deadline_s, struct err *err)
 {
@@ -214,8 +213,7 @@ void mesh_free(struct mesh *mesh)
     free(mesh);
 }
 
-/* --- connections -------------------------------------------------------------------------------
- */
+/* --- connections ---------------------------------------------------------------------------- */
 
 static int call_rank(const struct mesh *mesh, int number, int rank, double deadline_s,
                      struct err *err)

@@ -54,8 +54,7 @@ void watchdog_enter(struct watchdog *watchdog, int lane, const void *at)
     atomic_fetch_add_explicit(&state->entered, 1, memory_order_release);
 }
 
-/* --- reporting ---------------------------------------------------------------------------------
- */
+/* --- reporting ------------------------------------------------------------------------------ */
 
 static void add_lanes(struct watchdog *watchdog, struct text *out)
 {
@@ -116,8 +115,7 @@ bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
     return true;
 }
 
-/* --- watching ----------------------------------------------------------------------------------
- */
+/* --- watching ------------------------------------------------------------------------------- */
 
 /* For how long no lane moved though one is in something; 0 when all is well. */
 static double standstill_s(struct watchdog *watchdog, double passed_s)

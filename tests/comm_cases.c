@@ -28,8 +28,7 @@ struct rank_run {
     int rank, size;
 };
 
-/* --- values ------------------------------------------------------------------------------------
- */
+/* --- values --------------------------------------------------------------------------------- */
 
 /* Whole numbers whose sums over 16 ranks are exact in bf16. */
 static double value(const struct rank_run *run, int number, int rank, size_t i)
@@ -67,8 +66,7 @@ static double get(enum element element, const void *array, size_t i)
     return ((const unsigned char *)array)[i] - 100;
 }
 
-/* --- the plain loop ----------------------------------------------------------------------------
- */
+/* --- the plain loop ------------------------------------------------------------------------- */
 
 static size_t in_count(const struct comm_call *call)
 {
@@ -148,8 +146,7 @@ static bool check_trial(const struct rank_run *run, const struct trial *trial)
     return true;
 }
 
-/* --- trials ------------------------------------------------------------------------------------
- */
+/* --- trials --------------------------------------------------------------------------------- */
 
 static size_t random_count(struct random *rng)
 {

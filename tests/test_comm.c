@@ -16,8 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- ranks as threads --------------------------------------------------------------------------
- */
+/* --- ranks as threads ----------------------------------------------------------------------- */
 
 enum { MOST_RANKS = 5 };
 
@@ -99,8 +98,7 @@ static uint64_t new_seed(void)
     return seed;
 }
 
-/* --- against a plain loop ----------------------------------------------------------------------
- */
+/* --- against a plain loop ------------------------------------------------------------------- */
 
 static bool run_cases(struct job *job, const struct comm_options *options)
 {
@@ -115,8 +113,7 @@ START_TEST(every_call_gives_what_a_plain_loop_gives)
 }
 END_TEST
 
-/* --- one rank, one group, one stream ------------------------------------------------------------
- */
+/* --- one rank, one group, one stream -------------------------------------------------------- */
 
 struct side {
     const struct comm_api *api;
@@ -160,8 +157,7 @@ static bool finish(const struct side *side, struct comm_call call, struct err *e
     return device_host.stream_sync(side->stream, err) && side->api->poll(side->comm, err);
 }
 
-/* --- determinism -------------------------------------------------------------------------------
- */
+/* --- determinism ---------------------------------------------------------------------------- */
 
 enum { NUM_SUMMED = 50000 };
 
@@ -250,8 +246,7 @@ START_TEST(a_nan_is_the_largest_wherever_it_stands)
 }
 END_TEST
 
-/* --- failures ----------------------------------------------------------------------------------
- */
+/* --- failures ------------------------------------------------------------------------------- */
 
 /* Rank 1 goes away without a word; the others must not wait for ever, and name a rank. */
 static bool lose_a_rank(struct job *job, const struct comm_options *options)
@@ -345,8 +340,7 @@ START_TEST(threads_that_call_different_things_are_found_out)
 }
 END_TEST
 
-/* --- the meeting -------------------------------------------------------------------------------
- */
+/* --- the meeting ---------------------------------------------------------------------------- */
 
 /* Rank 1 never comes. */
 START_TEST(an_absent_rank_is_named_when_patience_ends)
@@ -414,8 +408,7 @@ START_TEST(strangers_are_turned_away)
 }
 END_TEST
 
-/* --- MPI ---------------------------------------------------------------------------------------
- */
+/* --- MPI ------------------------------------------------------------------------------------ */
 
 /* What each rank does that mpirun starts from this program. */
 static int be_mpi_rank(void)

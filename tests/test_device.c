@@ -47,8 +47,7 @@ static void sync_stream(struct stream *stream)
     ck_assert_msg(host->stream_sync(stream, &err), "%s", err.msg);
 }
 
-/* --- order -------------------------------------------------------------------------------------
- */
+/* --- order ---------------------------------------------------------------------------------- */
 
 struct append {
     int *list;
@@ -248,8 +247,7 @@ START_TEST(denormal_results_are_zero_on_a_stream)
 }
 END_TEST
 
-/* --- abort -------------------------------------------------------------------------------------
- */
+/* --- abort ---------------------------------------------------------------------------------- */
 
 static void abort_device(void *args)
 {
@@ -284,8 +282,7 @@ START_TEST(an_abort_ends_every_wait_and_drops_what_is_queued)
 }
 END_TEST
 
-/* --- memory ------------------------------------------------------------------------------------
- */
+/* --- memory --------------------------------------------------------------------------------- */
 
 START_TEST(the_high_water_mark_is_the_most_in_use_at_once)
 {

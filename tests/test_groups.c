@@ -144,8 +144,7 @@ START_TEST(both_ends_of_a_link_agree)
 }
 END_TEST
 
-/* --- made for real -----------------------------------------------------------------------------
- */
+/* --- made for real -------------------------------------------------------------------------- */
 
 struct rank_thread {
     const struct plan *plan;

@@ -175,8 +175,7 @@ START_TEST(ranks_end_with_the_process_that_started_them)
 }
 END_TEST
 
-/* --- ranks that talk ---------------------------------------------------------------------------
- */
+/* --- ranks that talk ------------------------------------------------------------------------ */
 
 struct own_rank {
     struct place place;
