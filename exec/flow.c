@@ -72,18 +72,19 @@ void flow_begin(struct flow *flow, const struct ops *list, int i)
 {
     struct machine *m = flow->machine;
     struct event *transfer = transfer_before(flow, list, i);
-    if (!transfer)
-        return;
-    m->device_api->wait(m->compute, transfer);
-    if (transfer == flow->last_transfer) {
+    if (transfer)
+        m->device_api->wait(m->compute, transfer);
+    if (transfer && transfer == flow->last_transfer) {
         free_late(m);
         flow->last_transfer = NULL;
     }
+    op_log_begin(m->log, m->device_api, flow_stream(flow, &list->at[i]), &list->at[i]);
 }
 
 void flow_end(struct flow *flow, const struct ops *list, int i)
 {
     struct machine *m = flow->machine;
+    op_log_end(m->log, m->device_api, flow_stream(flow, &list->at[i]));
     if (!is_on_tensor_stream(&list->at[i]))
         return;
     m->device_api->record(m->tensor_stream, m->transferred[i]);

@@ -11,6 +11,7 @@
 #include "exec/comm.h"
 #include "exec/kernels.h"
 #include "exec/part.h"
+#include "exec/stopwatch.h"
 
 enum { MAX_PART_OPS = 64 };
 
@@ -39,7 +40,8 @@ struct machine {
     void *late[8];             /* memory that the tensor stream may still read: freed when compute
                                   next waits for it */
     int num_late;
-    struct err err; /* first failure: no memory */
+    struct op_log *log; /* borrowed; NULL: nobody asks when ops run */
+    struct err err;     /* first failure: no memory */
 };
 
 /* Rows of a microbatch, and where they are in the global batch. */

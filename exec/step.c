@@ -1,9 +1,9 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
+#include "exec/stopwatch.h"
 
 #include <math.h>
-#include <time.h>
 
 /* Passes that compute may be ahead of memory that another stream still reads. */
 enum { PASSES_AHEAD = 2 };
@@ -304,24 +304,6 @@ static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr
     [INSTR_OPTIMIZER] = run_optimizer,
 };
 
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void note_time(void *args)
-{
-    double **at = args;
-    **at = clock_s();
-}
-
-static void time_into(struct rank *rank, struct stream *stream, double *at)
-{
-    rank->on.api->call(stream, note_time, &at, sizeof at);
-}
-
 static void issue(struct rank *rank, int i, struct instr_time *times)
 {
     const struct instr *instr = &rank->list->at[i];
@@ -329,10 +311,10 @@ static void issue(struct rank *rank, int i, struct instr_time *times)
     if (instr->after != NO_INSTR)
         rank->on.api->wait(stream, rank->done[instr->after]);
     if (times)
-        time_into(rank, stream, &times[i].start_s);
+        stopwatch_note(rank->on.api, stream, &times[i].start_s);
     handlers[instr->op](rank, instr, i);
     if (times)
-        time_into(rank, stream, &times[i].end_s);
+        stopwatch_note(rank->on.api, stream, &times[i].end_s);
     rank->on.api->record(stream, rank->done[i]);
 }
 
@@ -390,14 +372,14 @@ static bool sync(struct rank *rank, struct err *err)
 bool rank_step(struct rank *rank, long step, struct instr_time *times, struct step_result *out,
                struct err *err)
 {
-    double start_s = clock_s();
+    double start_s = stopwatch_now_s();
     begin_step(rank, step);
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
         issue(rank, i, times);
     take_back(rank, 0);
     if (!sync(rank, err))
         return false;
-    out->step_s = clock_s() - start_s;
+    out->step_s = stopwatch_now_s() - start_s;
     sum_loss(rank);
     if (!sync(rank, err))
         return false;
