@@ -112,7 +112,7 @@ void numeric_check(const struct numeric *numeric, const struct numeric_result *r
     double plain_error = root_error(n, result->plain, result->reference);
     for (long row = 0; row < result->rows; row++)
         check_row(numeric, result, row, row_tolerance, size / sqrt((double)n));
-    double slack = (double)FLT_EPSILON * (0.5 + 20 / sqrt((double)n));
+    double slack = (double)FLT_EPSILON * (0.5 + 40 / sqrt((double)n));
     CHECK(error <= 1.5 * plain_error + slack * size, numeric,
           "%s: error %g, that of plain code %g, of values of %g", result->what, error, plain_error,
           size);

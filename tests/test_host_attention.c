@@ -52,7 +52,7 @@ static struct attention_case attention_case(struct attention attention)
     };
     c.qkv_values = c.tokens * attention_qkv_width(&attention);
     c.context_values = c.tokens * attention_context_width(&attention);
-    c.qkv = numeric_floats(&numeric, c.qkv_values, 1.5);
+    c.qkv = numeric_floats(&numeric, c.qkv_values, 1);
     c.dcontext = numeric_floats(&numeric, c.context_values, 1);
     c.context = numeric_floats(&numeric, c.context_values, 1);
     c.log_sums = numeric_zeros(&numeric, c.tokens * attention.heads);
@@ -154,11 +154,11 @@ static void check_results(struct attention_case *c, const char *what)
 
 /* Tiles are of 64: below, at and beyond several of them. */
 static const struct attention large[] = {
-    { .sequences = 3, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
-    { .sequences = 2, .seq = 7, .heads = 6, .kv_heads = 2, .head_dim = 3 },
+    { .sequences = 29, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
+    { .sequences = 11, .seq = 7, .heads = 6, .kv_heads = 2, .head_dim = 3 },
     { .sequences = 1, .seq = 64, .heads = 1, .kv_heads = 1, .head_dim = 16 },
     { .sequences = 2, .seq = 131, .heads = 3, .kv_heads = 1, .head_dim = 8 },
-    { .sequences = 1, .seq = 257, .heads = 4, .kv_heads = 2, .head_dim = 32 },
+    { .sequences = 1, .seq = 193, .heads = 4, .kv_heads = 2, .head_dim = 17 },
 };
 enum { NUM_LARGE = sizeof large / sizeof *large };
 

@@ -30,7 +30,7 @@ static void end(void)
 static const struct {
     long m, n, k;
 } sizes[] = {
-    { 1, 1, 1 }, { 1, 17, 3 }, { 7, 1, 129 }, { 5, 16, 128 }, { 6, 131, 257 }, { 61, 67, 71 },
+    { 1, 5, 1 }, { 1, 17, 3 }, { 7, 1, 129 }, { 5, 16, 128 }, { 6, 131, 257 }, { 61, 67, 71 },
 };
 enum { NUM_SIZES = sizeof sizes / sizeof *sizes };
 
@@ -227,7 +227,7 @@ START_TEST(gradients_of_a_linear_layer_are_its_differences)
 {
     static const struct {
         long rows, out, in;
-    } shapes[] = { { 1, 1, 1 }, { 3, 7, 5 }, { 13, 1, 4 }, { 1, 11, 2 }, { 8, 17, 6 } };
+    } shapes[] = { { 1, 5, 1 }, { 3, 7, 5 }, { 13, 1, 4 }, { 1, 11, 2 }, { 8, 17, 6 } };
     for (int i = 0; i < num_found; i++)
         check_linear(&found[i], shapes[_i].rows, shapes[_i].out, shapes[_i].in);
 }
