@@ -71,6 +71,20 @@ START_TEST(heads_that_16_bytes_do_not_divide_cost_their_share)
 }
 END_TEST
 
+/* 1280, 1276 and 1273 columns are as many tiles. 4 bytes divide rows of 2552, 2 those of 2546. */
+START_TEST(products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    profile.gemm_unaligned_efficiency = 0.25;
+    double whole_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
+    double half_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1276, 512, 0);
+    double odd_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1273, 512, 0);
+    ck_assert_double_eq_tol(half_s, 2 * whole_s, 1e-12);
+    ck_assert_double_eq_tol(odd_s, 4 * whole_s, 1e-12);
+}
+END_TEST
+
 /* 101 tiles are two waves, as are 200. */
 START_TEST(a_tile_more_than_a_wave_takes_another_wave)
 {
@@ -458,6 +472,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, load_all, release_all);
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
     tcase_add_test(tc, heads_that_16_bytes_do_not_divide_cost_their_share);
+    tcase_add_test(tc, products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do);
     tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
     tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
     tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);

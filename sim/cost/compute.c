@@ -99,19 +99,35 @@ static double measured_correction(const struct gpu *gpu, const struct profile *p
     return sum / weights;
 }
 
+static bool starts_at(double bytes, enum dtype dtype, double row_elements)
+{
+    return fmod(row_elements * dtype_bytes(dtype), bytes) == 0;
+}
+
 /* Rows that don't start at 16 bytes are left to kernels that load no whole operands (NVIDIA, Deep
  * Learning Performance guide: multiples of 8 elements in 16 bits). */
 static bool is_aligned(enum dtype dtype, double row_elements)
 {
-    return fmod(row_elements * dtype_bytes(dtype), 16) == 0;
+    return starts_at(16, dtype, row_elements);
+}
+
+/* What is left of a product's rate. Ampere's asynchronous copies to shared memory take 16, 8 or 4
+ * bytes (PTX ISA, cp.async), so that rows which start at 4 lose the root of what odd ones do. */
+static double alignment_efficiency(const struct profile *profile, enum dtype dtype, double m,
+                                   double n, double k)
+{
+    if (is_aligned(dtype, m) && is_aligned(dtype, n) && is_aligned(dtype, k))
+        return 1;
+    bool is_copied = starts_at(4, dtype, m) && starts_at(4, dtype, n) && starts_at(4, dtype, k);
+    double odd = profile->gemm_unaligned_efficiency;
+    return is_copied ? sqrt(odd) : odd;
 }
 
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes)
 {
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
-    if (!is_aligned(dtype, m) || !is_aligned(dtype, n) || !is_aligned(dtype, k))
-        rate.peak_flops_per_s *= profile->gemm_unaligned_efficiency;
+    rate.peak_flops_per_s *= alignment_efficiency(profile, dtype, m, n, k);
     double multiply_s = best_tile_s(gpu, profile, &rate, m, n, k);
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, dtype == DTYPE_FP8 ? k / 2 : k));
