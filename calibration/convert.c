@@ -267,6 +267,7 @@ struct conversion {
     struct run_systems *systems;
     const struct run_row *row;
     struct run_case *out;
+    const char *recompute; /* as match.json knows better, else the row's own */
 };
 
 /* `text` lives forever. */
@@ -276,7 +277,7 @@ static void assume(const struct conversion *of, const char *text)
         of->out->assumptions[of->out->num_assumptions++] = text;
 }
 
-static bool read_system(const struct conversion *of, struct err *reason, struct err *err)
+static bool read_system(struct conversion *of, struct err *reason, struct err *err)
 {
     const struct run_row *row = of->row;
     struct run_systems *systems = of->systems;
@@ -284,7 +285,7 @@ static bool read_system(const struct conversion *of, struct err *reason, struct 
     if (!read_count(row->n_gpus, "n_gpus", &num_gpus, reason) ||
         !read_count_or(row->gpus_per_node, "gpus_per_node", 0, &node_size, reason))
         return false;
-    struct match_row words = { row->gpu, row->network, row->software, node_size };
+    struct match_row words = { row->gpu, row->network, row->software, node_size, row->source_key };
     struct match found;
     match_find(&systems->match, &words, &found);
     if ((!systems->cluster && !*found.cluster) || (!systems->stack && !*found.stack))
@@ -293,6 +294,8 @@ static bool read_system(const struct conversion *of, struct err *reason, struct 
         assume(of, found.cluster_assumption);
     if (!systems->stack)
         assume(of, found.stack_assumption);
+    if (*found.recompute)
+        of->recompute = found.recompute;
     const struct loaded_pair *pair =
         find_pair(systems, systems->cluster ? systems->cluster : found.cluster,
                   systems->stack ? systems->stack : found.stack, err);
@@ -453,7 +456,7 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
 /* The layout grammar reads the rest: recompute=full:4. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
-    const char *word = of->row->recompute;
+    const char *word = of->recompute;
     if (*word == '\0') {
         assume(of, "recompute not stated: none");
         return true;
@@ -566,7 +569,7 @@ static bool is_listed(char (*fitted)[40], int count, const struct run_row *row)
 bool run_convert(struct run_systems *systems, const struct run_row *row, struct run_case *out,
                  struct err *err)
 {
-    struct conversion of = { systems, row, out };
+    struct conversion of = { systems, row, out, row->recompute };
     struct err reason = { 0 };
     memset(out, 0, sizeof *out);
     out->row = row;

@@ -44,7 +44,7 @@ struct layer_options {
     enum dtype dtype;             /* of activations, and of GEMM inputs that are not quantised */
     const struct fp8_recipe *fp8; /* of the linear layers of a block; NULL: none */
     int fp8_copies;               /* of what is quantised for both products: 1 or 2 */
-    bool leaves_vocab_odd;        /* an unsplit vocabulary is not padded to whole tiles */
+    bool leaves_vocab_odd;        /* a rank's vocabulary is not padded to whole tiles */
     double gradient_bytes;        /* of one element of the weight gradient's accumulator */
 };
 

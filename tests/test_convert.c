@@ -174,6 +174,22 @@ START_TEST(the_plan_is_what_the_row_says)
 }
 END_TEST
 
+/* vTrain's rows say what its configurations do, not what it put together (measured/README.md). */
+START_TEST(a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told)
+{
+    struct run_row row = plain_row();
+    row.software = "Megatron-DeepSpeed";
+    row.recompute = "full";
+    struct run_case stated = convert_known(&row);
+    ck_assert_int_eq(stated.plan.recompute, RECOMPUTE_FULL);
+    row.source_key = "vtrain_single";
+    struct run_case out = convert_known(&row);
+    ck_assert_int_eq(out.plan.recompute, RECOMPUTE_NONE);
+    ck_assert_str_eq(out.system->stack.name, "vtrain");
+    ck_assert_int_eq(out.num_assumptions, stated.num_assumptions + 1);
+}
+END_TEST
+
 START_TEST(every_schedule_of_the_registry_is_known_in_rows)
 {
     struct run_row row = plain_row();
@@ -546,6 +562,7 @@ static Suite *suite(void)
                         LENGTH(skips));
     tcase_add_test(rows, the_plan_is_what_the_row_says);
     tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
+    tcase_add_test(rows, a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told);
     tcase_add_test(rows, a_plain_feed_forward_means_gpt);
     tcase_add_test(rows, a_gated_feed_forward_means_llama);
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);

@@ -87,6 +87,39 @@ START_TEST(plans_of_one_node_are_ordered_nearly_as_measured)
 }
 END_TEST
 
+/* The row that differs in its microbatches alone, of which it has `times` as many. */
+static const struct run_row *with_microbatches(const struct run_row *of, double times)
+{
+    for (int i = 0; i < rows.count; i++) {
+        const struct run_row *row = &rows.at[i];
+        if (strcmp(row->source_key, of->source_key) == 0 && row->layers == of->layers &&
+            row->hidden == of->hidden && row->tp == of->tp && row->pp == of->pp &&
+            row->dp == of->dp && row->mbs == of->mbs && row->gbs_seqs == times * of->gbs_seqs)
+            return row;
+    }
+    return NULL;
+}
+
+/* No runs repeat to the microsecond: these times are sums, rounded (measured/README.md). */
+START_TEST(rows_of_vtrain_are_straight_lines_in_their_microbatches)
+{
+    int lines = 0;
+    for (int i = 0; i < rows.count; i++) {
+        const struct run_row *one = &rows.at[i];
+        if (strcmp(one->source_key, "vtrain_single") != 0)
+            continue;
+        const struct run_row *two = with_microbatches(one, 2);
+        const struct run_row *four = with_microbatches(one, 4);
+        if (!two || !four)
+            continue;
+        double rise_s = two->measured_iter_s - one->measured_iter_s;
+        ck_assert_double_eq_tol(four->measured_iter_s, two->measured_iter_s + 2 * rise_s, 2.5e-6);
+        lines++;
+    }
+    ck_assert_int_eq(lines, 432);
+}
+END_TEST
+
 START_TEST(diagnoses_leave_systems_as_they_were)
 {
     double before = predictions[scores.worst[0]].step_s;
@@ -231,6 +264,7 @@ static Suite *suite(void)
     tcase_add_test(shipped, nine_in_ten_measured_times_lie_in_their_intervals);
     tcase_add_test(shipped, no_interval_of_a_stack_is_narrower_than_its_rows_need);
     tcase_add_test(shipped, plans_of_one_node_are_ordered_nearly_as_measured);
+    tcase_add_test(shipped, rows_of_vtrain_are_straight_lines_in_their_microbatches);
     tcase_add_test(shipped, diagnoses_leave_systems_as_they_were);
     tcase_add_test(shipped, a_constant_that_was_spoilt_is_found);
     suite_add_tcase(s, shipped);

@@ -386,6 +386,20 @@ START_TEST(ranks_together_hold_a_layer_and_the_copies)
 }
 END_TEST
 
+START_TEST(a_family_may_leave_a_ranks_vocabulary_unpadded)
+{
+    struct model model = model_of("gpt3-175b");
+    struct plan plan = plan_of("tp4");
+    struct layer_options odd = options;
+    model.vocab = 50257;
+    odd.leaves_vocab_odd = true;
+    struct local_ops ops = local_head(&plan, &model, 2048, &odd, false, &arena);
+    for (int i = 0; i < ops.forward.count; i++)
+        if (ops.forward.at[i].kind == OP_GEMM)
+            ck_assert_double_eq(ops.forward.at[i].n, 12564);
+}
+END_TEST
+
 START_TEST(ranks_together_hold_the_padded_vocabulary_once_and_positions_each)
 {
     struct model model = model_of("gpt3-175b");
@@ -557,6 +571,7 @@ static TCase *parameters(void)
     tcase_add_test(tc, megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows);
     tcase_add_test(tc, one_rank_holds_the_model_and_its_padding);
     tcase_add_test(tc, ranks_together_hold_a_layer_and_the_copies);
+    tcase_add_test(tc, a_family_may_leave_a_ranks_vocabulary_unpadded);
     tcase_add_test(tc, ranks_together_hold_the_padded_vocabulary_once_and_positions_each);
     tcase_add_test(tc, a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another);
     return tc;

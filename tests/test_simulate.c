@@ -18,7 +18,7 @@ static const char *const models[] = { "gpt3-125m", "gpt3-1.3b", "llama3-8b", "gp
                                       "llama2-70b" };
 static const char *const stacks[] = { "megatron-core", "megatron-2021", "nemo",
                                       "torch-ddp",     "xla",           "megatron-deepspeed",
-                                      "torchtitan" };
+                                      "torchtitan",    "vtrain" };
 /* Those that a model can't have are left out. */
 static const char *const layouts[] = {
     "mb1",

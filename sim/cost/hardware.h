@@ -130,7 +130,7 @@ struct profile {
 enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAPS };
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
-enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS };
+enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_TRACED };
 
 /* When gradients that ZeRO shards are reduced: after each microbatch, or once a step, kept whole
  * until then. */
@@ -162,7 +162,7 @@ struct stack {
     int accumulate;            /* enum accumulate */
     double optimizer_passes;   /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p;   /* pipeline messages split over tensor ranks, gathered in the node */
-    bool leaves_vocab_odd;     /* an unsplit vocabulary is not padded */
+    bool leaves_vocab_odd;     /* a tensor rank's vocabulary is not padded */
     bool tied_reduce;          /* tied embeddings are all-reduced between first and last stage */
     bool post_validation;    /* split backwards: a stage updates before the norm of all is known */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */

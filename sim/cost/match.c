@@ -21,9 +21,12 @@ const struct field match_fields[] = {
     { .name = "network", TEXT(network), .fallback = "*", .doc = "Pattern of the network's words." },
     { .name = "software", TEXT(software), .fallback = "*",
       .doc = "Pattern of the software's words." },
+    { .name = "source", TEXT(source), .fallback = "*", .doc = "Pattern of the source's key." },
     { .name = "gpus_per_node", .kind = FIELD_INT, AT(match_rule, gpus_per_node), .min = 0,
       .max = 1024, .fallback = "0", .doc = "GPUs of a node; 0: any number." },
     { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that is meant." },
+    { .name = "recompute", TEXT(recompute), .fallback = "",
+      .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
       .doc = "What the row does not say and is assumed." },
     { .name = "skip", TEXT(skip), .fallback = "", .doc = "Why such rows cannot be predicted." },
@@ -148,7 +151,8 @@ static bool rule_applies(const struct match_rule *rule, const struct match_row *
 {
     return (rule->gpus_per_node == 0 || rule->gpus_per_node == row->gpus_per_node) &&
            match_text(rule->gpu, row->gpu) && match_text(rule->network, row->network) &&
-           match_text(rule->software, row->software);
+           match_text(rule->software, row->software) &&
+           match_text(rule->source, row->source ? row->source : "");
 }
 
 static const struct match_rule *first_rule(const struct match_rules *rules,
@@ -171,6 +175,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .stack = stack->use,
                            .cluster_assumption = cluster->assumption,
                            .stack_assumption = stack->assumption,
+                           .recompute = stack->recompute,
                            .skip = *cluster->skip ? cluster->skip : stack->skip };
     return *out->skip == '\0';
 }

@@ -14,8 +14,10 @@
 
 struct match_rule {
     char gpu[80], network[128], software[128]; /* patterns; "*" matches anything */
+    char source[48];                           /* a pattern too */
     int gpus_per_node;                         /* 0: any */
     char use[48];                              /* the cluster or stack */
+    char recompute[48];                        /* of stacks: instead of the row's; "": the row's */
     char assumption[160];                      /* what is taken for granted; "": nothing */
     char skip[160];                            /* why there is none; "": there is */
 };
@@ -34,13 +36,16 @@ struct match_table {
 struct match_row {
     const char *gpu, *network, *software;
     int gpus_per_node;
+    const char *source; /* the key of its source; NULL: none */
 };
 
 /* Texts are borrowed from the table. */
 struct match {
     const char *cluster, *stack;
     const char *cluster_assumption, *stack_assumption; /* "": none */
-    const char *skip;                                  /* why the row cannot be predicted; "" */
+    const char
+        *recompute;   /* what really ran, where the row is known to be wrong; "": what it says */
+    const char *skip; /* why the row cannot be predicted; "" */
 };
 
 /* From `path`, or from calibration/match.json when it is NULL. Release with match_release. */

@@ -249,7 +249,8 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
                            .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),
                            .splits = generator_splits(generator_find(plan_schedule(plan))) };
     struct layer_options options = options_of(plan, system);
-    bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
+    bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP) &&
+                   system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
     struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(plan, model, model->seq);
     double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;

@@ -8,7 +8,7 @@
 const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "flash1", "flash2",
                                                                  "flash3", NULL };
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
-static const char *const launch_names[] = { "eager", "graphs", NULL };
+static const char *const launch_names[] = { "eager", "graphs", "traced", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
 #define AT(member)             .offset = offsetof(struct stack, member)
@@ -31,7 +31,8 @@ const struct field stack_fields[] = {
     { .name = "overlap", .kind = FIELD_SET, AT(overlaps), .names = overlap_names,
       .doc = "Communication beside compute when a layout does not say." },
     { .name = "launch", .kind = FIELD_NAME, AT(launch), .names = launch_names, .fallback = "eager",
-      .doc = "Kernel by kernel, or whole graphs." },
+      .doc = "Kernel by kernel, or whole graphs; traced: layer by layer, none launched ahead, and "
+             "collectives between them." },
     { .name = "product_efficiency", .kind = FIELD_NUMBER, AT(product_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of matrix products that the family's libraries reach." },
@@ -77,7 +78,7 @@ const struct field stack_fields[] = {
     { .name = "scatter_gather_p2p", .kind = FIELD_BOOL, AT(scatter_gather_p2p), .fallback = "false",
       .doc = "Pipeline messages are split over tensor ranks and gathered in the node." },
     { .name = "leaves_vocab_odd", .kind = FIELD_BOOL, AT(leaves_vocab_odd), .fallback = "no",
-      .doc = "A vocabulary that tensor ranks do not split is not padded." },
+      .doc = "A tensor rank's vocabulary is the whole part of its share, not padded." },
     { .name = "tied_reduce", .kind = FIELD_BOOL, AT(tied_reduce), .fallback = "true",
       .doc = "Tied embeddings are all-reduced between first and last stage." },
     { .name = "post_validation", .kind = FIELD_BOOL, AT(post_validation), .fallback = "false",

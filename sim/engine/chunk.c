@@ -10,24 +10,48 @@
 struct pass {
     double gpu_s;
     double issue_s;
+    double waiting_s; /* of lists that were traced alone */
 };
 
-static void add_list(struct pass *pass, struct time_parts *parts, const struct list_cost *list,
-                     double times)
+/* How long the GPU waits for a host that needs `issue_s` to launch what runs for `gpu_s`. Neither
+ * is even: where the two are close the launch queue runs dry now and then, so that both together
+ * take longer than the longer. The fourth-power mean is that rounding of the corner (a fifth where
+ * they are equal, a hundredth where one is twice the other), as the layers that vTrain traced show.
+ */
+static double waiting_s(double gpu_s, double issue_s)
+{
+    double gpu2 = gpu_s * gpu_s;
+    double issue2 = issue_s * issue_s;
+    return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
+}
+
+/* Of a layer that is traced alone nothing is launched ahead, neither beside the layer before nor
+ * beside collectives, which are put between traces. */
+static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
+                   double times)
+{
+    if (w->system->stack.launch == LAUNCH_TRACED)
+        pass->waiting_s += times * waiting_s(list->compute_s, list->issue_s);
+    else
+        pass->issue_s += times * list->issue_s;
+}
+
+static void add_list(const struct work *w, struct pass *pass, struct time_parts *parts,
+                     const struct list_cost *list, double times)
 {
     pass->gpu_s += times * list->total_s;
-    pass->issue_s += times * list->issue_s;
+    launch(w, pass, list, times);
     parts->compute_s += times * list->compute_s;
     parts->tensor_comm_s += times * (list->comm_s - list->context_s);
     parts->context_comm_s += times * list->context_s;
 }
 
-static void add_piece(struct pass passes[CHUNK_PASSES], struct time_parts *parts,
-                      const struct piece_cost *piece, double times)
+static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
+                      struct time_parts *parts, const struct piece_cost *piece, double times)
 {
-    add_list(&passes[CHUNK_FORWARD], parts, &piece->forward, times);
-    add_list(&passes[CHUNK_BACKWARD], parts, &piece->backward, times);
-    add_list(&passes[CHUNK_WEIGHT], parts, &piece->weight, times);
+    add_list(w, &passes[CHUNK_FORWARD], parts, &piece->forward, times);
+    add_list(w, &passes[CHUNK_BACKWARD], parts, &piece->backward, times);
+    add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
 /* Layers, or attention cores, run forward once more before their backward. */
@@ -39,19 +63,9 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     const struct list_cost *replay = selective ? &layer->core : &layer->forward;
     int times = selective ? layers : plan_recomputed_layers(w->plan, chunk, layers);
     backward->gpu_s += times * replay->total_s;
-    backward->issue_s += times * (replay->issue_s + w->system->stack.checkpoint_s);
+    backward->issue_s += times * w->system->stack.checkpoint_s;
+    launch(w, backward, replay, times);
     parts->recompute_s += times * replay->total_s;
-}
-
-/* How long the GPU waits for a host that needs `issue_s` to launch what runs for `gpu_s`. Neither
- * is even: where the two are close the launch queue runs dry now and then, so that both together
- * take longer than the longer. The fourth-power mean is that rounding of the corner (a fifth where
- * they are equal, a hundredth where one is twice the other), as runs of vtrain_single show it. */
-static double waiting_s(double gpu_s, double issue_s)
-{
-    double gpu2 = gpu_s * gpu_s;
-    double issue2 = issue_s * issue_s;
-    return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
 }
 
 /* The slowest chip sets the pace. `host_s` is the host's own once a pass. */
@@ -60,7 +74,7 @@ static double pass_s(const struct work *w, const struct pass *pass, double host_
 {
     double slower_s = pass->gpu_s * (w->slowdown - 1);
     double gpu_s = pass->gpu_s + slower_s;
-    double extra_s = waiting_s(gpu_s, pass->issue_s) + host_s;
+    double extra_s = waiting_s(gpu_s, pass->issue_s) + pass->waiting_s + host_s;
     parts->other_s += slower_s + extra_s;
     return gpu_s + extra_s;
 }
@@ -145,11 +159,11 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
     struct pass passes[CHUNK_PASSES] = { 0 };
     double host_s = w->system->stack.microbatch_s / 2;
     int layers = plan_chunk_layers(w->plan, w->model, chunk);
-    add_piece(passes, &time.parts, &w->pieces->layer, layers);
+    add_piece(w, passes, &time.parts, &w->pieces->layer, layers);
     if (chunk == 0)
-        add_piece(passes, &time.parts, &w->pieces->embedding, 1);
+        add_piece(w, passes, &time.parts, &w->pieces->embedding, 1);
     if (chunk == plan_chunks(w->plan) - 1)
-        add_piece(passes, &time.parts, &w->pieces->head, 1);
+        add_piece(w, passes, &time.parts, &w->pieces->head, 1);
     add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, chunk, layers);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);

@@ -3,6 +3,8 @@
 #include "sim/plan/axis.h"
 #include "sim/plan/context.h"
 
+#include <math.h>
+
 struct layer_dims local_dims(const struct plan *plan, const struct model *model, double seq)
 {
     struct layer_dims dims = layer_dims(model, plan->microbatch, seq);
@@ -99,8 +101,8 @@ static struct local_ops build(build_fn *forward, const struct plan *plan, const 
                               struct arena *arena)
 {
     struct layer_dims dims = local_dims(plan, model, seq);
-    if (options->leaves_vocab_odd && plan->tp == 1)
-        dims.vocab = model->vocab;
+    if (options->leaves_vocab_odd)
+        dims.vocab = floor((double)model->vocab / plan->tp);
     struct local_ops local = { .forward = forward(model, &dims, options, arena) };
     local.backward = ops_backward(local.forward, options, arena);
     local.forward = lower(plan, local.forward, arena);
