@@ -242,7 +242,7 @@ static int be_rank(void)
                                                             .describe = describe,
                                                             .stop = stop,
                                                             .context = &own,
-                                                            .grace_s = 0.3 },
+                                                            .grace_s = 0.1 },
                                 &err);
     own.device = device_host.open(&(struct device_options){ 0 }, &err);
     if (place_of_environment(&own.place, &err))

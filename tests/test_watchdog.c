@@ -92,9 +92,9 @@ END_TEST
 START_TEST(progress_of_one_lane_keeps_it_quiet)
 {
     struct run run;
-    struct watchdog *watchdog = watch(&run, 0.15, 60);
+    struct watchdog *watchdog = watch(&run, 0.2, 60);
     watchdog_enter(watchdog, 1, "RECV_GRAD");
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 120; i++) {
         watchdog_enter(watchdog, 0, i % 2 ? "FORWARD" : "BACKWARD");
         sleep_s(0.002);
     }
@@ -111,7 +111,7 @@ START_TEST(lanes_with_nothing_to_do_are_no_standstill)
     struct watchdog *watchdog = watch(&run, 0.02, 60);
     watchdog_enter(watchdog, 0, "FORWARD");
     watchdog_enter(watchdog, 0, NULL);
-    sleep_s(0.1);
+    sleep_s(0.06);
     struct err err = { 0 };
     ck_assert(!watchdog_has_fired(watchdog, &err));
     watchdog_free(watchdog);
@@ -172,13 +172,13 @@ START_TEST(time_in_which_the_process_was_stopped_does_not_count)
     pid_t child = fork();
     if (child == 0) {
         struct run run;
-        struct watchdog *watchdog = watch(&run, 0.5, 60);
+        struct watchdog *watchdog = watch(&run, 0.3, 60);
         struct err err = { 0 };
         watchdog_enter(watchdog, 0, "FORWARD");
         if (write(ready[1], "x", 1) != 1)
             _exit(2);
         raise(SIGSTOP);
-        sleep_s(0.1);
+        sleep_s(0.06);
         _exit(watchdog_has_fired(watchdog, &err));
     }
     char byte;
@@ -186,7 +186,7 @@ START_TEST(time_in_which_the_process_was_stopped_does_not_count)
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
     ck_assert(WIFSTOPPED(status));
-    nanosleep(&(struct timespec){ .tv_nsec = 600000000 }, NULL);
+    nanosleep(&(struct timespec){ .tv_nsec = 400000000 }, NULL);
     kill(child, SIGCONT);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
