@@ -16,6 +16,7 @@ enum exit_code {
     EXIT_INPUT = 4,
     EXIT_TOLERANCE = 5,
     EXIT_MISSING = 6,
+    EXIT_LOST = 75,
     EXIT_TIME_LIMIT = 124,
     EXIT_INTERRUPTED = 130,
 };
@@ -28,6 +29,7 @@ enum {
     COMMAND_VALIDATE = 1 << 3,
     COMMAND_LIST = 1 << 4,
     COMMAND_FIT = 1 << 5,
+    COMMAND_RUN = 1 << 6,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -49,7 +51,7 @@ extern const struct command commands[];
 extern const int num_commands;
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_list;
+command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_run, cmd_list;
 
 /* The exit code that an error stands for. */
 int exit_code_of(const struct err *err);

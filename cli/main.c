@@ -53,6 +53,14 @@ const struct command commands[] = {
       "calibration/fit.json says which constants are fitted on which rows; without a job's name all\n"
       "of its jobs run. Nothing is written without -o.\n",
       cmd_fit },
+    { "run", COMMAND_RUN, "execute a plan, and hold what was measured against what was predicted",
+      "  simsearch run plan.json\n"
+      "  simsearch run plan.json --steps 20 --data text.txt --trace run.json\n"
+      "  simsearch run --model tiny --gpus 2 --layout \"pp2 dtype=fp32\"\n"
+      "  simsearch run plan.json --slice --ranks 2 --json\n"
+      "  mpirun -n 4 simsearch run plan.json\n",
+      "Ranks are processes of this machine, unless mpirun, srun or torchrun has started them.\n",
+      cmd_run },
     { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
       "  simsearch list\n"
       "  simsearch list models\n"
@@ -70,6 +78,7 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
     { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
     { EXIT_MISSING, "a capability is missing" },
+    { EXIT_LOST, "a run was interrupted and can be started again" },
     { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
     { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },
 };

@@ -16,7 +16,8 @@
 #define VALIDATE COMMAND_VALIDATE
 #define LIST     COMMAND_LIST
 #define FIT      COMMAND_FIT
-#define PREDICTS (SEARCH | SIMULATE | EXPLAIN)
+#define RUN      COMMAND_RUN
+#define PREDICTS (SEARCH | SIMULATE | EXPLAIN | RUN)
 #define ALL      (PREDICTS | VALIDATE | LIST | FIT)
 
 enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
@@ -57,7 +58,7 @@ const struct option_row option_rows[] = {
     { "--optimizer", NULL, "O", PREDICTS,
       { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
         .doc = "The optimizer, and the types of its state." } },
-    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN,
+    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN,
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
@@ -97,9 +98,9 @@ const struct option_row option_rows[] = {
     { "--budget", NULL, "N", SEARCH,
       { "budget", .kind = FIELD_INT, F(budget), .min = 1, .max = MOST_BUDGET,
         .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
-    { "--seed", NULL, "N", SEARCH | SIMULATE,
+    { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
-        .doc = "Other chances for zo, rl, random, --robust and --draws; the same seed, the same answer." } },
+        .doc = "Other chances for zo, rl, random, --robust, --draws and run; the same seed, the same answer." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
@@ -147,6 +148,27 @@ const struct option_row option_rows[] = {
                "them." } },
     { "--report", NULL, "PREFIX", VALIDATE,
       { "report", TEXT(report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
+    { "--steps", NULL, "N", RUN,
+      { "steps", .kind = FIELD_INT, F(steps), .min = 1, .max = 1000000,
+        .doc = "Training steps; 10 when not given. The first two are not timed." } },
+    { "--ranks", NULL, "N", RUN,
+      { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
+        .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer." } },
+    { "--slice", NULL, NULL, RUN,
+      { "slice", SWITCH(slice),
+        .doc = "Runs a part of the plan on --ranks ranks: the same shapes, fewer stages, layers "
+               "and replicas, against the prediction of that part." } },
+    { "--data", NULL, "FILE", RUN,
+      { "data", TEXT(data),
+        .doc = "Trains on the bytes of a text; on random tokens when not given." } },
+    { "--rate", NULL, "R", RUN,
+      { "rate", .kind = FIELD_NUMBER, F(rate), .min = 0, .max = 1e6,
+        .doc = "The learning rate; 0.001 when not given." } },
+    { "--backend", NULL, "NAME", RUN,
+      { "backend", TEXT(backend), .doc = "What runs it: host." } },
+    { "--comm", NULL, "NAME", RUN,
+      { "comm", TEXT(comm),
+        .doc = "What ranks talk through: tcp, or mpi, which mpirun implies." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },
@@ -159,7 +181,7 @@ const struct option_row option_rows[] = {
       { "gantt", SWITCH(gantt),
         .doc = "Draws what each stage does from the step's start to its end, and tells the event "
                "engine's step time." } },
-    { "--trace", NULL, "FILE", SIMULATE,
+    { "--trace", NULL, "FILE", SIMULATE | RUN,
       { "trace", TEXT(trace),
         .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process a stage, a "
                "thread a lane." } },

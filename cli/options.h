@@ -46,6 +46,10 @@ struct options {
     const char *report;
     bool check; /* fit */
     const char *table;
+    const char *backend, *comm, *data; /* run */
+    int ranks, steps;
+    double rate;
+    bool slice;
     const char *files[MAX_FILES];
     int num_files;
 };

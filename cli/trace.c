@@ -7,12 +7,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { NS_PER_US = 1000 };
+enum { NS_PER_US = 1000, MESSAGES_APART = 1 << 24 };
 
 struct tracer {
     const struct timeline *timeline;
     struct text out;
     const char *separator; /* before the next event */
+    const char *label;     /* before "stage" */
+    int first_process;     /* of the timeline's stages: two timelines lie in one file */
     int stage;
 };
 
@@ -39,8 +41,8 @@ static void add_us(struct text *out, const char *key, long long ns)
 /* {"ph":"X","pid":0,"tid":1,"ts":2.000 and no closing brace. */
 static void begin(struct tracer *t, char phase, int lane, long long start_ns)
 {
-    text_add(&t->out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", t->separator, phase, t->stage,
-             lane);
+    text_add(&t->out, "%s\n{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d", t->separator, phase,
+             t->first_process + t->stage, lane);
     t->separator = ",";
     add_us(&t->out, "ts", start_ns);
 }
@@ -98,7 +100,9 @@ static void add_arrow(struct tracer *t, int i)
         return;
     begin(t, ends ? 'f' : 's', (int)opcode_infos[instr->op].lane, ns_of(time.start_s));
     text_add(&t->out, ",\"name\":\"message\",\"cat\":\"message\",\"id\":%lld%s}",
-             message_id(t->timeline->schedule, instr), ends ? ",\"bp\":\"e\"" : "");
+             message_id(t->timeline->schedule, instr) +
+                 (long long)t->first_process * MESSAGES_APART,
+             ends ? ",\"bp\":\"e\"" : "");
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
@@ -138,9 +142,11 @@ static void add_thread(struct tracer *t, int lane)
 static void add_process(struct tracer *t)
 {
     begin(t, 'M', LANE_COMPUTE, 0);
-    text_add(&t->out, ",\"name\":\"process_name\",\"args\":{\"name\":\"stage %d\"}}", t->stage);
+    text_add(&t->out, ",\"name\":\"process_name\",\"args\":{\"name\":\"%sstage %d\"}}", t->label,
+             t->stage);
     begin(t, 'M', LANE_COMPUTE, 0);
-    text_add(&t->out, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}", t->stage);
+    text_add(&t->out, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
+             t->first_process + t->stage);
     for (int lane = 0; lane < NUM_LANES; lane++)
         add_thread(t, lane);
 }
@@ -156,17 +162,42 @@ static void add_stage(struct tracer *t, double activations_bytes)
     add_counter(t, activations_bytes);
 }
 
+static void add_timeline(struct tracer *t, const struct timeline *timeline, int first_process,
+                         const char *label, const struct prediction *prediction)
+{
+    t->timeline = timeline;
+    t->first_process = first_process;
+    t->label = label;
+    for (t->stage = 0; t->stage < timeline->schedule->shape.num_stages; t->stage++)
+        add_stage(t, prediction->stages[t->stage].activations_bytes);
+}
+
+static bool write_file(const char *path, struct tracer *t, const json_t *about, struct err *err)
+{
+    char *other = json_text(about, 0);
+    text_add(&t->out, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":%s}\n", other);
+    bool ok = file_write(path, t->out.at, t->out.length, err);
+    free(other);
+    text_release(&t->out);
+    return ok;
+}
+
 bool trace_write(const char *path, const struct timeline *timeline,
                  const struct prediction *prediction, const json_t *about, struct err *err)
 {
-    struct tracer t = { .timeline = timeline, .separator = "" };
-    char *other = json_text(about, 0);
+    struct tracer t = { .separator = "" };
     text_add(&t.out, "{\"traceEvents\":[");
-    for (; t.stage < timeline->schedule->shape.num_stages; t.stage++)
-        add_stage(&t, prediction->stages[t.stage].activations_bytes);
-    text_add(&t.out, "\n],\n\"displayTimeUnit\":\"ms\",\n\"otherData\":%s}\n", other);
-    bool ok = file_write(path, t.out.at, t.out.length, err);
-    free(other);
-    text_release(&t.out);
-    return ok;
+    add_timeline(&t, timeline, 0, "", prediction);
+    return write_file(path, &t, about, err);
+}
+
+bool trace_write_both(const char *path, const struct timeline *predicted,
+                      const struct timeline *measured, const struct prediction *prediction,
+                      const json_t *about, struct err *err)
+{
+    struct tracer t = { .separator = "" };
+    text_add(&t.out, "{\"traceEvents\":[");
+    add_timeline(&t, predicted, 0, "predicted ", prediction);
+    add_timeline(&t, measured, predicted->schedule->shape.num_stages, "measured ", prediction);
+    return write_file(path, &t, about, err);
 }

@@ -14,4 +14,9 @@
 bool trace_write(const char *path, const struct timeline *timeline,
                  const struct prediction *prediction, const json_t *about, struct err *err);
 
+/* The same step predicted and measured, one below the other. */
+bool trace_write_both(const char *path, const struct timeline *predicted,
+                      const struct timeline *measured, const struct prediction *prediction,
+                      const json_t *about, struct err *err);
+
 #endif

@@ -9,7 +9,7 @@
 #include "exec/groups.h"
 #include "exec/store.h"
 #include "exec/tokens.h"
-#include "sim/schedule/schedule.h"
+#include "sim/schedule/timeline.h"
 
 /* What a run is made of: the plan and what its lists are built with. */
 struct run_setup {
@@ -40,20 +40,16 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
                       struct err *err);
 void rank_free(struct rank *rank);
 
-/* When an instruction of the stage's list ran, in seconds of the machine's clock. */
-struct instr_time {
-    double start_s, end_s;
-};
-
 struct step_result {
     double loss;          /* mean over the tokens of the global batch; the same on all ranks */
     double gradient_norm; /* before clipping */
     double step_s;
 };
 
-/* One training step, `step` from 1; `times` has room for the stage's list, or is NULL. False with
+/* One training step, `step` from 1; `times`, of this machine's clock, has room for the stage's
+ * list, or is NULL. False with
  * err when a rank failed. */
-bool rank_step(struct rank *rank, long step, struct instr_time *times, struct step_result *out,
+bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err);
 
 /* The list that this rank runs. */

@@ -304,7 +304,7 @@ static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr
     [INSTR_OPTIMIZER] = run_optimizer,
 };
 
-static void issue(struct rank *rank, int i, struct instr_time *times)
+static void issue(struct rank *rank, int i, struct interval *times)
 {
     const struct instr *instr = &rank->list->at[i];
     struct stream *stream = stream_of(rank, instr);
@@ -369,7 +369,7 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-bool rank_step(struct rank *rank, long step, struct instr_time *times, struct step_result *out,
+bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err)
 {
     double start_s = stopwatch_now_s();

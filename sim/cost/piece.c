@@ -224,7 +224,7 @@ int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe)
     return gpu->arch >= ARCH_BLACKWELL && recipe->scales_tensor ? 1 : 2;
 }
 
-static struct layer_options options_of(const struct plan *plan, const struct system *system)
+struct layer_options plan_layer_options(const struct plan *plan, const struct system *system)
 {
     const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
     return (struct layer_options){
@@ -238,17 +238,22 @@ static struct layer_options options_of(const struct plan *plan, const struct sys
     };
 }
 
-struct pieces pieces_cost(const struct system *system, const struct model *model,
-                          const struct plan *plan, struct arena *arena)
+static struct timer timer_of(const struct system *system, const struct plan *plan)
 {
-    struct timer timer = { .system = system,
+    return (struct timer){ .system = system,
                            .attention = plan_attention_kernel(plan, system),
                            .fp8 = precision_fp8((enum precision)plan->precision),
                            .tensor = network_axis_group(system, plan, AXIS_TENSOR),
                            .context = network_axis_group(system, plan, AXIS_CONTEXT),
                            .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),
                            .splits = generator_splits(generator_find(plan_schedule(plan))) };
-    struct layer_options options = options_of(plan, system);
+}
+
+struct pieces pieces_cost(const struct system *system, const struct model *model,
+                          const struct plan *plan, struct arena *arena)
+{
+    struct timer timer = timer_of(system, plan);
+    struct layer_options options = plan_layer_options(plan, system);
     bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP) &&
                    system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
     struct arena_mark mark = arena_mark(arena);
@@ -268,4 +273,55 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
     };
     arena_reset(arena, mark);
     return pieces;
+}
+
+/* --- by kind ------------------------------------------------------------------------------ */
+
+static void add_ops(struct kind_totals *totals, const struct timer *timer, struct ops ops,
+                    bool (*is_in)(const struct op *op), double times)
+{
+    for (int i = 0; i < ops.count; i++) {
+        const struct op *op = &ops.at[i];
+        if (is_in && !is_in(op))
+            continue;
+        totals->count[op->kind] += times;
+        totals->seconds[op->kind] += times * time_alone_s(timer, op);
+    }
+}
+
+static void add_both(struct kind_totals *totals, const struct timer *timer, struct local_ops local,
+                     double times)
+{
+    add_ops(totals, timer, local.forward, NULL, times);
+    add_ops(totals, timer, local.backward, NULL, times);
+}
+
+static double recomputed_layers(const struct plan *plan, const struct model *model)
+{
+    double layers = 0;
+    for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
+        layers += plan_recomputed_layers(plan, chunk, plan_chunk_layers(plan, model, chunk));
+    return layers;
+}
+
+struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
+                                    const struct plan *plan)
+{
+    struct kind_totals totals = { 0 };
+    struct arena arena = { 0 };
+    struct timer timer = timer_of(system, plan);
+    struct layer_options options = plan_layer_options(plan, system);
+    bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
+    double seq = model->seq;
+    double times = (double)plan_microbatches(plan, model->batch) * plan->tp * plan->cp * plan->dp;
+    struct local_ops layer = local_layer(plan, model, seq, &options, overlap, &arena);
+    add_both(&totals, &timer, layer, times * model->layers);
+    add_both(&totals, &timer, local_embedding(plan, model, seq, &options, overlap, &arena), times);
+    add_both(&totals, &timer, local_head(plan, model, seq, &options, overlap, &arena), times);
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+        add_ops(&totals, &timer, layer.forward, is_core, times * model->layers);
+    else
+        add_ops(&totals, &timer, layer.forward, NULL, times * recomputed_layers(plan, model));
+    arena_release(&arena);
+    return totals;
 }

@@ -45,6 +45,17 @@ struct pieces {
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 
+/* Ops of each kind that all ranks run in a step, and what each kind takes in all, every op alone: a
+ * measured run is held against it kind by kind. */
+struct kind_totals {
+    double count[NUM_OP_KINDS], seconds[NUM_OP_KINDS];
+};
+struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
+                                    const struct plan *plan);
+
+/* Options of the op lists, as stack and plan have them. */
+struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);
+
 /* Whether the plan's collectives of a kind run beside compute: its own word, else the stack's. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
 /* Copies of what fp8 products read, along rows and along columns: Blackwell multiplies either way

@@ -1,0 +1,230 @@
+#include "cli/measured.h"
+
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/scale.h"
+#include "cli/show.h"
+#include "cli/terminal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static double quantile(const double *sorted, int count, double share)
+{
+    double place = share * (count - 1);
+    int below = (int)place;
+    int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+}
+
+static void fill_step(struct measured *m)
+{
+    int count = m->session->num_timed;
+    double *sorted = arena_grow(NULL, sizeof *sorted * ((size_t)count + 1));
+    memcpy(sorted, m->session->step_s, sizeof *sorted * (size_t)count);
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
+    m->step_s = quantile(sorted, count, 0.5);
+    m->step_p10_s = quantile(sorted, count, 0.1);
+    m->step_p90_s = quantile(sorted, count, 0.9);
+    free(sorted);
+    m->mfu = m->prediction->mfu * m->prediction->step_s / m->step_s;
+    m->error = log(m->prediction->step_s / m->step_s);
+}
+
+static void fill_kinds(struct measured *m)
+{
+    struct kind_totals totals =
+        plan_kind_totals(&m->setup->system, &m->setup->model, &m->setup->plan);
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++)
+        m->kinds[kind] =
+            (struct beside_seconds){ m->session->op_counts[kind], m->session->op_seconds[kind],
+                                     totals.seconds[kind] };
+}
+
+static double length_s(struct interval interval)
+{
+    return interval.end_s - interval.start_s;
+}
+
+static void fill_opcodes(struct measured *m)
+{
+    const struct timeline *ours = m->session->timeline;
+    const struct schedule *schedule = ours->schedule;
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++)
+        for (int i = 0; i < schedule->ranks[stage].count; i++) {
+            struct beside_seconds *at = &m->opcodes[schedule->ranks[stage].at[i].op];
+            at->count++;
+            at->measured_s += length_s(ours->ranks[stage][i]);
+            at->predicted_s += length_s(m->predicted_timeline->ranks[stage][i]);
+        }
+}
+
+static double bubble_s(const struct timeline *timeline)
+{
+    int stages = timeline->schedule->shape.num_stages;
+    double idle_s = 0;
+    for (int stage = 0; stage < stages; stage++) {
+        const struct instrs *list = &timeline->schedule->ranks[stage];
+        idle_s += length_s(timeline_passes(timeline));
+        for (int i = 0; i < list->count; i++)
+            if (timeline_is_pass(list->at[i].op))
+                idle_s -= length_s(timeline->ranks[stage][i]);
+    }
+    return idle_s / stages;
+}
+
+void measured_fill(struct measured *m)
+{
+    fill_step(m);
+    fill_kinds(m);
+    fill_opcodes(m);
+    m->bubble_s = bubble_s(m->session->timeline);
+    m->predicted_bubble_s = bubble_s(m->predicted_timeline);
+}
+
+/* --- JSON --------------------------------------------------------------------------------- */
+
+static json_t *beside_json(const struct beside_seconds *at)
+{
+    return json_pack("{s:f, s:f, s:f}", "count", at->count, "measured_s", at->measured_s,
+                     "predicted_s", at->predicted_s);
+}
+
+static json_t *kinds_json(const struct measured *m)
+{
+    json_t *object = json_object();
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++)
+        if (m->kinds[kind].count > 0)
+            json_object_set_new(object, op_kind_infos[kind].text, beside_json(&m->kinds[kind]));
+    return object;
+}
+
+static json_t *opcodes_json(const struct measured *m)
+{
+    json_t *object = json_object();
+    for (int op = 0; op < NUM_OPCODES; op++)
+        if (m->opcodes[op].count > 0)
+            json_object_set_new(object, opcode_infos[op].text, beside_json(&m->opcodes[op]));
+    return object;
+}
+
+static json_t *numbers_json(const double *values, int count)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(array, json_real(values[i]));
+    return array;
+}
+
+static json_t *figures_json(double step_s, double p10_s, double p90_s, double peak_bytes,
+                            double mfu, double idle_s)
+{
+    return json_pack("{s:f, s:f, s:f, s:o, s:f, s:f}", "step_s", step_s, "step_s_p10", p10_s,
+                     "step_s_p90", p90_s, "peak_memory_bytes", number_json(peak_bytes), "mfu", mfu,
+                     "bubble_s", idle_s);
+}
+
+void measured_print_json(const struct measured *m)
+{
+    const struct prediction *p = m->prediction;
+    const struct session_result *session = m->session;
+    int steps = m->session->num_steps;
+    struct text layout = { 0 };
+    plan_write(&m->setup->plan, &layout);
+    json_t *object = json_object();
+    json_object_set_new(object, "layout", json_string(text_get(&layout)));
+    json_object_set_new(object, "backend",
+                        json_string(m->options->backend ? m->options->backend : "host"));
+    json_object_set_new(object, "ranks", json_integer(m->num_ranks));
+    json_object_set_new(object, "loss", numbers_json(session->losses, steps));
+    json_object_set_new(object, "gradient_norm", numbers_json(session->gradient_norms, steps));
+    json_object_set_new(object, "measured",
+                        figures_json(m->step_s, m->step_p10_s, m->step_p90_s, session->peak_bytes,
+                                     m->mfu, m->bubble_s));
+    json_object_set_new(object, "predicted",
+                        figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
+                                     p->mfu, m->predicted_bubble_s));
+    json_object_set_new(object, "error", json_real(m->error));
+    json_object_set_new(object, "by_kind", kinds_json(m));
+    json_object_set_new(object, "by_instruction", opcodes_json(m));
+    json_object_set_new(object, "profile", json_string(m->setup->system.profile.name));
+    json_object_set(object, "assumptions", m->setup->assumptions);
+    print_json(object);
+    json_decref(object);
+    text_release(&layout);
+}
+
+/* --- text --------------------------------------------------------------------------------- */
+
+static void show_losses(const struct measured *m)
+{
+    int steps = m->session->num_steps;
+    printf("\n  step       loss   gradient norm\n");
+    for (int i = 0; i < steps; i++)
+        if (steps <= 12 || i < 5 || i >= steps - 5)
+            printf("  %4d  %9.5f  %14.5g\n", i + 1, m->session->losses[i],
+                   m->session->gradient_norms[i]);
+}
+
+static void show_pair(const char *label, double predicted, double measured, const char *unit)
+{
+    if (predicted <= 0 && measured <= 0)
+        return;
+    printf("  %-18s %12.4g %12.4g %s", label, predicted, measured, unit);
+    if (predicted > 0 && measured > 0)
+        printf("   %+.1f %%", 100 * (predicted / measured - 1));
+    printf("\n");
+}
+
+static void show_whole(const struct measured *m)
+{
+    const struct prediction *p = m->prediction;
+    printf("\n  %-18s %12s %12s\n", "", "predicted", "measured");
+    show_pair("step time", 1e3 * p->step_s, 1e3 * m->step_s, "ms");
+    show_pair("MFU", 100 * p->mfu, 100 * m->mfu, "%");
+    show_pair("peak memory", p->peak_memory_bytes / GIB, m->session->peak_bytes / GIB, "GiB");
+    show_pair("bubble", 1e3 * m->predicted_bubble_s, 1e3 * m->bubble_s, "ms");
+}
+
+static void show_table(const struct measured *m)
+{
+    printf("\n  %-18s %12s %12s     (a step's ops, all ranks, each alone)\n", "by kind",
+           "predicted", "measured");
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++)
+        if (m->kinds[kind].count > 0)
+            show_pair(op_kind_infos[kind].text, 1e3 * m->kinds[kind].predicted_s,
+                      1e3 * m->kinds[kind].measured_s, "ms");
+    printf("\n  %-18s %12s %12s     (a rank of each stage)\n", "by instruction", "predicted",
+           "measured");
+    for (int op = 0; op < NUM_OPCODES; op++)
+        if (m->opcodes[op].count > 0)
+            show_pair(opcode_infos[op].text, 1e3 * m->opcodes[op].predicted_s,
+                      1e3 * m->opcodes[op].measured_s, "ms");
+}
+
+void measured_show(const struct measured *m)
+{
+    struct text layout = { 0 };
+    plan_write(&m->setup->plan, &layout);
+    if (!m->options->quiet)
+        printf("simsearch %s · ran %s on %d rank%s of the %s, %d steps, %d of them timed\n",
+               SIMSEARCH_VERSION, text_get(&layout), m->num_ranks, m->num_ranks > 1 ? "s" : "",
+               m->options->backend ? m->options->backend : "host", m->session->num_steps,
+               m->session->num_timed);
+    text_release(&layout);
+    if (!m->options->quiet)
+        printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",
+               m->setup->system.cluster.name, m->setup->system.profile.name, 1e3 * m->step_p10_s,
+               1e3 * m->step_p90_s);
+    show_losses(m);
+    show_whole(m);
+    show_table(m);
+}

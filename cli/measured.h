@@ -1,0 +1,34 @@
+/* cli/measured.h - a run beside its prediction: as a whole, by kind of op, by instruction. */
+#ifndef CLI_MEASURED_H
+#define CLI_MEASURED_H
+
+#include "cli/setup.h"
+#include "exec/session.h"
+#include "sim/cost/piece.h"
+
+/* Seconds of a step, of what both sides name alike. */
+struct beside_seconds {
+    double count, measured_s, predicted_s;
+};
+
+struct measured {
+    const struct options *options;
+    const struct setup *setup;
+    const struct prediction *prediction;
+    const struct session_result *session;
+    const struct timeline *predicted_timeline;
+    int num_ranks;
+    /* Filled by measured_fill. */
+    double step_s, step_p10_s, step_p90_s; /* of the timed steps: median and percentiles */
+    double mfu;
+    double error;                               /* log(predicted / measured) */
+    struct beside_seconds kinds[NUM_OP_KINDS];  /* of all ranks */
+    struct beside_seconds opcodes[NUM_OPCODES]; /* of one rank of each stage */
+    double bubble_s, predicted_bubble_s; /* mean idle time of the compute lanes in the passes */
+};
+
+void measured_fill(struct measured *measured);
+void measured_print_json(const struct measured *measured);
+void measured_show(const struct measured *measured);
+
+#endif

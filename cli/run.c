@@ -1,0 +1,240 @@
+/* cli/run.c - a plan, executed: the same lists that were costed, predicted against measured. */
+#include "cli/answer.h"
+#include "cli/command.h"
+#include "cli/measured.h"
+#include "cli/options.h"
+#include "cli/setup.h"
+#include "cli/slice.h"
+#include "cli/trace.h"
+#include "exec/backend.h"
+#include "exec/launch.h"
+#include "exec/session.h"
+#include "exec/supported.h"
+#include "sim/engine/event_step.h"
+#include "sim/schedule/lowering.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_STEPS = 10, MOST_WARMUPS = 2, MOST_INSTRUCTIONS = 200000, DEFAULT_SEED = 1 };
+static const double arena_share = 1.25, arena_extra_bytes = 32 << 20;
+
+/* --- what is run -------------------------------------------------------------------------- */
+
+static bool make_schedule(struct setup *setup, struct run_setup *run, struct err *err)
+{
+    struct schedule_shape shape = plan_shape(&setup->plan, setup->model.batch);
+    struct lowering lowering = plan_lowering(&setup->plan, &setup->model);
+    double instructions = plan_instructions(&setup->plan, setup->model.batch);
+    if (instructions > MOST_INSTRUCTIONS)
+        return err_set(err, ERR_USAGE, "run",
+                       "expected a plan of at most %d instructions; this has about %.0f",
+                       MOST_INSTRUCTIONS, instructions);
+    run->schedule = schedule_new(generator_find(plan_schedule(&setup->plan)), &shape, &lowering,
+                                 &setup->arena, err);
+    return run->schedule != NULL;
+}
+
+/* The lists that were costed, but for element sizes: the host keeps all values in four bytes. */
+static struct layer_options host_options(const struct setup *setup)
+{
+    struct layer_options options = plan_layer_options(&setup->plan, &setup->system);
+    options.dtype = DTYPE_FP32;
+    options.gradient_bytes = 4;
+    return options;
+}
+
+static bool make_run(const struct options *options, struct setup *setup,
+                     const struct token_source *tokens, struct run_setup *out, struct err *err)
+{
+    *out = (struct run_setup){
+        .plan = &setup->plan,
+        .model = &setup->model,
+        .options = host_options(setup),
+        .overlaps_tensor = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP),
+        .tokens = tokens,
+        .update = { .optimizer = setup->plan.optimizer,
+                    .rate = (float)(options->rate > 0 ? options->rate : 1e-3),
+                    .beta1 = 0.9F,
+                    .beta2 = 0.95F,
+                    .epsilon = 1e-8F,
+                    .momentum = 0.9F,
+                    .clip = 1,
+                    .loss_scale = 1 },
+        .seed = (uint64_t)(options->seed > 0 ? options->seed : DEFAULT_SEED),
+    };
+    return make_schedule(setup, out, err);
+}
+
+static bool open_tokens(const struct options *options, const struct setup *setup,
+                        struct token_source *out, struct err *err)
+{
+    uint64_t seed = (uint64_t)(options->seed > 0 ? options->seed : DEFAULT_SEED);
+    *out =
+        (struct token_source){ .vocab = setup->model.vocab, .seq = setup->model.seq, .seed = seed };
+    return !options->data ||
+           token_source_open(options->data, setup->model.vocab, setup->model.seq, seed, out, err);
+}
+
+/* --- a rank ------------------------------------------------------------------------------- */
+
+static const char *comm_name(const struct options *options, const struct place *place)
+{
+    if (options->comm)
+        return options->comm;
+    return strcmp(place->launcher, "mpirun") == 0 ? "mpi" : "tcp";
+}
+
+static bool run_session(const struct options *options, struct setup *setup,
+                        const struct place *place, const struct prediction *prediction,
+                        struct session_result *out, struct run_setup *run, struct err *err)
+{
+    struct token_source tokens;
+    int steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
+    struct session_options session = {
+        .setup = run,
+        .device_api = device_find(options->backend ? options->backend : "host", err),
+        .kernel_api = &kernels_host,
+        .place = place,
+        .arena_bytes = (size_t)(prediction->peak_memory_bytes * arena_share + arena_extra_bytes),
+        .steps = steps,
+        .warmups = steps / 3 < MOST_WARMUPS ? steps / 3 : MOST_WARMUPS,
+        .is_traced = true,
+    };
+    if (!session.device_api || !(session.comm_api = comm_find(comm_name(options, place), err)) ||
+        !open_tokens(options, setup, &tokens, err))
+        return false;
+    bool ok = make_run(options, setup, &tokens, run, err) &&
+              session_run(&session, &setup->arena, out, err);
+    token_source_close(&tokens);
+    return ok;
+}
+
+static bool write_traces(const struct options *options, const struct measured *measured,
+                         struct err *err)
+{
+    if (!options->trace)
+        return true;
+    struct text layout = { 0 };
+    plan_write(&measured->setup->plan, &layout);
+    json_t *about = json_pack("{s:s, s:s, s:s}", "version", SIMSEARCH_VERSION, "model",
+                              measured->setup->model.name, "layout", text_get(&layout));
+    bool ok = trace_write_both(options->trace, measured->predicted_timeline,
+                               measured->session->timeline, measured->prediction, about, err);
+    text_release(&layout);
+    json_decref(about);
+    return ok;
+}
+
+/* The first rank speaks for all. */
+static int tell(const struct options *options, struct setup *setup, struct evaluator *evaluator,
+                const struct prediction *prediction, const struct session_result *session,
+                const struct place *place, struct err *err)
+{
+    struct event_step events;
+    struct measured measured = { .options = options,
+                                 .setup = setup,
+                                 .prediction = prediction,
+                                 .session = session,
+                                 .num_ranks = place->size };
+    if (place->rank > 0)
+        return EXIT_DONE;
+    if (!event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, &events, err))
+        return EXIT_FAILED;
+    measured.predicted_timeline = events.timeline;
+    measured_fill(&measured);
+    if (!write_traces(options, &measured, err))
+        return EXIT_FAILED;
+    if (options->json)
+        measured_print_json(&measured);
+    else
+        measured_show(&measured);
+    return EXIT_DONE;
+}
+
+static int run_rank(const struct options *options, struct setup *setup, const struct place *place,
+                    struct err *err)
+{
+    struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
+    struct prediction prediction = evaluate(evaluator, &setup->plan);
+    struct session_result session;
+    struct run_setup run;
+    int code = EXIT_FAILED;
+    if (run_session(options, setup, place, &prediction, &session, &run, err))
+        code = tell(options, setup, evaluator, &prediction, &session, place, err);
+    evaluator_free(evaluator);
+    return code;
+}
+
+/* --- the command -------------------------------------------------------------------------- */
+
+/* This program again, once for each rank, with the same words. */
+static int launch_ranks(int num_ranks, int argc, char **argv, struct err *err)
+{
+    char **arguments = arena_grow(NULL, sizeof *arguments * ((size_t)argc + 2));
+    char name[] = "simsearch";
+    arguments[0] = name;
+    memcpy(arguments + 1, argv, sizeof *argv * (size_t)argc);
+    arguments[argc + 1] = NULL;
+    struct launch_options launch_options = { .num_ranks = num_ranks,
+                                             .arguments = arguments,
+                                             .grace_s = 2 };
+    int status = EXIT_FAILED;
+    launch(&launch_options, &status, err);
+    free(arguments);
+    if (err->code == ERR_NONE)
+        return status;
+    if (status == LAUNCH_EXIT_LOST) /* main prints the error, and the code stays */
+        return status;
+    err->code = ERR_NONE; /* the rank that failed has said why */
+    return status;
+}
+
+static bool check_ranks(const struct options *options, const struct setup *setup,
+                        const struct place *place, struct err *err)
+{
+    int ranks = plan_ranks(&setup->plan);
+    if (options->ranks > 0 && options->ranks != ranks)
+        return err_set(err, ERR_USAGE, "--ranks",
+                       "this plan has %d ranks, not %d; --slice cuts a plan to that many", ranks,
+                       options->ranks);
+    if (place->launcher[0] != '\0' && place->size != ranks)
+        return err_set(err, ERR_USAGE, place->launcher, "started %d ranks, this plan has %d",
+                       place->size, ranks);
+    return true;
+}
+
+static int run_plan(const struct options *options, struct setup *setup, int argc, char **argv,
+                    struct err *err)
+{
+    struct place place;
+    if ((options->slice && !slice_plan(options, setup, err)) ||
+        !place_of_environment(&place, err) || !check_ranks(options, setup, &place, err) ||
+        !run_supported(&setup->plan, &setup->model, err))
+        return exit_code_of(err);
+    int ranks = plan_ranks(&setup->plan);
+    if (place.launcher[0] == '\0' && ranks > 1)
+        return launch_ranks(ranks, argc, argv, err);
+    int code = run_rank(options, setup, &place, err);
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
+}
+
+static bool check_words(const struct options *options, struct err *err)
+{
+    if (options->num_files == 0 && !options->layout)
+        return err_set(err, ERR_USAGE, "run", "expected a plan file, or --model and --layout");
+    return true;
+}
+
+int cmd_run(int argc, char **argv, struct err *err)
+{
+    struct options options;
+    struct setup setup = { 0 };
+    if (!options_parse(COMMAND_RUN, 1, argc, argv, &options, err) || !check_words(&options, err))
+        return exit_code_of(err);
+    int code = EXIT_FAILED;
+    if (setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &setup, err))
+        code = run_plan(&options, &setup, argc, argv, err);
+    setup_release(&setup);
+    return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;
+}

@@ -1,0 +1,55 @@
+#include "cli/slice.h"
+
+static int largest_common_divisor(int a, int b)
+{
+    return b == 0 ? a : largest_common_divisor(b, a % b);
+}
+
+/* One stage has one chunk: that of all its layers. */
+static void cut_stages(struct setup *setup, int stages)
+{
+    struct plan *plan = &setup->plan;
+    struct model *model = &setup->model;
+    model->layers = model->layers / plan->pp * stages;
+    plan->pp = stages;
+    if (stages == 1) {
+        plan->vpp = 1;
+        plan->schedule[0] = '\0';
+    }
+}
+
+static void cut_replicas(struct setup *setup, int replicas, int num_microbatches)
+{
+    struct plan *plan = &setup->plan;
+    plan->dp = replicas;
+    setup->model.batch = (double)num_microbatches * plan->microbatch * replicas;
+    if (plan_replicas(plan) == 1)
+        plan->zero = 0;
+}
+
+static bool check(const struct options *options, const struct plan *plan, struct err *err)
+{
+    if (options->ranks == 0)
+        return err_set(err, ERR_USAGE, "--slice", "needs --ranks, the ranks to cut the plan to");
+    if (plan->chunk_layers)
+        return err_set(err, ERR_USAGE, "--slice", "can't cut stages that are given one by one");
+    int unit = plan->tp * plan->cp;
+    return options->ranks % unit == 0 ||
+           err_set(err, ERR_USAGE, "--ranks",
+                   "expected a multiple of the %d tensor ranks, which a slice keeps; found %d",
+                   unit, options->ranks);
+}
+
+bool slice_plan(const struct options *options, struct setup *setup, struct err *err)
+{
+    struct plan *plan = &setup->plan;
+    if (!check(options, plan, err))
+        return false;
+    int ranks = options->ranks / (plan->tp * plan->cp);
+    int microbatches = plan_microbatches(plan, setup->model.batch);
+    int stages = largest_common_divisor(plan->pp, ranks);
+    cut_stages(setup, stages);
+    cut_replicas(setup, ranks / stages, microbatches);
+    setup->system.num_gpus = options->ranks;
+    return !plan_check(plan, &setup->model, setup->model.batch, options->ranks, err);
+}

@@ -1,0 +1,246 @@
+#include "exec/session.h"
+
+#include "exec/stopwatch.h"
+
+#include <stdlib.h>
+
+static const double patience_s = 60; /* for ranks that are still starting */
+
+/* What a rank's steps need. */
+struct session {
+    const struct session_options *options;
+    struct rank_device on;
+    struct rank *rank;
+    struct stream *stream; /* of what is told after steps */
+    struct group *world;   /* NULL: one rank */
+    struct arena *arena;
+    struct session_result *out;
+};
+
+/* --- telling each other ------------------------------------------------------------------- */
+
+static bool collect(struct session *session, struct comm_call call, struct err *err)
+{
+    if (!session->world)
+        return true;
+    call.group = session->world;
+    call.stream = session->stream;
+    session->on.comm_api->issue(&call);
+    return session->on.api->stream_sync(session->stream, err) &&
+           session->on.comm_api->poll(session->on.comm, err);
+}
+
+static bool reduce(struct session *session, double *values, int count, enum reduction reduction,
+                   struct err *err)
+{
+    struct comm_call call = { .kind = COMM_ALL_REDUCE,
+                              .in = values,
+                              .out = values,
+                              .count = (size_t)count,
+                              .element = ELEMENT_FP64,
+                              .reduction = reduction };
+    return collect(session, call, err);
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+static bool train(struct session *session, struct err *err)
+{
+    const struct session_options *options = session->options;
+    struct session_result *out = session->out;
+    for (int step = 0; step < options->steps; step++) {
+        struct step_result result;
+        if (!rank_step(session->rank, step + 1, NULL, &result, err) ||
+            !reduce(session, &result.step_s, 1, REDUCTION_MAX, err))
+            return false;
+        out->losses[step] = result.loss;
+        out->gradient_norms[step] = result.gradient_norm;
+        if (step >= options->warmups)
+            out->step_s[out->num_timed++] = result.step_s;
+    }
+    return true;
+}
+
+/* --- a traced step ------------------------------------------------------------------------ */
+
+static int longest_list(const struct schedule *schedule)
+{
+    int most = 0;
+    for (int stage = 0; stage < schedule->shape.num_stages; stage++)
+        most = schedule->ranks[stage].count > most ? schedule->ranks[stage].count : most;
+    return most;
+}
+
+static double first_start_s(const struct interval *times, int count)
+{
+    double first_s = times[0].start_s;
+    for (int i = 1; i < count; i++)
+        first_s = times[i].start_s < first_s ? times[i].start_s : first_s;
+    return first_s;
+}
+
+/* The clocks of ranks on one machine are one; on several the first start of all is taken for the
+ * same moment. */
+static void keep_stage(struct session *session, int rank, const struct interval *times,
+                       double begin_s)
+{
+    const struct plan *plan = session->options->setup->plan;
+    struct coordinates at = layout_coordinates_of(plan, rank);
+    if (at.at[AXIS_TENSOR] + at.at[AXIS_DATA] + at.at[AXIS_CONTEXT] > 0)
+        return;
+    int stage = at.at[AXIS_PIPELINE];
+    struct interval *kept = session->out->timeline->ranks[stage];
+    for (int i = 0; i < session->options->setup->schedule->ranks[stage].count; i++)
+        kept[i] = (struct interval){ times[i].start_s - begin_s, times[i].end_s - begin_s };
+}
+
+static void keep_timeline(struct session *session, const struct interval *all, int most)
+{
+    const struct run_setup *setup = session->options->setup;
+    int size = session->options->place->size;
+    session->out->timeline = timeline_new(setup->schedule, session->arena);
+    double begin_s = first_start_s(all, 1);
+    for (int rank = 0; rank < size; rank++) {
+        int stage = layout_coordinates_of(setup->plan, rank).at[AXIS_PIPELINE];
+        double start_s =
+            first_start_s(&all[(size_t)rank * (size_t)most], setup->schedule->ranks[stage].count);
+        begin_s = start_s < begin_s ? start_s : begin_s;
+    }
+    for (int rank = 0; rank < size; rank++)
+        keep_stage(session, rank, &all[(size_t)rank * (size_t)most], begin_s);
+}
+
+static bool trace_instructions(struct session *session, struct err *err)
+{
+    int most = longest_list(session->options->setup->schedule);
+    size_t size = (size_t)session->options->place->size;
+    struct interval *all = ARENA_ARRAY(session->arena, struct interval, size * (size_t)most);
+    struct interval *own = &all[(size_t)session->on.rank * (size_t)most];
+    struct step_result ignored;
+    if (!rank_step(session->rank, session->options->steps + 1, own, &ignored, err))
+        return false;
+    struct comm_call call = { .kind = COMM_ALL_GATHER,
+                              .in = own,
+                              .out = all,
+                              .count = 2 * (size_t)most,
+                              .element = ELEMENT_FP64 };
+    if (!collect(session, call, err))
+        return false;
+    keep_timeline(session, all, most);
+    return true;
+}
+
+/* Of all ops that the passes of a list may run. */
+static int most_ops(const struct session *session)
+{
+    const struct run_setup *setup = session->options->setup;
+    int parts = setup->model->layers + 2;
+    return longest_list(setup->schedule) * parts * 2 * MAX_PART_OPS;
+}
+
+static void add_ops(struct session_result *out, const struct op_log *log)
+{
+    for (int i = 0; i < log->count; i++) {
+        const struct op_time *time = &log->at[i];
+        out->op_seconds[time->op->kind] += time->end_s - time->start_s;
+        out->op_counts[time->op->kind]++;
+    }
+}
+
+static bool trace_ops(struct session *session, struct err *err)
+{
+    struct session_result *out = session->out;
+    struct machine *machine = rank_machine(session->rank);
+    struct op_log log = { .room = most_ops(session) };
+    struct step_result ignored;
+    log.at = arena_grow(NULL, sizeof *log.at * (size_t)log.room);
+    machine->log = &log;
+    bool ok = rank_step(session->rank, session->options->steps + 2, NULL, &ignored, err);
+    machine->log = NULL;
+    if (ok)
+        add_ops(out, &log);
+    free(log.at);
+    return ok && reduce(session, out->op_seconds, NUM_OP_KINDS, REDUCTION_SUM, err) &&
+           reduce(session, out->op_counts, NUM_OP_KINDS, REDUCTION_SUM, err);
+}
+
+static bool measure_peak(struct session *session, struct err *err)
+{
+    struct session_result *out = session->out;
+    out->peak_bytes = (double)session->on.api->memory(session->on.device).high_water_bytes;
+    return reduce(session, &out->peak_bytes, 1, REDUCTION_MAX, err);
+}
+
+/* The peak is that of the steps alone: timing adds nothing to memory, but comes after. */
+static bool run_steps(struct session *session, struct err *err)
+{
+    bool is_traced = session->options->is_traced;
+    return train(session, err) && measure_peak(session, err) &&
+           (!is_traced || (trace_instructions(session, err) && trace_ops(session, err)));
+}
+
+/* --- the whole ---------------------------------------------------------------------------- */
+
+static bool open_world(struct session *session, struct err *err)
+{
+    int size = session->options->place->size;
+    int *ranks = ARENA_ARRAY(session->arena, int, (size_t)size);
+    for (int i = 0; i < size; i++)
+        ranks[i] = i;
+    session->stream = session->on.api->stream_new(session->on.device, "session", err);
+    if (!session->stream || size == 1)
+        return session->stream != NULL;
+    session->world = session->on.comm_api->group_new(session->on.comm, ranks, size, err);
+    return session->world != NULL;
+}
+
+static bool run_on_device(struct session *session, struct err *err)
+{
+    session->rank = rank_new(session->options->setup, &session->on, err);
+    bool ok = session->rank && open_world(session, err) && run_steps(session, err);
+    if (!ok)
+        session->on.comm_api->abort(session->on.comm);
+    session->on.comm_api->group_free(session->world);
+    session->on.api->stream_free(session->stream);
+    rank_free(session->rank);
+    return ok;
+}
+
+static bool open_machine(struct session *session, struct err *err)
+{
+    const struct session_options *options = session->options;
+    struct device_options device = { .local_rank = options->place->local_rank,
+                                     .arena_bytes = options->arena_bytes };
+    struct comm_options comm = { .place = options->place,
+                                 .device = options->device_api,
+                                 .patience_s = patience_s };
+    session->on = (struct rank_device){ .api = options->device_api,
+                                        .kernel_api = options->kernel_api,
+                                        .comm_api = options->comm_api,
+                                        .rank = options->place->rank };
+    return (session->on.device = options->device_api->open(&device, err)) &&
+           (session->on.comm = options->comm_api->open(&comm, err));
+}
+
+static void make_room(struct session *session)
+{
+    size_t steps = (size_t)session->options->steps;
+    *session->out = (struct session_result){
+        .num_steps = session->options->steps,
+        .losses = ARENA_ARRAY(session->arena, double, steps),
+        .gradient_norms = ARENA_ARRAY(session->arena, double, steps),
+        .step_s = ARENA_ARRAY(session->arena, double, steps),
+    };
+}
+
+bool session_run(const struct session_options *options, struct arena *arena,
+                 struct session_result *out, struct err *err)
+{
+    struct session session = { .options = options, .arena = arena, .out = out };
+    make_room(&session);
+    bool ok = open_machine(&session, err) && run_on_device(&session, err);
+    if (session.on.comm)
+        options->comm_api->close(session.on.comm);
+    options->device_api->close(session.on.device);
+    return ok;
+}

@@ -1,0 +1,37 @@
+/* exec/session.h - a run, as one of its ranks sees it: opens device and communicator, trains, and
+ * tells what was measured. */
+#ifndef EXEC_SESSION_H
+#define EXEC_SESSION_H
+
+#include "exec/rank.h"
+
+struct session_options {
+    const struct run_setup *setup;
+    const struct device_api *device_api;
+    const struct kernel_api *kernel_api;
+    const struct comm_api *comm_api;
+    const struct place *place;
+    size_t arena_bytes;
+    int steps;      /* whose loss is told, at least 1 */
+    int warmups;    /* of those, the first that are not timed */
+    bool is_traced; /* one step more for the instructions' times, one for the ops' */
+};
+
+/* What is the same on all ranks, but where it is said. */
+struct session_result {
+    int num_steps;
+    double *losses, *gradient_norms; /* of each step */
+    double *step_s;                  /* of each timed step: the slowest rank's */
+    int num_timed;
+    double peak_bytes; /* of the rank that held most at once, by the arena's own count */
+    /* Of a traced step: a rank of each pipeline stage, on the clock of its machine, from the
+     * stage's first instruction. NULL: not traced. */
+    struct timeline *timeline;
+    double op_seconds[NUM_OP_KINDS], op_counts[NUM_OP_KINDS]; /* a step's, all ranks together */
+};
+
+/* Every rank calls it. Arrays in the arena. False with err when this rank failed, or another. */
+bool session_run(const struct session_options *options, struct arena *arena,
+                 struct session_result *out, struct err *err);
+
+#endif

@@ -1,0 +1,90 @@
+#include "exec/supported.h"
+
+/* One row each: what a plan asks for, and why it is refused. */
+struct refusal {
+    const char *where;
+    const char *sentence;
+    bool (*asks)(const struct plan *plan, const struct model *model);
+};
+
+static bool splits_context(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->cp > 1;
+}
+
+static bool splits_experts(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->ep > 1 || plan->etp > 1;
+}
+
+static bool shards_in_part(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->zero > 0 && plan_shards(plan) != plan_replicas(plan);
+}
+
+static bool offloads(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->offloads != 0;
+}
+
+static bool copies_keys(const struct plan *plan, const struct model *model)
+{
+    return model->kv_heads % plan->tp != 0;
+}
+
+static bool is_neither_fp32_nor_bf16(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16;
+}
+
+static bool keeps_gradients_in_16_bits(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->gradient_dtype != DTYPE_FP32 || plan->reduce_dtype != DTYPE_FP32;
+}
+
+static bool has_another_optimizer(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->optimizer != OPTIMIZER_ADAM && plan->optimizer != OPTIMIZER_SGD &&
+           plan->optimizer != OPTIMIZER_MOMENTUM;
+}
+
+static bool checkpoints_several_layers(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->recompute == RECOMPUTE_EVERY && plan->recompute_every > 1;
+}
+
+static bool has_alibi(const struct plan *plan, const struct model *model)
+{
+    (void)plan;
+    return model->positions == POSITION_ALIBI;
+}
+
+static const struct refusal refusals[] = {
+    { "cp", "context parallelism can't be run yet", splits_context },
+    { "ep", "expert parallelism can't be run yet", splits_experts },
+    { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
+    { "offload", "offloading can't be run yet", offloads },
+    { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
+    { "dtype", "of precisions only fp32 and bf16 can be run yet", is_neither_fp32_nor_bf16 },
+    { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
+      keeps_gradients_in_16_bits },
+    { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
+    { "recompute", "checkpoints of several layers can't be run yet", checkpoints_several_layers },
+    { "model", "ALiBi positions can't be run yet", has_alibi },
+};
+
+bool run_supported(const struct plan *plan, const struct model *model, struct err *err)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (refusals[i].asks(plan, model))
+            return err_set(err, ERR_UNAVAILABLE, refusals[i].where, "%s", refusals[i].sentence);
+    return true;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Runs plans as a user does: ranks as processes, predicted against measured.
+# shellcheck source-path=SCRIPTDIR
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+    echo "${last[*]-}: $*"
+    sed 's/^/    /' "$work/err" | head -n 3
+    failed=1
+}
+
+# run CODE ARGS...
+run() {
+    local expected=$1 code
+    shift
+    last=("$@")
+    "$SIMSEARCH" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
+}
+
+says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
+shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
+
+tiny=(--model tiny --batch 8 --steps 3)
+
+# --- one rank, and others like it ------------------------------------------------------------
+
+losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
+
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
+alone=$(losses)
+[ "$(wc -w <<<"$alone")" = 3 ] || fail "expected three losses, not $alone"
+for key in layout backend ranks loss measured step_s step_s_p10 step_s_p90 peak_memory_bytes mfu \
+    predicted error by_kind gemm count measured_s predicted_s profile; do
+    shows "\"$key\": "
+done
+for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do
+    run 0 run "${tiny[@]}" --gpus 2 --layout "$layout" --json
+    [ "$(losses)" = "$alone" ] || fail "losses $(losses), alone $alone"
+done
+
+# --- plan files, slices, text, traces --------------------------------------------------------
+
+run 0 --model tiny --gpus 2 --precision fp32 --fix pp2 -o "$work/plan.json" --quiet
+run 0 run "$work/plan.json" --steps 3 --trace "$work/trace.json"
+shows 'predicted +measured'
+shows 'by kind'
+shows 'by instruction'
+grep -q 'measured stage 1' "$work/trace.json" || fail "the trace has no measured stage 1"
+grep -q 'predicted stage 1' "$work/trace.json" || fail "the trace has no predicted stage 1"
+run 0 run --model tiny --gpus 16 --layout "tp2 pp4 dp2 dtype=fp32" --slice --ranks 2 --steps 1 --json
+shows '"layout": "tp2 pp1 dp1 mb1 dtype=fp32"'
+head -c 4000 "$0" >"$work/text"
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text" --steps 20 --rate 0.01 --json
+first=$(losses | awk '{ print $1 }') last_loss=$(losses | awk '{ print $NF }')
+awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
+    fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
+
+# --- what can't be run -----------------------------------------------------------------------
+
+run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"
+says '^simsearch: cp: context parallelism'
+run 6 run --model tiny --gpus 1 --layout "dtype=fp32" --backend cuda
+says 'cuda'
+run 2 run
+says 'plan file'
+run 2 run --model tiny --gpus 2 --layout "dp2 dtype=fp32" --ranks 3
+says '2 ranks, not 3'
+run 2 run --model tiny --gpus 8 --layout "tp4 dtype=fp32" --slice --ranks 2
+says 'multiple of the 4 tensor ranks'
+run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data "$work/none"
+says 'cannot be opened'
+
+# --- over MPI, where it is -------------------------------------------------------------------
+
+if command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; then
+    last=("mpirun -n 2 simsearch run")
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
+        mpirun --oversubscribe -n 2 "$SIMSEARCH" run "${tiny[@]}" --gpus 2 \
+        --layout "pp2 dtype=fp32" --json >"$work/out" 2>"$work/err" || fail "mpirun failed"
+    [ "$(losses)" = "$alone" ] || fail "over MPI: losses $(losses), alone $alone"
+fi
+exit $failed
