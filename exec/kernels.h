@@ -186,7 +186,8 @@ struct loss_gradient {
     float *dlogits;
 };
 
-/* Shards of n elements. `scale` holds what gradients are multiplied by, on the device. */
+/* Shards of n elements. `scale` holds what gradients are multiplied by, on the device; a NaN there
+ * leaves weights and moments as they are. */
 struct sgd_args {
     struct sgd sgd;
     long n;
@@ -210,7 +211,9 @@ struct square_sum { /* *sum += the squares; infinities and NaN stay in it */
     const float *gradients;
     double *sum;
 };
-struct clip { /* *scale = the clip factor of the norm sqrt(*squares) over the loss scale */
+/* *scale = the clip factor of the norm sqrt(*squares) over the loss scale; a NaN when the squares
+ * are not finite. */
+struct clip {
     const double *squares;
     double limit, loss_scale;
     float *scale;

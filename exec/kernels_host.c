@@ -276,6 +276,8 @@ static void run_sgd(const struct kernels *k, const struct sgd_args *a)
 {
     (void)k;
     struct sgd sgd = a->sgd;
+    if (isnan(*a->scale))
+        return;
     sgd.gradient_scale = *a->scale;
     sgd_update(&sgd, a->n, a->gradients, a->weights);
 }
@@ -284,6 +286,8 @@ static void run_momentum(const struct kernels *k, const struct momentum_args *a)
 {
     (void)k;
     struct momentum momentum = a->momentum;
+    if (isnan(*a->scale))
+        return;
     momentum.gradient_scale = *a->scale;
     momentum_update(&momentum, a->n, a->gradients, a->velocities, a->weights);
 }
@@ -292,6 +296,8 @@ static void run_adamw(const struct kernels *k, const struct adamw_args *a)
 {
     (void)k;
     struct adamw adamw = a->adamw;
+    if (isnan(*a->scale))
+        return;
     adamw.gradient_scale = *a->scale;
     adamw_update(&adamw, a->n, a->gradients, a->first_moments, a->second_moments, a->weights);
 }
@@ -306,7 +312,8 @@ static void run_clip(const struct kernels *k, const struct clip *a)
 {
     (void)k;
     double norm = sqrt(*a->squares) / a->loss_scale;
-    *a->scale = (float)((double)gradient_clip(norm, a->limit) / a->loss_scale);
+    double scale = (double)gradient_clip(norm, a->limit) / a->loss_scale;
+    *a->scale = isfinite(norm) ? (float)scale : NAN;
 }
 
 /* --- the table ---------------------------------------------------------------------------- */

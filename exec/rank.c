@@ -194,7 +194,7 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
                       struct err *err)
 {
     struct rank *rank = arena_grow(NULL, sizeof *rank);
-    *rank = (struct rank){ .setup = *setup, .on = *device };
+    *rank = (struct rank){ .setup = *setup, .on = *device, .loss_scale = loss_scale_new() };
     rank->at = layout_coordinates_of(setup->plan, device->rank);
     rank->stage = rank->at.at[AXIS_PIPELINE];
     rank->list = &setup->schedule->ranks[rank->stage];

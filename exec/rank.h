@@ -19,7 +19,7 @@ struct run_setup {
     struct layer_options options; /* of the op lists; dtype fp32, as the host computes */
     bool overlaps_tensor;
     const struct token_source *tokens;
-    struct update update; /* step and loss scale are the run's own */
+    struct update update; /* step and, in fp16, loss scale are the run's own */
     uint64_t seed;
 };
 
@@ -44,13 +44,22 @@ struct step_result {
     double loss;          /* mean over the tokens of the global batch; the same on all ranks */
     double gradient_norm; /* before clipping */
     double step_s;
+    double loss_scale; /* that it ran under; 1 without one */
+    bool is_skipped;   /* fp16: gradients overflowed, so that nothing was updated */
 };
 
 /* One training step, `step` from 1; `times`, of this machine's clock, has room for the stage's
- * list, or is NULL. False with
- * err when a rank failed. */
+ * list, or is NULL. False with err when a rank failed, when gradients overflow at the smallest loss
+ * scale of a run in fp16, or are not finite in another one; the weights are as before that step
+ * then. */
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err);
+
+/* Between steps, all ranks together: the largest of their values; whether all say yes. After a no
+ * err keeps what it was set to; it is ERR_SYSTEM where only others said no. False too when another
+ * rank cannot be reached. */
+bool rank_most(struct rank *rank, double *value, struct err *err);
+bool rank_agrees(struct rank *rank, bool ok, struct err *err);
 
 /* The list that this rank runs. */
 const struct instrs *rank_list(const struct rank *rank);

@@ -1,9 +1,10 @@
-/* exec/rank_part.h - the insides of a rank: what rank.c sets up and step.c runs. Nothing else
- * includes it. */
+/* exec/rank_part.h - the insides of a rank: what rank.c sets up, step.c runs and checkpoints keep.
+ * Nothing else includes it. */
 #ifndef EXEC_RANK_PART_H
 #define EXEC_RANK_PART_H
 
 #include "exec/rank.h"
+#include "kernels/host/loss_scale.h"
 
 /* Memory that a stream other than compute's may read until an instruction is done. */
 struct lent {
@@ -43,6 +44,8 @@ struct rank {
     int num_lent;
     double *loss, *squares; /* on the device */
     float *scale;
+    struct loss_scale loss_scale; /* of a run in fp16 */
+    long skipped;                 /* steps whose gradients overflowed */
 };
 
 /* The group, or NULL when this rank is alone in it. */

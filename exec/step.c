@@ -4,6 +4,7 @@
 #include "exec/stopwatch.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Passes that compute may be ahead of memory that another stream still reads. */
 enum { PASSES_AHEAD = 2 };
@@ -325,7 +326,9 @@ static void begin_step(struct rank *rank, long step)
     const struct plan *plan = rank->setup.plan;
     double tokens = model->batch * model->seq;
     m->step = (uint32_t)step;
-    rank->setup.update.step = step;
+    rank->setup.update.step = step - rank->skipped;
+    if (m->rounded == DTYPE_FP16)
+        rank->setup.update.loss_scale = rank->loss_scale.scale;
     m->loss_gradient_scale = (float)(rank->setup.update.loss_scale / tokens);
     for (int j = 0; j < rank->num_microbatches; j++) {
         struct microbatch *at = &rank->microbatches[j];
@@ -369,6 +372,23 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
+/* All ranks have the same norm, so that all decide alike. */
+static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
+{
+    bool is_finite = isfinite(*rank->squares);
+    out->gradient_norm = sqrt(*rank->squares) / rank->setup.update.loss_scale;
+    out->loss_scale = rank->setup.update.loss_scale;
+    out->is_skipped = !is_finite;
+    rank->skipped += !is_finite;
+    char where[32];
+    snprintf(where, sizeof where, "step %ld", step);
+    if (rank->machine.rounded == DTYPE_FP16)
+        return loss_scale_update(&rank->loss_scale, is_finite) ||
+               err_set(err, ERR_SYSTEM, where, "gradients overflow even at a loss scale of %g",
+                       rank->loss_scale.scale);
+    return is_finite || err_set(err, ERR_SYSTEM, where, "the gradients' norm is not finite");
+}
+
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err)
 {
@@ -385,6 +405,5 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
         return false;
     const struct model *model = rank->setup.model;
     out->loss = *rank->loss / (model->batch * model->seq);
-    out->gradient_norm = sqrt(*rank->squares) / rank->setup.update.loss_scale;
-    return true;
+    return take_norm(rank, step, out, err);
 }
