@@ -139,6 +139,26 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
     return m->err.code == ERR_NONE;
 }
 
+static void set(struct machine *m, float *to, const float *from, size_t elements)
+{
+    if (to)
+        m->device_api->copy(m->compute, to, from, sizeof *to * elements);
+}
+
+bool store_set(struct machine *m, struct store *store, const float *values, float *const moments[2],
+               struct err *err)
+{
+    bool is_shard = store->zero == 3;
+    float *to = is_shard ? store->value_shard : store->values;
+    size_t updated = store_updated(store), count = is_shard ? updated : store->padded;
+    set(m, to, values, count);
+    set(m, store->master, values + (is_shard ? 0 : store_first_updated(store)), updated);
+    round_values(m, to, count);
+    for (int i = 0; i < 2; i++)
+        set(m, store->moments[i], moments[i], updated);
+    return m->device_api->stream_sync(m->compute, err);
+}
+
 void store_free(struct machine *m, struct store *store)
 {
     float **all[] = { &store->values,     &store->next_values,    &store->value_shard,

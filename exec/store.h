@@ -48,6 +48,12 @@ struct update {
 bool store_new(struct machine *machine, struct store *store, int optimizer);
 void store_free(struct machine *machine, struct store *store);
 
+/* Replaces what this rank holds by fp32 values of all elements (ZeRO-3: of those that it updates)
+ * and moments of those that it updates; `moments` past what the optimizer has are not read. Waits
+ * until that is done. */
+bool store_set(struct machine *machine, struct store *store, const float *values,
+               float *const moments[2], struct err *err);
+
 /* Elements that this rank updates, and where they begin. */
 size_t store_updated(const struct store *store);
 size_t store_first_updated(const struct store *store);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 64 << 20, MOST_RANKS = 16, MOST_WEIGHTS = 512 };
+enum { ARENA_BYTES = 8 << 20, MOST_RANKS = 16, MOST_WEIGHTS = 512 };
 
 struct job {
     const struct run_setup *setup;
@@ -71,19 +71,29 @@ static void keep_weights(struct job *job, struct rank *rank)
 
 /* --- ranks -------------------------------------------------------------------------------- */
 
+static void keep_step(struct parity_result *to, int i, const struct step_result *result)
+{
+    to->loss[i] = result->loss;
+    to->gradient_norm[i] = result->gradient_norm;
+    to->loss_scale[i] = result->loss_scale;
+    to->is_skipped[i] = result->is_skipped;
+}
+
 static bool run_steps(struct job *job, struct rank *rank)
 {
-    for (int step = 1; step <= job->run->steps; step++) {
+    const struct parity_run *run = job->run;
+    int first = run->first_step > 0 ? run->first_step : 1;
+    if (run->before && !run->before(rank, run, &job->err))
+        return false;
+    for (int i = 0; i < run->steps; i++) {
         struct step_result result;
-        if (!rank_step(rank, step, NULL, &result, &job->err))
+        if (!rank_step(rank, first + i, NULL, &result, &job->err))
             return false;
-        if (job->rank == 0) {
-            job->result->loss[step - 1] = result.loss;
-            job->result->gradient_norm[step - 1] = result.gradient_norm;
-        }
+        if (job->rank == 0)
+            keep_step(job->result, i, &result);
     }
     keep_weights(job, rank);
-    return true;
+    return !run->after || run->after(rank, run, &job->err);
 }
 
 static void run_rank(struct job *job, const struct rank_device *on)
@@ -104,9 +114,10 @@ static void *run_job(void *context)
     struct place place = place_alone();
     place.rank = place.local_rank = job->rank;
     place.size = place.local_size = job->size;
-    struct rank_device on = {
-        .api = &device_host, .kernel_api = &kernels_host, .comm_api = &comm_local, .rank = job->rank
-    };
+    struct rank_device on = { .api = &device_host,
+                              .kernel_api = job->run->kernels ? job->run->kernels : &kernels_host,
+                              .comm_api = job->run->comm ? job->run->comm : &comm_local,
+                              .rank = job->rank };
     on.device = on.api->open(&device_options, &job->err);
     struct comm_options comm_options = {
         .place = &place, .device = on.api, .local_world = job->world, .patience_s = 20
@@ -145,6 +156,39 @@ static void run_ranks(const struct run_setup *setup, const struct parity_run *ru
     local_world_free(world);
 }
 
+/* --- the whole ---------------------------------------------------------------------------- */
+
+struct model parity_gpt(void)
+{
+    struct err err = { 0 };
+    struct model model;
+    ck_assert_msg(model_load("tiny", &model, &err), "%s: %s", err.where, err.msg);
+    model.layers = 4;
+    model.hidden = 32;
+    model.heads = model.kv_heads = 4;
+    model.head_dim = 8;
+    model.ffn = 128;
+    model.vocab = 200;
+    model.seq = model.max_positions = 16;
+    model.batch = 8;
+    return model;
+}
+
+struct model parity_llama(void)
+{
+    struct model model = parity_gpt();
+    model.norm = NORM_RMS;
+    model.activation = ACTIVATION_SWIGLU;
+    model.positions = POSITION_ROTARY;
+    model.max_positions = 0;
+    model.linear_bias = model.tied = false;
+    model.heads = 4;
+    model.kv_heads = 2;
+    model.ffn = 96;
+    model.dropout = 0;
+    return model;
+}
+
 void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
                 struct parity_result *out)
 {
@@ -153,7 +197,7 @@ void parity_run(const struct model *model, const char *layout, const struct pari
     struct plan plan;
     ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", layout, err.msg);
     plan.dp = plan.dp > 0 ? plan.dp : 1;
-    plan.precision = PRECISION_FP32;
+    plan.precision = run->precision;
     int size = plan_ranks(&plan);
     ck_assert_msg(!plan_check(&plan, model, model->batch, size, &err), "%s: %s: %s", layout,
                   err.where, err.msg);
@@ -210,4 +254,22 @@ double parity_distance(const struct parity_result *a, const struct parity_result
             if (strcmp(a->weights[i].name, b->weights[j].name) == 0)
                 most = fmax(most, distance(&a->weights[i], &b->weights[j]));
     return most;
+}
+
+static bool is_equal(const struct parity_weight *a, const struct parity_weight *b)
+{
+    return strcmp(a->name, b->name) != 0 ||
+           (a->elements == b->elements &&
+            memcmp(a->values, b->values, sizeof *a->values * a->elements) == 0);
+}
+
+bool parity_is_equal(const struct parity_result *a, const struct parity_result *b, int steps)
+{
+    size_t bytes = sizeof *a->loss * (size_t)steps;
+    bool equal = a->num_weights == b->num_weights && memcmp(a->loss, b->loss, bytes) == 0 &&
+                 memcmp(a->gradient_norm, b->gradient_norm, bytes) == 0;
+    for (int i = 0; i < a->num_weights && equal; i++)
+        for (int j = 0; j < b->num_weights && equal; j++)
+            equal = is_equal(&a->weights[i], &b->weights[j]);
+    return equal;
 }

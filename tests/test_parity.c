@@ -5,37 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static struct model small_gpt(void)
-{
-    struct err err = { 0 };
-    struct model model;
-    ck_assert_msg(model_load("tiny", &model, &err), "%s: %s", err.where, err.msg);
-    model.layers = 4;
-    model.hidden = 32;
-    model.heads = model.kv_heads = 4;
-    model.head_dim = 8;
-    model.ffn = 128;
-    model.vocab = 200;
-    model.seq = model.max_positions = 16;
-    model.batch = 8;
-    return model;
-}
-
-static struct model small_llama(void)
-{
-    struct model model = small_gpt();
-    model.norm = NORM_RMS;
-    model.activation = ACTIVATION_SWIGLU;
-    model.positions = POSITION_ROTARY;
-    model.max_positions = 0;
-    model.linear_bias = model.tied = false;
-    model.heads = 4;
-    model.kv_heads = 2;
-    model.ffn = 96;
-    model.dropout = 0;
-    return model;
-}
-
 static const char *const layouts[] = {
     "dp2",
     "dp4 mb2",
@@ -66,7 +35,7 @@ enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 2 };
 
 START_TEST(a_layout_trains_as_one_rank_does)
 {
-    struct model model = _i % NUM_MODELS ? small_llama() : small_gpt();
+    struct model model = _i % NUM_MODELS ? parity_llama() : parity_gpt();
     const char *layout = layouts[_i / NUM_MODELS];
     struct parity_run run = { .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
     struct parity_result one, many;

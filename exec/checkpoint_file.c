@@ -1,0 +1,195 @@
+#include "exec/checkpoint_file.h"
+
+#include "base/arena.h"
+#include "base/crc32c.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" where the low byte is first */
+
+static_assert(sizeof(struct checkpoint_header) == 144, "sums must not see padding");
+static_assert(sizeof(struct checkpoint_slice) == 88, "sums must not see padding");
+
+/* --- the model ---------------------------------------------------------------------------- */
+
+struct checkpoint_model checkpoint_model_of(const struct model *model)
+{
+    return (struct checkpoint_model){
+#define X(name) .name = model->name,
+        CHECKPOINT_MODEL(X)
+#undef X
+    };
+}
+
+bool checkpoint_model_is(const struct checkpoint_model *saved, const struct model *model,
+                         struct err *err)
+{
+    struct checkpoint_model own = checkpoint_model_of(model);
+#define X(name)                                                                           \
+    if (saved->name != own.name)                                                          \
+        return err_set(err, ERR_INPUT, #name, "is %d in the checkpoint, %d in the model", \
+                       saved->name, own.name);
+    CHECKPOINT_MODEL(X)
+#undef X
+    return true;
+}
+
+/* --- bytes -------------------------------------------------------------------------------- */
+
+static bool put(const struct checkpoint_file *file, const void *bytes, size_t length,
+                uint64_t offset, struct err *err)
+{
+    const char *at = bytes;
+    while (length > 0) {
+        ssize_t done = pwrite(file->fd, at, length, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return err_set(err, ERR_SYSTEM, file->path, "cannot be written: %s", strerror(errno));
+        at += done;
+        offset += (uint64_t)done;
+        length -= (size_t)done;
+    }
+    return true;
+}
+
+static bool get(const struct checkpoint_file *file, void *bytes, size_t length, uint64_t offset,
+                struct err *err)
+{
+    char *at = bytes;
+    while (length > 0) {
+        ssize_t done = pread(file->fd, at, length, (off_t)offset);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return err_set(err, ERR_SYSTEM, file->path, "cannot be read: %s", strerror(errno));
+        if (done == 0)
+            return err_set(err, ERR_INPUT, file->path, "is cut short");
+        at += done;
+        offset += (uint64_t)done;
+        length -= (size_t)done;
+    }
+    return true;
+}
+
+static uint64_t table_bytes(uint32_t num_slices)
+{
+    return num_slices * (uint64_t)sizeof(struct checkpoint_slice);
+}
+
+static uint32_t header_sum(struct checkpoint_header header)
+{
+    header.sum = 0;
+    return crc32c(0, &header, sizeof header);
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static bool read_header(struct checkpoint_file *file, struct err *err)
+{
+    struct checkpoint_header *header = &file->header;
+    if (!get(file, header, sizeof *header, 0, err))
+        return false;
+    if (header->magic != magic)
+        return err_set(err, ERR_INPUT, file->path, "is no checkpoint of a machine like this");
+    if (header->format != CHECKPOINT_FORMAT)
+        return err_set(err, ERR_INPUT, file->path, "is of format %u; this program reads %d",
+                       header->format, CHECKPOINT_FORMAT);
+    return header->sum == header_sum(*header) ||
+           err_set(err, ERR_INPUT, file->path, "has a damaged header");
+}
+
+static bool is_possible(const struct checkpoint_slice *slice)
+{
+    return slice->columns > 0 && slice->count > 0 && slice->count <= CHECKPOINT_SLICE_ELEMENTS &&
+           slice->array <= CHECKPOINT_MOMENTS + 1;
+}
+
+static bool read_table(struct checkpoint_file *file, struct err *err)
+{
+    uint64_t bytes = table_bytes(file->header.num_slices);
+    file->slices = arena_grow(NULL, bytes + 1);
+    bool ok = get(file, file->slices, bytes, sizeof file->header, err);
+    bool is_right = ok && file->header.table_sum == crc32c(0, file->slices, bytes);
+    for (uint32_t i = 0; i < file->header.num_slices && is_right; i++)
+        is_right = is_possible(&file->slices[i]);
+    return is_right || err_set(err, ERR_INPUT, file->path, "has a damaged table of slices");
+}
+
+bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err)
+{
+    *file = (struct checkpoint_file){ .fd = open(path, O_RDONLY | O_CLOEXEC) };
+    snprintf(file->path, sizeof file->path, "%s", path);
+    if (file->fd < 0)
+        return err_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
+    if (read_header(file, err) && read_table(file, err))
+        return true;
+    checkpoint_file_close(file);
+    return false;
+}
+
+bool checkpoint_file_read(const struct checkpoint_file *file, const struct checkpoint_slice *slice,
+                          float *out, struct err *err)
+{
+    size_t bytes = sizeof *out * slice->count;
+    return get(file, out, bytes, slice->offset, err) &&
+           (crc32c(0, out, bytes) == slice->sum ||
+            err_set(err, ERR_INPUT, file->path, "has damaged values of %s of layer %d", slice->name,
+                    (int)slice->layer - 1));
+}
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+bool checkpoint_file_create(const char *path, uint32_t num_slices, struct checkpoint_file *file,
+                            struct err *err)
+{
+    *file = (struct checkpoint_file){ .fd = -1 };
+    snprintf(file->path, sizeof file->path, "%s", path);
+    file->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (file->fd < 0)
+        return err_set(err, ERR_SYSTEM, path, "cannot be made: %s", strerror(errno));
+    file->slices = arena_grow(NULL, table_bytes(num_slices) + 1);
+    return true;
+}
+
+bool checkpoint_file_add(struct checkpoint_file *file, const struct checkpoint_slice *slice,
+                         const float *floats, struct err *err)
+{
+    struct checkpoint_slice *to = &file->slices[file->header.num_slices++];
+    size_t bytes = sizeof *floats * slice->count;
+    *to = *slice;
+    to->sum = crc32c(0, floats, bytes);
+    return put(file, floats, bytes, slice->offset, err);
+}
+
+bool checkpoint_file_finish(struct checkpoint_file *file, const struct checkpoint_header *header,
+                            struct err *err)
+{
+    uint64_t bytes = table_bytes(file->header.num_slices);
+    struct checkpoint_header whole = *header;
+    whole.magic = magic;
+    whole.format = CHECKPOINT_FORMAT;
+    whole.num_slices = file->header.num_slices;
+    whole.table_sum = crc32c(0, file->slices, bytes);
+    whole.sum = header_sum(whole);
+    return put(file, file->slices, bytes, sizeof whole, err) &&
+           put(file, &whole, sizeof whole, 0, err) &&
+           (fsync(file->fd) == 0 ||
+            err_set(err, ERR_SYSTEM, file->path, "cannot be written: %s", strerror(errno)));
+}
+
+void checkpoint_file_close(struct checkpoint_file *file)
+{
+    if (file->fd >= 0)
+        close(file->fd);
+    free(file->slices);
+    file->fd = -1;
+    file->slices = NULL;
+}

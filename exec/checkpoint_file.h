@@ -1,0 +1,85 @@
+/* exec/checkpoint_file.h - what one rank wrote of a checkpoint: a file of slices.
+ *
+ * A slice is a run of elements of one array, values or a moment, of one weight, and says where they
+ * are in the whole weight, so that ranks of any layout find what they need. A file begins with its
+ * header, then the table of its slices, then their floats; header, table and every slice carry
+ * their CRC-32C. Numbers are in the byte order of the machine, which the magic number tells. */
+#ifndef EXEC_CHECKPOINT_FILE_H
+#define EXEC_CHECKPOINT_FILE_H
+
+#include "base/err.h"
+#include "models/model.h"
+
+#include <stdint.h>
+
+enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
+
+/* VALUES in fp32: the masters where values are kept in 16 bits. */
+enum checkpoint_array { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS }; /* + 0 and + 1 */
+
+// clang-format off
+/* What makes two models' weights mean the same. */
+#define CHECKPOINT_MODEL(X)                                                                       \
+    X(layers) X(hidden) X(heads) X(kv_heads) X(head_dim) X(ffn) X(vocab) X(max_positions) X(norm) \
+    X(activation) X(positions) X(linear_bias) X(qkv_bias) X(qk_norm) X(embedding_norm) X(tied)
+// clang-format on
+struct checkpoint_model {
+#define X(name) int32_t name;
+    CHECKPOINT_MODEL(X)
+#undef X
+};
+struct checkpoint_model checkpoint_model_of(const struct model *model);
+/* ERR_INPUT, where = the first number that differs. */
+bool checkpoint_model_is(const struct checkpoint_model *saved, const struct model *model,
+                         struct err *err);
+
+/* All but `rank`, `num_slices` and the sums is the same in every file of a checkpoint. */
+struct checkpoint_header {
+    uint64_t magic;
+    uint32_t format, sum; /* of this header, with 0 here */
+    struct checkpoint_model model;
+    int64_t step; /* the last one done; with the seed it is the data's cursor too */
+    uint64_t seed;
+    double rate, loss_scale;
+    int64_t skipped;
+    int32_t steps_since;
+    int32_t optimizer; /* enum optimizer */
+    uint32_t ranks, rank;
+    uint32_t num_slices, table_sum;
+};
+
+/* Elements from..from + count, row by row, of the block of `columns` columns that begins at
+ * (first_row, first_column) of the whole weight. */
+struct checkpoint_slice {
+    char name[24];          /* of the op, for messages */
+    uint32_t layer, number; /* of the weight's draw (exec/store.h): the key */
+    uint32_t array, sum;
+    uint64_t first_row, first_column, columns, from, count;
+    uint64_t offset; /* of its floats in the file */
+};
+
+struct checkpoint_file {
+    char path[512];
+    int fd;
+    struct checkpoint_header header;
+    struct checkpoint_slice *slices; /* owned */
+};
+
+/* Checks header and table. ERR_INPUT, where = the path, when they are damaged or of another format.
+ */
+bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err);
+/* The floats of a slice; ERR_INPUT when they are not those that were written. */
+bool checkpoint_file_read(const struct checkpoint_file *file, const struct checkpoint_slice *slice,
+                          float *out, struct err *err);
+
+/* A new file, which must not exist, for `num_slices` slices; then their floats in order; then the
+ * header, whose magic, format and sums are filled in, until it is on the disk. */
+bool checkpoint_file_create(const char *path, uint32_t num_slices, struct checkpoint_file *file,
+                            struct err *err);
+bool checkpoint_file_add(struct checkpoint_file *file, const struct checkpoint_slice *slice,
+                         const float *floats, struct err *err);
+bool checkpoint_file_finish(struct checkpoint_file *file, const struct checkpoint_header *header,
+                            struct err *err);
+void checkpoint_file_close(struct checkpoint_file *file);
+
+#endif

@@ -1,0 +1,29 @@
+/* exec/checkpoint_folder.h - the names in a folder of checkpoints; checkpoint_save.c and
+ * checkpoint_load.c alone include it.
+ */
+#ifndef EXEC_CHECKPOINT_FOLDER_H
+#define EXEC_CHECKPOINT_FOLDER_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+
+/* Of the folder "step-000000012" and an ending; of a rank's file in it. */
+enum { CHECKPOINT_PATH = 512 };
+void checkpoint_path(const char *folder, long step, const char *ending, char *path);
+void checkpoint_rank_path(const char *checkpoint, int rank, char *path);
+
+/* The newest step below `limit` that is there under its final name; -1: none. */
+long checkpoint_before(const char *folder, long limit);
+
+/* Makes `folder` when it is missing, removes what killed runs left, and makes an empty one for
+ * `step` under its temporary name. */
+bool checkpoint_begin(const char *folder, long step, struct err *err);
+/* Gives it its final name, in the place of one that has it. */
+bool checkpoint_commit(const char *folder, long step, struct err *err);
+/* Removes those older than the newest `kept` up to `step`. */
+void checkpoint_prune(const char *folder, long step, int kept);
+/* Takes it out of the row; where the folder may not be written it stays. */
+void checkpoint_set_aside(const char *folder, long step);
+
+#endif

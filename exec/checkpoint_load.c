@@ -1,0 +1,323 @@
+#include "base/arena.h"
+#include "exec/checkpoint.h"
+#include "exec/checkpoint_file.h"
+#include "exec/checkpoint_folder.h"
+#include "exec/rank_part.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t held(const struct weight *weight)
+{
+    return weight->rows * weight->columns;
+}
+
+static int num_moments(const struct store *store)
+{
+    return (store->moments[0] != NULL) + (store->moments[1] != NULL);
+}
+
+/* --- finding ------------------------------------------------------------------------------ */
+
+static bool open_of_rank(const char *folder, long step, int rank, struct checkpoint_file *file,
+                         struct err *err)
+{
+    char checkpoint[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
+    checkpoint_path(folder, step, "", checkpoint);
+    checkpoint_rank_path(checkpoint, rank, path);
+    return checkpoint_file_open(path, file, err);
+}
+
+static bool read_state(const char *folder, long step, struct checkpoint_header *out,
+                       struct err *err)
+{
+    struct checkpoint_file file;
+    if (!open_of_rank(folder, step, 0, &file, err))
+        return false;
+    *out = file.header;
+    checkpoint_file_close(&file);
+    return true;
+}
+
+bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct err *err)
+{
+    struct err damage = { 0 };
+    struct checkpoint_header header;
+    for (long step = LONG_MAX; (step = checkpoint_before(folder, step)) >= 0;)
+        if (read_state(folder, step, &header, &damage)) {
+            *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate,
+                                              damage };
+            return true;
+        }
+    return damage.code != ERR_NONE ? err_set(err, ERR_INPUT, damage.where, "%s", damage.msg)
+                                   : err_set(err, ERR_INPUT, folder, "holds no checkpoint");
+}
+
+/* --- checking ----------------------------------------------------------------------------- */
+
+static bool check_file(const char *folder, const struct checkpoint_header *first, int rank,
+                       float *floats, struct err *err)
+{
+    struct checkpoint_file file;
+    if (!open_of_rank(folder, (long)first->step, rank, &file, err))
+        return false;
+    const struct checkpoint_header *header = &file.header;
+    bool ok = (header->step == first->step && header->ranks == first->ranks &&
+               header->rank == (uint32_t)rank) ||
+              err_set(err, ERR_INPUT, file.path, "belongs to another checkpoint");
+    for (uint32_t i = 0; i < header->num_slices && ok; i++)
+        ok = checkpoint_file_read(&file, &file.slices[i], floats, err);
+    checkpoint_file_close(&file);
+    return ok;
+}
+
+/* The ranks share the files of the checkpoint among them. */
+static bool check_share(const struct rank *rank, const char *folder, long step,
+                        struct checkpoint_header *header, struct err *err)
+{
+    int size = plan_ranks(rank->setup.plan);
+    if (!read_state(folder, step, header, err))
+        return false;
+    if (header->step != step)
+        return err_set(err, ERR_INPUT, folder, "holds step %ld under the name of step %ld",
+                       (long)header->step, step);
+    float *floats = arena_grow(NULL, sizeof *floats * CHECKPOINT_SLICE_ELEMENTS);
+    bool ok = true;
+    for (int file = rank->on.rank; file < (int)header->ranks && ok; file += size)
+        ok = check_file(folder, header, file, floats, err);
+    free(floats);
+    return ok;
+}
+
+/* The newest that all ranks find whole. */
+static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_header *header,
+                       struct err *damage, struct err *err)
+{
+    for (long limit = LONG_MAX;;) {
+        double newest = (double)checkpoint_before(folder, limit);
+        if (!rank_most(rank, &newest, err))
+            return false;
+        if (newest < 0)
+            return damage->code == ERR_NONE
+                       ? err_set(err, ERR_INPUT, folder, "holds no checkpoint")
+                       : err_set(err, ERR_INPUT, folder, "holds no whole checkpoint");
+        limit = (long)newest;
+        double is_damaged = !check_share(rank, folder, limit, header, damage);
+        if (!rank_most(rank, &is_damaged, err))
+            return false;
+        if (is_damaged == 0)
+            return true;
+        err_set(damage, ERR_INPUT, folder, "step %ld is damaged, another rank found", limit);
+        if (rank->on.rank == 0)
+            checkpoint_set_aside(folder, limit);
+    }
+}
+
+/* --- loading ------------------------------------------------------------------------------ */
+
+/* What a store is to hold: values of all elements, of ZeRO-3 those that it updates, and moments of
+ * those that it updates. */
+struct staged {
+    const struct store *store;
+    float *values, *moments[2];
+    size_t first_value, num_values;
+    size_t missing; /* floats that no slice has brought */
+};
+
+static size_t overlap(size_t from, size_t to, size_t begin, size_t count)
+{
+    size_t first = larger(from, begin), last = smaller(to, begin + count);
+    return first < last ? last - first : 0;
+}
+
+/* Elements of the vocabulary's padding are in no model, and 0 in all. */
+static size_t real_elements(const struct rank *rank, const struct weight *weight)
+{
+    size_t rows = (size_t)rank->setup.model->vocab;
+    if (!weight->is_vocabulary)
+        return held(weight);
+    return weight->first_row >= rows
+               ? 0
+               : smaller(weight->rows, rows - weight->first_row) * weight->columns;
+}
+
+static float *zeroed(size_t elements)
+{
+    float *at = arena_grow(NULL, sizeof *at * elements);
+    memset(at, 0, sizeof *at * elements);
+    return at;
+}
+
+static struct staged stage(const struct rank *rank, const struct store *store)
+{
+    size_t updated = store_updated(store), begin = store_first_updated(store);
+    struct staged staged = { .store = store,
+                             .first_value = store->zero == 3 ? begin : 0,
+                             .num_values = store->zero == 3 ? updated : store->padded };
+    staged.values = zeroed(staged.num_values);
+    for (int i = 0; i < num_moments(store); i++)
+        staged.moments[i] = zeroed(updated);
+    for (int i = 0; i < store->num_weights; i++) {
+        size_t from = store->weights[i].offset;
+        size_t to = from + real_elements(rank, store->weights[i].weight);
+        staged.missing += overlap(from, to, staged.first_value, staged.num_values) +
+                          (size_t)num_moments(store) * overlap(from, to, begin, updated);
+    }
+    return staged;
+}
+
+static void put_float(struct staged *staged, uint32_t array, size_t at, float value)
+{
+    bool is_value = array == CHECKPOINT_VALUES;
+    size_t begin = is_value ? staged->first_value : store_first_updated(staged->store);
+    size_t count = is_value ? staged->num_values : store_updated(staged->store);
+    float *to = is_value ? staged->values : staged->moments[array - CHECKPOINT_MOMENTS];
+    if (at < begin || at - begin >= count)
+        return;
+    to[at - begin] = value;
+    staged->missing--;
+}
+
+static void put_slice(const struct rank *rank, struct staged *staged,
+                      const struct stored_weight *stored, const struct checkpoint_slice *slice,
+                      const float *floats)
+{
+    const struct weight *weight = stored->weight;
+    size_t real = real_elements(rank, weight);
+    for (size_t i = 0; i < slice->count; i++) {
+        size_t row = slice->first_row + (slice->from + i) / slice->columns;
+        size_t column = slice->first_column + (slice->from + i) % slice->columns;
+        size_t own = (row - weight->first_row) * weight->columns + column - weight->first_column;
+        if (row >= weight->first_row && row - weight->first_row < weight->rows &&
+            column >= weight->first_column && column - weight->first_column < weight->columns &&
+            own < real)
+            put_float(staged, slice->array, stored->offset + own, floats[i]);
+    }
+}
+
+/* Whether any of the slice may be wanted; keeps ranks from reading what is not theirs. */
+static bool may_meet(const struct stored_weight *stored, const struct checkpoint_slice *slice)
+{
+    const struct weight *weight = stored->weight;
+    size_t first = slice->first_row + slice->from / slice->columns;
+    size_t last = slice->first_row + (slice->from + slice->count - 1) / slice->columns;
+    return slice->layer == stored->layer && slice->number == stored->number &&
+           overlap(first, last + 1, weight->first_row, weight->rows) > 0 &&
+           overlap(slice->first_column, slice->first_column + slice->columns, weight->first_column,
+                   weight->columns) > 0;
+}
+
+struct loader {
+    const struct rank *rank;
+    struct staged *staged; /* by store */
+    float *floats;
+};
+
+static bool load_slice(struct loader *loader, const struct checkpoint_file *file,
+                       const struct checkpoint_slice *slice, struct err *err)
+{
+    bool is_read = false;
+    for (int s = 0; s < loader->rank->num_stores; s++) {
+        const struct store *store = &loader->rank->stores[s];
+        for (int i = 0; i < store->num_weights; i++) {
+            if (!may_meet(&store->weights[i], slice))
+                continue;
+            if (!is_read && !checkpoint_file_read(file, slice, loader->floats, err))
+                return false;
+            is_read = true;
+            put_slice(loader->rank, &loader->staged[s], &store->weights[i], slice, loader->floats);
+        }
+    }
+    return true;
+}
+
+static bool load_files(struct loader *loader, const char *folder,
+                       const struct checkpoint_header *header, struct err *err)
+{
+    bool ok = true;
+    for (int rank = 0; rank < (int)header->ranks && ok; rank++) {
+        struct checkpoint_file file;
+        ok = open_of_rank(folder, (long)header->step, rank, &file, err);
+        for (uint32_t i = 0; ok && i < file.header.num_slices; i++)
+            ok = load_slice(loader, &file, &file.slices[i], err);
+        if (file.fd >= 0)
+            checkpoint_file_close(&file);
+    }
+    return ok;
+}
+
+static bool set_stores(struct rank *rank, const struct staged *staged, const char *folder,
+                       struct err *err)
+{
+    for (int s = 0; s < rank->num_stores; s++) {
+        const struct staged *at = &staged[s];
+        if (at->missing > 0)
+            return err_set(err, ERR_INPUT, folder, "lacks %zu values of %s", at->missing,
+                           at->store->weights[0].weight->name);
+        if (!store_set(&rank->machine, &rank->stores[s], at->values, at->moments, err))
+            return false;
+    }
+    return true;
+}
+
+static bool load_stores(struct rank *rank, const char *folder,
+                        const struct checkpoint_header *header, struct err *err)
+{
+    size_t count = (size_t)rank->num_stores;
+    struct loader loader = { .rank = rank,
+                             .staged = arena_grow(NULL, sizeof *loader.staged * count),
+                             .floats = arena_grow(NULL, sizeof *loader.floats *
+                                                            CHECKPOINT_SLICE_ELEMENTS) };
+    for (size_t s = 0; s < count; s++)
+        loader.staged[s] = stage(rank, &rank->stores[s]);
+    bool ok =
+        load_files(&loader, folder, header, err) && set_stores(rank, loader.staged, folder, err);
+    for (size_t s = 0; s < count; s++) {
+        free(loader.staged[s].values);
+        free(loader.staged[s].moments[0]);
+        free(loader.staged[s].moments[1]);
+    }
+    free(loader.staged);
+    free(loader.floats);
+    return ok;
+}
+
+static bool fits(const struct rank *rank, const struct checkpoint_header *header, struct err *err)
+{
+    const struct run_setup *setup = &rank->setup;
+    if (!checkpoint_model_is(&header->model, setup->model, err))
+        return false;
+    if (header->seed != setup->seed)
+        return err_set(err, ERR_INPUT, "seed", "is %llu in the checkpoint, %llu in the run",
+                       (unsigned long long)header->seed, (unsigned long long)setup->seed);
+    return header->optimizer == setup->update.optimizer ||
+           err_set(err, ERR_INPUT, "optimizer", "is %s in the checkpoint, %s in the run",
+                   optimizer_names[header->optimizer], optimizer_names[setup->update.optimizer]);
+}
+
+bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_state *out,
+                     struct err *err)
+{
+    struct checkpoint_header header = { 0 };
+    struct err damage = { 0 };
+    bool ok = find_whole(rank, folder, &header, &damage, err) && fits(rank, &header, err) &&
+              rank_agrees(rank, load_stores(rank, folder, &header, err), err);
+    if (!ok)
+        return false;
+    *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate, damage };
+    rank->loss_scale.scale = header.loss_scale;
+    rank->loss_scale.steps_since = header.steps_since;
+    rank->skipped = header.skipped;
+    return true;
+}

@@ -1,0 +1,170 @@
+#include "base/arena.h"
+#include "exec/checkpoint.h"
+#include "exec/checkpoint_file.h"
+#include "exec/checkpoint_folder.h"
+#include "exec/rank_part.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t held(const struct weight *weight)
+{
+    return weight->rows * weight->columns;
+}
+
+static int num_moments(const struct store *store)
+{
+    return (store->moments[0] != NULL) + (store->moments[1] != NULL);
+}
+
+struct saver {
+    struct rank *rank;
+    struct checkpoint_file file;
+    uint64_t end; /* of what is in the file so far */
+    float *floats;
+};
+
+/* What this rank saves of a weight: elements of the store's array. As for the gradient norm, one
+ * of those that hold an element counts. */
+struct range {
+    size_t from, to;
+};
+static struct range saved_range(const struct store *store, const struct stored_weight *stored)
+{
+    size_t begin = store_first_updated(store);
+    struct range range = { larger(stored->offset, begin),
+                           smaller(stored->offset + held(stored->weight),
+                                   begin + store_updated(store)) };
+    bool is_ours = stored->is_counted && !(store->zero == 0 && store->shard > 0);
+    return is_ours && range.from < range.to ? range : (struct range){ 0 };
+}
+
+static uint32_t slices_of(const struct store *store, const struct stored_weight *stored)
+{
+    struct range range = saved_range(store, stored);
+    size_t pieces =
+        (range.to - range.from + CHECKPOINT_SLICE_ELEMENTS - 1) / CHECKPOINT_SLICE_ELEMENTS;
+    return (uint32_t)(pieces * (1 + (size_t)num_moments(store)));
+}
+
+static uint32_t count_slices(const struct rank *rank)
+{
+    uint32_t count = 0;
+    for (int s = 0; s < rank->num_stores; s++)
+        for (int i = 0; i < rank->stores[s].num_weights; i++)
+            count += slices_of(&rank->stores[s], &rank->stores[s].weights[i]);
+    return count;
+}
+
+/* Of those that this rank updates. */
+static const float *array_of(const struct store *store, int array)
+{
+    if (array >= CHECKPOINT_MOMENTS)
+        return store->moments[array - CHECKPOINT_MOMENTS];
+    if (store->master)
+        return store->master;
+    return store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
+}
+
+static bool save_slice(struct saver *saver, const struct store *store,
+                       const struct stored_weight *stored, int array, struct range range,
+                       struct err *err)
+{
+    const struct machine *m = &saver->rank->machine;
+    const struct weight *weight = stored->weight;
+    struct checkpoint_slice slice = { .layer = stored->layer,
+                                      .number = stored->number,
+                                      .array = (uint32_t)array,
+                                      .first_row = weight->first_row,
+                                      .first_column = weight->first_column,
+                                      .columns = weight->columns,
+                                      .from = range.from - stored->offset,
+                                      .count = range.to - range.from,
+                                      .offset = saver->end };
+    snprintf(slice.name, sizeof slice.name, "%s", weight->name);
+    const float *from = array_of(store, array) + (range.from - store_first_updated(store));
+    size_t bytes = sizeof *from * slice.count;
+    saver->end += bytes;
+    m->device_api->copy(m->compute, saver->floats, from, bytes);
+    return m->device_api->stream_sync(m->compute, err) &&
+           checkpoint_file_add(&saver->file, &slice, saver->floats, err);
+}
+
+static bool save_weight(struct saver *saver, const struct store *store,
+                        const struct stored_weight *stored, struct err *err)
+{
+    struct range all = saved_range(store, stored);
+    bool ok = true;
+    for (int array = 0; array <= num_moments(store); array++)
+        for (size_t from = all.from; from < all.to && ok; from += CHECKPOINT_SLICE_ELEMENTS)
+            ok = save_slice(
+                saver, store, stored, array,
+                (struct range){ from, smaller(from + CHECKPOINT_SLICE_ELEMENTS, all.to) }, err);
+    return ok;
+}
+
+static struct checkpoint_header header_of(const struct rank *rank, long step)
+{
+    return (struct checkpoint_header){ .model = checkpoint_model_of(rank->setup.model),
+                                       .step = step,
+                                       .seed = rank->setup.seed,
+                                       .rate = (double)rank->setup.update.rate,
+                                       .loss_scale = rank->loss_scale.scale,
+                                       .skipped = rank->skipped,
+                                       .steps_since = rank->loss_scale.steps_since,
+                                       .optimizer = rank->setup.update.optimizer,
+                                       .ranks = (uint32_t)plan_ranks(rank->setup.plan),
+                                       .rank = (uint32_t)rank->on.rank };
+}
+
+static bool save_stores(struct saver *saver, struct err *err)
+{
+    bool ok = true;
+    for (int s = 0; s < saver->rank->num_stores; s++) {
+        const struct store *store = &saver->rank->stores[s];
+        for (int i = 0; i < store->num_weights && ok; i++)
+            ok = save_weight(saver, store, &store->weights[i], err);
+    }
+    return ok;
+}
+
+static bool save_rank(struct rank *rank, const char *path, long step, struct err *err)
+{
+    uint32_t count = count_slices(rank);
+    struct saver saver = { .rank = rank,
+                           .end = sizeof(struct checkpoint_header) +
+                                  count * sizeof(struct checkpoint_slice) };
+    if (!checkpoint_file_create(path, count, &saver.file, err))
+        return false;
+    saver.floats = arena_grow(NULL, sizeof *saver.floats * CHECKPOINT_SLICE_ELEMENTS);
+    struct checkpoint_header header = header_of(rank, step);
+    bool ok = save_stores(&saver, err) && checkpoint_file_finish(&saver.file, &header, err);
+    checkpoint_file_close(&saver.file);
+    free(saver.floats);
+    return ok;
+}
+
+bool checkpoint_save(struct rank *rank, const char *folder, long step, struct err *err)
+{
+    char checkpoint[CHECKPOINT_PATH], path[CHECKPOINT_PATH];
+    bool is_first = rank->on.rank == 0;
+    checkpoint_path(folder, step, ".tmp", checkpoint);
+    checkpoint_rank_path(checkpoint, rank->on.rank, path);
+    bool ok = !is_first || checkpoint_begin(folder, step, err);
+    ok = rank_agrees(rank, ok, err);
+    ok = ok && rank_agrees(rank, save_rank(rank, path, step, err), err);
+    ok = ok && rank_agrees(rank, !is_first || checkpoint_commit(folder, step, err), err);
+    if (ok && is_first)
+        checkpoint_prune(folder, step, CHECKPOINTS_KEPT);
+    return ok;
+}
