@@ -75,7 +75,7 @@ MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
 # Of a program with one thread the thread sanitizer has nothing to say.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread' $(TEST_SRC))
+TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC))
 endif
 TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
 BENCH_SRC  := $(wildcard tests/bench_*.c)

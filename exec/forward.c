@@ -85,7 +85,7 @@ static void run_head_norm(struct flow *flow, const struct op *op, int i)
 }
 
 /* The stream's value is already in the slot when the residual before put it there. */
-static const float *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
+static float *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
 {
     struct machine *m = flow->machine;
     float *slot = own_slot(flow, i);
@@ -101,13 +101,13 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
         return;
     }
     struct value *from = flow->part->kind == PART_EMBEDDING ? &flow->x : &flow->h;
-    const float *kept = keep_stream(flow, from, op, i);
+    float *kept = keep_stream(flow, from, op, i);
     struct value y = new_output(flow, i, op->m * op->n);
     ISSUE(flow, norm_forward, norm_forward, .norm = flow_norm(flow, op),
           .kind = flow->machine->model->norm, .x = kept,
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
           .shift = part_value(flow->part, op->name, WEIGHT_SHIFT), .y = y.at,
-          .statistics = (float *)(uintptr_t)kept + (size_t)(op->m * op->n));
+          .statistics = kept + (size_t)(op->m * op->n));
     flow_round(flow, y.at, op->m * op->n);
     replace(flow, &flow->x, y);
 }

@@ -46,7 +46,7 @@ struct machine {
 
 /* Rows of a microbatch, and where they are in the global batch. */
 struct microbatch {
-    const int64_t *ids, *targets; /* [sequences x seq] */
+    int64_t *ids, *targets; /* [sequences x seq] */
     long first_sequence;          /* in the global batch */
 };
 

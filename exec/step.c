@@ -332,8 +332,8 @@ static void begin_step(struct rank *rank, long step)
     m->loss_gradient_scale = (float)(rank->setup.update.loss_scale / tokens);
     for (int j = 0; j < rank->num_microbatches; j++) {
         struct microbatch *at = &rank->microbatches[j];
-        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch,
-                  (int64_t *)(uintptr_t)at->ids, (int64_t *)(uintptr_t)at->targets);
+        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch, at->ids,
+                  at->targets);
     }
     m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
 }

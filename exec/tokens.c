@@ -36,7 +36,7 @@ bool token_source_open(const char *path, long vocab, long seq, uint64_t seed,
 
 void token_source_close(struct token_source *source)
 {
-    free((void *)(uintptr_t)source->bytes);
+    free(source->bytes);
     source->bytes = NULL;
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct token_source {
-    const unsigned char *bytes; /* a text, whose bytes are tokens; NULL: drawn at random */
+    unsigned char *bytes; /* a text, whose bytes are tokens; NULL: drawn at random */
     size_t num_bytes;
     long vocab, seq;
     uint64_t seed;

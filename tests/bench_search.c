@@ -112,10 +112,9 @@ static bool agree(const struct reference *plain, const struct search_result *all
 {
     bool counts = plain->fits == all->evaluated && all->candidates == bnb->candidates &&
                   all->num_top == bnb->num_top;
-    return counts && (plain->fits == 0 ||
-                      (plain->fastest_s == all->lower_bound_s &&
-                       plain->fastest_s == bnb->lower_bound_s &&
-                       plan_equal(&all->top[0].plan, &bnb->top[0].plan)));
+    return counts && (plain->fits == 0 || (plain->fastest_s == all->lower_bound_s &&
+                                           plain->fastest_s == bnb->lower_bound_s &&
+                                           plan_equal(&all->top[0].plan, &bnb->top[0].plan)));
 }
 
 static void run_case(int i)

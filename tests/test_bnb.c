@@ -16,9 +16,16 @@ static const struct {
     { "dgx-a100-80g", "megatron-2021" },
 };
 
-static const char *const fixed[] = { NULL, NULL, "zero1", "vpp1", "vpp1 schedule=zb-h1",
-                                     "recompute=full", "mb2 sp", "pp4",
-                                     "offload=optimizer", "offload=activations" };
+static const char *const fixed[] = { NULL,
+                                     NULL,
+                                     "zero1",
+                                     "vpp1",
+                                     "vpp1 schedule=zb-h1",
+                                     "recompute=full",
+                                     "mb2 sp",
+                                     "pp4",
+                                     "offload=optimizer",
+                                     "offload=activations" };
 static const char *const forbidden[] = { NULL, NULL, "cp", "recompute=none", "zero0 tp2" };
 
 static struct search_request random_request(const struct instance *instance, uint64_t seed)
@@ -153,7 +160,7 @@ START_TEST(every_order_that_moves_ranks_is_placed_once)
     struct search_request request = instance_request(&instance);
     struct search_result usual, placed;
     instance.system.cluster.levels[1].bytes_per_s /= 50; /* where ranks sit matters */
-    request.forbid = "tp pp";                           /* cp and dp: two orders where both > 1 */
+    request.forbid = "tp pp";                            /* cp and dp: two orders where both > 1 */
     find(&request, "exhaustive", &usual, 0);
     request.placement = true;
     find(&request, "exhaustive", &placed, 0);

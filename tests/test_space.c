@@ -290,8 +290,7 @@ static const char *const faults[][3] = {
 START_TEST(unknown_words_are_usage_errors_that_name_the_word)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], false,
-                                     NULL };
+    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], false, NULL };
     struct space space;
     struct err err = { 0 };
     ck_assert(!space_new(&request, &arena, &space, &err));
