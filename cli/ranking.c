@@ -197,7 +197,7 @@ static void show_next(const struct options *options, const struct setup *setup,
 
 void show_ranking(const struct options *options, const struct setup *setup,
                   const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust)
+                  const struct robust_view *robust, const struct finalists *finalists)
 {
     struct terminal terminal = terminal_of_stdout();
     if (!options->quiet) {
@@ -209,6 +209,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
     show_table(&terminal, result, options->objective == OBJECTIVE_TIME);
+    show_finalists(finalists);
     show_even_best(setup, result);
     show_comparison(&terminal, result, comparison);
     show_robustness(robust);

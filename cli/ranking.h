@@ -2,6 +2,7 @@
 #ifndef CLI_RANKING_H
 #define CLI_RANKING_H
 
+#include "cli/finalists.h"
 #include "cli/robust_view.h"
 
 /* A layout that was asked to be compared, NULL in `rank` when none was. */
@@ -12,6 +13,6 @@ struct comparison {
 
 void show_ranking(const struct options *options, const struct setup *setup,
                   const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust);
+                  const struct robust_view *robust, const struct finalists *finalists);
 
 #endif

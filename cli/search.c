@@ -29,6 +29,7 @@ struct extras {
     struct comparison comparison;
     struct deadline deadline;
     struct robust_view robust;
+    struct finalists finalists;
     struct relaxations relaxations;
     struct largest *largest;
 };
@@ -61,11 +62,21 @@ static json_t *scored_json(const struct setup *setup, const struct scored_plan *
     return prediction_json(setup, &scored->plan, &scored->prediction, with_plan);
 }
 
-static json_t *top_json(const struct setup *setup, const struct search_result *result)
+static json_t *finalist_json(const struct setup *setup, const struct search_result *result,
+                             const struct finalists *finalists, int i, bool with_plan)
+{
+    json_t *object = scored_json(setup, &result->top[i], with_plan);
+    if (i < finalists->count && finalists->step_s[i] > 0)
+        json_object_set_new(object, "event_step_s", json_real(finalists->step_s[i]));
+    return object;
+}
+
+static json_t *top_json(const struct setup *setup, const struct search_result *result,
+                        const struct finalists *finalists)
 {
     json_t *top = json_array();
     for (int i = 0; i < result->num_top; i++)
-        json_array_append_new(top, scored_json(setup, &result->top[i], false));
+        json_array_append_new(top, finalist_json(setup, result, finalists, i, false));
     return top;
 }
 
@@ -126,8 +137,9 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
     json_object_set_new(object, "best",
-                        found ? scored_json(setup, &result->top[0], true) : json_null());
-    json_object_set_new(object, "top", top_json(setup, result));
+                        found ? finalist_json(setup, result, &extras->finalists, 0, true)
+                              : json_null());
+    json_object_set_new(object, "top", top_json(setup, result, &extras->finalists));
     if (found)
         add_even_best_json(object, setup, result);
     else
@@ -245,7 +257,8 @@ static void print_result(const struct options *options, const struct setup *setu
     show_deadline(setup, &extras->deadline);
     show_largest(setup, extras->largest);
     if (result->num_top > 0)
-        show_ranking(options, setup, result, &extras->comparison, &extras->robust);
+        show_ranking(options, setup, result, &extras->comparison, &extras->robust,
+                     &extras->finalists);
     else
         show_infeasible(options, setup, result, &extras->relaxations);
 }
@@ -287,6 +300,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     relax_find(&request, &result, &extras.relaxations);
     if (result.num_top > shown)
         result.num_top = shown;
+    extras.finalists = finalists_judge(setup, &result, request.jobs);
     if (options->compare && result.num_top > 0) {
         if (!compare(options, setup, &request, &result, &rank, &reason, err))
             goto done;

@@ -1,9 +1,8 @@
 #include "cli/uneven_view.h"
 
 #include "base/text.h"
+#include "cli/finalists.h"
 #include "cli/scale.h"
-#include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
 
 #include <stdio.h>
 
@@ -13,27 +12,11 @@ struct second_opinion {
     double best_s, even_s;
 };
 
-enum { MOST_INSTRUCTIONS = 200000 };
-
-static double event_step_s(const struct setup *setup, const struct plan *plan)
-{
-    if (plan_instructions(plan, setup->model.batch) > MOST_INSTRUCTIONS)
-        return 0;
-    struct err ignored = { 0 };
-    struct arena arena = { 0 };
-    struct event_step step = { 0 };
-    struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
-    bool ok = event_step_run(evaluator, &setup->model, plan, &arena, &step, &ignored);
-    evaluator_free(evaluator);
-    arena_release(&arena);
-    return ok ? step.step_s : 0;
-}
-
 static struct second_opinion ask(const struct setup *setup, const struct search_result *result)
 {
-    struct second_opinion opinion = { event_step_s(setup, &result->top[0].plan), 0 };
+    struct second_opinion opinion = { finalist_step_s(setup, &result->top[0].plan), 0 };
     if (opinion.best_s > 0)
-        opinion.even_s = event_step_s(setup, &result->even_best->plan);
+        opinion.even_s = finalist_step_s(setup, &result->even_best->plan);
     return opinion;
 }
 

@@ -182,7 +182,7 @@ run 4 simulate "$work"
 
 run 0 "${tiny[@]}"
 for part in '^assumed: cluster dgx-h100' 'profile calibrated' 'BEST PLAN' 'step time' 'MFU' 'memory' \
-    'where the .* go' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
+    'where the .* go' 'Event by event they take' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
     shows "$part"
 done
 run 0 simulate --gpus 8 --model tiny --cluster dgx-b300 --batch 8 --layout 'tp2 dtype=fp8-mx'
@@ -205,7 +205,7 @@ prediction_keys=(layout fits step_s step_s_low step_s_high tokens_per_s tokens_p
 search=(--gpus 64 --model llama2-7b --seq 2048 --batch 512 --tokens 1Ttok --price "2.5 $/h")
 run 0 "${search[@]}" --json --jobs 1
 keys version model cluster stack gpus method space_name best top space candidates evaluated bounded \
-    infeasible infeasible_by proved_optimal lower_bound_s gap elapsed_s assumptions \
+    infeasible infeasible_by proved_optimal lower_bound_s gap event_step_s elapsed_s assumptions \
     "${prediction_keys[@]}"
 shows '^  "model": "llama2-7b",$'
 shows '^  "elapsed_s": [0-9.e-]+,$'
