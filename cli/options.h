@@ -50,6 +50,7 @@ struct options {
     int ranks, steps;
     double rate;
     bool slice;
+    bool run; /* search */
     const char *files[MAX_FILES];
     int num_files;
 };

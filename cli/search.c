@@ -12,6 +12,7 @@
 #include "cli/pareto_view.h"
 #include "cli/patience.h"
 #include "cli/ranking.h"
+#include "cli/search_run.h"
 #include "cli/relax_view.h"
 #include "cli/robust_view.h"
 #include "cli/setup.h"
@@ -309,8 +310,11 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     if (options->output && result.num_top > 0 &&
         !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
         goto done;
-    print_result(options, setup, &result, &extras);
+    if (!options->run || !options->json || result.num_top == 0)
+        print_result(options, setup, &result, &extras);
     code = exit_code_of_result(setup, &result, &extras, err);
+    if (options->run && code == EXIT_DONE)
+        code = search_run_best(options, setup, &result, err);
 done:
     search_result_release(&result);
     relaxations_release(&extras.relaxations);

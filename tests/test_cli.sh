@@ -91,8 +91,6 @@ says '^simsearch: --model: is missing'
 run 2 simulate "${tiny[@]}"
 says 'layout'
 run 2 explain "${tiny[@]}"
-run 2 "${tiny[@]}" --run
-says '--run is not in this version yet'
 
 # --- bad values of every option -----------------------------------------------------------------
 

@@ -60,6 +60,12 @@ first=$(losses | awk '{ print $1 }') last_loss=$(losses | awk '{ print $NF }')
 awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
     fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
 
+run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3 --json
+[ "$(losses)" = "$alone" ] || fail "search --run: losses $(losses), alone $alone"
+run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3
+shows 'BEST PLAN'
+shows 'predicted +measured'
+
 # --- what can't be run -----------------------------------------------------------------------
 
 run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"
