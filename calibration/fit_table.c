@@ -19,6 +19,17 @@ const struct field fit_table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the table rests on." },
     { .name = "jobs", .kind = FIELD_OTHER, .doc = "In the order that they run." },
+    { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "How stacks' errors are found, after all jobs." },
+};
+const struct field width_rules_fields[] = {
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the prior rests on." },
+    { .name = "prior_rows", .kind = FIELD_NUMBER, AT(width_rules, prior_rows), .min = 1e-3,
+      .max = 1e6, .fallback = "10", .doc = "Rows that a prior counts as." },
+    { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
+      .fallback = "0.35", .doc = "Larger errors (in log time) count as this." },
+    { .name = "prior", .kind = FIELD_OTHER,
+      .doc = "Half widths that all families together start from; keys of a stack's errors." },
 };
 const struct field fit_job_fields[] = {
     { .name = "name", TEXT(fit_job, name), .doc = "What `fit` calls it." },
@@ -62,6 +73,7 @@ const struct field fit_rows_fields[] = {
 };
 // clang-format on
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
+const size_t num_width_rules_fields = LENGTH(width_rules_fields);
 const size_t num_fit_table_fields = LENGTH(fit_table_fields);
 const size_t num_fit_job_fields = LENGTH(fit_job_fields);
 const size_t num_fit_constant_fields = LENGTH(fit_constant_fields);
@@ -248,6 +260,19 @@ static bool read_job(struct fit_table *table, const json_t *object, struct fit_j
            read_rows(table, json_object_get(object, "rows"), out, err);
 }
 
+static bool read_intervals(const json_t *object, struct width_rules *out, struct err *err)
+{
+    if (!object)
+        return true;
+    if (!fields_read(width_rules_fields, num_width_rules_fields, object, out, err))
+        return within(err, WITHIN_KEY, "intervals", 0);
+    if (fields_read(error_width_fields, num_error_width_fields, json_object_get(object, "prior"),
+                    &out->prior, err))
+        return true;
+    within(err, WITHIN_KEY, "prior", 0);
+    return within(err, WITHIN_KEY, "intervals", 0);
+}
+
 static bool read_jobs(struct fit_table *table, const json_t *root, struct err *err)
 {
     const json_t *format = json_object_get(root, "format");
@@ -259,6 +284,8 @@ static bool read_jobs(struct fit_table *table, const json_t *root, struct err *e
         return err_set(err, ERR_INPUT, "format", "expected 1");
     if (!json_is_array(list))
         return err_set(err, ERR_INPUT, "jobs", "expected a list");
+    if (!read_intervals(json_object_get(root, "intervals"), &table->intervals, err))
+        return false;
     table->jobs = ARENA_ARRAY(&table->arena, struct fit_job, json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct fit_job *job = &table->jobs[table->num_jobs++];

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "calibration/constant.h"
+#include "sim/cost/error_widths.h"
 
 /* One number to be found, from its prior on and between its bounds, all above 0. */
 struct fit_constant {
@@ -53,8 +54,16 @@ struct fit_job {
     int num_rows;
 };
 
+/* Of calibration/widths.h. */
+struct width_rules {
+    double prior_rows; /* that a prior counts as; 0: intervals are not fitted */
+    double cutoff;     /* larger errors count as this */
+    struct error_widths prior;
+};
+
 struct fit_table {
     struct arena arena;
+    struct width_rules intervals;
     struct json_file file; /* for messages */
     struct fit_job *jobs;
     int num_jobs;
@@ -70,8 +79,8 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
 
 /* Keys of the file, for the reference page. */
 extern const struct field fit_table_fields[], fit_job_fields[], fit_constant_fields[],
-    fit_rows_fields[];
+    fit_rows_fields[], width_rules_fields[];
 extern const size_t num_fit_table_fields, num_fit_job_fields, num_fit_constant_fields,
-    num_fit_rows_fields;
+    num_fit_rows_fields, num_width_rules_fields;
 
 #endif

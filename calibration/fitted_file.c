@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char stacks[] = "stacks/";
+
 enum { LINE_COLUMNS = 100, INDENT = 2, MOST_CORRELATIONS = 5 };
 
 /* --- JSON as people write it ----------------------------------------------------------------- */
@@ -292,16 +294,20 @@ static void add_file(struct fitted_files *files, const char *file, struct arena 
     files->at = grown;
 }
 
-struct fitted_files fitted_files_list(const struct fit_result *results, int num_results,
-                                      struct arena *arena)
+struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena)
 {
     struct fitted_files files = { 0 };
+    const struct fit_result *results = findings->results;
     char file[128];
-    for (int r = 0; r < num_results; r++)
+    for (int r = 0; r < findings->num_results; r++)
         for (int j = 0; j < results[r].num_values; j++)
             for (int i = 0; constant_file(&results[r].values[j].of->constant, i, file, sizeof file);
                  i++)
                 add_file(&files, file, arena);
+    for (int i = 0; findings->families && i < findings->families->count; i++) {
+        snprintf(file, sizeof file, "%s%s", stacks, findings->families->at[i].stack);
+        add_file(&files, file, arena);
+    }
     return files;
 }
 
@@ -316,6 +322,16 @@ bool fitted_file_path(const char *file, char *path, size_t size, struct err *err
            err_set(err, ERR_SYSTEM, folder, "the path of %s is too long", file);
 }
 
+static json_t *residuals_of(json_t *root)
+{
+    json_t *residuals = json_object_get(root, "residuals");
+    if (!residuals) {
+        residuals = json_object();
+        json_object_set_new(root, "residuals", residuals);
+    }
+    return residuals;
+}
+
 static bool store(const struct fit_result *result, const char *file, json_t *root, struct err *err)
 {
     for (int j = 0; j < result->num_values; j++) {
@@ -323,12 +339,7 @@ static bool store(const struct fit_result *result, const char *file, json_t *roo
         if (is_in(value, file) && !constant_store(&value->of->constant, value->value, root, err))
             return false;
     }
-    json_t *residuals = json_object_get(root, "residuals");
-    if (!residuals) {
-        residuals = json_object();
-        json_object_set_new(root, "residuals", residuals);
-    }
-    json_object_set_new(residuals, result->job->name, residuals_json(result, file));
+    json_object_set_new(residuals_of(root), result->job->name, residuals_json(result, file));
     return true;
 }
 
@@ -341,11 +352,34 @@ static bool any_run_rests_on(const struct fit_result *results, int num_results, 
     return false;
 }
 
-static bool update(const char *file, const struct fit_result *results, int num_results,
-                   json_t *root, struct err *err)
+/* A family without rows of its own has what all families have. */
+static void store_widths(const struct family_widths *family, json_t *root)
 {
+    json_object_set_new(root, "errors",
+                        fields_write(error_width_fields, num_error_width_fields, &family->widths));
+    json_object_del(root, "error_log");
+    json_t *said = json_pack("{s:i}", "n", family->rows);
+    if (family->rows > 0) {
+        json_object_set_new(said, "covered", rounded(family->covered, 3));
+        json_object_set_new(said, "left_out", rounded(family->left_out, 3));
+    }
+    json_object_set_new(residuals_of(root), "intervals", said);
+}
+
+static bool update(const char *file, const struct findings *findings, json_t *root, struct err *err)
+{
+    const struct fit_result *results = findings->results;
+    int num_results = findings->num_results;
+    bool is_stack = strncmp(file, stacks, strlen(stacks)) == 0;
+    const struct family_widths *family =
+        is_stack && findings->families ? families_of(findings->families, file + strlen(stacks))
+                                       : NULL;
     json_t *rows = fitted_on(json_object_get(root, "fitted_on"), file, results, num_results);
-    json_object_set_new(root, "fitted_on", rows);
+    if (json_array_size(rows) > 0 || json_object_get(root, "fitted_on"))
+        json_object_set(root, "fitted_on", rows);
+    json_decref(rows);
+    if (family)
+        store_widths(family, root);
     if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
         any_run_rests_on(results, num_results, file))
         json_object_set_new(root, "measured", json_true());
@@ -355,14 +389,13 @@ static bool update(const char *file, const struct fit_result *results, int num_r
     return true;
 }
 
-bool fitted_file_text(const char *file, const struct fit_result *results, int num_results,
-                      struct text *out, struct err *err)
+bool fitted_file_text(const char *file, const struct findings *findings, struct text *out,
+                      struct err *err)
 {
     char path[PATH_MAX];
     struct json_file shipped = { 0 };
     bool ok = fitted_file_path(file, path, sizeof path, err) &&
-              json_file_load(&shipped, path, err) &&
-              update(file, results, num_results, shipped.root, err);
+              json_file_load(&shipped, path, err) && update(file, findings, shipped.root, err);
     if (ok)
         text_add_json(out, shipped.root);
     json_file_release(&shipped);

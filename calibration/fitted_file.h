@@ -1,26 +1,32 @@
 /* calibration/fitted_file.h - the text of a profile or stack with the constants that fits found.
  *
- * All else in the file stays: only the job's constants, "measured", "fitted_on" and "residuals"
- * are replaced. The same results always give the same bytes. */
+ * All else in the file stays: only the job's constants, "errors", "measured", "fitted_on" and
+ * "residuals" are replaced. The same results always give the same bytes. */
 #ifndef CALIBRATION_FITTED_FILE_H
 #define CALIBRATION_FITTED_FILE_H
 
 #include "base/text.h"
-#include "calibration/fit.h"
+#include "calibration/widths.h"
 
 struct fitted_files {
     const char **at; /* "profiles/a100-80g-sxm" */
     int count;
 };
 
-/* The files that these results change, each once, in order; they live in the arena. */
-struct fitted_files fitted_files_list(const struct fit_result *results, int num_results,
-                                      struct arena *arena);
+/* What fits found. */
+struct findings {
+    const struct fit_result *results;
+    int num_results;
+    const struct families *families; /* NULL: intervals stay as they are */
+};
 
-/* The shipped file with what the results found. "fitted_on" gains the rows of the results. The
- * caller releases the text. */
-bool fitted_file_text(const char *file, const struct fit_result *results, int num_results,
-                      struct text *out, struct err *err);
+/* The files that these findings change, each once, in order; they live in the arena. */
+struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena);
+
+/* The shipped file with what was found. "fitted_on" gains the rows of the results; "errors" take
+ * the place of "error_log". The caller releases the text. */
+bool fitted_file_text(const char *file, const struct findings *findings, struct text *out,
+                      struct err *err);
 
 /* Where a file is shipped: FOLDER/calibration/profiles/NAME.json. */
 bool fitted_file_path(const char *file, char *path, size_t size, struct err *err);

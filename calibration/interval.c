@@ -10,7 +10,7 @@ const char new_sources[] = "sources not fitted";
 struct sample {
     const char *name;
     bool is_of_stack;
-    double size, shipped;
+    double size, stated;
 };
 
 static int compare_owners(const struct sample *x, const struct sample *y)
@@ -28,7 +28,22 @@ static int compare_samples(const void *a, const void *b)
     return by_owner ? by_owner : (x->size > y->size) - (x->size < y->size);
 }
 
-static struct interval_need need_of(const struct sample *sorted, int n)
+static int compare_values(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_stated(const struct sample *samples, int n, double *scratch)
+{
+    for (int i = 0; i < n; i++)
+        scratch[i] = samples[i].stated;
+    qsort(scratch, (size_t)n, sizeof *scratch, compare_values);
+    return sorted_quantile(scratch, n, 0.5);
+}
+
+static struct interval_need need_of(const struct sample *sorted, int n, double *scratch)
 {
     int rank = (int)ceil(0.9 * (n + 1));
     return (struct interval_need){
@@ -36,7 +51,7 @@ static struct interval_need need_of(const struct sample *sorted, int n)
         .is_of_stack = sorted->is_of_stack,
         .groups = n,
         .needed = rank <= n ? sorted[rank - 1].size : (double)NAN,
-        .shipped = sorted->shipped,
+        .stated = median_stated(sorted, n, scratch),
     };
 }
 
@@ -54,27 +69,28 @@ struct interval_needs runs_need(const struct run_case *cases,
 {
     size_t room = 3 * (size_t)scores->num_scored;
     struct sample *samples = ARENA_ARRAY(arena, struct sample, room);
+    double *scratch = ARENA_ARRAY(arena, double, room);
     struct interval_needs needs = { .at = ARENA_ARRAY(arena, struct interval_need, room) };
     int n = 0;
     for (int i = 0; i < scores->num_scored; i++) {
         const struct run_case *of = &cases[scores->worst[i]];
-        double size = fabs(run_error(of, &predictions[scores->worst[i]]));
+        const struct run_prediction *predicted = &predictions[scores->worst[i]];
+        double size = fabs(run_error(of, predicted));
+        double stated = log(predicted->step_high_s / predicted->step_s);
         const struct system *system = of->system;
         if (of->is_fitted)
             continue;
         if (system->profile.measured)
-            samples[n++] =
-                (struct sample){ system->stack.name, true, size, system->stack.error_log };
+            samples[n++] = (struct sample){ system->stack.name, true, size, stated };
         if (system->profile.measured && is_new(scores, of->row->source_key))
-            samples[n++] = (struct sample){ new_sources, true, size, 0 };
-        samples[n++] =
-            (struct sample){ system->profile.name, false, size, system->profile.error_log };
+            samples[n++] = (struct sample){ new_sources, true, size, stated };
+        samples[n++] = (struct sample){ system->profile.name, false, size, stated };
     }
     qsort(samples, (size_t)n, sizeof *samples, compare_samples);
     int first = 0;
     for (int i = 1; i <= n; i++)
         if (i == n || compare_owners(&samples[first], &samples[i]) != 0) {
-            needs.at[needs.count++] = need_of(&samples[first], i - first);
+            needs.at[needs.count++] = need_of(&samples[first], i - first, scratch);
             first = i;
         }
     return needs;

@@ -14,8 +14,8 @@ struct interval_need {
     const char *name; /* of the stack or profile */
     bool is_of_stack;
     int groups;
-    double needed;  /* half width in log time; NaN when there are too few rows */
-    double shipped; /* error_log of the file */
+    double needed; /* half width in log time; NaN when there are too few rows */
+    double stated; /* the median of what their predictions state */
 };
 struct interval_needs {
     struct interval_need *at; /* stacks first, by name */

@@ -94,7 +94,7 @@ static void add_basis(struct text *out, const struct validation *v, const struct
     int fitted = of->is_of_stack ? system->stack.num_fitted : system->profile.num_fitted;
     text_add(out, "| %s | %d | %d |", of->name, fitted, of->groups);
     text_add(out, isfinite(of->needed) ? " %.3f |" : " - |", of->needed);
-    text_add(out, of->shipped > 0 ? " %.3f |" : " - |", of->shipped);
+    text_add(out, " %.3f |", of->stated);
     text_add(out, " %s |\n", source);
 }
 
@@ -159,7 +159,10 @@ static const char protocol[] =
     "those files names them.\n"
     "   Other rows of the same source were not fitted on, but are alike: a new source may do "
     "worse.\n"
-    "5. A time is covered when it lies in the 90 % interval that the prediction states.\n";
+    "5. A time is covered when it lies in the 90 % interval that the prediction states. Its width "
+    "was "
+    "found on the\n   rows that no constant was fitted on; `simsearch fit` says what share of them "
+    "lies in intervals that were\n   found without them.\n";
 
 static void add_page(struct text *out, const struct validation *v, const char *picture)
 {
@@ -184,12 +187,13 @@ static void add_page(struct text *out, const struct validation *v, const char *p
     add_scores(out, scores, "Memory, rows that nothing was fitted on", SCORE_MEMORY, false);
     text_add(out, "%s", protocol);
     add_order(out, &v->preferences);
-    text_add(out,
-             "\n## What the numbers rest on\n\n"
-             "`needed` is the half width, in log time, of the interval that the next row falls "
-             "into with 90 %% (split conformal\nprediction on the rows that nothing was fitted "
-             "on; fewer than 9 cannot say), `stated` the `error_log` of the file.\nA stack is "
-             "judged on measured profiles.\n");
+    text_add(
+        out,
+        "\n## What the numbers rest on\n\n"
+        "`needed` is the half width, in log time, of the interval that the next row falls "
+        "into with 90 %% (split conformal\nprediction on the rows that nothing was fitted "
+        "on; fewer than 9 cannot say), `stated` the median of what\ntheir predictions state, by "
+        "what each step is made of. A stack is judged on measured profiles.\n");
     add_bases(out, v, true);
     add_bases(out, v, false);
     add_why(out, v);

@@ -22,6 +22,8 @@ struct fitting {
     struct fit_table table;
     struct fit_result *results;
     int num_results;
+    struct families families;
+    bool has_families;
     struct fitted_files files; /* that the results change */
     struct text *texts;        /* of the files */
 };
@@ -56,12 +58,23 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
     return true;
 }
 
+/* Errors are those of all constants together, so all jobs must have run. */
+static bool find_intervals(struct fitting *f, const struct options *options, struct err *err)
+{
+    int threads = options->jobs > 0 ? options->jobs : parallel_cores();
+    f->has_families = options->num_files == 0 && f->table.intervals.prior_rows > 0;
+    return !f->has_families ||
+           families_find(&f->table, f->results, f->num_results, threads, &f->families, err);
+}
+
 static bool make_texts(struct fitting *f, struct err *err)
 {
-    f->files = fitted_files_list(f->results, f->num_results, &f->arena);
+    struct findings findings = { f->results, f->num_results,
+                                 f->has_families ? &f->families : NULL };
+    f->files = fitted_files_list(&findings, &f->arena);
     f->texts = ARENA_ARRAY(&f->arena, struct text, (size_t)f->files.count);
     for (int i = 0; i < f->files.count; i++)
-        if (!fitted_file_text(f->files.at[i], f->results, f->num_results, &f->texts[i], err))
+        if (!fitted_file_text(f->files.at[i], &findings, &f->texts[i], err))
             return false;
     return true;
 }
@@ -235,6 +248,43 @@ static void add_correlations(struct text *out, const struct fit_result *result)
     }
 }
 
+static void add_share(struct text *out, double share)
+{
+    if (isfinite(share))
+        add_percent(out, share);
+    else
+        text_add_padded(out, "-", -9);
+}
+
+static void add_families(struct text *out, const struct families *families)
+{
+    text_add(out,
+             "\nintervals: half widths (90 %%, log time) of a step that were one part alone\n\n  ");
+    text_add_padded(out, "stack", 20);
+    text_add_padded(out, "rows", -5);
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        text_add_padded(out, error_width_fields[k].name, -10);
+    text_add(out, "  covered left out\n");
+    for (int i = 0; i < families->count; i++) {
+        const struct family_widths *family = &families->at[i];
+        char text[32];
+        text_add(out, "  ");
+        text_add_padded(out, family->stack, 20);
+        snprintf(text, sizeof text, "%d", family->rows);
+        text_add_padded(out, text, -5);
+        for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+            snprintf(text, sizeof text, "%.3f", error_width(&family->widths, k));
+            text_add_padded(out, text, -10);
+        }
+        add_share(out, family->covered);
+        add_share(out, family->left_out);
+        text_add(out, "\n");
+    }
+    text_add(out,
+             "  all: %.1f %% of %d rows lie within, %.1f %% by widths found without their fold\n",
+             100 * families->covered, families->rows, 100 * families->left_out);
+}
+
 static void print_results(const struct fitting *f)
 {
     struct text out = { 0 };
@@ -248,6 +298,8 @@ static void print_results(const struct fitting *f)
         add_sources(&out, result);
         add_correlations(&out, result);
     }
+    if (f->has_families)
+        add_families(&out, &f->families);
     fputs(text_get(&out), stdout);
     text_release(&out);
 }
@@ -289,12 +341,36 @@ static json_t *result_json(const struct fit_result *result)
                      sources);
 }
 
+static json_t *share_json(double share)
+{
+    return isfinite(share) ? json_real(share) : json_null();
+}
+
+static json_t *families_json(const struct families *families)
+{
+    json_t *stacks = json_object();
+    for (int i = 0; i < families->count; i++) {
+        const struct family_widths *family = &families->at[i];
+        json_object_set_new(
+            stacks, family->stack,
+            json_pack("{s:i, s:o, s:o, s:o}", "rows", family->rows, "errors",
+                      fields_write(error_width_fields, num_error_width_fields, &family->widths),
+                      "covered", share_json(family->covered), "left_out",
+                      share_json(family->left_out)));
+    }
+    return json_pack("{s:i, s:o, s:o, s:o}", "rows", families->rows, "covered",
+                     share_json(families->covered), "left_out", share_json(families->left_out),
+                     "stacks", stacks);
+}
+
 static void print_results_as_json(const struct fitting *f)
 {
     json_t *list = json_array();
     for (int r = 0; r < f->num_results; r++)
         json_array_append_new(list, result_json(&f->results[r]));
     json_t *root = json_pack("{s:o}", "jobs", list);
+    if (f->has_families)
+        json_object_set_new(root, "intervals", families_json(&f->families));
     print_json(root);
     json_decref(root);
 }
@@ -304,7 +380,7 @@ static void print_results_as_json(const struct fitting *f)
 static int fit(struct fitting *f, const struct options *options, struct err *err)
 {
     if (!fit_table_load(options->table, &f->table, err) || !run_jobs(f, options, err) ||
-        !make_texts(f, err))
+        !find_intervals(f, options, err) || !make_texts(f, err))
         return exit_code_of(err);
     if (options->check)
         return check_files(f, err);
@@ -323,6 +399,7 @@ static void release(struct fitting *f)
         text_release(&f->texts[i]);
     for (int r = 0; r < f->num_results; r++)
         fit_result_release(&f->results[r]);
+    families_release(&f->families);
     fit_table_release(&f->table);
     arena_release(&f->arena);
 }

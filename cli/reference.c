@@ -30,10 +30,13 @@ static const struct section sections[] = {
     { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
     { "Profile: each of measured collectives", curve_fields, &num_curve_fields },
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
+    { "Stack: errors, half widths of 90 % intervals in log time", error_width_fields,
+      &num_error_width_fields },
     { "Fits: calibration/fit.json", fit_table_fields, &num_fit_table_fields },
     { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },
     { "Fits: each of a job's constants, by file and key", fit_constant_fields,
       &num_fit_constant_fields },
+    { "Fits: intervals", width_rules_fields, &num_width_rules_fields },
     { "Fits: each of a job's sets of rows", fit_rows_fields, &num_fit_rows_fields },
 };
 

@@ -93,8 +93,7 @@ static json_t *intervals_json(const struct interval_needs *needs)
         const struct interval_need *of = &needs->at[i];
         json_object_set_new(of->is_of_stack ? stacks : profiles, of->name,
                             json_pack("{s:i, s:o, s:o}", "groups", of->groups, "needed",
-                                      number(of->needed), "shipped",
-                                      of->shipped > 0 ? json_real(of->shipped) : json_null()));
+                                      number(of->needed), "stated", json_real(of->stated)));
     }
     return json_pack("{s:o, s:o}", "stacks", stacks, "profiles", profiles);
 }

@@ -181,14 +181,14 @@ static void add_intervals(struct text *out, const struct interval_needs *needs)
     if (needs->count > 0)
         text_add(out,
                  "\nHalf width of the 90 %% interval, in log time: what rows need that nothing "
-                 "was fitted on\n  stack or profile            groups   needed  shipped\n");
+                 "was fitted on\n  stack or profile            groups   needed   stated\n");
     for (int i = 0; i < needs->count; i++) {
         const struct interval_need *of = &needs->at[i];
         text_add(out, "  %-8s", of->is_of_stack ? "stack" : "profile");
         text_add_padded(out, of->name, 20);
         text_add(out, "%6d", of->groups);
         text_add(out, isfinite(of->needed) ? "%9.3f" : "        -", of->needed);
-        text_add(out, of->shipped > 0 ? "%9.3f\n" : "        -\n", of->shipped);
+        text_add(out, "%9.3f\n", of->stated);
     }
 }
 

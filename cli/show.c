@@ -103,7 +103,7 @@ static void add_interval(struct text *out, const struct setup *setup,
         text_add(out, "profile NOT calibrated)");
     else /* the error is the interval's half width; half of all errors are within 0.41 of it */
         text_add(out, "profile calibrated, typical error %.1f %%)",
-                 100 * (exp(0.41 * system_error_log(&setup->system)) - 1));
+                 100 * (pow(prediction->step_high_s / prediction->step_s, 0.41) - 1));
 }
 
 static void show_step(const struct terminal *terminal, const struct setup *setup,

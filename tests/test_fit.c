@@ -354,12 +354,13 @@ START_TEST(files_that_share_a_constant_get_the_same)
                " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": [" PRODUCT_ROWS "] }",
                &table);
     run(&table, 0, &result);
-    struct fitted_files files = fitted_files_list(&result, 1, &arena);
+    struct findings findings = { &result, 1, NULL };
+    struct fitted_files files = fitted_files_list(&findings, &arena);
     ck_assert_int_eq(files.count, 2);
     for (int i = 0; i < 2; i++) {
         struct text text = { 0 };
         ck_assert_str_eq(files.at[i], expected[i]);
-        check_ok(fitted_file_text(files.at[i], &result, 1, &text, &err), &err);
+        check_ok(fitted_file_text(files.at[i], &findings, &text, &err), &err);
         json_t *root = json_loads(text_get(&text), 0, NULL);
         ck_assert_double_eq(json_real_value(json_object_get(root, "gemm_efficiency")),
                             result.values[0].value);

@@ -15,6 +15,7 @@
 #include "models/op.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/curve.h"
+#include "sim/cost/error_widths.h"
 
 struct gpu {
     char name[48]; /* "a100-80g-sxm" */
@@ -170,7 +171,8 @@ struct stack {
     bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
     int zero_default; /* ZeRO stage of a measured run that does not say */
     double error_log; /* as a profile's, of this family's runs; 0: not known */
-    int num_fitted;   /* as in a profile */
+    struct error_widths widths; /* in its place, by part; 0: not known */
+    int num_fitted;             /* as in a profile */
     char (*fitted)[40];
 };
 
@@ -196,10 +198,6 @@ void system_release(struct system *system);
 /* Of a system that was put together otherwise: the profile must say how fast the fused kernel is
  * that the stack will ask for. */
 bool system_check_attention(const struct system *system, struct err *err);
-
-/* Half width of the 90 % interval, in log time: the stack's, which comes from whole runs, where the
- * profile is measured too; else the wider of the two. */
-double system_error_log(const struct system *system);
 
 /* The same from and to the objects of a plan file. where = the key. */
 bool gpu_read(const json_t *object, struct gpu *out, struct err *err);

@@ -95,6 +95,8 @@ const struct field stack_fields[] = {
     { .name = "error_log", .kind = FIELD_NUMBER, AT(error_log), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the 90 % interval of log time, of this family's runs; 0: not known." },
+    { .name = "errors", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "In its place, by what the step is made of, as `fit` finds them." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",
@@ -105,17 +107,33 @@ const size_t num_stack_fields = sizeof stack_fields / sizeof *stack_fields;
 
 const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
 
+/* None, or all of them. */
+static bool read_widths(const json_t *errors, struct error_widths *out, struct err *err)
+{
+    if (!errors || (json_is_object(errors) && json_object_size(errors) == 0))
+        return true;
+    if (fields_read(error_width_fields, num_error_width_fields, errors, out, err))
+        return true;
+    err_prefix(err, *err->where ? "errors." : "errors");
+    return false;
+}
+
 bool stack_read(const json_t *object, struct stack *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
     return fields_read(stack_fields, num_stack_fields, object, out, err) &&
            datafile_check(stack_fields, num_stack_fields, object, err) &&
+           read_widths(json_object_get(object, "errors"), &out->widths, err) &&
            fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err);
 }
 
 json_t *stack_write(const struct stack *stack)
 {
     json_t *object = datafile_write(stack_fields, num_stack_fields, stack);
+    if (stack->widths.common > 0)
+        json_object_set_new(
+            object, "errors",
+            fields_write(error_width_fields, num_error_width_fields, &stack->widths));
     json_object_set_new(object, "fitted_on", fitted_write(stack->fitted, stack->num_fitted));
     return object;
 }

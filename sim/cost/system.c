@@ -102,15 +102,6 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
     return ok;
 }
 
-double system_error_log(const struct system *system)
-{
-    double of_profile = system->profile.error_log;
-    double of_stack = system->stack.error_log;
-    if (of_stack > 0 && system->profile.measured)
-        return of_stack;
-    return fmax(of_stack, of_profile);
-}
-
 void system_release(struct system *system)
 {
     profile_release(&system->profile);

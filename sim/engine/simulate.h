@@ -17,7 +17,7 @@
 struct prediction {
     bool fits;
     double step_s;
-    double step_low_s, step_high_s; /* 90 % interval, of system_error_log */
+    double step_low_s, step_high_s; /* 90 % interval, of interval_half_width */
     double tokens_per_s;
     double mfu, hfu;
     double peak_memory_bytes;

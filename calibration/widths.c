@@ -1,0 +1,432 @@
+#include "calibration/widths.h"
+
+#include "base/file.h"
+#include "sim/engine/interval.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NUM_FOLDS = 5, STEPS = 200, DIGITS = 3, FEWEST_TO_SCALE = 9 };
+/* A family's rows count as at most so many where all are pooled. */
+static const double most_weight = 20;
+/* Of normal errors nine in ten lie within this many standard deviations. */
+static const double normal_90 = 1.6448536269514722;
+
+/* --- variances ------------------------------------------------------------------------------- */
+
+static double variance_of(const struct width_row *row, const double *v)
+{
+    double sum = 0;
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        sum += row->shares[k] * row->shares[k] * v[k];
+    return sum;
+}
+
+/* Given variances v, the part k of a row's error has the mean c e and the variance
+ * share^2 v_k (1 - c), where c = share^2 v_k / V. A row counts for v_k as far as it tells of it: c.
+ */
+static void add_row(const struct width_row *row, double weight, double cutoff, const double *v,
+                    double *sums, double *weights)
+{
+    double all = variance_of(row, v);
+    double error = fmin(fabs(row->error), cutoff);
+    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+        double squared_share = row->shares[k] * row->shares[k];
+        if (squared_share <= 0)
+            continue;
+        double c = squared_share * v[k] / all;
+        sums[k] += weight * (v[k] * (1 - c) + c * c * error * error / squared_share);
+        weights[k] += weight;
+    }
+}
+
+static void maximise(const struct width_rules *rules, const struct width_row *rows, int count,
+                     const double *weight, const double *prior, double *v)
+{
+    memcpy(v, prior, NUM_ERROR_PARTS * sizeof *v);
+    for (int step = 0; step < STEPS; step++) {
+        double sums[NUM_ERROR_PARTS], weights[NUM_ERROR_PARTS];
+        for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+            sums[k] = rules->prior_rows * prior[k];
+            weights[k] = rules->prior_rows;
+        }
+        for (int i = 0; i < count; i++)
+            add_row(&rows[i], weight[i], rules->cutoff, v, sums, weights);
+        for (int k = 0; k < NUM_ERROR_PARTS; k++)
+            v[k] = sums[k] / weights[k];
+    }
+}
+
+/* --- scales ---------------------------------------------------------------------------------- */
+
+struct scaled {
+    double size, weight;
+};
+
+static int compare_scaled(const void *a, const void *b)
+{
+    double x = ((const struct scaled *)a)->size;
+    double y = ((const struct scaled *)b)->size;
+    return (x > y) - (x < y);
+}
+
+/* The size that nine tenths of the weight, and one more of the mean row, lie below. */
+static double scale_of(struct scaled *sorted, int n)
+{
+    double sum = 0, below = 0;
+    for (int i = 0; i < n; i++)
+        sum += sorted[i].weight;
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_scaled);
+    for (int i = 0; i < n; i++) {
+        below += sorted[i].weight;
+        if (below >= 0.9 * (sum + sum / n) * (1 - 1e-12))
+            return sorted[i].size;
+    }
+    return n > 0 ? sorted[n - 1].size : normal_90;
+}
+
+/* --- families -------------------------------------------------------------------------------- */
+
+static int end_of_family(const struct width_row *rows, int count, int first)
+{
+    int end = first + 1;
+    while (end < count && strcmp(rows[end].stack, rows[first].stack) == 0)
+        end++;
+    return end;
+}
+
+static void set_widths(struct family_widths *family, const double *v, double scale)
+{
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        error_width_set(&family->widths, k, scale * sqrt(v[k]));
+}
+
+int widths_find(const struct width_rules *rules, const struct width_row *rows, int count,
+                struct arena *arena, struct family_widths *out)
+{
+    double prior[NUM_ERROR_PARTS], pooled[NUM_ERROR_PARTS];
+    size_t room = (size_t)count + 1;
+    double *weight = ARENA_ARRAY(arena, double, room);
+    double *even = ARENA_ARRAY(arena, double, room);
+    double *own = ARENA_ARRAY(arena, double, room *NUM_ERROR_PARTS);
+    struct scaled *all = ARENA_ARRAY(arena, struct scaled, room);
+    struct scaled *scratch = ARENA_ARRAY(arena, struct scaled, room);
+    int families = 0;
+    for (int k = 0; k < NUM_ERROR_PARTS; k++)
+        prior[k] = pow(error_width(&rules->prior, k) / normal_90, 2);
+    for (int first = 0, end; first < count; first = end) {
+        end = end_of_family(rows, count, first);
+        for (int i = first; i < end; i++) {
+            even[i] = 1;
+            weight[i] = fmin(1, most_weight / (end - first));
+        }
+    }
+    maximise(rules, rows, count, weight, prior, pooled);
+    for (int first = 0, end; first < count; first = end, families++) {
+        double *v = &own[families * NUM_ERROR_PARTS];
+        end = end_of_family(rows, count, first);
+        out[families] = (struct family_widths){ .stack = rows[first].stack, .rows = end - first };
+        maximise(rules, &rows[first], end - first, even, pooled, v);
+        for (int i = first; i < end; i++)
+            all[i] =
+                (struct scaled){ fabs(rows[i].error) / sqrt(variance_of(&rows[i], v)), weight[i] };
+    }
+    memcpy(scratch, all, (size_t)count * sizeof *all);
+    double scale = scale_of(scratch, count);
+    for (int f = 0, first = 0; f < families; first += out[f++].rows) {
+        for (int i = 0; i < out[f].rows; i++)
+            scratch[i] = (struct scaled){ all[first + i].size, 1 };
+        bool is_own = out[f].rows >= FEWEST_TO_SCALE;
+        set_widths(&out[f], &own[f * NUM_ERROR_PARTS],
+                   is_own ? scale_of(scratch, out[f].rows) : scale);
+    }
+    out[families] = (struct family_widths){ .stack = "" };
+    set_widths(&out[families], pooled, scale);
+    return families + 1;
+}
+
+/* --- rows ------------------------------------------------------------------------------------ */
+
+struct samples {
+    struct width_row *at;
+    int count;
+};
+
+static bool is_in_results(const struct fit_result *results, int num_results, const char *id)
+{
+    for (int r = 0; r < num_results; r++)
+        for (int i = 0; i < results[r].rows.count; i++)
+            if (strcmp(results[r].rows.at[i].id, id) == 0)
+                return true;
+    return false;
+}
+
+/* By stack; rows keep the order of the file. */
+static int compare_cases(const void *a, const void *b)
+{
+    const struct run_case *x = *(const struct run_case *const *)a;
+    const struct run_case *y = *(const struct run_case *const *)b;
+    int by_stack = strcmp(x->system->stack.name, y->system->stack.name);
+    return by_stack ? by_stack : (x > y) - (x < y);
+}
+
+static void use_results(const struct fit_result *results, int num_results,
+                        const struct run_case *cases, int count)
+{
+    for (int r = 0; r < num_results; r++)
+        for (int j = 0; j < results[r].num_values; j++)
+            for (int i = 0; i < count; i++) {
+                const struct constant *constant = &results[r].values[j].of->constant;
+                if (!*cases[i].skip && constant_is_of(constant, cases[i].system))
+                    constant_set(constant, cases[i].system, results[r].values[j].value);
+            }
+}
+
+static bool shipped_runs(struct arena *arena, struct run_rows *rows, struct err *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    if (!file_data_folder("calibration/measured", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration/measured",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    snprintf(path, sizeof path, "%s/runs.csv", folder);
+    return runs_load(path, arena, rows, err);
+}
+
+static bool load_samples(struct run_systems *systems, const struct fit_result *results,
+                         int num_results, int jobs, struct arena *arena, struct samples *out,
+                         struct err *err)
+{
+    struct run_rows rows = { 0 };
+    if (!shipped_runs(arena, &rows, err))
+        return false;
+    size_t room = (size_t)rows.count;
+    struct run_case *cases = ARENA_ARRAY(arena, struct run_case, room);
+    struct run_prediction *predictions = ARENA_ARRAY(arena, struct run_prediction, room);
+    const struct run_case **chosen = ARENA_ARRAY(arena, const struct run_case *, room);
+    for (int i = 0; i < rows.count; i++)
+        if (!run_convert(systems, &rows.at[i], &cases[i], err))
+            return false;
+    use_results(results, num_results, cases, rows.count);
+    runs_predict(cases, rows.count, jobs, predictions);
+    struct scores scores = runs_score(cases, predictions, rows.count, arena);
+    int n = 0;
+    for (int i = 0; i < scores.num_scored; i++) {
+        const struct run_case *of = &cases[scores.worst[i]];
+        if (!of->is_fitted && of->system->profile.measured &&
+            !is_in_results(results, num_results, of->row->id))
+            chosen[n++] = of;
+    }
+    qsort(chosen, (size_t)n, sizeof(void *), compare_cases);
+    out->at = ARENA_ARRAY(arena, struct width_row, (size_t)n);
+    out->count = n;
+    for (int i = 0; i < n; i++) {
+        const struct run_prediction *predicted = &predictions[chosen[i] - cases];
+        out->at[i].stack = chosen[i]->system->stack.name;
+        out->at[i].error = run_error(chosen[i], predicted);
+        interval_shares(&predicted->time, out->at[i].shares);
+    }
+    return true;
+}
+
+/* --- coverage -------------------------------------------------------------------------------- */
+
+/* The pooled widths, which stand last, where the family has none. */
+static const struct family_widths *widths_of(const struct family_widths *families, int count,
+                                             const char *stack)
+{
+    int f = 0;
+    while (f < count - 1 && strcmp(families[f].stack, stack) != 0)
+        f++;
+    return &families[f];
+}
+
+static bool is_within(const struct width_row *row, const struct family_widths *family)
+{
+    return fabs(row->error) <= interval_of_widths(&family->widths, row->shares);
+}
+
+/* Adds to each family, and to all, the rows that widths from other folds hold. */
+static void leave_out_fold(const struct width_rules *rules, const struct samples *samples, int fold,
+                           struct family_widths *families, int count, struct arena *arena)
+{
+    struct width_row *kept = ARENA_ARRAY(arena, struct width_row, (size_t)samples->count);
+    struct family_widths *found =
+        ARENA_ARRAY(arena, struct family_widths, (size_t)samples->count + 1);
+    int n = 0;
+    for (int i = 0; i < samples->count; i++)
+        if (i % NUM_FOLDS != fold)
+            kept[n++] = samples->at[i];
+    int num_found = widths_find(rules, kept, n, arena, found);
+    for (int i = fold; i < samples->count; i += NUM_FOLDS) {
+        const char *stack = samples->at[i].stack;
+        int f = 0;
+        while (f < count - 1 && strcmp(families[f].stack, stack) != 0)
+            f++;
+        families[f].left_out += is_within(&samples->at[i], widths_of(found, num_found, stack));
+    }
+}
+
+static void cover(const struct samples *samples, struct family_widths *families, int count,
+                  struct families *out)
+{
+    for (int i = 0; i < samples->count; i++)
+        for (int f = 0; f < count - 1; f++)
+            if (strcmp(families[f].stack, samples->at[i].stack) == 0)
+                families[f].covered += is_within(&samples->at[i], &families[f]);
+    out->rows = samples->count;
+    for (int f = 0; f < count - 1; f++) {
+        out->covered += families[f].covered / samples->count;
+        out->left_out += families[f].left_out / samples->count;
+        families[f].covered /= families[f].rows;
+        families[f].left_out /= families[f].rows;
+    }
+}
+
+static void round_widths(struct family_widths *family)
+{
+    for (int k = 0; k < NUM_ERROR_PARTS; k++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.*g", DIGITS, error_width(&family->widths, k));
+        error_width_set(&family->widths, k, strtod(text, NULL));
+    }
+}
+
+/* --- families that no constant was fitted for ------------------------------------------------ */
+
+static const char telling_key[] = "product_efficiency";
+
+static bool shipped_value(const struct constant *constant, double *out, struct err *err)
+{
+    char file[128];
+    struct system system = { 0 };
+    constant_file(constant, 0, file, sizeof file);
+    if (!stack_load(strchr(file, '/') + 1, &system.stack, err))
+        return false;
+    *out = constant_get(constant, &system);
+    stack_release(&system.stack);
+    return true;
+}
+
+static bool value_of(const struct constant *constant, const struct fit_result *results,
+                     int num_results, double *out, struct err *err)
+{
+    for (int r = 0; r < num_results; r++)
+        for (int j = 0; j < results[r].num_values; j++)
+            if (&results[r].values[j].of->constant == constant) {
+                *out = results[r].values[j].value;
+                return true;
+            }
+    return shipped_value(constant, out, err);
+}
+
+/* Mean square of log(fitted / prior) of what families' libraries reach: how far off a family is
+ * that nothing was fitted for. */
+static bool family_variance(const struct fit_table *table, const struct fit_result *results,
+                            int num_results, double *out, struct err *err)
+{
+    int n = 0;
+    *out = 0;
+    for (int k = 0; k < table->num_jobs; k++)
+        for (int j = 0; j < table->jobs[k].num_constants; j++) {
+            const struct fit_constant *of = &table->jobs[k].constants[j];
+            double value;
+            if (!of->constant.is_of_stack || strcmp(of->constant.key, telling_key) != 0)
+                continue;
+            if (!value_of(&of->constant, results, num_results, &value, err))
+                return false;
+            *out += pow(log(value / of->prior), 2);
+            n++;
+        }
+    *out /= n > 0 ? n : 1;
+    return true;
+}
+
+static bool is_fitted(const struct fit_table *table, const char *stack)
+{
+    char file[128];
+    snprintf(file, sizeof file, "stacks/%s", stack);
+    for (int k = 0; k < table->num_jobs; k++)
+        for (int j = 0; j < table->jobs[k].num_constants; j++)
+            if (constant_is_in(&table->jobs[k].constants[j].constant, file))
+                return true;
+    return false;
+}
+
+/* Its compute is as far off as families are before they are fitted, and as rows are then. */
+static void widen(struct family_widths *family, double variance)
+{
+    double compute = family->widths.compute;
+    family->widths.compute = sqrt(compute * compute + normal_90 * normal_90 * variance);
+}
+
+/* --- all shipped stacks ---------------------------------------------------------------------- */
+
+static bool list_stacks(const struct fit_table *table, double variance,
+                        const struct family_widths *found, int num_found, struct families *out,
+                        struct err *err)
+{
+    char folder[PATH_MAX];
+    size_t count;
+    if (!file_data_folder("calibration/stacks", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration/stacks",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    char **names = file_list_json(folder, &count);
+    out->at = ARENA_ARRAY(&out->arena, struct family_widths, count);
+    for (size_t i = 0; i < count; i++) {
+        struct family_widths *family = &out->at[out->count++];
+        *family = *widths_of(found, num_found, names[i]);
+        family->stack = arena_text(&out->arena, names[i]);
+        if (family->rows < FEWEST_TO_SCALE && !is_fitted(table, names[i])) {
+            widen(family, variance);
+            round_widths(family);
+        }
+        if (family->rows == 0)
+            family->covered = family->left_out = (double)NAN;
+        free(names[i]);
+    }
+    free(names);
+    return true;
+}
+
+bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
+                   int jobs, struct families *out, struct err *err)
+{
+    struct samples samples;
+    const struct width_rules *rules = &table->intervals;
+    *out = (struct families){ 0 };
+    struct run_systems *systems = run_systems_new(NULL, NULL, err);
+    bool ok =
+        systems && load_samples(systems, results, num_results, jobs, &out->arena, &samples, err);
+    if (ok) {
+        struct family_widths *found =
+            ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);
+        int count = widths_find(rules, samples.at, samples.count, &out->arena, found);
+        for (int fold = 0; fold < NUM_FOLDS; fold++)
+            leave_out_fold(rules, &samples, fold, found, count, &out->arena);
+        for (int f = 0; f < count; f++)
+            round_widths(&found[f]);
+        cover(&samples, found, count, out);
+        double variance;
+        ok = family_variance(table, results, num_results, &variance, err) &&
+             list_stacks(table, variance, found, count, out, err);
+    }
+    run_systems_free(systems);
+    return ok;
+}
+
+void families_release(struct families *families)
+{
+    arena_release(&families->arena);
+    *families = (struct families){ 0 };
+}
+
+const struct family_widths *families_of(const struct families *families, const char *stack)
+{
+    for (int i = 0; i < families->count; i++)
+        if (strcmp(families->at[i].stack, stack) == 0)
+            return &families->at[i];
+    return NULL;
+}

@@ -1,0 +1,37 @@
+#include "sim/cost/error_widths.h"
+
+#include <assert.h>
+#include <string.h>
+
+static_assert(sizeof(struct error_widths) == NUM_ERROR_PARTS * sizeof(double), "doubles alone");
+
+#define WIDTH(member)                                                                       \
+    .name = #member, .kind = FIELD_NUMBER, .offset = offsetof(struct error_widths, member), \
+    .min = 1e-4, .max = 10
+
+// clang-format off
+const struct field error_width_fields[] = {
+    { WIDTH(common), .doc = "Of all of the step, whatever it is made of." },
+    { WIDTH(compute), .doc = "Of products, attention and memory traffic, recomputed ones too." },
+    { WIDTH(tensor), .doc = "Of exposed tensor collectives." },
+    { WIDTH(context), .doc = "Of exposed context collectives." },
+    { WIDTH(pipeline), .doc = "Of messages that block a stage." },
+    { WIDTH(bubble), .doc = "Of the time that the busiest stage waits." },
+    { WIDTH(data), .doc = "Of exposed data and expert collectives." },
+    { WIDTH(optimizer), .doc = "Of the update." },
+    { WIDTH(other), .doc = "Of the host and of stragglers." },
+};
+// clang-format on
+const size_t num_error_width_fields = sizeof error_width_fields / sizeof *error_width_fields;
+
+double error_width(const struct error_widths *widths, int i)
+{
+    double value;
+    memcpy(&value, (const char *)widths + error_width_fields[i].offset, sizeof value);
+    return value;
+}
+
+void error_width_set(struct error_widths *widths, int i, double value)
+{
+    memcpy((char *)widths + error_width_fields[i].offset, &value, sizeof value);
+}

@@ -1,0 +1,60 @@
+#include "sim/engine/interval.h"
+
+#include <math.h>
+
+/* Which width each row of time_part_table counts for. */
+static int width_of(size_t part_offset)
+{
+    static const struct {
+        size_t part, width;
+    } pairs[] = {
+        { offsetof(struct time_parts, compute_s), offsetof(struct error_widths, compute) },
+        { offsetof(struct time_parts, recompute_s), offsetof(struct error_widths, compute) },
+        { offsetof(struct time_parts, tensor_comm_s), offsetof(struct error_widths, tensor) },
+        { offsetof(struct time_parts, context_comm_s), offsetof(struct error_widths, context) },
+        { offsetof(struct time_parts, expert_comm_s), offsetof(struct error_widths, data) },
+        { offsetof(struct time_parts, pipeline_comm_s), offsetof(struct error_widths, pipeline) },
+        { offsetof(struct time_parts, bubble_s), offsetof(struct error_widths, bubble) },
+        { offsetof(struct time_parts, data_comm_s), offsetof(struct error_widths, data) },
+        { offsetof(struct time_parts, optimizer_s), offsetof(struct error_widths, optimizer) },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].part == part_offset)
+            return (int)(pairs[i].width / sizeof(double));
+    return (int)(offsetof(struct error_widths, other) / sizeof(double));
+}
+
+void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PARTS])
+{
+    double sum_s = 0;
+    for (int i = 0; i < num_time_parts; i++)
+        sum_s += fmax(time_part_s(parts, i), 0);
+    shares[0] = 1;
+    for (int i = 1; i < NUM_ERROR_PARTS; i++)
+        shares[i] = 0;
+    for (int i = 0; i < num_time_parts && sum_s > 0; i++)
+        shares[width_of(time_part_table[i].offset)] += fmax(time_part_s(parts, i), 0) / sum_s;
+}
+
+double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS])
+{
+    double squares = 0;
+    for (int i = 0; i < NUM_ERROR_PARTS; i++) {
+        double own = shares[i] * error_width(widths, i);
+        squares += own * own;
+    }
+    return sqrt(squares);
+}
+
+double interval_half_width(const struct system *system, const struct time_parts *parts)
+{
+    const struct stack *stack = &system->stack;
+    double shares[NUM_ERROR_PARTS];
+    interval_shares(parts, shares);
+    double of_stack = interval_of_widths(&stack->widths, shares);
+    if (!(of_stack > 0))
+        of_stack = stack->error_log;
+    if (of_stack > 0 && system->profile.measured)
+        return of_stack;
+    return fmax(of_stack, system->profile.error_log);
+}
