@@ -2,6 +2,7 @@
 # make run             the same, then the first answer; ARGS="..." asks something else
 # make test            every tests/test_*.c and test_*.sh, then layers, globals and docs
 # make test T=units    only tests/test_units.*
+# make parity-all      every layout of the executor against one rank; minutes
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make bench           every tests/bench_*.c
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
@@ -203,6 +204,10 @@ $(R)/test_%: $(B)/tests/test_% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
 	@sed '$${ /^exit 0$$/d; s/^exit/tests\/test_$*: exit/; }' $@
 
+parity-all: needed
+	+@$(AGAIN) $(B)/tests/test_parity_space
+	@PARITY_ALL=1 SIMSEARCH_DATA=$(CURDIR) $(LAUNCH_$(VARIANT)) $(B)/tests/test_parity_space
+
 coverage:
 	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
 	+@$(MAKE) --no-print-directory test VARIANT=cov
@@ -318,7 +323,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test coverage bench layers globals docs docs-current accuracy lint format install \
+.PHONY: all run help test parity-all coverage bench layers globals docs docs-current accuracy lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

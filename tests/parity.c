@@ -107,7 +107,9 @@ static void run_rank(struct job *job, const struct rank_device *on)
 static void *run_job(void *context)
 {
     struct job *job = context;
-    struct device_options device_options = { .arena_bytes = ARENA_BYTES,
+    struct device_options device_options = { .arena_bytes = job->run->arena_bytes > 0
+                                                                ? job->run->arena_bytes
+                                                                : ARENA_BYTES,
                                              .poisons = true,
                                              .delay_most_s = job->run->delay_most_s,
                                              .delay_seed = (uint64_t)job->rank + 1 };

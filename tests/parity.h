@@ -10,8 +10,9 @@ struct parity_run {
     int steps, first_step; /* first_step 0: 1 */
     int optimizer;         /* enum optimizer */
     float rate;
-    bool unfused;  /* attention */
-    int precision; /* enum precision */
+    bool unfused;       /* attention */
+    size_t arena_bytes; /* of a rank; 0: 8 MiB. Touching it takes most of a short run */
+    int precision;      /* enum precision */
     uint64_t seed;
     double delay_most_s;               /* random pauses on the streams */
     const struct token_source *tokens; /* NULL: random */

@@ -1,0 +1,30 @@
+/* tests/covering.h - few rows that try any three values together.
+ *
+ * Rows are assignments of values to factors, and only some assignments are possible. A covering
+ * array of strength three has, for each three values of three factors that any possible row has, a
+ * row that has them (Cohen, Dalal, Fredman and Patton 1997). */
+#ifndef TESTS_COVERING_H
+#define TESTS_COVERING_H
+
+#include <stdint.h>
+
+enum { MOST_FACTORS = 16, MOST_VALUES = 8 };
+
+struct covering_row {
+    uint8_t value[MOST_FACTORS];
+};
+
+struct covering_rows {
+    struct covering_row *at;
+    int count, room;
+};
+
+/* Owned by the caller, who frees `at`. */
+void covering_add(struct covering_rows *rows, const struct covering_row *row);
+
+/* Rows of `possible` that together have what any three values all of `possible` have; which ones is
+ * a function of the seed. */
+struct covering_rows covering_choose(const struct covering_rows *possible, int num_factors,
+                                     uint64_t seed);
+
+#endif

@@ -1,0 +1,257 @@
+/* Layouts and models combined freely: any three choices together train as one rank does.
+ *
+ * By itself a covering array, another one each time; SEED=N repeats one. PARITY_ALL=1 (make
+ * parity-all) runs every layout of the space. */
+#include "exec/supported.h"
+#include "tests/covering.h"
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- the space ---------------------------------------------------------------------------- */
+
+static const char *const tensors[] = { "tp1", "tp2", "tp4", "tp2 sp", "tp4 sp", NULL };
+static const char *const pipelines[] = { "pp1",
+                                         "pp2",
+                                         "pp4",
+                                         "pp2 vpp2 overlap=p2p",
+                                         "pp2 stages=1,3",
+                                         "pp2 schedule=gpipe",
+                                         "pp2 schedule=zb-h1",
+                                         "pp2 schedule=naive",
+                                         NULL };
+static const char *const datas[] = { "dp1", "dp2", "dp4", NULL };
+static const char *const zeros[] = { "zero0", "zero1", "zero2", "zero3", NULL };
+static const char *const recomputes[] = { "recompute=none",   "recompute=selective",
+                                          "recompute=full",   "recompute=block:1",
+                                          "recompute=full:2", NULL };
+static const char *const microbatches[] = { "mb1", "mb2", "mb4", NULL };
+static const char *const models[] = {
+    "GPT, tied", "GPT", "Llama", "Llama, tied, norms of heads", "Llama, 4 key-value heads", NULL
+};
+static const char *const dropouts[] = { "no dropout", "dropout", NULL };
+static const char *const attentions[] = { "fused", "unfused", NULL };
+static const char *const optimizers[] = { "adam", "momentum", "sgd", NULL };
+static const char *const overlaps[] = { "overlap after the product", "overlap=tp", NULL };
+
+enum factor {
+    TENSOR,
+    PIPELINE,
+    DATA,
+    ZERO,
+    RECOMPUTE,
+    MICROBATCH,
+    OVERLAP,
+    NUM_LAYOUT_FACTORS,
+    MODEL = NUM_LAYOUT_FACTORS,
+    DROPOUT,
+    ATTENTION,
+    OPTIMIZER,
+    NUM_FACTORS
+};
+static const char *const *const values[NUM_FACTORS] = {
+    tensors,  pipelines, datas,    zeros,      recomputes, microbatches,
+    overlaps, models,    dropouts, attentions, optimizers,
+};
+
+static int num_values(int factor)
+{
+    int count = 0;
+    while (values[factor][count])
+        count++;
+    return count;
+}
+
+/* Presets are files, and there are many rows. */
+static struct model preset(bool is_gpt)
+{
+    static struct model gpt, llama;
+    if (gpt.layers == 0) {
+        gpt = parity_gpt();
+        llama = parity_llama();
+    }
+    return is_gpt ? gpt : llama;
+}
+
+static struct model model_of(const struct covering_row *row)
+{
+    int kind = row->value[MODEL];
+    struct model model = preset(kind < 2);
+    model.hidden = 16;
+    model.head_dim = 4;
+    model.ffn = 32;
+    model.vocab = 50;
+    model.seq = 8;
+    model.max_positions = kind < 2 ? 8 : 0;
+    model.tied = kind == 0 || kind == 3;
+    model.qk_norm = kind == 3;
+    model.kv_heads = kind == 2 || kind == 3 ? 2 : 4;
+    model.dropout = row->value[DROPOUT] ? 0.2 : 0;
+    return model;
+}
+
+static void layout_of(const struct covering_row *row, char *text, size_t size)
+{
+    bool overlaps_tensor = row->value[OVERLAP] == 1;
+    const char *pipeline = values[PIPELINE][row->value[PIPELINE]];
+    const char *own_overlap = strstr(pipeline, " overlap=p2p");
+    int length = own_overlap ? (int)(own_overlap - pipeline) : (int)strlen(pipeline);
+    snprintf(text, size, "%s %.*s %s %s %s %s%s", values[TENSOR][row->value[TENSOR]], length,
+             pipeline, values[DATA][row->value[DATA]], values[ZERO][row->value[ZERO]],
+             values[RECOMPUTE][row->value[RECOMPUTE]], values[MICROBATCH][row->value[MICROBATCH]],
+             overlaps_tensor ? " overlap=tp,p2p"
+             : own_overlap   ? own_overlap
+                             : "");
+}
+
+static bool is_possible(const struct covering_row *row)
+{
+    enum { MOST_WORLD = 8 };
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    char layout[200];
+    struct model model = model_of(row);
+    layout_of(row, layout, sizeof layout);
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", layout, err.msg);
+    int world = plan_ranks(&plan);
+    bool possible = world <= MOST_WORLD && !(row->value[OVERLAP] == 1 && row->value[TENSOR] == 0) &&
+                    !plan_check(&plan, &model, model.batch, world, &err) &&
+                    run_supported(&plan, &model, &err);
+    arena_release(&arena);
+    return possible;
+}
+
+/* Free factors beside each possible layout and model. */
+static void add_free(struct covering_rows *rows, struct covering_row row)
+{
+    for (int i = 0; i < num_values(DROPOUT) * num_values(ATTENTION) * num_values(OPTIMIZER); i++) {
+        row.value[DROPOUT] = (uint8_t)(i % num_values(DROPOUT));
+        row.value[ATTENTION] = (uint8_t)(i / num_values(DROPOUT) % num_values(ATTENTION));
+        row.value[OPTIMIZER] = (uint8_t)(i / num_values(DROPOUT) / num_values(ATTENTION));
+        covering_add(rows, &row);
+    }
+}
+
+static bool next_row(struct covering_row *row)
+{
+    for (int factor = 0; factor <= MODEL; factor++) {
+        if (++row->value[factor] < num_values(factor))
+            return true;
+        row->value[factor] = 0;
+    }
+    return false;
+}
+
+static struct covering_rows all_rows(void)
+{
+    struct covering_rows rows = { 0 };
+    struct covering_row row = { 0 };
+    do
+        if (is_possible(&row))
+            add_free(&rows, row);
+    while (next_row(&row));
+    return rows;
+}
+
+/* --- holding a row against one rank ------------------------------------------------------- */
+
+static struct parity_run run_of(const struct covering_row *row)
+{
+    static const int kinds[] = { OPTIMIZER_ADAM, OPTIMIZER_MOMENTUM, OPTIMIZER_SGD };
+    static const float rates[] = { 0.01F, 0.1F, 0.3F };
+    return (struct parity_run){ .steps = 2,
+                                .optimizer = kinds[row->value[OPTIMIZER]],
+                                .rate = rates[row->value[OPTIMIZER]],
+                                .unfused = row->value[ATTENTION] == 1,
+                                .arena_bytes = 1 << 20,
+                                .seed = 7 };
+}
+
+/* One for each choice of what the ranks have nothing to do with. */
+static struct parity_result *alone(const struct covering_row *row)
+{
+    static struct parity_result results[MOST_VALUES][2][2][3];
+    struct parity_result *result = &results[row->value[MODEL]][row->value[DROPOUT]]
+                                           [row->value[ATTENTION]][row->value[OPTIMIZER]];
+    if (!result->weights) {
+        struct model model = model_of(row);
+        struct parity_run run = run_of(row);
+        parity_run(&model, "mb1", &run, result);
+    }
+    return result;
+}
+
+static void check_row(const struct covering_row *row)
+{
+    char what[300], layout[200];
+    struct model model = model_of(row);
+    struct parity_run run = run_of(row);
+    struct parity_result *one = alone(row), many;
+    layout_of(row, layout, sizeof layout);
+    snprintf(what, sizeof what, "%s; %s, %s, %s, %s", layout, models[row->value[MODEL]],
+             dropouts[row->value[DROPOUT]], attentions[row->value[ATTENTION]],
+             optimizers[row->value[OPTIMIZER]]);
+    parity_run(&model, layout, &run, &many);
+    for (int step = 0; step < run.steps; step++) {
+        ck_assert_msg(fabs(many.loss[step] / one->loss[step] - 1) < 1e-5,
+                      "%s: loss %.9g, alone %.9g", what, many.loss[step], one->loss[step]);
+        ck_assert_msg(fabs(many.gradient_norm[step] / one->gradient_norm[step] - 1) < 1e-4,
+                      "%s: norm %.9g, alone %.9g", what, many.gradient_norm[step],
+                      one->gradient_norm[step]);
+    }
+    double limit = run.optimizer == OPTIMIZER_ADAM ? 1e-4 : 1e-5; /* Adam divides by small ones */
+    ck_assert_msg(parity_distance(one, &many) < limit, "%s: weights differ by %.3g", what,
+                  parity_distance(one, &many));
+    parity_release(&many);
+}
+
+static uint64_t fresh_seed(void)
+{
+    const char *given = getenv("SEED");
+    return given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
+}
+
+/* A layout and a model each, with the free factors in turn. */
+static struct covering_rows every_layout(const struct covering_rows *all)
+{
+    struct covering_rows rows = { 0 };
+    int each = num_values(DROPOUT) * num_values(ATTENTION) * num_values(OPTIMIZER);
+    for (int i = 0; i < all->count / each; i++)
+        covering_add(&rows, &all->at[i * each + i % each]);
+    return rows;
+}
+
+START_TEST(any_three_choices_train_as_one_rank_does)
+{
+    uint64_t seed = fresh_seed();
+    bool is_all = getenv("PARITY_ALL") != NULL;
+    struct covering_rows all = all_rows();
+    struct covering_rows rows =
+        is_all ? every_layout(&all) : covering_choose(&all, NUM_FACTORS, seed);
+    printf("SEED=%llu: %d of %d runs\n", (unsigned long long)seed, rows.count, all.count);
+    fflush(stdout);
+    for (int i = 0; i < rows.count; i++)
+        check_row(&rows.at[i]);
+    free(rows.at);
+    free(all.at);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("parity");
+    tcase_set_timeout(cases, getenv("PARITY_ALL") ? 24 * 3600 : 60);
+    tcase_add_test(cases, any_three_choices_train_as_one_rank_does);
+    Suite *s = suite_create("exec/parity_space");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
