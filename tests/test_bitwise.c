@@ -1,0 +1,76 @@
+/* The same run, or one that merely computes again what it dropped, has the same bits. */
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+
+static const char *const layouts[] = {
+    "mb2", "tp2 sp", "pp2 dp2 zero1 mb2", "dp2 zero3", "pp2 vpp2", "tp2 sp pp2",
+};
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+static struct parity_run run_of(void)
+{
+    return (struct parity_run){
+        .steps = 2, .optimizer = OPTIMIZER_ADAM, .rate = 0.01F, .seed = 5, .arena_bytes = 4 << 20
+    };
+}
+
+static struct model model_of(int i)
+{
+    struct model model = i % 2 ? parity_llama() : parity_gpt();
+    model.dropout = 0.1;
+    return model;
+}
+
+static void check_equal(const struct model *model, const char *a, const char *b,
+                        struct parity_run first, struct parity_run second)
+{
+    struct parity_result one, other;
+    parity_run(model, a, &first, &one);
+    parity_run(model, b, &second, &other);
+    ck_assert_msg(parity_is_equal(&one, &other, first.steps), "%s and %s", a, b);
+    parity_release(&one);
+    parity_release(&other);
+}
+
+/* With random pauses before pieces of work the second time. */
+START_TEST(a_run_has_the_same_bits_again)
+{
+    struct model model = model_of(_i);
+    struct parity_run run = run_of(), delayed = run_of();
+    delayed.delay_most_s = 50e-6;
+    delayed.steps = run.steps = 1;
+    check_equal(&model, layouts[_i], layouts[_i], run, delayed);
+}
+END_TEST
+
+static const char *const recomputes[] = { "recompute=full", "recompute=selective",
+                                          "recompute=block:1" };
+enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
+
+/* Unfused attention has a core that selective recompute drops. */
+START_TEST(recompute_changes_no_bit)
+{
+    const char *layout = layouts[_i / NUM_RECOMPUTES];
+    struct model model = model_of(_i / NUM_RECOMPUTES);
+    struct parity_run run = run_of();
+    char recomputed[100];
+    run.unfused = true;
+    snprintf(recomputed, sizeof recomputed, "%s %s", layout, recomputes[_i % NUM_RECOMPUTES]);
+    check_equal(&model, layout, recomputed, run, run);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("bitwise");
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, a_run_has_the_same_bits_again, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
+    Suite *s = suite_create("exec/bitwise");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,157 @@
+/* What parity would not notice is not tested by it: each fault put into a run of several ranks must
+ * make it differ from one rank alone. The faults sit in the tables of communicator and kernels. */
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+/* --- groups ------------------------------------------------------------------------------- */
+
+/* A rank is a thread that makes and calls its groups: they are made in the order of their kinds. */
+static _Thread_local int num_groups;
+static _Thread_local struct group *groups[NUM_GROUP_KINDS];
+
+static struct comm *open_comm(const struct comm_options *options, struct err *err)
+{
+    num_groups = 0;
+    return comm_local.open(options, err);
+}
+
+static struct group *new_group(struct comm *comm, const int *ranks, int count, struct err *err)
+{
+    struct group *group = comm_local.group_new(comm, ranks, count, err);
+    if (num_groups < NUM_GROUP_KINDS)
+        groups[num_groups++] = group;
+    return group;
+}
+
+static struct comm_api with_issue(void (*issue)(const struct comm_call *call))
+{
+    struct comm_api api = comm_local;
+    api.open = open_comm;
+    api.group_new = new_group;
+    api.issue = issue;
+    return api;
+}
+
+/* --- faults of the communicator ----------------------------------------------------------- */
+
+static void drop_tied_sum(const struct comm_call *call)
+{
+    if (call->group != groups[GROUP_EMBEDDING])
+        comm_local.issue(call);
+}
+
+/* Under sequence parallelism these alone are sums in place of one norm's width. */
+static void drop_partial_sum(const struct comm_call *call)
+{
+    bool is_sum = call->kind == COMM_ALL_REDUCE && call->reduction == REDUCTION_SUM;
+    if (call->group != groups[GROUP_TENSOR] || !is_sum || call->count != 32)
+        comm_local.issue(call);
+}
+
+static void drop_data_sum(const struct comm_call *call)
+{
+    if (call->group != groups[GROUP_DATA] || call->kind != COMM_ALL_REDUCE)
+        comm_local.issue(call);
+}
+
+/* --- faults of kernels -------------------------------------------------------------------- */
+
+static void forget_scale(struct kernels *kernels, struct stream *stream,
+                         const struct loss_gradient *args)
+{
+    struct loss_gradient wrong = *args;
+    wrong.scale = 1;
+    kernels_host.loss_gradient(kernels, stream, &wrong);
+}
+
+/* Of this rank's rows, not those of the global batch: right on one rank alone. */
+static void draw_own_rows(struct kernels *kernels, struct stream *stream,
+                          const struct residual_args *args)
+{
+    struct residual_args wrong = *args;
+    wrong.residual.first_row = 0;
+    kernels_host.residual(kernels, stream, &wrong);
+}
+
+static void draw_own_heads(struct kernels *kernels, struct stream *stream,
+                           const struct flash_forward *args)
+{
+    struct flash_forward wrong = *args;
+    wrong.attention.dropout.first_head = 0;
+    kernels_host.flash_forward(kernels, stream, &wrong);
+}
+
+/* --- holding them against one rank -------------------------------------------------------- */
+
+enum fault { NO_FAULT, TIED, PARTIAL, DATA, SCALE, ROWS, HEADS, NUM_FAULTS };
+
+static const struct {
+    const char *layout;
+    double dropout;
+} cases[NUM_FAULTS] = {
+    [NO_FAULT] = { "tp2 sp pp2 dp2 mb4", 0.2 },
+    [TIED] = { "pp2 mb4", 0 },
+    [PARTIAL] = { "tp2 sp mb4", 0 },
+    [DATA] = { "dp2 mb4", 0 },
+    [SCALE] = { "dp2 mb4", 0 },
+    [ROWS] = { "dp2 mb4", 0.2 },
+    [HEADS] = { "tp2 mb4", 0.2 },
+};
+
+static void put_in(enum fault fault, struct comm_api *comm, struct kernel_api *kernels)
+{
+    static void (*const issues[NUM_FAULTS])(const struct comm_call *) = {
+        [TIED] = drop_tied_sum, [PARTIAL] = drop_partial_sum, [DATA] = drop_data_sum
+    };
+    *comm = issues[fault] ? with_issue(issues[fault]) : comm_local;
+    *kernels = kernels_host;
+    if (fault == SCALE)
+        kernels->loss_gradient = forget_scale;
+    if (fault == ROWS)
+        kernels->residual = draw_own_rows;
+    if (fault == HEADS)
+        kernels->flash_forward = draw_own_heads;
+}
+
+static bool is_noticed(const struct parity_result *one, const struct parity_result *many)
+{
+    for (int step = 0; step < 2; step++)
+        if (!(fabs(many->loss[step] / one->loss[step] - 1) < 1e-5 &&
+              fabs(many->gradient_norm[step] / one->gradient_norm[step] - 1) < 1e-4))
+            return true;
+    return !(parity_distance(one, many) < 1e-5);
+}
+
+START_TEST(a_fault_is_noticed)
+{
+    enum fault fault = (enum fault)_i;
+    struct model model = parity_gpt();
+    struct parity_run run = { .steps = 2, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
+    struct comm_api comm;
+    struct kernel_api kernels;
+    struct parity_result one, many;
+    model.dropout = cases[fault].dropout;
+    parity_run(&model, "mb4", &run, &one);
+    put_in(fault, &comm, &kernels);
+    run.comm = &comm;
+    run.kernels = &kernels;
+    parity_run(&model, cases[fault].layout, &run, &many);
+    ck_assert_int_eq(is_noticed(&one, &many), fault != NO_FAULT);
+    parity_release(&one);
+    parity_release(&many);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("mutations");
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, a_fault_is_noticed, 0, NUM_FAULTS);
+    Suite *s = suite_create("exec/mutations");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
