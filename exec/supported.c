@@ -36,10 +36,11 @@ static bool copies_keys(const struct plan *plan, const struct model *model)
     return model->kv_heads % plan->tp != 0;
 }
 
-static bool is_neither_fp32_nor_bf16(const struct plan *plan, const struct model *model)
+static bool has_another_precision(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16;
+    return plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16 &&
+           plan->precision != PRECISION_FP16;
 }
 
 static bool keeps_gradients_in_16_bits(const struct plan *plan, const struct model *model)
@@ -73,7 +74,7 @@ static const struct refusal refusals[] = {
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
-    { "dtype", "of precisions only fp32 and bf16 can be run yet", is_neither_fp32_nor_bf16 },
+    { "dtype", "of precisions only fp32, bf16 and fp16 can be run yet", has_another_precision },
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },

@@ -1,0 +1,168 @@
+/* Values kept in 16 bits: the host computes in fp32 and rounds at the points where a GPU would. */
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static struct parity_run run_of(int precision)
+{
+    return (struct parity_run){
+        .steps = 6, .optimizer = OPTIMIZER_ADAM, .rate = 0.003F, .precision = precision, .seed = 3
+    };
+}
+
+static const struct {
+    int precision;
+    double loss_error; /* of fp32's; a few roundings' worth: 2^-9 and 2^-12 */
+} kept[] = { { PRECISION_BF16, 4e-3 }, { PRECISION_FP16, 5e-4 } };
+
+START_TEST(rounded_values_train_nearly_as_fp32_does)
+{
+    struct model model = _i % 2 ? parity_llama() : parity_gpt();
+    struct parity_run exact = run_of(PRECISION_FP32), run = run_of(kept[_i / 2].precision);
+    struct parity_result one, rounded;
+    parity_run(&model, "mb2", &exact, &one);
+    parity_run(&model, "tp2 sp pp2 dp2 zero1 mb2", &run, &rounded);
+    for (int step = 0; step < run.steps; step++) {
+        double error = fabs(rounded.loss[step] / one.loss[step] - 1);
+        ck_assert_msg(error < kept[_i / 2].loss_error, "step %d: loss %.6g, in fp32 %.6g", step + 1,
+                      rounded.loss[step], one.loss[step]);
+        ck_assert_msg(error > 0, "step %d: nothing was rounded", step + 1);
+        ck_assert(!rounded.is_skipped[step]);
+    }
+    parity_release(&one);
+    parity_release(&rounded);
+}
+END_TEST
+
+/* --- overflow ----------------------------------------------------------------------------- */
+
+enum { MICROBATCHES = 4 };
+
+/* As if one microbatch of one rank overflowed. A rank is a thread. */
+static _Thread_local int num_losses;
+static int bad_losses; /* after the first two steps: how many steps overflow */
+
+static void overflow(struct kernels *kernels, struct stream *stream,
+                     const struct loss_gradient *args)
+{
+    struct loss_gradient wrong = *args;
+    int step = num_losses++ / MICROBATCHES + 1;
+    bool is_first = args->loss.first == 0 && num_losses % MICROBATCHES == 0;
+    if (is_first && step > 2 && step <= 2 + bad_losses)
+        wrong.scale = INFINITY;
+    kernels_host.loss_gradient(kernels, stream, &wrong);
+}
+
+static struct kernel_api overflowing(int steps)
+{
+    struct kernel_api kernels = kernels_host;
+    kernels.loss_gradient = overflow;
+    bad_losses = steps;
+    return kernels;
+}
+
+static bool is_stored_equal(const struct parity_result *a, const struct parity_result *b)
+{
+    return parity_distance(a, b) == 0;
+}
+
+START_TEST(a_step_that_overflows_is_skipped_on_all_ranks)
+{
+    struct model model = parity_gpt();
+    struct kernel_api kernels = overflowing(1);
+    struct parity_run run = run_of(PRECISION_FP16);
+    struct parity_result before, after;
+    run.kernels = &kernels;
+    run.steps = 2;
+    parity_run(&model, "tp2 dp2 zero1 mb1", &run, &before);
+    run.steps = 3;
+    parity_run(&model, "tp2 dp2 zero1 mb1", &run, &after);
+    ck_assert(after.is_skipped[2] && !after.is_skipped[1]);
+    ck_assert(!isfinite(after.gradient_norm[2]) && isfinite(after.loss[2]));
+    ck_assert(is_stored_equal(&before, &after));
+    parity_release(&before);
+    parity_release(&after);
+}
+END_TEST
+
+START_TEST(the_scale_is_halved_and_training_goes_on)
+{
+    struct model model = parity_gpt();
+    struct kernel_api kernels = overflowing(2);
+    struct parity_run run = run_of(PRECISION_FP16);
+    struct parity_result result;
+    run.kernels = &kernels;
+    parity_run(&model, "tp2 dp2 mb1", &run, &result);
+    static const double scales[] = { 65536, 65536, 65536, 32768, 16384, 16384 };
+    for (int step = 0; step < run.steps; step++) {
+        ck_assert(result.loss_scale[step] == scales[step]);
+        ck_assert_int_eq(result.is_skipped[step], step == 2 || step == 3);
+    }
+    ck_assert(result.loss[5] < result.loss[0]);
+    parity_release(&result);
+}
+END_TEST
+
+static bool expect_failure(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct step_result result;
+    struct err failure = { 0 };
+    long step = 3;
+    (void)err;
+    while (rank_step(rank, step, NULL, &result, &failure) && step < 40)
+        step++;
+    ck_assert_int_eq(failure.code, ERR_SYSTEM);
+    ck_assert_str_eq(failure.msg, run->context);
+    ck_assert_str_eq(failure.where, run->precision == PRECISION_FP16 ? "step 19" : "step 3");
+    return true;
+}
+
+/* 2^16 is halved 16 times in steps 3 to 18. */
+START_TEST(overflow_at_the_smallest_scale_ends_the_run)
+{
+    static char sentence[] = "gradients overflow even at a loss scale of 1";
+    struct model model = parity_gpt();
+    struct kernel_api kernels = overflowing(100);
+    struct parity_run run = run_of(PRECISION_FP16);
+    struct parity_result result;
+    run.kernels = &kernels;
+    run.steps = 2;
+    run.after = expect_failure;
+    run.context = sentence;
+    parity_run(&model, "tp2 dp2 mb1", &run, &result);
+    parity_release(&result);
+}
+END_TEST
+
+START_TEST(without_a_scale_a_step_that_is_not_finite_ends_the_run)
+{
+    static char sentence[] = "the gradients' norm is not finite";
+    struct model model = parity_gpt();
+    struct kernel_api kernels = overflowing(1);
+    struct parity_run run = run_of(PRECISION_BF16);
+    struct parity_result result;
+    run.kernels = &kernels;
+    run.steps = 2;
+    run.after = expect_failure;
+    run.context = sentence;
+    parity_run(&model, "tp2 dp2 mb1", &run, &result);
+    parity_release(&result);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("precision");
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, rounded_values_train_nearly_as_fp32_does, 0, 4);
+    tcase_add_test(tc, a_step_that_overflows_is_skipped_on_all_ranks);
+    tcase_add_test(tc, the_scale_is_halved_and_training_goes_on);
+    tcase_add_test(tc, overflow_at_the_smallest_scale_ends_the_run);
+    tcase_add_test(tc, without_a_scale_a_step_that_is_not_finite_ends_the_run);
+    Suite *s = suite_create("exec/precision");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
