@@ -71,33 +71,46 @@ float *chunk_forward(struct machine *m, const struct chunk *chunk,
     return input;
 }
 
-/* What recompute dropped, made again. */
-static void replay(struct machine *m, const struct part *part, const struct microbatch *microbatch,
-                   struct record *record)
+/* The layers from the latest kept input to the one at `last`. */
+static void replay_layers(struct machine *m, const struct chunk *chunk,
+                          const struct chunk_record *record, int last)
 {
-    if (part->saved.replayed_bytes == 0 || record->saved.replayed)
+    int i = last;
+    while (chunk->parts[i].keeping == KEEP_NOTHING)
+        i--;
+    float *flow = copy_of_checkpoint(m, &chunk->parts[i], &record->parts[i]);
+    for (; i <= last && m->err.code == ERR_NONE; i++) {
+        struct saved *saved = &record->parts[i].saved;
+        saved->replayed = take(m, chunk->parts[i].saved.replayed_bytes);
+        if (saved->replayed)
+            flow =
+                machine_forward(m, &chunk->parts[i], record->microbatch, &record->parts[i], flow);
+    }
+    if (m->err.code == ERR_NONE)
+        m->device_api->free(m->device, m->compute, flow);
+}
+
+/* What recompute dropped of the part at `i`, made again. */
+static void replay(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
+                   int i)
+{
+    const struct part *part = &chunk->parts[i];
+    struct saved *saved = &record->parts[i].saved;
+    if (part->saved.replayed_bytes == 0 || saved->replayed)
         return;
-    record->saved.replayed = take(m, part->saved.replayed_bytes);
-    if (!record->saved.replayed)
-        return;
-    if (part->keeping == KEEP_ALL_BUT_CORE) {
-        machine_replay_core(m, part, microbatch, record);
+    if (part->keeping != KEEP_ALL_BUT_CORE) {
+        replay_layers(m, chunk, record, i);
         return;
     }
-    float *input = copy_of_checkpoint(m, part, record);
-    if (!input)
-        return;
-    float *output = machine_forward(m, part, microbatch, record, input);
-    m->device_api->free(m->device, m->compute, output);
+    saved->replayed = take(m, part->saved.replayed_bytes);
+    if (saved->replayed)
+        machine_replay_core(m, part, record->microbatch, &record->parts[i]);
 }
 
 static float *backward_part(struct machine *m, const struct part *part,
                             const struct microbatch *microbatch, struct record *record,
                             float *output_gradient, enum gradients gradients)
 {
-    replay(m, part, microbatch, record);
-    if (m->err.code != ERR_NONE)
-        return NULL;
     float *input_gradient =
         machine_backward(m, part, microbatch, record, output_gradient, gradients);
     if (gradients != GRADIENTS_OF_INPUTS) {
@@ -110,8 +123,12 @@ static float *backward_part(struct machine *m, const struct part *part,
 float *chunk_backward(struct machine *m, const struct chunk *chunk,
                       const struct chunk_record *record, float *gradient, enum gradients gradients)
 {
-    for (int i = chunk->num_parts - 1; i >= 0 && m->err.code == ERR_NONE; i--)
+    for (int i = chunk->num_parts - 1; i >= 0; i--) {
+        replay(m, chunk, record, i);
+        if (m->err.code != ERR_NONE)
+            return NULL;
         gradient = backward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i],
                                  gradient, gradients);
+    }
     return gradient;
 }

@@ -144,7 +144,7 @@ static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind 
                            .saved = shape->saved,
                            .keeping = shape->keeping,
                            .weights = shape->weights };
-    if (keeping != shape->keeping) { /* of the layers that block:N leaves alone */
+    if (keeping != shape->keeping) { /* of block:N and full:K */
         part->keeping = keeping;
         part->saved = saved_layout_of(&shape->ops.forward, keeping, 0, &rank->arena);
     }
@@ -163,6 +163,15 @@ static int layers_before(const struct plan *plan, const struct model *model, int
     return layers;
 }
 
+/* Of the layer at `i` of a chunk under full recompute. */
+static enum keeping keeping_of_layer(const struct plan *plan, int i, int recomputed)
+{
+    if (i >= recomputed)
+        return KEEP_ALL;
+    bool is_inside = plan->recompute == RECOMPUTE_EVERY && i % plan->recompute_every > 0;
+    return is_inside ? KEEP_NOTHING : KEEP_INPUT;
+}
+
 static void place_chunk(struct placer *placer, int global)
 {
     struct rank *rank = placer->rank;
@@ -179,7 +188,7 @@ static void place_chunk(struct placer *placer, int global)
         add_part(placer, chunk, PART_EMBEDDING, -1, KEEP_ALL);
     for (int i = 0; i < layers; i++)
         add_part(placer, chunk, PART_LAYER, first + i,
-                 keeping == KEEP_INPUT && i >= recomputed ? KEEP_ALL : keeping);
+                 keeping == KEEP_INPUT ? keeping_of_layer(plan, i, recomputed) : keeping);
     if (global == plan_chunks(plan) - 1)
         add_part(placer, chunk, PART_HEAD, model->layers, KEEP_ALL);
 }

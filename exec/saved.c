@@ -17,7 +17,7 @@ static struct slot place(struct saved_layout *layout, bool is_replayed, double b
 
 static bool is_replayed(const struct op *op, enum keeping keeping)
 {
-    return keeping == KEEP_INPUT ||
+    return keeping == KEEP_INPUT || keeping == KEEP_NOTHING ||
            (keeping == KEEP_ALL_BUT_CORE && op->region == REGION_ATTENTION_CORE);
 }
 
@@ -40,12 +40,13 @@ struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keep
     size_t count = (size_t)forward->count;
     struct saved_layout layout = { .own = ARENA_ARRAY(arena, struct slot, count),
                                    .input = ARENA_ARRAY(arena, struct slot, count) };
+    bool drops_inputs = keeping == KEEP_INPUT || keeping == KEEP_NOTHING;
     if (keeping == KEEP_INPUT)
         layout.checkpoint = place(&layout, false, (double)checkpoint_bytes).offset;
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
         layout.own[i] = place(&layout, is_replayed(op, keeping), op->saved_bytes);
-        layout.input[i] = place(&layout, keeping == KEEP_INPUT, input_bytes(forward, i));
+        layout.input[i] = place(&layout, drops_inputs, input_bytes(forward, i));
     }
     return layout;
 }

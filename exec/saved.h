@@ -16,6 +16,7 @@ enum keeping {
     KEEP_ALL,
     KEEP_ALL_BUT_CORE, /* of attention: selective recompute */
     KEEP_INPUT,        /* full recompute */
+    KEEP_NOTHING,      /* made again together with the layers before, from the input of the first */
 };
 
 struct slot {

@@ -56,12 +56,6 @@ static bool has_another_optimizer(const struct plan *plan, const struct model *m
            plan->optimizer != OPTIMIZER_MOMENTUM;
 }
 
-static bool checkpoints_several_layers(const struct plan *plan, const struct model *model)
-{
-    (void)model;
-    return plan->recompute == RECOMPUTE_EVERY && plan->recompute_every > 1;
-}
-
 static bool has_alibi(const struct plan *plan, const struct model *model)
 {
     (void)plan;
@@ -78,7 +72,6 @@ static const struct refusal refusals[] = {
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
-    { "recompute", "checkpoints of several layers can't be run yet", checkpoints_several_layers },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
 

@@ -19,6 +19,7 @@ static struct parity_run run_of(void)
 static struct model model_of(int i)
 {
     struct model model = i % 2 ? parity_llama() : parity_gpt();
+    model.layers = 8; /* full:2 needs chunks of two */
     model.dropout = 0.1;
     return model;
 }
@@ -46,7 +47,7 @@ START_TEST(a_run_has_the_same_bits_again)
 END_TEST
 
 static const char *const recomputes[] = { "recompute=full", "recompute=selective",
-                                          "recompute=block:1" };
+                                          "recompute=block:1", "recompute=full:2" };
 enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
 
 /* Unfused attention has a core that selective recompute drops. */
