@@ -294,6 +294,13 @@ START_TEST(the_chosen_time_of_all_else_than_all_reduce_never_falls_as_messages_g
 }
 END_TEST
 
+static double reached(const struct collective_choice *choice, int group, int collective)
+{
+    return choice->algo->reached
+               ? choice->algo->reached(&groups[group], (enum collective)collective)
+               : 1;
+}
+
 START_TEST(calibration_multiplies_the_latency_and_divides_the_size_part_of_the_choice)
 {
     struct comm_group calibrated = groups[_i];
@@ -304,18 +311,25 @@ START_TEST(calibration_multiplies_the_latency_and_divides_the_size_part_of_the_c
             double bytes = size_bytes(i);
             struct collective_choice choice =
                 collective_choose(&groups[_i], (enum collective)c, bytes);
-            double want_s = 3 * choice.latency_s + bytes / choice.bytes_per_s / 0.5;
+            double bytes_per_s = choice.bytes_per_s * reached(&choice, _i, c);
+            double want_s = 3 * choice.latency_s + bytes / bytes_per_s / 0.5;
             double got_s = collective_s(&calibrated, (enum collective)c, bytes);
             ck_assert_double_eq_tol(got_s / want_s, 1, 1e-12);
         }
 }
 END_TEST
 
-START_TEST(without_calibration_the_time_is_nccls_own)
+START_TEST(without_calibration_the_time_is_nccls_own_where_all_of_its_rate_is_reached)
 {
-    for (int c = 0; c < NUM_COLLECTIVES; c++)
-        ck_assert_double_eq(collective_s(&groups[_i], (enum collective)c, 3 * MIB),
-                            collective_choose(&groups[_i], (enum collective)c, 3 * MIB).time_s);
+    for (int c = 0; c < NUM_COLLECTIVES; c++) {
+        struct collective_choice choice =
+            collective_choose(&groups[_i], (enum collective)c, 3 * MIB);
+        double time_s = collective_s(&groups[_i], (enum collective)c, 3 * MIB);
+        if (reached(&choice, _i, c) < 1)
+            ck_assert_double_gt(time_s, choice.time_s);
+        else
+            ck_assert_double_eq(time_s, choice.time_s);
+    }
 }
 END_TEST
 
@@ -480,6 +494,24 @@ START_TEST(nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us)
 {
     ck_assert_double_eq_tol(time_us("nvls", H100_NODE, COLLECTIVE_ALL_REDUCE, PROTOCOL_SIMPLE, GIB),
                             3972.6, 0.05);
+}
+END_TEST
+
+/* GB/s of the bus, 8 GiB on part of a node of 8 H200 (ml-engineering, network/README): NCCL's own
+ * model says 475 of all. The four were measured with a ring. */
+START_TEST(parts_of_an_h200_node_reduce_as_fast_as_measured)
+{
+    static const struct {
+        int num_ranks;
+        double bus_gb_per_s;
+    } measured[] = { { 4, 363.3 }, { 5, 414.2 }, { 6, 435.6 }, { 7, 460.0 }, { 8, 473.1 } };
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        struct comm_group group = groups[H100_NODE];
+        double n = group.num_ranks = measured[i].num_ranks;
+        double time_s = collective_s(&group, COLLECTIVE_ALL_REDUCE, 8 * GIB);
+        ck_assert_double_eq_tol(2 * (n - 1) / n * 8 * GIB / time_s / 1e9 / measured[i].bus_gb_per_s,
+                                1, 0.02);
+    }
 }
 END_TEST
 
@@ -834,7 +866,9 @@ static Suite *suite(void)
     tcase_add_loop_test(choice,
                         calibration_multiplies_the_latency_and_divides_the_size_part_of_the_choice,
                         0, NUM_GROUPS);
-    tcase_add_loop_test(choice, without_calibration_the_time_is_nccls_own, 0, NUM_GROUPS);
+    tcase_add_loop_test(choice,
+                        without_calibration_the_time_is_nccls_own_where_all_of_its_rate_is_reached,
+                        0, NUM_GROUPS);
 
     TCase *ring = tcase_create("ring");
     tcase_add_loop_test(ring, ring_time_never_falls_as_messages_grow, 0, NUM_GROUPS);
@@ -856,6 +890,7 @@ static Suite *suite(void)
     TCase *numbers = tcase_create("numbers");
     tcase_add_test(numbers, ring_simple_all_reduce_of_1_gib_on_8_h100_takes_5276_us);
     tcase_add_test(numbers, nvls_all_reduce_of_1_gib_on_8_h100_takes_3973_us);
+    tcase_add_test(numbers, parts_of_an_h200_node_reduce_as_fast_as_measured);
     tcase_add_test(numbers, ring_ll_all_reduce_of_64_kib_on_8_h100_takes_16_us);
     tcase_add_test(numbers, ring_simple_reduce_scatter_of_256_mib_on_8_h100_takes_685_us);
     tcase_add_test(numbers, over_16_h100_nodes_a_ring_beats_a_tree_for_1_gib);

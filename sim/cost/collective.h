@@ -62,6 +62,9 @@ struct collective_algo {
      * `message_bytes` in all (all-gather and reduce-scatter: of the gathered buffer). */
     void (*cost)(const struct comm_group *group, enum collective collective, enum protocol protocol,
                  double message_bytes, double *latency_s, double *bytes_per_s);
+    /* Share of that bandwidth which is reached, where NCCL is known to be wrong: it chooses by its
+     * own, so only the calibrated time has it. NULL: all. */
+    double (*reached)(const struct comm_group *group, enum collective collective);
 };
 extern const struct collective_algo collective_algos[];
 extern const int num_collective_algos;

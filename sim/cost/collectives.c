@@ -26,7 +26,7 @@ const struct collective_algo collective_algos[] = {
     { "collnet_chain", "a chain in each node, reduced by the network's switches", TUNING,
       collnet_chain_available, collnet_chain_cost },
     { "nvls", "reduced and multicast by NVSwitch, in one node or with SHARP between", TUNING,
-      nvls_available, nvls_cost },
+      nvls_available, nvls_cost, nvls_reached },
     { "nvls_tree", "NVSwitch in each node, a tree over the nodes", TUNING, nvls_tree_available,
       nvls_tree_cost },
     { "pat", "parallel aggregated trees, one rank per node", TUNING, pat_available, pat_cost },
@@ -94,7 +94,8 @@ static double modelled_s(const struct comm_group *group, enum collective collect
     struct collective_choice choice = collective_choose(group, collective, message_bytes);
     if (!choice.algo)
         return 0;
-    return calibrated_s(group, choice.latency_s, message_bytes, choice.bytes_per_s);
+    double reached = choice.algo->reached ? choice.algo->reached(group, collective) : 1;
+    return calibrated_s(group, choice.latency_s, message_bytes, choice.bytes_per_s * reached);
 }
 
 static double measured_s(const struct comm_group *group, enum collective collective,

@@ -78,6 +78,7 @@ bool nvls_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol);
 void nvls_cost(const struct comm_group *group, enum collective collective, enum protocol protocol,
                double message_bytes, double *latency_s, double *bytes_per_s);
+double nvls_reached(const struct comm_group *group, enum collective collective);
 
 bool nvls_tree_available(const struct comm_group *group, enum collective collective,
                          enum protocol protocol);
