@@ -18,18 +18,19 @@ const char *const collective_names[NUM_COLLECTIVES + 1] = {
 #define TUNING "NCCL 2.30.7 src/graph/tuning.cc"
 const struct collective_algo collective_algos[] = {
     { "tree", "a chain in each node, double binary trees over the nodes",
-      TUNING "; Sanders et al. 2009", tree_available, tree_cost },
+      TUNING "; Sanders et al. 2009", tree_available, tree_cost, NULL },
     { "ring", "n-1 steps around a ring, twice for all-reduce", TUNING "; Patarasuk and Yuan 2009",
-      ring_available, ring_cost },
+      ring_available, ring_cost, NULL },
     { "collnet_direct", "reduced by the network's switches, by every rank's own NIC", TUNING,
-      collnet_direct_available, collnet_direct_cost },
+      collnet_direct_available, collnet_direct_cost, NULL },
     { "collnet_chain", "a chain in each node, reduced by the network's switches", TUNING,
-      collnet_chain_available, collnet_chain_cost },
+      collnet_chain_available, collnet_chain_cost, NULL },
     { "nvls", "reduced and multicast by NVSwitch, in one node or with SHARP between", TUNING,
       nvls_available, nvls_cost, nvls_reached },
     { "nvls_tree", "NVSwitch in each node, a tree over the nodes", TUNING, nvls_tree_available,
-      nvls_tree_cost },
-    { "pat", "parallel aggregated trees, one rank per node", TUNING, pat_available, pat_cost },
+      nvls_tree_cost, NULL },
+    { "pat", "parallel aggregated trees, one rank per node", TUNING, pat_available, pat_cost,
+      NULL },
 };
 #undef TUNING
 const int num_collective_algos = sizeof collective_algos / sizeof *collective_algos;
