@@ -173,6 +173,11 @@ const struct option_row option_rows[] = {
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(comm),
         .doc = "What ranks talk through: tcp, or mpi, which mpirun implies." } },
+    { "--watchdog", NULL, "T", RUN | SEARCH,
+      { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(watchdog_s),
+        .min = 0.01, .max = 1e9,
+        .doc = "Ends a run that makes no progress for so long (30s) with exit code 75, each rank "
+               "naming what it waits in; 60 s when not given." } },
     { "--schedule-text", NULL, NULL, SIMULATE,
       { "schedule-text", SWITCH(schedule_text),
         .doc = "Prints the instruction list of every stage instead." } },

@@ -48,7 +48,7 @@ struct options {
     const char *table;
     const char *backend, *comm, *data; /* run */
     int ranks, steps;
-    double rate;
+    double rate, watchdog_s;
     bool slice;
     bool run; /* search */
     const char *files[MAX_FILES];

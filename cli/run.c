@@ -18,6 +18,7 @@
 
 enum { DEFAULT_STEPS = 10, MOST_WARMUPS = 2, MOST_INSTRUCTIONS = 200000, DEFAULT_SEED = 1 };
 static const double arena_share = 1.25, arena_extra_bytes = 32 << 20;
+static const double default_watchdog_s = 60;
 
 /* --- what is run -------------------------------------------------------------------------- */
 
@@ -99,6 +100,7 @@ static bool run_session(const struct options *options, struct setup *setup,
         .arena_bytes = (size_t)(prediction->peak_memory_bytes * arena_share + arena_extra_bytes),
         .steps = steps,
         .warmups = steps / 3 < MOST_WARMUPS ? steps / 3 : MOST_WARMUPS,
+        .watchdog_s = options->watchdog_s > 0 ? options->watchdog_s : default_watchdog_s,
         .is_traced = true,
     };
     if (!session.device_api || !(session.comm_api = comm_find(comm_name(options, place), err)) ||
@@ -157,11 +159,13 @@ static int run_rank(const struct options *options, struct setup *setup, const st
 {
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
-    struct session_result session;
+    struct session_result session = { 0 };
     struct run_setup run;
     int code = EXIT_FAILED;
     if (run_session(options, setup, place, &prediction, &session, &run, err))
         code = tell(options, setup, evaluator, &prediction, &session, place, err);
+    else if (session.is_interrupted)
+        code = LAUNCH_EXIT_LOST;
     evaluator_free(evaluator);
     return code;
 }
@@ -216,7 +220,7 @@ static int run_plan(const struct options *options, struct setup *setup, int argc
     if (place.launcher[0] == '\0' && ranks > 1)
         return launch_ranks(ranks, argc, argv, err);
     int code = run_rank(options, setup, &place, err);
-    return err->code != ERR_NONE ? exit_code_of(err) : code;
+    return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;
 }
 
 static bool check_words(const struct options *options, struct err *err)

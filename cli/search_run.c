@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "exec/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct words {
     int count;
     char numbers[4][WORD_BYTES];
     int num_numbers;
+    char watchdog[WORD_BYTES];
 };
 
 static void add(struct words *words, const char *option, const char *value)
@@ -45,6 +47,10 @@ static void add_options(struct words *words, const struct options *options)
     add(words, "--data", options->data);
     add(words, "--backend", options->backend);
     add(words, "--comm", options->comm);
+    if (options->watchdog_s > 0) {
+        snprintf(words->watchdog, WORD_BYTES, "%.9g s", options->watchdog_s);
+        add(words, "--watchdog", words->watchdog);
+    }
     if (options->json)
         words->at[words->count++] = (char *)"--json";
     if (options->quiet)
@@ -77,5 +83,5 @@ int search_run_best(const struct options *options, const struct setup *setup,
     unlink(text_get(&path));
     rmdir(folder);
     text_release(&path);
-    return err->code != ERR_NONE ? exit_code_of(err) : code;
+    return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;
 }

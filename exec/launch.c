@@ -243,14 +243,19 @@ static void read_output(struct output *output, int to, int rank)
 }
 
 /* Whether the end of a rank is a reason to end all. Those that ended since they were asked to are
- * none, but one that somebody else killed is, even when others that lost it were seen first. */
+ * none, but one that somebody else killed is, and one that failed by itself, even when others that
+ * lost it were seen first. */
 static bool tells_more(const struct launcher *launcher, int status)
 {
     bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) != launcher->asked &&
                       !(launcher->killed && WTERMSIG(status) == SIGKILL);
     if (launcher->culprit < 0)
         return was_killed || (status != 0 && launcher->asked == 0);
-    return was_killed && !WIFSIGNALED(launcher->children[launcher->culprit].status);
+    int before = launcher->children[launcher->culprit].status;
+    bool only_lost_another = WIFEXITED(before) && WEXITSTATUS(before) == LAUNCH_EXIT_LOST;
+    bool failed =
+        WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != LAUNCH_EXIT_LOST;
+    return (was_killed && !WIFSIGNALED(before)) || (failed && only_lost_another);
 }
 
 static void reap(struct launcher *launcher)

@@ -1,6 +1,7 @@
 #include "exec/rank_part.h"
 
 #include "exec/rank_store.h"
+#include "exec/whereabouts.h"
 #include "kernels/host/rotary.h"
 
 #include <stdlib.h>
@@ -175,6 +176,7 @@ static bool build(struct rank *rank, struct err *err)
                     err))
         return false;
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
+    whereabouts_name(rank);
     rank_place_stores(rank);
     place_microbatches(rank);
     place_records(rank);

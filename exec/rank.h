@@ -31,6 +31,7 @@ struct rank_device {
     const struct comm_api *comm_api;
     struct comm *comm;
     int rank;
+    struct watchdog *watchdog; /* with the lanes of exec/whereabouts.h; NULL: none */
 };
 
 struct rank;

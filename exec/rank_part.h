@@ -30,6 +30,7 @@ struct rank {
     const struct instrs *list;
     struct stream *streams[NUM_LANES];
     struct event **done;  /* by instruction */
+    const char **names;   /* of instructions, for the watchdog */
     struct event *issued; /* what compute has been given so far */
     struct chunk *chunks; /* vpp */
     int num_microbatches;

@@ -1,15 +1,19 @@
 #include "exec/session.h"
 
 #include "exec/stopwatch.h"
+#include "exec/whereabouts.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static const double patience_s = 60; /* for ranks that are still starting */
+static const double grace_s = 1;     /* to come to an end once the watchdog has asked */
 
 /* What a rank's steps need. */
 struct session {
     const struct session_options *options;
     struct rank_device on;
+    atomic_bool is_open; /* device and communicator are there for the watchdog to stop */
     struct rank *rank;
     struct stream *stream; /* of what is told after steps */
     struct group *world;   /* NULL: one rank */
@@ -25,9 +29,13 @@ static bool collect(struct session *session, struct comm_call call, struct err *
         return true;
     call.group = session->world;
     call.stream = session->stream;
+    whereabouts_wait(session->on.watchdog, "for what others measured");
     session->on.comm_api->issue(&call);
-    return session->on.api->stream_sync(session->stream, err) &&
-           session->on.comm_api->poll(session->on.comm, err);
+    bool ok = session->on.api->stream_sync(session->stream, err) &&
+              session->on.comm_api->poll(session->on.comm, err);
+    if (ok)
+        whereabouts_wait(session->on.watchdog, NULL);
+    return ok;
 }
 
 static bool reduce(struct session *session, double *values, int count, enum reduction reduction,
@@ -194,16 +202,62 @@ static bool open_world(struct session *session, struct err *err)
     return session->world != NULL;
 }
 
+/* Whether others are the cause. What the watchdog says comes before what it led to. */
+static bool was_interrupted(struct session *session, struct err *err)
+{
+    struct watchdog *watchdog = session->on.watchdog;
+    struct err cause = { 0 };
+    if (watchdog_has_fired(watchdog, &cause)) {
+        *err = cause;
+        return true;
+    }
+    if (session->on.comm_api->poll(session->on.comm, &cause))
+        return false;
+    watchdog_report(watchdog, cause.msg);
+    return true;
+}
+
+static void close_watchdog(struct session *session)
+{
+    watchdog_free(session->on.watchdog);
+    session->on.watchdog = NULL;
+}
+
 static bool run_on_device(struct session *session, struct err *err)
 {
     session->rank = rank_new(session->options->setup, &session->on, err);
     bool ok = session->rank && open_world(session, err) && run_steps(session, err);
-    if (!ok)
+    if (!ok) {
+        session->out->is_interrupted = was_interrupted(session, err);
         session->on.comm_api->abort(session->on.comm);
+    }
+    close_watchdog(session); /* it may be telling what the rank is in */
     session->on.comm_api->group_free(session->world);
     session->on.api->stream_free(session->stream);
     rank_free(session->rank);
     return ok;
+}
+
+static void stop(void *context)
+{
+    struct session *session = context;
+    if (!atomic_load(&session->is_open))
+        return;
+    session->on.comm_api->abort(session->on.comm);
+    session->on.api->abort(session->on.device);
+}
+
+static bool open_watchdog(struct session *session, struct err *err)
+{
+    struct watchdog_options options = { .rank = session->options->place->rank,
+                                        .num_lanes = NUM_WATCHED_LANES,
+                                        .limit_s = session->options->watchdog_s,
+                                        .describe = whereabouts_describe,
+                                        .stop = stop,
+                                        .context = session,
+                                        .grace_s = grace_s };
+    session->on.watchdog = watchdog_new(&options, err);
+    return session->on.watchdog != NULL;
 }
 
 static bool open_machine(struct session *session, struct err *err)
@@ -218,8 +272,12 @@ static bool open_machine(struct session *session, struct err *err)
                                         .kernel_api = options->kernel_api,
                                         .comm_api = options->comm_api,
                                         .rank = options->place->rank };
-    return (session->on.device = options->device_api->open(&device, err)) &&
-           (session->on.comm = options->comm_api->open(&comm, err));
+    if (!open_watchdog(session, err) ||
+        !(session->on.device = options->device_api->open(&device, err)) ||
+        !(session->on.comm = options->comm_api->open(&comm, err)))
+        return false;
+    atomic_store(&session->is_open, true);
+    return true;
 }
 
 static void make_room(struct session *session)
@@ -239,6 +297,7 @@ bool session_run(const struct session_options *options, struct arena *arena,
     struct session session = { .options = options, .arena = arena, .out = out };
     make_room(&session);
     bool ok = open_machine(&session, err) && run_on_device(&session, err);
+    close_watchdog(&session);
     if (session.on.comm)
         options->comm_api->close(session.on.comm);
     options->device_api->close(session.on.device);

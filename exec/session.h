@@ -12,13 +12,17 @@ struct session_options {
     const struct comm_api *comm_api;
     const struct place *place;
     size_t arena_bytes;
-    int steps;      /* whose loss is told, at least 1 */
-    int warmups;    /* of those, the first that are not timed */
-    bool is_traced; /* one step more for the instructions' times, one for the ops' */
+    int steps;         /* whose loss is told, at least 1 */
+    int warmups;       /* of those, the first that are not timed */
+    double watchdog_s; /* without progress, after which the run ends */
+    bool is_traced;    /* one step more for the instructions' times, one for the ops' */
 };
 
 /* What is the same on all ranks, but where it is said. */
 struct session_result {
+    /* It failed because it stood still or was asked to end, or because another rank was lost: what
+     * was trained so far can be gone on with. All ranks have said where they were. */
+    bool is_interrupted;
     int num_steps;
     double *losses, *gradient_norms; /* of each step */
     double *step_s;                  /* of each timed step: the slowest rank's */

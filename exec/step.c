@@ -2,6 +2,7 @@
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
 #include "exec/stopwatch.h"
+#include "exec/whereabouts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -313,7 +314,9 @@ static void issue(struct rank *rank, int i, struct interval *times)
         rank->on.api->wait(stream, rank->done[instr->after]);
     if (times)
         stopwatch_note(rank->on.api, stream, &times[i].start_s);
+    whereabouts_begin(rank, stream, i);
     handlers[instr->op](rank, instr, i);
+    whereabouts_end(rank, stream, i);
     if (times)
         stopwatch_note(rank->on.api, stream, &times[i].end_s);
     rank->on.api->record(stream, rank->done[i]);
@@ -393,6 +396,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
                struct err *err)
 {
     double start_s = stopwatch_now_s();
+    whereabouts_wait(rank->on.watchdog, "for the end of a step");
     begin_step(rank, step);
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
         issue(rank, i, times);
@@ -400,9 +404,11 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     if (!sync(rank, err))
         return false;
     out->step_s = stopwatch_now_s() - start_s;
+    whereabouts_wait(rank->on.watchdog, "for the sum of losses");
     sum_loss(rank);
     if (!sync(rank, err))
         return false;
+    whereabouts_wait(rank->on.watchdog, NULL);
     const struct model *model = rank->setup.model;
     out->loss = *rank->loss / (model->batch * model->seq);
     return take_norm(rank, step, out, err);
