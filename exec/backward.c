@@ -7,22 +7,6 @@ static const struct op *source_op(const struct flow *flow, int i)
     return &flow->part->ops->forward.at[flow->part->source[i]];
 }
 
-static void *own_slot(const struct flow *flow, int forward)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.own[forward]);
-}
-
-static void *input_slot(const struct flow *flow, int forward)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.input[forward]);
-}
-
-static void replace(struct flow *flow, struct value *old, struct value by)
-{
-    flow_free(flow, old);
-    *old = by;
-}
-
 /* --- products ----------------------------------------------------------------------------- */
 
 /* The gradient of a product's output: what flows, until its input gradient has kept it. */
@@ -61,7 +45,7 @@ static void run_weight_gradient(struct flow *flow, const struct op *op, int i)
 {
     float **kept = kept_gradient(flow, i);
     const float *input =
-        flow->gathered.at ? flow->gathered.at : own_slot(flow, flow->part->source[i]);
+        flow->gathered.at ? flow->gathered.at : flow_own_slot(flow, flow->part->source[i]);
     ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
           .out = (long)op->m, .in = (long)op->n, .dy = *kept, .x = input,
           .dweight = part_gradient(flow->part, op->name, WEIGHT_MATRIX));
@@ -83,7 +67,7 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
 
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
-    float *inputs = own_slot(flow, flow->part->source[i]);
+    float *inputs = flow_own_slot(flow, flow->part->source[i]);
     struct attention attention = flow_attention(flow);
     ISSUE(flow, head_norm_backward, head_norm_backward, .attention = attention,
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .inputs = inputs,
@@ -115,7 +99,7 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
         return;
     }
     const struct part *part = flow->part;
-    const float *input = own_slot(flow, part->source[i]);
+    const float *input = flow_own_slot(flow, part->source[i]);
     ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
           .kind = flow->machine->model->norm, .dy = flow->x.at, .x = input,
           .scale = part_value(part, op->name, WEIGHT_SCALE),
@@ -132,9 +116,9 @@ static void run_activation(struct flow *flow, const struct op *op, int i)
     double elements = (double)shape.rows * (double)activation_inputs(&shape);
     struct value dx = flow_new(flow, elements);
     ISSUE(flow, activation_gradient, activation_gradient, .shape = shape, .dy = flow->x.at,
-          .x = own_slot(flow, flow->part->source[i]), .dx = dx.at);
+          .x = flow_own_slot(flow, flow->part->source[i]), .dx = dx.at);
     flow_round(flow, dx.at, elements);
-    replace(flow, &flow->x, dx);
+    flow_replace(flow, &flow->x, dx);
 }
 
 static void run_residual(struct flow *flow, const struct op *op, int i)
@@ -145,7 +129,7 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
     struct value dx = in_place ? flow->x : flow_new(flow, op->m * op->n);
     ISSUE(flow, residual_gradient, residual_gradient,
           .residual = flow_residual(flow, source_op(flow, i), source),
-          .dy = in_place ? dx.at : flow->h.at, .keeps = drops ? own_slot(flow, source) : NULL,
+          .dy = in_place ? dx.at : flow->h.at, .keeps = drops ? flow_own_slot(flow, source) : NULL,
           .dx = dx.at);
     flow_round(flow, dx.at, op->m * op->n);
     flow->x = dx;
@@ -169,7 +153,7 @@ static const float *kept_context(const struct flow *flow, int forward)
     int next = forward + 1;
     while (list->at[next].kind != OP_GEMM)
         next++;
-    return own_slot(flow, next);
+    return flow_own_slot(flow, next);
 }
 
 static void run_flash(struct flow *flow, const struct op *op, int i)
@@ -182,11 +166,11 @@ static void run_flash(struct flow *flow, const struct op *op, int i)
     struct value scratch =
         flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
     ISSUE(flow, flash_backward, flash_backward, .attention = attention, .dcontext = flow->x.at,
-          .qkv = input_slot(flow, source), .context = kept_context(flow, source),
-          .log_sums = own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch.at);
+          .qkv = flow_input_slot(flow, source), .context = kept_context(flow, source),
+          .log_sums = flow_own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch.at);
     flow_free(flow, &scratch);
     flow_round(flow, dqkv.at, flow_qkv_elements(&attention));
-    replace(flow, &flow->x, dqkv);
+    flow_replace(flow, &flow->x, dqkv);
 }
 
 static const float *packed_qkv(const struct flow *flow)
@@ -195,7 +179,7 @@ static const float *packed_qkv(const struct flow *flow)
     int i = 0;
     while (list->at[i].kind != OP_SCORES)
         i++;
-    return input_slot(flow, i);
+    return flow_input_slot(flow, i);
 }
 
 /* Two products: first that of the probabilities, then that of the values. */
@@ -204,7 +188,8 @@ static void run_context(struct flow *flow, const struct op *op, int i)
     (void)op;
     struct attention attention = flow_attention(flow);
     int source = flow->part->source[i];
-    const float *dropped = own_slot(flow, flow->machine->model->dropout > 0 ? source : source - 1);
+    const float *dropped =
+        flow_own_slot(flow, flow->machine->model->dropout > 0 ? source : source - 1);
     if (!flow->scores.at) {
         flow->scores = flow_new(flow, (double)attention_score_count(&attention));
         ISSUE(flow, context_probability_gradient, context_backward, .attention = attention,
@@ -214,13 +199,13 @@ static void run_context(struct flow *flow, const struct op *op, int i)
     struct value dqkv = flow_new(flow, flow_qkv_elements(&attention));
     ISSUE(flow, context_value_gradient, context_backward, .attention = attention,
           .dcontext = flow->x.at, .dropped = dropped, .dqkv = dqkv.at);
-    replace(flow, &flow->x, dqkv);
+    flow_replace(flow, &flow->x, dqkv);
 }
 
 static void run_softmax(struct flow *flow, const struct op *op, int i)
 {
     bool drops = flow->machine->model->dropout > 0;
-    const float *probabilities = own_slot(flow, flow->part->source[i]);
+    const float *probabilities = flow_own_slot(flow, flow->part->source[i]);
     double elements = op->batch * op->m * op->n;
     ISSUE(flow, softmax_backward, softmax_backward, .attention = flow_attention(flow),
           .ddropped = flow->scores.at, .probabilities = probabilities,
@@ -251,7 +236,7 @@ static void run_embedding(struct flow *flow, const struct op *op, int i)
     float **kept = kept_gradient(flow, i);
     ISSUE(flow, embedding_gradient, embedding_gradient,
           .embedding = flow_embedding(flow, source_op(flow, i)), .seq = (long)m->dims.seq,
-          .ids = own_slot(flow, flow->part->source[i]), .dy = output_gradient(flow, i),
+          .ids = flow_own_slot(flow, flow->part->source[i]), .dy = output_gradient(flow, i),
           .dtable = part_gradient(flow->part, op->name, WEIGHT_TABLE),
           .dpositions = part_gradient(flow->part, op->name, WEIGHT_POSITIONS));
     struct value dy = { *kept, true };
@@ -292,7 +277,7 @@ static void run_all_gather(struct flow *flow, const struct op *op, int i)
     double part = op->m * op->n / flow->machine->plan->tp;
     struct value whole = flow_new(flow, op->m * op->n);
     if (op->pass == PASS_BACKWARD_WEIGHT) {
-        const float *own = own_slot(flow, flow->part->source[i] + 1);
+        const float *own = flow_own_slot(flow, flow->part->source[i] + 1);
         flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, own, whole.at, part);
         flow->gathered = whole;
         return;

@@ -13,37 +13,19 @@ void chunk_show_stores(struct chunk *chunk)
     }
 }
 
-static char *take(struct machine *m, size_t bytes)
-{
-    struct err err = { 0 };
-    if (bytes == 0)
-        return NULL;
-    char *at = m->device_api->alloc(m->device, m->compute, bytes, m->err.code ? &err : &m->err);
-    if (!at)
-        m->device_api->abort(m->device);
-    return at;
-}
-
 static void give_back(struct machine *m, char **at)
 {
-    if (*at)
-        m->device_api->free(m->device, m->compute, *at);
+    machine_give_back(m, *at);
     *at = NULL;
-}
-
-/* Of a part between layers: this rank's rows of the residual stream. */
-static size_t stream_bytes(const struct machine *m)
-{
-    return sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
 }
 
 static float *copy_of_checkpoint(struct machine *m, const struct part *part,
                                  const struct record *record)
 {
-    char *copy = take(m, stream_bytes(m));
+    char *copy = machine_take(m, machine_stream_bytes(m));
     if (copy)
         m->device_api->copy(m->compute, copy, record->saved.kept + part->saved.checkpoint,
-                            stream_bytes(m));
+                            machine_stream_bytes(m));
     return (float *)(void *)copy;
 }
 
@@ -51,11 +33,11 @@ static float *forward_part(struct machine *m, const struct part *part,
                            const struct microbatch *microbatch, struct record *record, float *input)
 {
     memset(record, 0, sizeof *record);
-    record->saved.kept = take(m, part->saved.kept_bytes);
-    record->saved.replayed = take(m, part->saved.replayed_bytes);
+    record->saved.kept = machine_take(m, part->saved.kept_bytes);
+    record->saved.replayed = machine_take(m, part->saved.replayed_bytes);
     if (part->keeping == KEEP_INPUT && record->saved.kept)
         m->device_api->copy(m->compute, record->saved.kept + part->saved.checkpoint, input,
-                            stream_bytes(m));
+                            machine_stream_bytes(m));
     if (m->err.code != ERR_NONE)
         return NULL;
     float *output = machine_forward(m, part, microbatch, record, input);
@@ -81,7 +63,7 @@ static void replay_layers(struct machine *m, const struct chunk *chunk,
     float *flow = copy_of_checkpoint(m, &chunk->parts[i], &record->parts[i]);
     for (; i <= last && m->err.code == ERR_NONE; i++) {
         struct saved *saved = &record->parts[i].saved;
-        saved->replayed = take(m, chunk->parts[i].saved.replayed_bytes);
+        saved->replayed = machine_take(m, chunk->parts[i].saved.replayed_bytes);
         if (saved->replayed)
             flow =
                 machine_forward(m, &chunk->parts[i], record->microbatch, &record->parts[i], flow);
@@ -102,7 +84,7 @@ static void replay(struct machine *m, const struct chunk *chunk, const struct ch
         replay_layers(m, chunk, record, i);
         return;
     }
-    saved->replayed = take(m, part->saved.replayed_bytes);
+    saved->replayed = machine_take(m, part->saved.replayed_bytes);
     if (saved->replayed)
         machine_replay_core(m, part, record->microbatch, &record->parts[i]);
 }

@@ -7,13 +7,7 @@
 
 float *flow_alloc(struct flow *flow, double elements)
 {
-    struct machine *m = flow->machine;
-    struct err err = { 0 };
-    float *at = m->device_api->alloc(m->device, m->compute, sizeof(float) * (size_t)elements,
-                                     m->err.code ? &err : &m->err);
-    if (!at)
-        m->device_api->abort(m->device); /* nothing that was issued runs; the err says why */
-    return at;
+    return machine_take(flow->machine, sizeof(float) * (size_t)elements);
 }
 
 struct value flow_new(struct flow *flow, double elements)
@@ -23,9 +17,8 @@ struct value flow_new(struct flow *flow, double elements)
 
 void flow_free(struct flow *flow, struct value *value)
 {
-    struct machine *m = flow->machine;
-    if (value->is_owned && value->at)
-        m->device_api->free(m->device, m->compute, value->at);
+    if (value->is_owned)
+        machine_give_back(flow->machine, value->at);
     *value = (struct value){ 0 };
 }
 
@@ -40,8 +33,24 @@ void flow_free_late(struct flow *flow, struct value *value)
 static void free_late(struct machine *m)
 {
     for (int i = 0; i < m->num_late; i++)
-        m->device_api->free(m->device, m->compute, m->late[i]);
+        machine_give_back(m, m->late[i]);
     m->num_late = 0;
+}
+
+void flow_replace(struct flow *flow, struct value *old, struct value by)
+{
+    flow_free(flow, old);
+    *old = by;
+}
+
+void *flow_own_slot(const struct flow *flow, int forward)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.own[forward]);
+}
+
+void *flow_input_slot(const struct flow *flow, int forward)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.input[forward]);
 }
 
 /* --- order -------------------------------------------------------------------------------- */

@@ -26,12 +26,16 @@ struct flow {
 /* The op at `i` of a list, which a handler runs. */
 typedef void flow_op(struct flow *flow, const struct op *op, int i);
 
-/* Device memory, for work that is issued from now on; after a failure the machine's err is set and
- * a small dummy is returned, as no work runs any more. */
+/* Device memory, for work that is issued from now on; as machine_take. */
 float *flow_alloc(struct flow *flow, double elements);
 struct value flow_new(struct flow *flow, double elements);
 void flow_free(struct flow *flow, struct value *value); /* and empties it */
-/* The same, for what the tensor stream may still read. */
+void flow_replace(struct flow *flow, struct value *old,
+                  struct value by); /* old's memory is freed */
+/* What the forward op at an index keeps: its own tensors, and inputs that outlive a replay. */
+void *flow_own_slot(const struct flow *flow, int forward);
+void *flow_input_slot(const struct flow *flow, int forward);
+/* As flow_free, for what the tensor stream may still read. */
 void flow_free_late(struct flow *flow, struct value *value);
 
 /* Makes compute wait for the op's `after` on the tensor stream; marks the end of one there. What

@@ -7,16 +7,6 @@ static const struct ops *list_of(const struct flow *flow)
     return &flow->part->ops->forward;
 }
 
-static void *own_slot(const struct flow *flow, int i)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.own[i]);
-}
-
-static void *input_slot(const struct flow *flow, int i)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.input[i]);
-}
-
 /* --- where an output goes ----------------------------------------------------------------- */
 
 static bool is_in_place(const struct op *op)
@@ -32,12 +22,12 @@ static float *kept_input(const struct flow *flow, int i)
     case OP_GEMM:
     case OP_ACTIVATION:
     case OP_NORM:
-        return own_slot(flow, i);
+        return flow_own_slot(flow, i);
     case OP_FLASH_ATTENTION:
     case OP_SCORES:
-        return input_slot(flow, i);
+        return flow_input_slot(flow, i);
     case OP_ALL_GATHER: /* the product behind it keeps a rank's rows */
-        return own_slot(flow, i + 1);
+        return flow_own_slot(flow, i + 1);
     default:
         return NULL;
     }
@@ -54,12 +44,6 @@ static struct value new_output(struct flow *flow, int i, double elements)
     return slot ? (struct value){ slot, false } : flow_new(flow, elements);
 }
 
-static void replace(struct flow *flow, struct value *old, struct value by)
-{
-    flow_free(flow, old);
-    *old = by;
-}
-
 /* --- ops ---------------------------------------------------------------------------------- */
 
 static void run_gemm(struct flow *flow, const struct op *op, int i)
@@ -70,12 +54,12 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
           .in = (long)op->k, .x = flow->x.at, .weight = part_value(part, op->name, WEIGHT_MATRIX),
           .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at);
     flow_round(flow, y.at, op->m * op->n);
-    replace(flow, &flow->x, y);
+    flow_replace(flow, &flow->x, y);
 }
 
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
-    float *inputs = own_slot(flow, i);
+    float *inputs = flow_own_slot(flow, i);
     struct attention attention = flow_attention(flow);
     ISSUE(flow, head_norm_forward, head_norm_forward, .attention = attention,
           .epsilon = flow->machine->norm_epsilon,
@@ -88,7 +72,7 @@ static void run_head_norm(struct flow *flow, const struct op *op, int i)
 static float *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
 {
     struct machine *m = flow->machine;
-    float *slot = own_slot(flow, i);
+    float *slot = flow_own_slot(flow, i);
     if (from->at != slot)
         m->device_api->copy(m->compute, slot, from->at, sizeof(float) * (size_t)(op->m * op->n));
     return slot;
@@ -109,7 +93,7 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
           .shift = part_value(flow->part, op->name, WEIGHT_SHIFT), .y = y.at,
           .statistics = kept + (size_t)(op->m * op->n));
     flow_round(flow, y.at, op->m * op->n);
-    replace(flow, &flow->x, y);
+    flow_replace(flow, &flow->x, y);
 }
 
 static void run_rotary(struct flow *flow, const struct op *op, int i)
@@ -136,10 +120,10 @@ static void run_flash(struct flow *flow, const struct op *op, int i)
     struct value scratch =
         flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
     ISSUE(flow, flash_forward, flash_forward, .attention = attention, .qkv = flow->x.at,
-          .context = context.at, .log_sums = own_slot(flow, i), .scratch = scratch.at);
+          .context = context.at, .log_sums = flow_own_slot(flow, i), .scratch = scratch.at);
     flow_free(flow, &scratch);
     flow_round(flow, context.at, context_elements(flow));
-    replace(flow, &flow->x, context);
+    flow_replace(flow, &flow->x, context);
 }
 
 /* The probabilities are made in the slot of the softmax, from scores that lie in the same. */
@@ -147,19 +131,19 @@ static void run_scores(struct flow *flow, const struct op *op, int i)
 {
     (void)op;
     ISSUE(flow, scores, scores, .attention = flow_attention(flow), .qkv = flow->x.at,
-          .scores = own_slot(flow, i + 1));
+          .scores = flow_own_slot(flow, i + 1));
 }
 
 static void run_softmax(struct flow *flow, const struct op *op, int i)
 {
     bool drops = flow->machine->model->dropout > 0;
-    float *probabilities = own_slot(flow, i);
+    float *probabilities = flow_own_slot(flow, i);
     double elements = op->batch * op->m * op->n;
     ISSUE(flow, softmax, softmax, .attention = flow_attention(flow), .scores = probabilities,
           .probabilities = probabilities,
           .keeps = drops ? (uint8_t *)(probabilities + (size_t)elements) : NULL,
-          .dropped = drops ? own_slot(flow, i + 1) : NULL);
-    flow_round(flow, drops ? own_slot(flow, i + 1) : probabilities, elements);
+          .dropped = drops ? flow_own_slot(flow, i + 1) : NULL);
+    flow_round(flow, drops ? flow_own_slot(flow, i + 1) : probabilities, elements);
 }
 
 static void run_context(struct flow *flow, const struct op *op, int i)
@@ -168,9 +152,10 @@ static void run_context(struct flow *flow, const struct op *op, int i)
     bool drops = flow->machine->model->dropout > 0;
     struct value context = new_output(flow, i, context_elements(flow));
     ISSUE(flow, context, context, .attention = flow_attention(flow),
-          .dropped = own_slot(flow, drops ? i : i - 1), .qkv = flow->x.at, .context = context.at);
+          .dropped = flow_own_slot(flow, drops ? i : i - 1), .qkv = flow->x.at,
+          .context = context.at);
     flow_round(flow, context.at, context_elements(flow));
-    replace(flow, &flow->x, context);
+    flow_replace(flow, &flow->x, context);
 }
 
 static void run_activation(struct flow *flow, const struct op *op, int i)
@@ -179,7 +164,7 @@ static void run_activation(struct flow *flow, const struct op *op, int i)
     ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op), .x = flow->x.at,
           .y = y.at);
     flow_round(flow, y.at, op->m * op->n);
-    replace(flow, &flow->x, y);
+    flow_replace(flow, &flow->x, y);
 }
 
 /* The bias of the row-parallel product whose sum this is. */
@@ -196,11 +181,11 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
     struct value y = new_output(flow, i, op->m * op->n);
     ISSUE(flow, residual, residual_args, .residual = flow_residual(flow, op, i), .x = flow->x.at,
           .bias = row_parallel_bias(flow, i), .h = flow->h.at,
-          .keeps = flow->machine->model->dropout > 0 ? own_slot(flow, i) : NULL, .y = y.at);
+          .keeps = flow->machine->model->dropout > 0 ? flow_own_slot(flow, i) : NULL, .y = y.at);
     flow_round(flow, y.at, op->m * op->n);
     flow_free(flow, &flow->h);
     if (flow->part->kind == PART_EMBEDDING) {
-        replace(flow, &flow->x, y);
+        flow_replace(flow, &flow->x, y);
     } else {
         flow_free(flow, &flow->x);
         flow->h = y;
@@ -211,7 +196,7 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
 static void run_embedding(struct flow *flow, const struct op *op, int i)
 {
     struct machine *m = flow->machine;
-    int64_t *ids = own_slot(flow, i);
+    int64_t *ids = flow_own_slot(flow, i);
     m->device_api->copy(m->compute, ids, flow->microbatch->ids, sizeof *ids * (size_t)op->m);
     flow->x = new_output(flow, i, op->m * op->n);
     const float *positions = part_value(flow->part, op->name, WEIGHT_POSITIONS);
@@ -356,7 +341,7 @@ void machine_replay_core(struct machine *machine, const struct part *part,
         if (!is_core(&list->at[i]))
             continue;
         if (!flow.x.at)
-            flow.x = (struct value){ input_slot(&flow, i), false };
+            flow.x = (struct value){ flow_input_slot(&flow, i), false };
         handlers[list->at[i].kind](&flow, &list->at[i], i);
     }
     flow_free(&flow, &flow.x);

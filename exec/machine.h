@@ -44,10 +44,19 @@ struct machine {
     struct err err;     /* first failure: no memory */
 };
 
+/* Device memory for work that is issued on compute from now on. NULL for no bytes, and after a
+ * failure, which is kept in err: then nothing that was issued runs. Whoever gets NULL issues
+ * nothing with it. */
+void *machine_take(struct machine *machine, size_t bytes);
+/* Accepts NULL. */
+void machine_give_back(struct machine *machine, void *memory);
+/* Of a part between layers, and of what stages send: this rank's rows of the residual stream. */
+size_t machine_stream_bytes(const struct machine *machine);
+
 /* Rows of a microbatch, and where they are in the global batch. */
 struct microbatch {
     int64_t *ids, *targets; /* [sequences x seq] */
-    long first_sequence;          /* in the global batch */
+    long first_sequence;    /* in the global batch */
 };
 
 /* What one part keeps of one microbatch from its forward to the end of its backward. */

@@ -147,18 +147,6 @@ static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
     lend(rank, at, i);
 }
 
-static float *take_message(struct rank *rank)
-{
-    struct machine *m = &rank->machine;
-    struct err ignored = { 0 };
-    size_t bytes = sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
-    float *at =
-        m->device_api->alloc(m->device, m->compute, bytes, m->err.code ? &ignored : &m->err);
-    if (!at)
-        m->device_api->abort(m->device);
-    return at;
-}
-
 /* Of the chunk that a message is for; it is named by the one that makes it. */
 static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
 {
@@ -171,7 +159,7 @@ static void run_recv_act(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct messages *at = messages_for(rank, instr, 1);
-    at->input = take_message(rank);
+    at->input = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
     follow_compute(rank, stream_of(rank, instr));
     issue_message(rank, instr, GROUP_RECV_DOWN, at->input);
 }
@@ -180,7 +168,7 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct messages *at = messages_for(rank, instr, -1);
-    at->output_gradient = take_message(rank);
+    at->output_gradient = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
     follow_compute(rank, stream_of(rank, instr));
     issue_message(rank, instr, GROUP_RECV_UP, at->output_gradient);
 }

@@ -21,12 +21,7 @@ size_t store_first_updated(const struct store *store)
 
 static float *take(struct machine *m, size_t elements)
 {
-    struct err err = { 0 };
-    float *at = m->device_api->alloc(m->device, m->compute, sizeof(float) * elements,
-                                     m->err.code ? &err : &m->err);
-    if (!at)
-        m->device_api->abort(m->device);
-    return at;
+    return machine_take(m, sizeof(float) * elements);
 }
 
 static float *take_zeroed(struct machine *m, size_t elements)
@@ -39,8 +34,7 @@ static float *take_zeroed(struct machine *m, size_t elements)
 
 static void give_back(struct machine *m, float **at)
 {
-    if (*at)
-        m->device_api->free(m->device, m->compute, *at);
+    machine_give_back(m, *at);
     *at = NULL;
 }
 

@@ -1,0 +1,24 @@
+#include "exec/machine.h"
+
+void *machine_take(struct machine *m, size_t bytes)
+{
+    struct err later = { 0 };
+    struct err *err = m->err.code == ERR_NONE ? &m->err : &later;
+    if (bytes == 0)
+        return NULL;
+    void *at = m->device_api->alloc(m->device, m->compute, bytes, err);
+    if (!at)
+        m->device_api->abort(m->device);
+    return at;
+}
+
+void machine_give_back(struct machine *m, void *memory)
+{
+    if (memory)
+        m->device_api->free(m->device, m->compute, memory);
+}
+
+size_t machine_stream_bytes(const struct machine *m)
+{
+    return sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
+}
