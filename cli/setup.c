@@ -42,13 +42,14 @@ static bool has_word(const char *layout, const char *name)
     return false;
 }
 
-/* The precision that is multiplied when nobody says: bf16, or fp16 where there is none. */
+/* The precision that is multiplied when nobody says: bf16 (NULL), or fp16 where there is none, or
+ * fp32 where there is neither. */
 static const char *default_precision(struct setup *setup)
 {
-    const struct gpu *gpu = &setup->system.gpu;
-    if (gpu->peak_flops_per_s[DTYPE_BF16] > 0 || gpu->peak_flops_per_s[DTYPE_FP16] <= 0)
+    const double *peaks = setup->system.gpu.peak_flops_per_s;
+    if (peaks[DTYPE_BF16] > 0)
         return NULL;
-    return precision_names[PRECISION_FP16];
+    return precision_names[peaks[DTYPE_FP16] > 0 ? PRECISION_FP16 : PRECISION_FP32];
 }
 
 bool setup_parse(struct setup *setup, const struct options *options, const char *option,

@@ -94,6 +94,19 @@ static const char *choose_cluster(const struct options *options, const struct js
     return DEFAULT_CLUSTER;
 }
 
+/* What runs on a cluster that is given by name or path, when nothing else says: NULL for the stack
+ * of its own file. */
+static const char *stack_for(const char *cluster, bool has_stack, struct setup *setup)
+{
+    struct cluster found;
+    struct err ignored = { 0 };
+    if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name)
+        return NULL;
+    if (!has_stack)
+        setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
+    return DEFAULT_STACK;
+}
+
 static bool load_system(const struct options *options, const struct json_file *file, int num_gpus,
                         struct setup *setup, struct err *err)
 {
@@ -103,10 +116,9 @@ static bool load_system(const struct options *options, const struct json_file *f
     if (err->code != ERR_NONE)
         return false;
     bool has_stack = options->stack || json_object_get(file->root, "stack");
-    if (!has_stack)
-        setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
+    const char *fallback = stack_for(cluster, has_stack, setup);
     if (cluster) {
-        const char *stack = options->stack ? options->stack : DEFAULT_STACK;
+        const char *stack = options->stack ? options->stack : fallback;
         if (!system_load(cluster, stack, num_gpus, system, err))
             return false;
         if (options->stack || !has_stack)

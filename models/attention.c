@@ -78,6 +78,7 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
     bool one_kernel = is_fused(b, FUSION_SOFTMAX) && fused_softmax_accepts(d);
     double dropout_bytes = dropout ? 2 * element_bytes + 1 : 0;
     struct op *softmax = add_op(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
+    softmax->variant = dropout ? "dropout" : "";
     set_attention_size(b, softmax);
     softmax->bytes =
         sizes->probabilities * ((one_kernel ? 1.5 * element_bytes : 36) + dropout_bytes);
@@ -123,6 +124,7 @@ static void add_flash_attention(struct builder *b)
     const struct layer_dims *d = b->dims;
     double row_bytes = b->element_bytes * d->head_dim;
     struct op *op = add_op(b, OP_FLASH_ATTENTION, "attention", d->seq, d->kv_seq);
+    op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
     op->flops = op->model_flops = 4 * op->batch * d->seq * d->kv_seq * d->head_dim / 2;

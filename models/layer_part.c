@@ -33,6 +33,7 @@ struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double
     *op = (struct op){
         .kind = kind,
         .name = name,
+        .variant = "",
         .dtype = b->options->dtype,
         .m = m,
         .n = n,
@@ -51,6 +52,7 @@ struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double
 void add_norm(struct builder *b, const char *name, double rows, double width)
 {
     struct op *op = add_op(b, OP_NORM, name, rows, width);
+    op->variant = norm_names[b->model->norm];
     double element_bytes = b->element_bytes;
     bool one_kernel = is_fused(b, FUSION_NORM);
     double statistics_bytes = b->model->norm == NORM_LAYER ? 8 : 4;
@@ -147,6 +149,7 @@ void add_residual(struct builder *b, const char *name, bool bias)
     bool dropout = b->model->dropout > 0;
     bool one_kernel = is_fused(b, FUSION_RESIDUAL) || is_fused(b, FUSION_RESIDUAL_NORM);
     struct op *op = add_op(b, OP_RESIDUAL, name, b->dims->norm_tokens, b->dims->hidden);
+    op->variant = dropout ? "dropout" : "";
     double values = op->m * op->n;
     double separate = (bias ? 2 * element_bytes : 0) + (dropout ? 2 * element_bytes : 0);
     op->bytes = values * (3 * element_bytes + (dropout ? 1 : 0) + (one_kernel ? 0 : separate));

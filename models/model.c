@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-static const char *const norm_names[] = { "layernorm", "rmsnorm", NULL };
-static const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", NULL };
+const char *const norm_names[] = { "layernorm", "rmsnorm", NULL };
+const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", NULL };
 static const char *const position_names[] = { "learned", "rotary", "alibi", "none", NULL };
 
 /* Bounds are far above anything trained, and low enough that widths such as (heads + 2 kv_heads)

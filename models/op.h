@@ -69,7 +69,8 @@ struct op {
     enum op_region region;
     enum op_stream stream;
     enum dtype dtype;
-    const char *name; /* "qkv", "fc1" ...: static text */
+    const char *name;    /* "qkv", "fc1" ...: static text */
+    const char *variant; /* what else its kernel depends on: "gelu", "dropout"; "": nothing */
     double m, n, k, batch;
     double flops;             /* executed */
     double model_flops;       /* what MFU counts: a causal mask's half of attention */

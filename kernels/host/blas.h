@@ -9,6 +9,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* c[m,n] = alpha a[m,k] b[k,n] + beta c, row-major; strides are in elements from row to row.
  * A transposed operand is stored the other way round: a as [k,m], b as [n,k]. With beta 0, c is
@@ -35,5 +36,9 @@ extern const struct blas own_blas;
  * sets OPENBLAS_NUM_THREADS, and OPENBLAS_CORETYPE where the library does not know the machine.
  * ERR_UNAVAILABLE where there is none. It stays loaded. */
 bool openblas_find(struct blas *out, struct err *err);
+
+/* "OpenBLAS 0.3.21 ... SkylakeX" of the library that was found: its version and the kernels that it
+ * chose. */
+void openblas_describe(char *text, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 #include "kernels/host/blas.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,4 +84,15 @@ bool openblas_find(struct blas *out, struct err *err)
     ((void (*)(int))set_threads)(1); /* it may have been loaded before the variable was set */
     *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
     return true;
+}
+
+void openblas_describe(char *text, size_t size)
+{
+    void *library = load();
+    char *(*config)(void) =
+        library ? (char *(*)(void))find_function(library, "openblas_get_config") : NULL;
+    char *(*core_name)(void) =
+        library ? (char *(*)(void))find_function(library, "openblas_get_corename") : NULL;
+    snprintf(text, size, "%s%s%s", config ? config() : "OpenBLAS",
+             core_name ? ", kernels for " : "", core_name ? core_name() : "");
 }

@@ -79,6 +79,8 @@ const struct field cluster_fields[] = {
       .max = 1e18, .fallback = "40 GB/s",
       .doc = "One GPU's share of what the host's memory reaches; default: DGX A100's 16 channels of "
              "DDR4-3200 at 0.8, over 8 GPUs." },
+    { .name = "stack", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "Name or path of the stack that runs there, or its contents, when no other is asked for." },
     { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
 };
 // clang-format on
@@ -193,12 +195,18 @@ static bool read_cpu(const json_t *cpu, struct cluster *out, struct err *err)
                    text ? text : "");
 }
 
+static bool read_stack_name(const json_t *stack, struct cluster *out, struct err *err)
+{
+    return !stack || read_part_name(stack, "stack", out->stack_name, sizeof out->stack_name, err);
+}
+
 bool cluster_read(const json_t *object, struct cluster *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
     return fields_read(cluster_fields, num_cluster_fields, object, out, err) &&
            datafile_check(cluster_fields, num_cluster_fields, object, err) &&
            read_cpu(json_object_get(object, "cpu"), out, err) &&
+           read_stack_name(json_object_get(object, "stack"), out, err) &&
            read_groups(json_object_get(object, "groups"), out, err);
 }
 

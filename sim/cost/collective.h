@@ -47,6 +47,7 @@ struct comm_group {
     /* Borrowed; NULL: not measured. Inside a curve's range it is the time, outside the model's is
      * scaled to meet its end. */
     const struct curve *curves[NUM_COLLECTIVES];
+    const struct curve *message_curve; /* of a send and its receive; likewise */
 };
 
 /* One algorithm. Add yours to `collective_algos` in collectives.c; `list collectives` and the laws

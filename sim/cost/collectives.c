@@ -99,16 +99,22 @@ static double modelled_s(const struct comm_group *group, enum collective collect
     return calibrated_s(group, choice.latency_s, message_bytes, choice.bytes_per_s * reached);
 }
 
+/* The end of a curve that a size lies beyond; the size itself within it. */
+static double nearest_bytes(const struct curve *curve, double message_bytes)
+{
+    double first_bytes = curve->points[0].bytes;
+    double last_bytes = curve->points[curve->num_points - 1].bytes;
+    return fmin(fmax(message_bytes, first_bytes), last_bytes);
+}
+
 static double measured_s(const struct comm_group *group, enum collective collective,
                          double message_bytes)
 {
     const struct curve *curve = group->curves[collective];
-    double first_bytes = curve->points[0].bytes;
-    double last_bytes = curve->points[curve->num_points - 1].bytes;
+    double end_bytes = nearest_bytes(curve, message_bytes);
     double time_s = curve_s(curve, message_bytes);
-    if (message_bytes >= first_bytes && message_bytes <= last_bytes)
+    if (end_bytes == message_bytes)
         return time_s;
-    double end_bytes = message_bytes < first_bytes ? first_bytes : last_bytes;
     return time_s * modelled_s(group, collective, message_bytes) /
            modelled_s(group, collective, end_bytes);
 }
@@ -125,11 +131,8 @@ double collective_s(const struct comm_group *group, enum collective collective,
  * latency_factor corrects them. NCCL's channels already stand for about 0.8 of NVLink (24 x 15 of
  * 450 GB/s on H100), which is what a copy between two GPUs reaches; between nodes a rank has the
  * channels of its own NIC, which it reaches over NVLink where the receiver is on another rail. */
-double point_to_point_s(const struct comm_group *group, double message_bytes)
+static double modelled_message_s(const struct comm_group *group, double message_bytes)
 {
-    check(group, message_bytes);
-    if (is_free(group, message_bytes))
-        return 0;
     bool crosses_nodes = group->num_nodes > 1;
     double latency_s = US(5.0);
     if (crosses_nodes)
@@ -138,6 +141,18 @@ double point_to_point_s(const struct comm_group *group, double message_bytes)
         crosses_nodes ? group->inter_bytes_per_s : group->intra_bytes_per_s;
     assert(channel_bytes_per_s > 0);
     return calibrated_s(group, latency_s, message_bytes, group->num_channels * channel_bytes_per_s);
+}
+
+double point_to_point_s(const struct comm_group *group, double message_bytes)
+{
+    check(group, message_bytes);
+    if (is_free(group, message_bytes))
+        return 0;
+    if (!group->message_curve)
+        return modelled_message_s(group, message_bytes);
+    double end_bytes = nearest_bytes(group->message_curve, message_bytes);
+    return curve_s(group->message_curve, message_bytes) * modelled_message_s(group, message_bytes) /
+           modelled_message_s(group, end_bytes);
 }
 
 /* Share of a NIC's rate that many sends at once reach, where rings reach NCCL's. */

@@ -169,9 +169,20 @@ static double flash_s(const struct gpu *gpu, const struct profile *profile,
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }
 
+double measured_op_s(const struct profile *profile, const struct op *op)
+{
+    const struct kernel *kernel = kernel_find(profile->kernels, profile->num_kernels, (int)op->kind,
+                                              (int)op->pass, op->variant ? op->variant : "");
+    double size[NUM_KERNEL_SIZES] = { op->m, op->n, op->k, op->batch };
+    return kernel ? kernel_s(kernel, size) : -1;
+}
+
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op)
 {
+    double measured_s = profile->num_kernels > 0 ? measured_op_s(profile, op) : -1;
+    if (measured_s >= 0)
+        return measured_s;
     switch (op->kind) {
     case OP_GEMM:
         return gemm_s(gpu, profile, op->dtype, op->m, op->n, op->k, op->bytes);

@@ -18,6 +18,9 @@ double gemm_efficiency(const struct profile *profile, enum dtype dtype);
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes,
                  double kernels);
 
+/* An op as it was measured; below 0 where the profile has no table of its kind. */
+double measured_op_s(const struct profile *profile, const struct op *op);
+
 /* Any op but a collective; marks take no time. `attention` is the kernel behind flash attention. */
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op);

@@ -3,11 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+const char *const curve_names[NUM_CURVE_KINDS + 1] = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "point_to_point",
+};
+
 #define AT(member) .offset = offsetof(struct curve, member)
 
 // clang-format off
 const struct field curve_fields[] = {
-    { .name = "collective", .kind = FIELD_NAME, AT(collective), .names = collective_names,
+    { .name = "collective", .kind = FIELD_NAME, AT(collective), .names = curve_names,
       .doc = "What was measured." },
     { .name = "ranks", .kind = FIELD_INT, AT(num_ranks), .min = 2, .max = 1e6,
       .doc = "GPUs of the group." },

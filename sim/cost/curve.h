@@ -7,6 +7,10 @@
 
 enum { MAX_CURVES = 64, MAX_CURVE_POINTS = 40 };
 
+/* Beside the collectives: a send and its receive between two ranks. */
+enum { CURVE_POINT_TO_POINT = NUM_COLLECTIVES, NUM_CURVE_KINDS };
+extern const char *const curve_names[NUM_CURVE_KINDS + 1];
+
 struct curve_point {
     double bytes, time_s;
     double log_bytes, log_s;
@@ -14,7 +18,7 @@ struct curve_point {
 
 /* One collective over one sort of group. */
 struct curve {
-    int collective; /* enum collective */
+    int collective; /* enum collective, or CURVE_POINT_TO_POINT */
     int num_ranks, num_nodes;
     char fabric[32]; /* that the group's traffic crosses, as the cluster's level calls it */
     int num_points;  /* one at least, of rising size */

@@ -16,6 +16,7 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/curve.h"
 #include "sim/cost/error_widths.h"
+#include "sim/cost/kernel.h"
 
 struct gpu {
     char name[48]; /* "a100-80g-sxm" */
@@ -58,8 +59,9 @@ struct cluster {
     char summary[160];
     char gpu_name[48];
     char profile_name[48];
-    int num_nodes;     /* 0: as many as --gpus asks for */
-    int gpus_per_host; /* where levels[0] joins several hosts; 0: a node is a host */
+    char stack_name[48]; /* that the file says runs there; "": it says none */
+    int num_nodes;       /* 0: as many as --gpus asks for */
+    int gpus_per_host;   /* where levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];
     bool amd_cpu;            /* NCCL's latencies differ */
@@ -122,6 +124,8 @@ struct profile {
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
     int num_gemm_points;
     struct gemm_point *gemm_points; /* owned; profile_release() */
+    int num_kernels;
+    struct kernel *kernels; /* ops as they were measured, instead of the formulas; owned */
     int num_curves;
     struct curve *curves; /* of collectives; owned */
     int num_fitted; /* rows of measured runs that constants were fitted on: "SOURCE" or row ids */
@@ -132,6 +136,10 @@ enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAP
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
 enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_TRACED };
+
+/* What the family runs on. CUDA's libraries keep workspaces and NCCL's channels buffers; the
+ * project's own executor on a host has neither. */
+enum runtime { RUNTIME_CUDA, RUNTIME_HOST };
 
 /* When gradients that ZeRO shards are reduced: after each microbatch, or once a step, kept whole
  * until then. */
@@ -145,6 +153,7 @@ struct stack {
     bool flash_default;        /* what an absent attn= means */
     unsigned fusions;          /* bit set of enum fusion */
     unsigned overlaps;         /* bit set of enum overlap: what an absent overlap= means */
+    int runtime;               /* enum runtime */
     int launch;                /* enum launch */
     double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
     double issue_s;            /* host time to launch one kernel, eager */
@@ -190,7 +199,8 @@ bool cluster_load(const char *name, struct cluster *out, struct err *err);
 bool profile_load(const char *name, struct profile *out, struct err *err);
 bool stack_load(const char *name, struct stack *out, struct err *err);
 
-/* Cluster, its GPU and profile, and the stack. Release with system_release. */
+/* Cluster, its GPU and profile, and the stack; NULL: the one that the cluster's file holds or
+ * names, ERR_USAGE when it has none. Release with system_release. */
 bool system_load(const char *cluster, const char *stack, int num_gpus, struct system *out,
                  struct err *err);
 void system_release(struct system *system);

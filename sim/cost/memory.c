@@ -16,6 +16,8 @@ static const double connection_bytes = 9.1875 * 1024 * 1024;
 
 static double library_bytes(const struct system *system)
 {
+    if (system->stack.runtime == RUNTIME_HOST)
+        return 0;
     return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * mib_bytes;
 }
 
@@ -43,6 +45,8 @@ static double data_buffers_bytes(const struct system *system, const struct plan 
 
 static double network_bytes(const struct system *system, const struct plan *plan)
 {
+    if (system->stack.runtime == RUNTIME_HOST)
+        return 0;
     return axis_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
            axis_buffers_bytes(system, plan, AXIS_CONTEXT, plan->cp) +
            data_buffers_bytes(system, plan) +

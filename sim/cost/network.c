@@ -124,7 +124,9 @@ static void use_curves(struct comm_group *group, const struct system *system)
         const struct curve *curve = &profile->curves[i];
         if (curve->num_ranks == group->num_ranks && curve->num_nodes == group->num_nodes &&
             strcmp(curve->fabric, wires->fabric) == 0)
-            group->curves[curve->collective] = curve;
+            *(curve->collective == CURVE_POINT_TO_POINT ? &group->message_curve
+                                                        : &group->curves[curve->collective]) =
+                curve;
     }
 }
 

@@ -67,6 +67,8 @@ const struct field profile_fields[] = {
       .fallback = "1", .doc = "Measured over NCCL's latency, between nodes." },
     { .name = "collectives", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Measured collectives, which replace the model within the range of their sizes." },
+    { .name = "kernels", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Ops as they were measured, which replace the formulas: those of a host, say." },
     { .name = "overlap_compute_slowdown", NUMBER(profile, overlap_compute_slowdown), .min = 1,
       .max = 10, .fallback = "1.15", .doc = "Of compute beside a collective." },
     { .name = "overlap_comm_slowdown", NUMBER(profile, overlap_comm_slowdown), .min = 1, .max = 10,
@@ -237,6 +239,25 @@ static bool read_curves(const json_t *rows, struct profile *out, struct err *err
     return true;
 }
 
+static bool read_kernels(const json_t *rows, struct profile *out, struct err *err)
+{
+    size_t count = json_array_size(rows);
+    if ((rows && !json_is_array(rows)) || count > MAX_KERNELS)
+        return err_set(err, ERR_INPUT, "kernels", "expected a list of at most %d objects",
+                       MAX_KERNELS);
+    if (count == 0)
+        return true;
+    out->kernels = arena_grow(NULL, count * sizeof *out->kernels);
+    for (size_t i = 0; i < count; i++) {
+        if (!kernel_read(json_array_get(rows, i), &out->kernels[i], err)) {
+            err_prefix(err, *err->where ? "." : "");
+            return blame_row("kernels", i, err);
+        }
+        out->num_kernels = (int)i + 1;
+    }
+    return true;
+}
+
 bool profile_read(const json_t *object, struct profile *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
@@ -245,6 +266,7 @@ bool profile_read(const json_t *object, struct profile *out, struct err *err)
         read_tiles(json_object_get(object, "gemm_tiles"), out, err) &&
         read_points(json_object_get(object, "gemm_points"), out, err) &&
         read_curves(json_object_get(object, "collectives"), out, err) &&
+        read_kernels(json_object_get(object, "kernels"), out, err) &&
         read_attention(json_object_get(object, "attention"), out, err) &&
         fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err))
         return true;
@@ -293,12 +315,22 @@ static json_t *write_curves(const struct profile *profile)
     return rows;
 }
 
+static json_t *write_kernels(const struct profile *profile)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < profile->num_kernels; i++)
+        json_array_append_new(rows, kernel_write(&profile->kernels[i]));
+    return rows;
+}
+
 json_t *profile_write(const struct profile *profile)
 {
     json_t *object = datafile_write(profile_fields, num_profile_fields, profile);
     json_object_set_new(object, "gemm_tiles", write_tiles(profile));
     json_object_set_new(object, "gemm_points", write_points(profile));
     json_object_set_new(object, "collectives", write_curves(profile));
+    if (profile->num_kernels > 0)
+        json_object_set_new(object, "kernels", write_kernels(profile));
     json_object_set_new(object, "attention", write_attention(profile));
     json_object_set_new(object, "fitted_on", fitted_write(profile->fitted, profile->num_fitted));
     return object;
@@ -319,10 +351,15 @@ bool profile_load(const char *name, struct profile *out, struct err *err)
 
 void profile_release(struct profile *profile)
 {
+    for (int i = 0; i < profile->num_kernels; i++)
+        kernel_release(&profile->kernels[i]);
+    free(profile->kernels);
     free(profile->gemm_points);
     free(profile->curves);
     free(profile->fitted);
     profile->gemm_points = NULL;
+    profile->kernels = NULL;
+    profile->num_kernels = 0;
     profile->curves = NULL;
     profile->fitted = NULL;
     profile->num_gemm_points = 0;

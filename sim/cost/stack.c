@@ -8,6 +8,7 @@
 const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "flash1", "flash2",
                                                                  "flash3", NULL };
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
+static const char *const runtime_names[] = { "cuda", "host", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "traced", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
@@ -30,6 +31,10 @@ const struct field stack_fields[] = {
       .doc = "What is one kernel, or one pass." },
     { .name = "overlap", .kind = FIELD_SET, AT(overlaps), .names = overlap_names,
       .doc = "Communication beside compute when a layout does not say." },
+    { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
+      .fallback = "cuda",
+      .doc = "CUDA and NCCL, which keep workspaces and buffers of their own, or the executor's host "
+             "backend, which keeps none." },
     { .name = "launch", .kind = FIELD_NAME, AT(launch), .names = launch_names, .fallback = "eager",
       .doc = "Kernel by kernel, or whole graphs; traced: layer by layer, none launched ahead, and "
              "collectives between them." },

@@ -51,6 +51,22 @@ static bool resolve_profile(const struct json_file *file, const char *name, stru
     return profile_load(name, out, &found) || blame_part(file, "groups[0].profile", &found, err);
 }
 
+/* What was asked for, else what the cluster's file holds or names. */
+static bool resolve_stack(const struct json_file *file, const char *asked, struct stack *out,
+                          struct err *err)
+{
+    const json_t *own = json_object_get(file->root, "stack");
+    struct err found = { 0 };
+    if (asked)
+        return stack_load(asked, out, err);
+    if (json_is_object(own))
+        return stack_read(own, out, err) || blame_embedded(file, "stack", err);
+    if (!own)
+        return err_set(err, ERR_USAGE, "stack", "is not named, and %s names none", file->path);
+    return stack_load(json_string_value(own), out, &found) ||
+           blame_part(file, "stack", &found, err);
+}
+
 static bool check_count(const struct cluster *cluster, int num_gpus, struct err *err)
 {
     double node_gpus = cluster_node_size(cluster);
@@ -91,10 +107,9 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
     out->num_gpus = num_gpus;
     if (!datafile_open(&cluster_files, cluster, &file, err))
         return false;
-    bool ok = resolve(&file, out, err);
+    bool ok = resolve(&file, out, err) && resolve_stack(&file, stack, &out->stack, err);
     json_file_release(&file);
-    ok = ok && stack_load(stack, &out->stack, err) && check_count(&out->cluster, num_gpus, err) &&
-         system_check_attention(out, err);
+    ok = ok && check_count(&out->cluster, num_gpus, err) && system_check_attention(out, err);
     if (!ok)
         system_release(out);
     else

@@ -85,12 +85,17 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 }
 
 /* Adam in mixed precision moves 30 bytes a parameter: gradient 4, master, m and v read and written
- * 8 each, weight written 2. The norm reads the gradients once more. */
+ * 8 each, weight written 2. The norm reads the gradients once more. Or what was measured. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    double parameters)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
     double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
+    const struct profile *profile = &system->profile;
+    const struct kernel *kernel =
+        kernel_find(profile->kernels, profile->num_kernels, KERNEL_OPTIMIZER, PASS_FORWARD, "");
+    if (kernel && !plan_offloads(plan, OFFLOAD_OPTIMIZER))
+        return kernel_s(kernel, (double[NUM_KERNEL_SIZES]){ owned, 1, 1, 1 });
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
     double passes = system->stack.optimizer_passes;
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))

@@ -1,0 +1,128 @@
+#include "calibration/host.h"
+
+#include "exec/stopwatch.h"
+
+#include <stdio.h>
+
+enum { MOST_OPS = 8192 };
+
+/* A calibration under way. */
+struct work {
+    const struct host_calibration *options;
+    struct host_rank host;
+    struct arena arena;
+    struct host_shapes shapes;
+    struct host_measured measured;
+    double parts, done; /* of about equal length */
+};
+
+static void tell(struct work *w, const char *what)
+{
+    if (w->options->progress && w->host.place.rank == 0)
+        w->options->progress(w->done / w->parts, what);
+    w->done++;
+}
+
+/* 2, 4, 8 ..., and all. */
+static int next_size(int size, int num_ranks)
+{
+    if (size == num_ranks)
+        return num_ranks + 1;
+    return 2 * size < num_ranks ? 2 * size : num_ranks;
+}
+
+static int num_sizes(int num_ranks)
+{
+    int count = 0;
+    for (int size = 2; size <= num_ranks; size = next_size(size, num_ranks))
+        count++;
+    return count;
+}
+
+static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *err)
+{
+    bool is_quick = w->options->is_quick;
+    struct host_sizes sizes = { .least_bytes = 256,
+                                .most_bytes = is_quick ? 64 << 20 : 128 << 20,
+                                .factor = is_quick ? 4 : 2,
+                                .seconds = is_quick ? 0.12 : 0.4 };
+    char what[64];
+    snprintf(what, sizeof what, "%s of %d", curve_names[kind], num_ranks);
+    tell(w, what);
+    return host_curve_measure(&w->host, kind, num_ranks, &sizes,
+                              &w->measured.curves[w->measured.num_curves++], err);
+}
+
+static bool measure_curves(struct work *w, struct err *err)
+{
+    static const int kinds[] = { COLLECTIVE_ALL_REDUCE, COLLECTIVE_ALL_GATHER,
+                                 COLLECTIVE_REDUCE_SCATTER };
+    int num_ranks = w->host.place.size;
+    w->measured.curves = ARENA_ARRAY(&w->arena, struct curve, MAX_CURVES);
+    for (int size = 2; size <= num_ranks; size = next_size(size, num_ranks))
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+            if (!measure_curve(w, kinds[i], size, err))
+                return false;
+    return num_ranks < 2 || measure_curve(w, CURVE_POINT_TO_POINT, 2, err);
+}
+
+static bool measure_machine(struct work *w, struct err *err)
+{
+    tell(w, "streams and memory");
+    struct host_measured *m = &w->measured;
+    m->slowdown = (struct host_slowdown){ 1, 1 };
+    return host_call_s(&w->host, &m->call_s, err) &&
+           host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err) &&
+           (w->host.place.size < 2 || host_slowdown(&w->host, &m->slowdown, err));
+}
+
+static bool measure_ops(struct work *w, struct err *err)
+{
+    double seconds = w->options->is_quick ? 0.8 : 2.5;
+    struct host_ops *ops = &w->measured.ops;
+    ops->room = MOST_OPS;
+    ops->at = ARENA_ARRAY(&w->arena, struct host_op, MOST_OPS);
+    for (int i = 0; i < w->shapes.count; i++) {
+        tell(w, w->shapes.at[i].model.name);
+        if (!host_ops_measure(&w->host, &w->shapes.at[i], w->options->stack, seconds, &w->arena,
+                              ops, err))
+            return false;
+    }
+    return true;
+}
+
+static void choose_shapes(struct work *w, int num_ranks)
+{
+    w->shapes = host_shapes_grid(w->options->is_quick, &w->arena);
+    if (w->options->model)
+        host_shapes_add(&w->shapes, w->options->model, num_ranks, &w->arena);
+    w->parts = w->shapes.count + 3 * num_sizes(num_ranks) + 2;
+}
+
+static void describe(struct work *w, double start_s)
+{
+    struct host_measured *m = &w->measured;
+    m->num_ranks = w->host.place.size;
+    m->elapsed_s = stopwatch_now_s() - start_s;
+    snprintf(m->options, sizeof m->options, "%s%s%.40s", w->options->is_quick ? "--quick" : "",
+             w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
+}
+
+bool host_calibrate(const struct place *place, const struct host_calibration *options, json_t **out,
+                    struct err *err)
+{
+    enum { ARENA_BYTES = 320 << 20 };
+    struct work w = { .options = options };
+    double start_s = stopwatch_now_s();
+    *out = NULL;
+    if (!host_rank_open(place, ARENA_BYTES, &w.host, err))
+        return false;
+    choose_shapes(&w, place->size);
+    bool ok = measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err);
+    describe(&w, start_s);
+    if (ok && place->rank == 0)
+        *out = host_cluster_json(&w.measured, options->stack);
+    host_rank_close(&w.host);
+    arena_release(&w.arena);
+    return ok;
+}

@@ -1,0 +1,21 @@
+/* calibration/host.h - the whole calibration of this machine, as one of its ranks. */
+#ifndef CALIBRATION_HOST_H
+#define CALIBRATION_HOST_H
+
+#include "calibration/host_profile.h"
+
+struct host_calibration {
+    bool is_quick;             /* under a minute on two cores */
+    const struct model *model; /* whose own shapes are measured too; NULL: none */
+    const struct stack *stack; /* the host's */
+    /* Told before each part, by rank 0 alone: how much is done (0 to 1), and what comes. NULL:
+     * nobody asks. */
+    void (*progress)(double share, const char *what);
+};
+
+/* All ranks of the place call it together; *out is the cluster file on rank 0, NULL on others. The
+ * caller frees. */
+bool host_calibrate(const struct place *place, const struct host_calibration *options, json_t **out,
+                    struct err *err);
+
+#endif

@@ -1,0 +1,344 @@
+#include "calibration/host_comm.h"
+
+#include "exec/kernels.h"
+#include "exec/stopwatch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *numbers, int count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    return numbers[count / 2];
+}
+
+/* --- collectives and messages --------------------------------------------------------------- */
+
+/* What the repeats of one measurement have in common. */
+struct exchange {
+    struct host_rank *host;
+    struct group *group;
+    struct stream *stream;
+    int kind; /* as in struct curve */
+    float *in, *out;
+};
+
+static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
+    [COLLECTIVE_ALL_REDUCE] = COMM_ALL_REDUCE,
+    [COLLECTIVE_ALL_GATHER] = COMM_ALL_GATHER,
+    [COLLECTIVE_REDUCE_SCATTER] = COMM_REDUCE_SCATTER,
+    [COLLECTIVE_BROADCAST] = COMM_BROADCAST,
+};
+
+/* Sizes are of the whole buffer, as in sim/cost/collective.h. */
+static size_t count_of(const struct exchange *x, double bytes)
+{
+    bool has_parts = x->kind == COLLECTIVE_ALL_GATHER || x->kind == COLLECTIVE_REDUCE_SCATTER;
+    double elements = bytes / sizeof(float) / (has_parts ? x->group->size : 1);
+    return elements < 1 ? 1 : (size_t)elements;
+}
+
+static void issue(const struct exchange *x, enum comm_kind kind, size_t count)
+{
+    struct comm_call call = { .kind = kind,
+                              .group = x->group,
+                              .stream = x->stream,
+                              .in = x->in,
+                              .out = x->out,
+                              .count = count,
+                              .element = ELEMENT_FP32,
+                              .reduction = REDUCTION_SUM,
+                              .peer = kind == COMM_BROADCAST ? 0 : 1 - x->group->index };
+    comm_tcp.issue(&call);
+}
+
+/* There and back, so that both ends' clocks stay their own: twice one way. */
+static void issue_ping(const struct exchange *x, size_t count)
+{
+    bool begins = x->group->index == 0;
+    if (x->group->size < 2)
+        return;
+    issue(x, begins ? COMM_SEND : COMM_RECV, count);
+    issue(x, begins ? COMM_RECV : COMM_SEND, count);
+}
+
+static bool time_once(const struct exchange *x, size_t count, double *seconds, struct err *err)
+{
+    struct instr_time time;
+    bool is_message = x->kind == CURVE_POINT_TO_POINT;
+    if (!host_rank_meet(x->host, x->stream, err))
+        return false;
+    stopwatch_note(&device_host, x->stream, &time.start_s);
+    if (is_message)
+        issue_ping(x, count);
+    else
+        issue(x, comm_kinds[x->kind], count);
+    stopwatch_note(&device_host, x->stream, &time.end_s);
+    if (!device_host.stream_sync(x->stream, err) || !comm_tcp.poll(x->host->comm, err))
+        return false;
+    *seconds = (time.end_s - time.start_s) / (is_message ? 2 : 1);
+    return true;
+}
+
+static int repeats_in(double seconds, double once_s)
+{
+    double repeats = seconds / (once_s + 1e-6);
+    return repeats < LEAST_REPEATS  ? LEAST_REPEATS
+           : repeats > MOST_REPEATS ? MOST_REPEATS
+                                    : (int)repeats;
+}
+
+static bool time_size(const struct exchange *x, double bytes, double seconds, double *median_s,
+                      struct err *err)
+{
+    double times_s[MOST_REPEATS], once_s = 0;
+    size_t count = count_of(x, bytes);
+    for (int i = 0; i < WARM_UPS; i++)
+        if (!time_once(x, count, &once_s, err))
+            return false;
+    if (!host_rank_average(x->host, &once_s, 1, err))
+        return false;
+    int repeats = repeats_in(seconds, once_s);
+    for (int i = 0; i < repeats; i++)
+        if (!time_once(x, count, &times_s[i], err))
+            return false;
+    *median_s = median(times_s, repeats);
+    return host_rank_average(x->host, median_s, 1, err);
+}
+
+static void add_point(struct curve *curve, double bytes, double time_s)
+{
+    curve->points[curve->num_points++] =
+        (struct curve_point){ bytes, time_s, log(bytes), log(time_s) };
+}
+
+static bool time_sizes(const struct exchange *x, const struct host_sizes *sizes,
+                       struct curve *curve, struct err *err)
+{
+    for (double bytes = sizes->least_bytes;
+         bytes <= sizes->most_bytes * 1.01 && curve->num_points < MAX_CURVE_POINTS;
+         bytes *= sizes->factor) {
+        double median_s;
+        if (!time_size(x, bytes, sizes->seconds, &median_s, err))
+            return false;
+        add_point(curve, bytes, median_s);
+    }
+    return true;
+}
+
+static float *random_values(struct host_rank *host, size_t count, struct err *err)
+{
+    float *at = device_host.alloc(host->device, NULL, count * sizeof *at, err);
+    unsigned state = 1;
+    for (size_t i = 0; at && i < count; i++) {
+        state = state * 1664525U + 1013904223U;
+        at[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
+    }
+    return at;
+}
+
+/* Neighbours; ranks that are left over make a smaller group, which is in nobody's way. */
+static struct group *neighbours(struct host_rank *host, int num_ranks, struct err *err)
+{
+    int members[1024], count = 0;
+    int first = host->place.rank / num_ranks * num_ranks;
+    for (int i = first; i < first + num_ranks && i < host->place.size; i++)
+        members[count++] = i;
+    return comm_tcp.group_new(host->comm, members, count, err);
+}
+
+bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
+                        const struct host_sizes *sizes, struct curve *curve, struct err *err)
+{
+    size_t count = (size_t)(sizes->most_bytes / sizeof(float)) + 64;
+    struct exchange x = { .host = host, .kind = kind };
+    *curve = (struct curve){ .collective = kind, .num_ranks = num_ranks, .num_nodes = 1 };
+    bool ok = (x.stream = device_host.stream_new(host->device, "exchange", err)) &&
+              (x.group = neighbours(host, num_ranks, err)) &&
+              (x.in = random_values(host, count, err)) &&
+              (x.out = random_values(host, count, err)) && time_sizes(&x, sizes, curve, err);
+    if (x.in)
+        device_host.free(host->device, NULL, x.in);
+    if (x.out)
+        device_host.free(host->device, NULL, x.out);
+    if (x.group)
+        comm_tcp.group_free(x.group);
+    device_host.stream_free(x.stream);
+    return ok;
+}
+
+/* --- streams and memory --------------------------------------------------------------------- */
+
+static void do_nothing(void *args)
+{
+    (void)args;
+}
+
+bool host_call_s(struct host_rank *host, double *seconds, struct err *err)
+{
+    enum { CALLS = 2000 };
+    double each_s[LEAST_REPEATS];
+    int nothing = 0;
+    struct stream *stream = device_host.stream_new(host->device, "calls", err);
+    bool ok = stream != NULL;
+    for (int i = 0; i < LEAST_REPEATS && ok; i++) {
+        double start_s = stopwatch_now_s();
+        for (int call = 0; call < CALLS; call++)
+            device_host.call(stream, do_nothing, &nothing, sizeof nothing);
+        ok = device_host.stream_sync(stream, err);
+        each_s[i] = (stopwatch_now_s() - start_s) / CALLS;
+    }
+    device_host.stream_free(stream);
+    *seconds = ok ? median(each_s, LEAST_REPEATS) : 0;
+    return ok && host_rank_average(host, seconds, 1, err);
+}
+
+bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct err *err)
+{
+    enum { COPIED = 64 << 20 };
+    double each_s[LEAST_REPEATS];
+    struct stream *stream = device_host.stream_new(host->device, "copy", err);
+    float *from = random_values(host, COPIED / sizeof(float), err);
+    float *to = random_values(host, COPIED / sizeof(float), err);
+    bool ok = stream && from && to;
+    for (int i = 0; i < LEAST_REPEATS && ok; i++) {
+        ok = host_rank_meet(host, stream, err);
+        double start_s = stopwatch_now_s();
+        device_host.copy(stream, to, from, COPIED);
+        ok = ok && device_host.stream_sync(stream, err);
+        each_s[i] = stopwatch_now_s() - start_s;
+    }
+    if (from)
+        device_host.free(host->device, NULL, from);
+    if (to)
+        device_host.free(host->device, NULL, to);
+    device_host.stream_free(stream);
+    *bytes_per_s = ok ? 2.0 * COPIED / median(each_s, LEAST_REPEATS) : 0;
+    return ok && host_rank_average(host, bytes_per_s, 1, err);
+}
+
+/* --- one beside the other ------------------------------------------------------------------- */
+
+enum { SIDE = 256, EXCHANGED = 1 << 18, BATCH_MS = 60 };
+
+struct pair {
+    struct host_rank *host;
+    struct kernels *kernels;
+    struct stream *compute, *comm;
+    float *matrix, *product, *values;
+    int products, exchanges; /* as many as take equally long alone */
+};
+
+static void issue_products(const struct pair *p)
+{
+    struct linear_forward args = { SIDE, SIDE, SIDE, p->matrix, p->matrix, NULL, p->product };
+    for (int i = 0; i < p->products; i++)
+        kernels_host.linear_forward(p->kernels, p->compute, &args);
+}
+
+static void issue_exchanges(const struct pair *p)
+{
+    struct comm_call call = { .kind = COMM_ALL_REDUCE,
+                              .group = p->host->world,
+                              .stream = p->comm,
+                              .in = p->values,
+                              .out = p->values,
+                              .count = EXCHANGED,
+                              .element = ELEMENT_FP32,
+                              .reduction = REDUCTION_MAX };
+    for (int i = 0; i < p->exchanges; i++)
+        comm_tcp.issue(&call);
+}
+
+/* Ends of both, from a common start. */
+static bool time_pair(const struct pair *p, bool computes, bool exchanges, double *compute_s,
+                      double *comm_s, struct err *err)
+{
+    double start_s, compute_end_s, comm_end_s;
+    if (!host_rank_meet(p->host, p->comm, err))
+        return false;
+    start_s = stopwatch_now_s();
+    if (exchanges)
+        issue_exchanges(p);
+    stopwatch_note(&device_host, p->comm, &comm_end_s);
+    if (computes)
+        issue_products(p);
+    stopwatch_note(&device_host, p->compute, &compute_end_s);
+    bool ok = device_host.stream_sync(p->compute, err) && device_host.stream_sync(p->comm, err) &&
+              comm_tcp.poll(p->host->comm, err);
+    double ends_s[2] = { compute_end_s - start_s, comm_end_s - start_s };
+    ok = ok && host_rank_average(p->host, ends_s, 2, err);
+    *compute_s = ends_s[0];
+    *comm_s = ends_s[1];
+    return ok;
+}
+
+/* Makes both take as long alone. */
+static bool balance(struct pair *p, double *alone_s, struct err *err)
+{
+    double compute_s, comm_s, unused_s;
+    p->products = p->exchanges = 8;
+    for (int i = 0; i < WARM_UPS; i++)
+        if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
+            !time_pair(p, false, true, &unused_s, &comm_s, err))
+            return false;
+    *alone_s = BATCH_MS * 1e-3;
+    p->products = (int)ceil(p->products * *alone_s / compute_s);
+    p->exchanges = (int)ceil(p->exchanges * *alone_s / comm_s);
+    return true;
+}
+
+/* While both run, each has done its share of the time alone; the one that is left catches up. */
+static bool measure_pair(struct pair *p, struct host_slowdown *out, struct err *err)
+{
+    double compute_ratio[LEAST_REPEATS], comm_ratio[LEAST_REPEATS];
+    double alone_s;
+    if (!balance(p, &alone_s, err))
+        return false;
+    for (int i = 0; i < LEAST_REPEATS; i++) {
+        double compute_s, comm_s, unused_s, both_compute_s, both_comm_s;
+        if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
+            !time_pair(p, false, true, &unused_s, &comm_s, err) ||
+            !time_pair(p, true, true, &both_compute_s, &both_comm_s, err))
+            return false;
+        bool compute_is_first = both_compute_s < both_comm_s;
+        double together_s = compute_is_first ? both_compute_s : both_comm_s;
+        double left_s = fabs(both_comm_s - both_compute_s);
+        double compute_done_s = compute_s - (compute_is_first ? 0 : left_s);
+        double comm_done_s = comm_s - (compute_is_first ? left_s : 0);
+        compute_ratio[i] = together_s / fmax(compute_done_s, 0.05 * together_s);
+        comm_ratio[i] = together_s / fmax(comm_done_s, 0.05 * together_s);
+    }
+    out->compute = fmax(1, median(compute_ratio, LEAST_REPEATS));
+    out->comm = fmax(1, median(comm_ratio, LEAST_REPEATS));
+    return true;
+}
+
+bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err)
+{
+    struct pair p = { .host = host };
+    bool ok = (p.kernels = kernels_host.open(host->device, err)) &&
+              (p.compute = device_host.stream_new(host->device, "compute", err)) &&
+              (p.comm = device_host.stream_new(host->device, "comm", err)) &&
+              (p.matrix = random_values(host, (size_t)SIDE * SIDE, err)) &&
+              (p.product = random_values(host, (size_t)SIDE * SIDE, err)) &&
+              (p.values = random_values(host, EXCHANGED, err)) && measure_pair(&p, out, err);
+    float *memories[] = { p.matrix, p.product, p.values };
+    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+        if (memories[i])
+            device_host.free(host->device, NULL, memories[i]);
+    device_host.stream_free(p.compute);
+    device_host.stream_free(p.comm);
+    if (p.kernels)
+        kernels_host.close(p.kernels);
+    return ok;
+}

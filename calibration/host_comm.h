@@ -1,0 +1,33 @@
+/* calibration/host_comm.h - how long the ranks of this machine take to tell each other things, and
+ * what the streams cost that both compute and communication are issued on.
+ *
+ * All ranks are active in every measurement, in as many groups of a size as there is room for. */
+#ifndef CALIBRATION_HOST_COMM_H
+#define CALIBRATION_HOST_COMM_H
+
+#include "calibration/host_rank.h"
+#include "sim/cost/curve.h"
+
+struct host_sizes {
+    double least_bytes, most_bytes, factor;
+    double seconds; /* spent on each size */
+};
+
+/* Fills `curve` with the medians of one collective, or of messages that go one way, in groups of
+ * `num_ranks`. All ranks call it together. */
+bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
+                        const struct host_sizes *sizes, struct curve *curve, struct err *err);
+
+/* What a stream takes for each of many calls that do nothing. */
+bool host_call_s(struct host_rank *host, double *seconds, struct err *err);
+
+/* Bytes read and bytes written per second, of a copy too large for any cache. */
+bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct err *err);
+
+/* How many times longer products and all-reduces take that run beside each other. */
+struct host_slowdown {
+    double compute, comm;
+};
+bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err);
+
+#endif

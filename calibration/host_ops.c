@@ -1,0 +1,327 @@
+#include "calibration/host_ops.h"
+
+#include "exec/stopwatch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM_UPS = 2, LEAST_STEPS = 5, MOST_STEPS = 40 };
+enum { MOST_OPS_A_STEP = 96, MOST_SAMPLES = 4 * MOST_STEPS };
+
+/* --- shapes --------------------------------------------------------------------------------- */
+
+// clang-format off
+struct grid_row {
+    int hidden, head_dim, seq, sequences;
+    double share; /* of heads, ffn and vocabulary: what one of several tensor ranks has */
+    int vocab;
+    bool is_llama, drops, is_unfused, is_quick;
+};
+static const struct grid_row grid[] = {
+    { 64,   16,  64, 1, 1,   256,  false, false, false, true },
+    { 64,   16,  64, 4, 0.5, 256,  false, false, false, true },
+    { 64,   16, 128, 8, 1,   512,  false, true,  false, false },
+    { 128,  32, 128, 2, 1,   1024, false, false, false, true },
+    { 128,  32,  64, 1, 0.5, 256,  true,  false, false, false },
+    { 256,  64, 128, 1, 1,   512,  false, false, false, true },
+    { 256,  32, 128, 2, 0.5, 1024, false, false, false, true },
+    { 256,  64, 256, 4, 1,   2048, false, false, false, true },
+    { 256,  64, 256, 2, 1,   1024, true,  false, false, true },
+    { 256,  64, 256, 1, 1,   1024, false, true,  false, true },
+    { 256,  64, 256, 2, 1,   512,  false, false, true,  true },
+    { 256,  64, 512, 8, 0.5, 1024, false, false, false, false },
+    { 512,  64, 128, 1, 0.5, 512,  false, false, false, true },
+    { 512,  64, 256, 2, 1,   4096, false, false, false, true },
+    { 512,  64, 256, 4, 0.5, 1024, false, false, false, true },
+    { 512,  64, 512, 1, 1,   1024, true,  false, false, true },
+    { 512, 128, 512, 2, 1,   1024, false, true,  false, false },
+    { 512,  64, 512, 2, 1,   8192, false, false, false, false },
+    { 512,  64, 512, 1, 1,   1024, false, true,  true,  false },
+    { 768,  64, 256, 1, 1,   2048, false, false, false, false },
+    { 768,  64, 256, 4, 0.5, 2048, false, false, false, false },
+    { 1024, 64, 128, 1, 1,   1024, false, false, false, true },
+    { 1024, 64, 512, 1, 0.5, 1024, false, false, false, true },
+    { 1024,128, 512, 2, 1,   2048, true,  false, false, false },
+};
+// clang-format on
+
+static int share_of(int whole, double share)
+{
+    int part = (int)(whole * share);
+    return part > 0 ? part : 1;
+}
+
+static struct model model_of(const struct grid_row *row)
+{
+    int heads = row->hidden / row->head_dim;
+    struct model model = {
+        .layers = 1,
+        .hidden = row->hidden,
+        .heads = share_of(heads, row->share),
+        .kv_heads = share_of(row->is_llama ? heads / 2 : heads, row->share),
+        .head_dim = row->head_dim,
+        .ffn =
+            share_of(row->is_llama ? row->hidden * 8 / 3 / 32 * 32 : 4 * row->hidden, row->share),
+        .vocab = share_of(row->vocab, row->share),
+        .seq = row->seq,
+        .max_positions = row->is_llama ? 0 : row->seq,
+        .norm = row->is_llama ? NORM_RMS : NORM_LAYER,
+        .activation = row->is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
+        .positions = row->is_llama ? POSITION_ROTARY : POSITION_LEARNED,
+        .linear_bias = !row->is_llama,
+        .tied = !row->is_llama,
+        .dropout = row->drops ? 0.1 : 0,
+        .batch = row->sequences,
+    };
+    snprintf(model.name, sizeof model.name, "h%d-s%d-b%d", row->hidden, row->seq, row->sequences);
+    return model;
+}
+
+struct host_shapes host_shapes_grid(bool is_quick, struct arena *arena)
+{
+    enum { NUM_ROWS = sizeof grid / sizeof *grid };
+    struct host_shapes shapes = { .at = ARENA_ARRAY(arena, struct host_shape, NUM_ROWS) };
+    for (int i = 0; i < NUM_ROWS; i++)
+        if (grid[i].is_quick || !is_quick)
+            shapes.at[shapes.count++] =
+                (struct host_shape){ model_of(&grid[i]), grid[i].is_unfused };
+    return shapes;
+}
+
+static bool divides(const struct model *model, int tp)
+{
+    return model->heads % tp == 0 && model->kv_heads % tp == 0 && model->ffn % tp == 0;
+}
+
+static struct model tensor_share(const struct model *model, int tp, int sequences)
+{
+    struct model share = *model;
+    share.layers = 1;
+    share.heads /= tp;
+    share.kv_heads /= tp;
+    share.ffn /= tp;
+    share.vocab = (model->vocab + tp - 1) / tp;
+    share.batch = sequences;
+    return share;
+}
+
+void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
+                     struct arena *arena)
+{
+    enum { MOST_TENSOR_RANKS = 8, MOST_SEQUENCES = 4, MOST_ADDED = 16 };
+    struct host_shape *all =
+        ARENA_ARRAY(arena, struct host_shape, (size_t)shapes->count + MOST_ADDED);
+    memcpy(all, shapes->at, (size_t)shapes->count * sizeof *all);
+    shapes->at = all;
+    for (int tp = 1; tp <= num_ranks && tp <= MOST_TENSOR_RANKS; tp *= 2)
+        for (int sequences = 1; sequences <= MOST_SEQUENCES; sequences *= 2)
+            if (divides(model, tp))
+                shapes->at[shapes->count++] =
+                    (struct host_shape){ tensor_share(model, tp, sequences), false };
+}
+
+/* --- samples -------------------------------------------------------------------------------- */
+
+struct samples {
+    struct host_op op;
+    int count;
+    double s[MOST_SAMPLES];
+};
+
+struct shape_samples {
+    struct samples *ops; /* the last is the update's */
+    int num_ops;
+    struct samples outside;
+};
+
+static bool is_same(const struct host_op *a, const struct host_op *b)
+{
+    return a->kind == b->kind && a->pass == b->pass && strcmp(a->variant, b->variant) == 0 &&
+           memcmp(a->size, b->size, sizeof a->size) == 0;
+}
+
+static void add_sample(struct shape_samples *to, const struct host_op *op, double seconds)
+{
+    int i = 0;
+    while (i < to->num_ops && !is_same(&to->ops[i].op, op))
+        i++;
+    if (i == to->num_ops) {
+        if (i == MOST_OPS_A_STEP)
+            return;
+        to->ops[to->num_ops++] = (struct samples){ .op = *op };
+    }
+    struct samples *samples = &to->ops[i];
+    if (samples->count < MOST_SAMPLES)
+        samples->s[samples->count++] = seconds;
+}
+
+static struct host_op describe(const struct op *op)
+{
+    return (struct host_op){ .kind = (int)op->kind,
+                             .pass = (int)op->pass,
+                             .variant = op->variant,
+                             .size = { op->m, op->n, op->k, op->batch } };
+}
+
+static double updated_elements(struct rank *rank)
+{
+    int count;
+    double elements = 0;
+    struct store **stores = rank_stores(rank, &count);
+    for (int i = 0; i < count; i++)
+        elements += (double)store_updated(stores[i]);
+    return elements;
+}
+
+static double update_s(const struct rank *rank, const struct instr_time *times)
+{
+    double seconds = 0;
+    const struct instrs *list = rank_list(rank);
+    for (int i = 0; i < list->count; i++)
+        if (list->at[i].op == INSTR_OPTIMIZER || list->at[i].op == INSTR_NORM_GRAD)
+            seconds += times[i].end_s - times[i].start_s;
+    return seconds;
+}
+
+/* One step with its ops noted. */
+static bool noted_step(struct host_run *run, long step, struct instr_time *times,
+                       struct shape_samples *samples, double *all_s, struct err *err)
+{
+    struct op_time room[MOST_OPS_A_STEP];
+    struct op_log log = { .at = room, .room = MOST_OPS_A_STEP };
+    struct step_result result;
+    rank_machine(run->rank)->log = &log;
+    bool ok = rank_step(run->rank, step, times, &result, err);
+    rank_machine(run->rank)->log = NULL;
+    if (!ok)
+        return false;
+    *all_s = 0;
+    for (int i = 0; i < log.count; i++) {
+        struct host_op op = describe(room[i].op);
+        add_sample(samples, &op, room[i].end_s - room[i].start_s);
+        *all_s += room[i].end_s - room[i].start_s;
+    }
+    struct host_op update = { .kind = KERNEL_OPTIMIZER,
+                              .variant = "",
+                              .size = { updated_elements(run->rank), 1, 1, 1 } };
+    add_sample(samples, &update, update_s(run->rank, times));
+    *all_s += update_s(run->rank, times);
+    return true;
+}
+
+static bool warm_up(struct host_run *run, long *step, double *step_s, struct err *err)
+{
+    struct step_result result;
+    for (int i = 0; i < WARM_UPS; i++)
+        if (!rank_step(run->rank, (*step)++, NULL, &result, err))
+            return false;
+    *step_s = result.step_s;
+    return true;
+}
+
+static int steps_in(double seconds, double step_s)
+{
+    double steps = seconds / (step_s + 1e-6);
+    return steps < LEAST_STEPS ? LEAST_STEPS : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
+}
+
+/* Bare steps between the noted ones tell what a step takes beside its ops. */
+static bool run_steps(struct host_run *run, int num_steps, long step, struct shape_samples *samples,
+                      struct err *err)
+{
+    struct instr_time *times =
+        ARENA_ARRAY(&run->arena, struct instr_time, (size_t)rank_list(run->rank)->count);
+    for (int i = 0; i < num_steps; i++) {
+        struct step_result bare;
+        double ops_s;
+        if (!rank_step(run->rank, step++, NULL, &bare, err) ||
+            !noted_step(run, step++, times, samples, &ops_s, err))
+            return false;
+        samples->outside.s[samples->outside.count++] = bare.step_s - ops_s;
+    }
+    return true;
+}
+
+/* --- statistics ----------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static struct host_time summarise(struct samples *samples)
+{
+    qsort(samples->s, (size_t)samples->count, sizeof *samples->s, by_size);
+    int last = samples->count - 1;
+    return (struct host_time){ .median_s = samples->s[last / 2],
+                               .p10_s = samples->s[last / 10],
+                               .p90_s = samples->s[last - last / 10] };
+}
+
+/* All ranks have the same ops in the same order. */
+static bool average(struct host_rank *host, struct shape_samples *samples, struct err *err)
+{
+    double numbers[3 * MOST_OPS_A_STEP + 1];
+    size_t count = 0;
+    for (int i = 0; i < samples->num_ops; i++) {
+        struct host_time time = summarise(&samples->ops[i]);
+        numbers[count++] = time.median_s;
+        numbers[count++] = time.p10_s;
+        numbers[count++] = time.p90_s;
+    }
+    numbers[count++] = summarise(&samples->outside).median_s;
+    if (!host_rank_average(host, numbers, count, err))
+        return false;
+    for (int i = 0; i < samples->num_ops; i++)
+        samples->ops[i].op.time =
+            (struct host_time){ numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2] };
+    samples->outside.op.time.median_s = numbers[count - 1];
+    return true;
+}
+
+static void keep(const struct shape_samples *samples, struct host_ops *ops)
+{
+    for (int i = 0; i < samples->num_ops && ops->count < ops->room; i++)
+        ops->at[ops->count++] = samples->ops[i].op;
+    ops->outside_s = samples->outside.op.time.median_s;
+}
+
+static size_t arena_bytes_of(const struct model *model)
+{
+    double tokens = model->batch * model->seq;
+    double rows = 20.0 * model->hidden + 6.0 * model->ffn + 3.0 * model->vocab +
+                  4.0 * model->heads * model->seq;
+    return (size_t)(4 * (5 * model_parameters(model) + tokens * rows)) + (16 << 20);
+}
+
+bool host_ops_measure(struct host_rank *host, const struct host_shape *shape,
+                      const struct stack *stack, double seconds, struct arena *arena,
+                      struct host_ops *ops, struct err *err)
+{
+    struct arena_mark mark = arena_mark(arena);
+    struct shape_samples samples = { .ops = ARENA_ARRAY(arena, struct samples, MOST_OPS_A_STEP) };
+    char layout[64];
+    snprintf(layout, sizeof layout, "mb%d%s", (int)shape->model.batch,
+             shape->is_unfused ? " attn=unfused" : "");
+    struct host_run_options options = { .layout = layout,
+                                        .stack = stack,
+                                        .arena_bytes = arena_bytes_of(&shape->model),
+                                        .is_alone = true };
+    struct host_run run;
+    double step_s;
+    long step = 1;
+    if (!host_run_open(host, &shape->model, &options, &run, err))
+        return false;
+    /* The mean over ranks, so that all run as many steps. */
+    bool ok = warm_up(&run, &step, &step_s, err) && host_rank_average(host, &step_s, 1, err) &&
+              run_steps(&run, steps_in(seconds / 2, step_s), step, &samples, err) &&
+              average(host, &samples, err);
+    host_run_close(&run);
+    if (ok)
+        keep(&samples, ops);
+    arena_reset(arena, mark);
+    return ok;
+}

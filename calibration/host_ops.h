@@ -1,0 +1,56 @@
+/* calibration/host_ops.h - how long the executor's ops take on this machine, by shape.
+ *
+ * Every rank trains a few steps of one-layer models of many shapes by itself, at the same time as
+ * all others, and each op is timed where it runs: behind the op that made its input, with the
+ * caches as that left them. Steps of several layers, microbatches or ranks are never looked at. */
+#ifndef CALIBRATION_HOST_OPS_H
+#define CALIBRATION_HOST_OPS_H
+
+#include "calibration/host_rank.h"
+#include "sim/cost/kernel.h"
+
+/* What one rank computes: a model of one layer, whose layer may be a tensor rank's share. */
+struct host_shape {
+    struct model model;
+    bool is_unfused; /* attention */
+};
+
+struct host_shapes {
+    struct host_shape *at;
+    int count;
+};
+
+/* Shapes around those of models that train on a host: hidden 64 to 1024. `is_quick`: fewer. In the
+ * arena. */
+struct host_shapes host_shapes_grid(bool is_quick, struct arena *arena);
+
+/* The same with those of a model on up to `num_ranks` tensor ranks and for microbatches of 1 to 4.
+ */
+void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
+                     struct arena *arena);
+
+/* Seconds of one op: over the repeats, and over all ranks. */
+struct host_time {
+    double median_s, p10_s, p90_s;
+};
+
+struct host_op {
+    int kind; /* as in struct kernel */
+    int pass;
+    const char *variant; /* static text */
+    double size[NUM_KERNEL_SIZES];
+    struct host_time time;
+};
+
+struct host_ops {
+    struct host_op *at;
+    int count, room;
+    double outside_s; /* median part of a step that no op and no update accounts for, a pass */
+};
+
+/* Adds the ops of one shape. All ranks call it together, in the same order. */
+bool host_ops_measure(struct host_rank *host, const struct host_shape *shape,
+                      const struct stack *stack, double seconds, struct arena *arena,
+                      struct host_ops *ops, struct err *err);
+
+#endif

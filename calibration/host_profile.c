@@ -1,0 +1,353 @@
+#include "calibration/host_profile.h"
+
+#include "kernels/host/blas.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAME   "host"
+#define FABRIC "loopback"
+
+/* --- tables --------------------------------------------------------------------------------- */
+
+static struct kernel *table_of(struct kernel *kernels, int *count, const struct host_op *op)
+{
+    for (int i = 0; i < *count; i++)
+        if (kernels[i].kind == op->kind && kernels[i].pass == op->pass &&
+            strcmp(kernels[i].variant, op->variant) == 0)
+            return &kernels[i];
+    if (*count == MAX_KERNELS)
+        return NULL;
+    struct kernel *next = &kernels[(*count)++];
+    *next = (struct kernel){ .kind = op->kind, .pass = op->pass };
+    snprintf(next->variant, sizeof next->variant, "%s", op->variant);
+    next->points = arena_grow(NULL, MAX_KERNEL_POINTS * sizeof *next->points);
+    return next;
+}
+
+static bool is_kept(const struct host_op *op)
+{
+    return op->time.median_s > 0 &&
+           (op->kind == KERNEL_OPTIMIZER || !op_is_collective((enum op_kind)op->kind));
+}
+
+struct kernel *host_kernels(const struct host_ops *ops, int *count)
+{
+    struct kernel *kernels = arena_grow(NULL, MAX_KERNELS * sizeof *kernels);
+    *count = 0;
+    for (int i = 0; i < ops->count; i++) {
+        struct kernel *table = is_kept(&ops->at[i]) ? table_of(kernels, count, &ops->at[i]) : NULL;
+        if (!table || table->num_points == MAX_KERNEL_POINTS)
+            continue;
+        struct kernel_point *point = &table->points[table->num_points++];
+        *point = (struct kernel_point){ .time_s = ops->at[i].time.median_s };
+        memcpy(point->size, ops->at[i].size, sizeof point->size);
+    }
+    for (int i = 0; i < *count; i++)
+        kernel_fit(&kernels[i]);
+    return kernels;
+}
+
+static bool is_same_shape(const struct kernel_point *a, const struct kernel_point *b)
+{
+    return memcmp(a->size, b->size, sizeof a->size) == 0;
+}
+
+/* Points of the same shape are left out together. */
+static double left_out(const struct kernel *kernel, const struct kernel_point *point)
+{
+    struct kernel rest = *kernel;
+    rest.num_points = 0;
+    rest.points = arena_grow(NULL, (size_t)kernel->num_points * sizeof *rest.points);
+    for (int i = 0; i < kernel->num_points; i++)
+        if (!is_same_shape(&kernel->points[i], point))
+            rest.points[rest.num_points++] = kernel->points[i];
+    double error = -1;
+    if (rest.num_points > 0) {
+        kernel_fit(&rest);
+        error = fabs(log(kernel_s(&rest, point->size) / point->time_s));
+    }
+    kernel_release(&rest);
+    return error;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count)
+{
+    size_t most = 1;
+    for (int i = 0; i < num_kernels; i++)
+        most += (size_t)kernels[i].num_points;
+    double *errors = arena_grow(NULL, most * sizeof *errors);
+    *count = 0;
+    for (int i = 0; i < num_kernels; i++)
+        for (int p = 0; p < kernels[i].num_points && (kind < 0 || kernels[i].kind == kind); p++) {
+            double error = left_out(&kernels[i], &kernels[i].points[p]);
+            if (error >= 0)
+                errors[(*count)++] = error;
+        }
+    qsort(errors, (size_t)*count, sizeof *errors, by_size);
+    return errors;
+}
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+/* The value of the first line "key : value" in /proc/cpuinfo; "" without one. */
+static void cpu_word(const char *key, char *value, size_t size)
+{
+    char line[256];
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    *value = '\0';
+    while (file && !*value && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon)
+            continue;
+        snprintf(value, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        value[strcspn(value, "\n")] = '\0';
+    }
+    if (file)
+        fclose(file);
+}
+
+static void library_word(char *text, size_t size)
+{
+    struct blas blas;
+    struct err ignored = { 0 };
+    if (openblas_find(&blas, &ignored))
+        openblas_describe(text, size);
+    else
+        snprintf(text, size, "products without OpenBLAS");
+}
+
+static void source_words(const struct host_measured *measured, char *text, size_t size)
+{
+    char host[64] = "", cpu[64], library[96], day[32];
+    time_t now = time(NULL);
+    gethostname(host, sizeof host - 1);
+    cpu_word("model name", cpu, sizeof cpu);
+    library_word(library, sizeof library);
+    strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
+    snprintf(text, size, "simsearch calibrate%s%s on %s, host %.32s, %.48s, %d ranks, %.80s",
+             *measured->options ? " " : "", measured->options, day, host, cpu, measured->num_ranks,
+             library);
+}
+
+/* --- JSON ----------------------------------------------------------------------------------- */
+
+static json_t *quantity(double value, enum quantity of)
+{
+    char text[64];
+    units_write(value, of, text, sizeof text);
+    return json_string(text);
+}
+
+static double flops_of(const struct host_op *op)
+{
+    return 2 * op->size[0] * op->size[1] * op->size[2] * op->size[3];
+}
+
+/* The best that any product reached: what a core is capable of, as far as anybody saw. */
+static double best_flops_per_s(const struct host_ops *ops)
+{
+    double best = 1;
+    for (int i = 0; i < ops->count; i++)
+        if (ops->at[i].kind == OP_GEMM && ops->at[i].time.median_s > 0)
+            best = fmax(best, flops_of(&ops->at[i]) / ops->at[i].time.median_s);
+    return best;
+}
+
+static double cache_bytes(int num_ranks)
+{
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return bytes > 0 ? (double)bytes / num_ranks : 1 << 20;
+}
+
+static double memory_bytes(int num_ranks)
+{
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / num_ranks;
+}
+
+static double clock_hz(void)
+{
+    char mhz[32];
+    cpu_word("cpu MHz", mhz, sizeof mhz);
+    double clock = strtod(mhz, NULL) * 1e6;
+    return clock > 1 ? clock : 1e9;
+}
+
+static json_t *gpu_json(const struct host_measured *m, const char *source)
+{
+    json_t *gpu = json_pack("{s:i, s:s, s:s, s:s}", "format", 1, "name", NAME "-core", "source",
+                            source, "arch", "ampere");
+    json_object_set_new(gpu, "memory", quantity(memory_bytes(m->num_ranks), QUANTITY_BYTES));
+    json_object_set_new(gpu, "memory_bandwidth",
+                        quantity(m->copy_bytes_per_s, QUANTITY_BYTES_PER_S));
+    json_object_set_new(gpu, "num_sms", json_integer(1));
+    json_object_set_new(gpu, "clock", quantity(clock_hz(), QUANTITY_HERTZ));
+    json_object_set_new(gpu, "l2", quantity(cache_bytes(m->num_ranks), QUANTITY_BYTES));
+    json_object_set_new(gpu, "power", quantity(0, QUANTITY_WATTS));
+    json_object_set_new(
+        gpu, "peak",
+        json_pack("{s:o}", "fp32", quantity(best_flops_per_s(&m->ops), QUANTITY_FLOPS_PER_S)));
+    return gpu;
+}
+
+/* The rates that a formula would need; the tables stand before it. */
+static json_t *attention_json(const struct host_measured *m)
+{
+    double forward = 1e-3, backward = 1e-3;
+    double peak = best_flops_per_s(&m->ops);
+    for (int i = 0; i < m->ops.count; i++) {
+        const struct host_op *op = &m->ops.at[i];
+        if (op->kind != OP_FLASH_ATTENTION || op->time.median_s <= 0)
+            continue;
+        double efficiency = flops_of(op) / op->time.median_s / peak;
+        double *best = op->pass == PASS_FORWARD ? &forward : &backward;
+        *best = fmin(1.5, fmax(*best, efficiency * (op->pass == PASS_FORWARD ? 1 : 2.5)));
+    }
+    return json_pack("{s:{s:f, s:f, s:f}}", "flash2", "forward_efficiency", forward,
+                     "backward_efficiency", backward, "half_seq", 0.0);
+}
+
+static json_t *error_json(double *errors, int count)
+{
+    json_t *json = count == 0 ? json_null()
+                              : json_pack("{s:i, s:f, s:f, s:f}", "n", count, "median",
+                                          errors[(count - 1) / 2], "p90",
+                                          errors[(count - 1) * 9 / 10], "worst", errors[count - 1]);
+    free(errors);
+    return json;
+}
+
+/* p90 / p10 of the repeats of an op: the machine's own unrest. */
+static json_t *spread_json(const struct host_ops *ops)
+{
+    double *spreads = arena_grow(NULL, ((size_t)ops->count + 1) * sizeof *spreads);
+    int count = 0;
+    for (int i = 0; i < ops->count; i++)
+        if (ops->at[i].time.p10_s > 0)
+            spreads[count++] = log(ops->at[i].time.p90_s / ops->at[i].time.p10_s);
+    qsort(spreads, (size_t)count, sizeof *spreads, by_size);
+    return error_json(spreads, count);
+}
+
+static json_t *residuals_json(const struct host_measured *m, const struct kernel *kernels,
+                              int num_kernels)
+{
+    json_t *by_kind = json_object();
+    for (int kind = 0; kind < NUM_KERNEL_KINDS; kind++) {
+        int count;
+        double *errors = host_left_out(kernels, num_kernels, kind, &count);
+        json_t *json = error_json(errors, count);
+        if (count > 0)
+            json_object_set(by_kind, kernel_names[kind], json);
+        json_decref(json);
+    }
+    return json_pack("{s:{s:o, s:o, s:f, s:f}}", "calibrate", "left_out", by_kind, "p90_over_p10",
+                     spread_json(&m->ops), "outside_ops_s", m->ops.outside_s, "elapsed_s",
+                     m->elapsed_s);
+}
+
+/* The errors of single ops average out over a step and are not its own; what a run adds is in them
+ * at least. */
+static double interval_of(const struct kernel *kernels, int num_kernels)
+{
+    int count;
+    double *errors = host_left_out(kernels, num_kernels, OP_GEMM, &count);
+    double p90 = count > 0 ? errors[(count - 1) * 9 / 10] : 0.2;
+    free(errors);
+    return fmin(fmax(p90, 0.05), 0.5);
+}
+
+static json_t *curves_json(const struct host_measured *m)
+{
+    json_t *curves = json_array();
+    for (int i = 0; i < m->num_curves; i++) {
+        struct curve curve = m->curves[i];
+        snprintf(curve.fabric, sizeof curve.fabric, FABRIC);
+        json_array_append_new(curves, curve_write(&curve));
+    }
+    return curves;
+}
+
+static json_t *profile_json(const struct host_measured *m, const char *source)
+{
+    int num_kernels;
+    struct kernel *kernels = host_kernels(&m->ops, &num_kernels);
+    json_t *tables = json_array();
+    json_t *profile =
+        json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f}", "format", 1, "name", NAME "-core",
+                  "gpu", NAME "-core", "source", source, "measured", true, "gemm_efficiency", 1.0,
+                  "gemm_half_k", 0.0, "memory_efficiency", 1.0);
+    json_object_set_new(profile, "kernel", quantity(m->call_s, QUANTITY_SECONDS));
+    json_object_set_new(profile, "overlap_compute_slowdown", json_real(m->slowdown.compute));
+    json_object_set_new(profile, "overlap_comm_slowdown", json_real(m->slowdown.comm));
+    json_object_set_new(profile, "chip_spread", json_real(0));
+    json_object_set_new(profile, "error_log", json_real(interval_of(kernels, num_kernels)));
+    json_object_set_new(profile, "attention", attention_json(m));
+    json_object_set_new(profile, "collectives", curves_json(m));
+    json_object_set_new(profile, "residuals", residuals_json(m, kernels, num_kernels));
+    for (int i = 0; i < num_kernels; i++) {
+        json_array_append_new(tables, kernel_write(&kernels[i]));
+        kernel_release(&kernels[i]);
+    }
+    free(kernels);
+    json_object_set_new(profile, "kernels", tables);
+    return profile;
+}
+
+static const struct curve *message_curve(const struct host_measured *m)
+{
+    for (int i = 0; i < m->num_curves; i++)
+        if (m->curves[i].collective == CURVE_POINT_TO_POINT)
+            return &m->curves[i];
+    return NULL;
+}
+
+/* What formulas would take beyond the curves: the largest message's rate, the smallest's time. */
+static json_t *level_json(const struct host_measured *m)
+{
+    const struct curve *curve = message_curve(m);
+    double bytes_per_s = m->copy_bytes_per_s, latency_s = m->call_s;
+    if (curve) {
+        const struct curve_point *last = &curve->points[curve->num_points - 1];
+        bytes_per_s = last->bytes / last->time_s;
+        latency_s = curve->points[0].time_s;
+    }
+    json_t *level =
+        json_pack("{s:s, s:i, s:s}", "name", "node", "size", m->num_ranks, "fabric", FABRIC);
+    json_object_set_new(level, "bandwidth", quantity(bytes_per_s, QUANTITY_BYTES_PER_S));
+    json_object_set_new(level, "latency", quantity(latency_s, QUANTITY_SECONDS));
+    return level;
+}
+
+static json_t *stack_json(const struct host_measured *m, const struct stack *stack)
+{
+    struct stack measured = *stack;
+    measured.issue_s = m->call_s;
+    return stack_write(&measured);
+}
+
+json_t *host_cluster_json(const struct host_measured *m, const struct stack *stack)
+{
+    char source[320];
+    source_words(m, source, sizeof source);
+    json_t *group = json_pack("{s:o, s:o, s:i, s:[o]}", "gpu", gpu_json(m, source), "profile",
+                              profile_json(m, source), "nodes", 1, "levels", level_json(m));
+    json_t *cluster =
+        json_pack("{s:i, s:s, s:s, s:s}", "format", 1, "name", NAME, "source", source, "summary",
+                  "The cores of one machine, each a device of the host executor");
+    json_object_set_new(cluster, "host_memory_bandwidth",
+                        quantity(m->copy_bytes_per_s, QUANTITY_BYTES_PER_S));
+    json_object_set_new(cluster, "groups", json_pack("[o]", group));
+    json_object_set_new(cluster, "stack", stack_json(m, stack));
+    return cluster;
+}

@@ -1,0 +1,35 @@
+/* calibration/host_profile.h - what was measured of this machine, as a cluster file that holds its
+ * GPU (one core), its profile and its stack. */
+#ifndef CALIBRATION_HOST_PROFILE_H
+#define CALIBRATION_HOST_PROFILE_H
+
+#include "calibration/host_comm.h"
+#include "calibration/host_ops.h"
+
+#include <jansson.h>
+
+struct host_measured {
+    int num_ranks; /* that measured together */
+    struct host_ops ops;
+    struct curve *curves;
+    int num_curves;
+    double call_s;
+    double copy_bytes_per_s;
+    struct host_slowdown slowdown;
+    double elapsed_s;
+    char options[64]; /* as given: "--quick" */
+};
+
+/* Whoever reads the file with system_load gets what was measured; `stack` is the host's, whose
+ * costs are filled in. The caller frees. */
+json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
+
+/* How far off the tables are of shapes they do not have: each of a table's points predicted from
+ * the others, |log|; one number for each point of all tables of the kind, or of all kinds (-1).
+ * Sorted. The caller frees. */
+double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count);
+
+/* The ops as tables. The caller releases each and frees the array. */
+struct kernel *host_kernels(const struct host_ops *ops, int *count);
+
+#endif

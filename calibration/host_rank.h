@@ -1,0 +1,57 @@
+/* calibration/host_rank.h - one process of several that measure the host together: its device, its
+ * communicator, and training steps of a plan on them. */
+#ifndef CALIBRATION_HOST_RANK_H
+#define CALIBRATION_HOST_RANK_H
+
+#include "exec/place.h"
+#include "exec/rank.h"
+#include "sim/cost/hardware.h"
+
+struct host_rank {
+    struct place place;
+    struct device *device;
+    struct comm *comm;         /* over TCP: all ranks of the place */
+    struct group *world;       /* all of them */
+    struct local_world *alone; /* of this rank by itself */
+    struct comm *self;
+};
+
+/* All ranks of the place call it together. On failure nothing is left. */
+bool host_rank_open(const struct place *place, size_t arena_bytes, struct host_rank *out,
+                    struct err *err);
+void host_rank_close(struct host_rank *host);
+
+/* Waits until all ranks have come here. */
+bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *err);
+
+/* Replaces each of `count` numbers by its mean over the ranks. */
+bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
+
+/* A plan made ready to run steps of random tokens with AdamW, on a device of its own. */
+struct host_run {
+    struct device *device;
+    struct arena arena;
+    struct plan plan; /* in fp32 */
+    struct model model;
+    struct token_source tokens;
+    struct run_setup setup;
+    struct rank *rank;
+};
+
+struct host_run_options {
+    const char *layout;
+    const struct stack *stack;
+    size_t arena_bytes;
+    bool is_alone; /* every rank runs the whole plan by itself, which must be of one rank */
+};
+
+/* ERR_INFEASIBLE when the plan cannot run; where begins with the layout. Release with
+ * host_run_close. */
+bool host_run_open(struct host_rank *host, const struct model *model,
+                   const struct host_run_options *options, struct host_run *out, struct err *err);
+void host_run_close(struct host_run *run);
+
+/* How the op lists of a stack's runs on the host are built. */
+struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan);
+
+#endif
