@@ -73,7 +73,7 @@ static void issue_ping(const struct exchange *x, size_t count)
 
 static bool time_once(const struct exchange *x, size_t count, double *seconds, struct err *err)
 {
-    struct instr_time time;
+    struct interval time;
     bool is_message = x->kind == CURVE_POINT_TO_POINT;
     if (!host_rank_meet(x->host, x->stream, err))
         return false;
@@ -228,7 +228,7 @@ bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct e
 
 /* --- one beside the other ------------------------------------------------------------------- */
 
-enum { SIDE = 256, EXCHANGED = 1 << 18, BATCH_MS = 60 };
+enum { SIDE = 256, EXCHANGED = 1 << 18, BATCH_MS = 60, MOST_SLOWDOWN = 10 };
 
 struct pair {
     struct host_rank *host;
@@ -318,8 +318,8 @@ static bool measure_pair(struct pair *p, struct host_slowdown *out, struct err *
         compute_ratio[i] = together_s / fmax(compute_done_s, 0.05 * together_s);
         comm_ratio[i] = together_s / fmax(comm_done_s, 0.05 * together_s);
     }
-    out->compute = fmax(1, median(compute_ratio, LEAST_REPEATS));
-    out->comm = fmax(1, median(comm_ratio, LEAST_REPEATS));
+    out->compute = fmin(fmax(1, median(compute_ratio, LEAST_REPEATS)), MOST_SLOWDOWN);
+    out->comm = fmin(fmax(1, median(comm_ratio, LEAST_REPEATS)), MOST_SLOWDOWN);
     return true;
 }
 

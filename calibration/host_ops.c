@@ -159,10 +159,11 @@ static void add_sample(struct shape_samples *to, const struct host_op *op, doubl
 
 static struct host_op describe(const struct op *op)
 {
-    return (struct host_op){ .kind = (int)op->kind,
-                             .pass = (int)op->pass,
-                             .variant = op->variant,
-                             .size = { op->m, op->n, op->k, op->batch } };
+    struct host_op out = { .kind = (int)op->kind,
+                           .pass = (int)op->pass,
+                           .variant = op->variant };
+    kernel_size_of(op, out.size);
+    return out;
 }
 
 static double updated_elements(struct rank *rank)
@@ -175,7 +176,7 @@ static double updated_elements(struct rank *rank)
     return elements;
 }
 
-static double update_s(const struct rank *rank, const struct instr_time *times)
+static double update_s(const struct rank *rank, const struct interval *times)
 {
     double seconds = 0;
     const struct instrs *list = rank_list(rank);
@@ -186,7 +187,7 @@ static double update_s(const struct rank *rank, const struct instr_time *times)
 }
 
 /* One step with its ops noted. */
-static bool noted_step(struct host_run *run, long step, struct instr_time *times,
+static bool noted_step(struct host_run *run, long step, struct interval *times,
                        struct shape_samples *samples, double *all_s, struct err *err)
 {
     struct op_time room[MOST_OPS_A_STEP];
@@ -200,8 +201,9 @@ static bool noted_step(struct host_run *run, long step, struct instr_time *times
     *all_s = 0;
     for (int i = 0; i < log.count; i++) {
         struct host_op op = describe(room[i].op);
-        add_sample(samples, &op, room[i].end_s - room[i].start_s);
-        *all_s += room[i].end_s - room[i].start_s;
+        double own_s = room[i].own_end_s - room[i].own_start_s;
+        add_sample(samples, &op, own_s);
+        *all_s += own_s;
     }
     struct host_op update = { .kind = KERNEL_OPTIMIZER,
                               .variant = "",
@@ -231,8 +233,8 @@ static int steps_in(double seconds, double step_s)
 static bool run_steps(struct host_run *run, int num_steps, long step, struct shape_samples *samples,
                       struct err *err)
 {
-    struct instr_time *times =
-        ARENA_ARRAY(&run->arena, struct instr_time, (size_t)rank_list(run->rank)->count);
+    struct interval *times =
+        ARENA_ARRAY(&run->arena, struct interval, (size_t)rank_list(run->rank)->count);
     for (int i = 0; i < num_steps; i++) {
         struct step_result bare;
         double ops_s;

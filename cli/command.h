@@ -30,6 +30,7 @@ enum {
     COMMAND_LIST = 1 << 4,
     COMMAND_FIT = 1 << 5,
     COMMAND_RUN = 1 << 6,
+    COMMAND_CALIBRATE = 1 << 7,
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
@@ -51,7 +52,8 @@ extern const struct command commands[];
 extern const int num_commands;
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_run, cmd_list;
+command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
+    cmd_list;
 
 /* The exit code that an error stands for. */
 int exit_code_of(const struct err *err);

@@ -53,6 +53,16 @@ const struct command commands[] = {
       "calibration/fit.json says which constants are fitted on which rows; without a job's name all\n"
       "of its jobs run. Nothing is written without -o.\n",
       cmd_fit },
+    { "calibrate", COMMAND_CALIBRATE, "measure this machine, so that plans for it can be predicted",
+      "  simsearch calibrate -o here.json\n"
+      "  simsearch calibrate --quick --for tiny -o here.json\n"
+      "  simsearch --gpus 2 --model tiny --cluster here.json -o plan.json\n"
+      "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
+      "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
+      "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\n"
+      "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile of\n"
+      "--cluster instead.\n",
+      cmd_calibrate },
     { "run", COMMAND_RUN, "execute a plan, and hold what was measured against what was predicted",
       "  simsearch run plan.json\n"
       "  simsearch run plan.json --steps 20 --data text.txt --trace run.json\n"

@@ -10,15 +10,16 @@
 #include <stddef.h>
 #include <string.h>
 
-#define SEARCH   COMMAND_SEARCH
-#define SIMULATE COMMAND_SIMULATE
-#define EXPLAIN  COMMAND_EXPLAIN
-#define VALIDATE COMMAND_VALIDATE
-#define LIST     COMMAND_LIST
-#define FIT      COMMAND_FIT
-#define RUN      COMMAND_RUN
-#define PREDICTS (SEARCH | SIMULATE | EXPLAIN | RUN)
-#define ALL      (PREDICTS | VALIDATE | LIST | FIT)
+#define SEARCH    COMMAND_SEARCH
+#define SIMULATE  COMMAND_SIMULATE
+#define EXPLAIN   COMMAND_EXPLAIN
+#define VALIDATE  COMMAND_VALIDATE
+#define LIST      COMMAND_LIST
+#define FIT       COMMAND_FIT
+#define RUN       COMMAND_RUN
+#define CALIBRATE COMMAND_CALIBRATE
+#define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN)
+#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE)
 
 enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
@@ -34,7 +35,7 @@ const struct option_row option_rows[] = {
     { "--model", NULL, "MODEL", PREDICTS,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file or a Hugging Face config.json." } },
-    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE,
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE,
       { "cluster", TEXT(cluster),
         .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given." } },
     { "--gpu", NULL, "GPU", PREDICTS,
@@ -155,9 +156,20 @@ const struct option_row option_rows[] = {
     { "--steps", NULL, "N", RUN | SEARCH,
       { "steps", .kind = FIELD_INT, F(steps), .min = 1, .max = 1000000,
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
-    { "--ranks", NULL, "N", RUN,
+    { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer." } },
+        .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer; of "
+               "calibrate as many as there are cores, or those that --osu's benchmark had." } },
+    { "--quick", NULL, NULL, CALIBRATE,
+      { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: less than a minute." } },
+    { "--for", NULL, "MODEL", CALIBRATE,
+      { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
+    { "--nccl-tests", NULL, NULL, CALIBRATE,
+      { "nccl-tests", SWITCH(nccl_tests),
+        .doc = "Reads collectives from files that nccl-tests printed." } },
+    { "--osu", NULL, NULL, CALIBRATE,
+      { "osu", SWITCH(osu),
+        .doc = "Reads collectives from files that the OSU micro-benchmarks printed." } },
     { "--slice", NULL, NULL, RUN,
       { "slice", SWITCH(slice),
         .doc = "Runs a part of the plan on --ranks ranks: the same shapes, fewer stages, layers "
@@ -168,7 +180,7 @@ const struct option_row option_rows[] = {
     { "--rate", NULL, "R", RUN | SEARCH,
       { "rate", .kind = FIELD_NUMBER, F(rate), .min = 0, .max = 1e6,
         .doc = "The learning rate; 0.001 when not given." } },
-    { "--backend", NULL, "NAME", RUN | SEARCH,
+    { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
       { "backend", TEXT(backend), .doc = "What runs it: host." } },
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(comm),
@@ -198,9 +210,10 @@ const struct option_row option_rows[] = {
       { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
         .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
                "and transfers, and tells the median and the 90th percentile." } },
-    { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT,
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT | CALIBRATE,
       { "output", TEXT(output),
-        .doc = "Writes the plan file; of fit, the profiles and stacks into this folder." } },
+        .doc = "Writes the plan file; of calibrate the cluster file; of fit, the profiles and stacks "
+               "into this folder." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

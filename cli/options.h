@@ -51,6 +51,8 @@ struct options {
     double rate, watchdog_s;
     bool slice;
     bool run; /* search */
+    bool quick, nccl_tests, osu; /* calibrate */
+    const char *for_model;
     const char *files[MAX_FILES];
     int num_files;
 };

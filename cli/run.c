@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/measured.h"
 #include "cli/options.h"
+#include "cli/ranks.h"
 #include "cli/setup.h"
 #include "cli/slice.h"
 #include "cli/trace.h"
@@ -172,28 +173,6 @@ static int run_rank(const struct options *options, struct setup *setup, const st
 
 /* --- the command -------------------------------------------------------------------------- */
 
-/* This program again, once for each rank, with the same words. */
-static int launch_ranks(int num_ranks, int argc, char **argv, struct err *err)
-{
-    char **arguments = arena_grow(NULL, sizeof *arguments * ((size_t)argc + 2));
-    char name[] = "simsearch";
-    arguments[0] = name;
-    memcpy(arguments + 1, argv, sizeof *argv * (size_t)argc);
-    arguments[argc + 1] = NULL;
-    struct launch_options launch_options = { .num_ranks = num_ranks,
-                                             .arguments = arguments,
-                                             .grace_s = 2 };
-    int status = EXIT_FAILED;
-    launch(&launch_options, &status, err);
-    free(arguments);
-    if (err->code == ERR_NONE)
-        return status;
-    if (status == LAUNCH_EXIT_LOST) /* main prints the error, and the code stays */
-        return status;
-    err->code = ERR_NONE; /* the rank that failed has said why */
-    return status;
-}
-
 static bool check_ranks(const struct options *options, const struct setup *setup,
                         const struct place *place, struct err *err)
 {
@@ -218,7 +197,7 @@ static int run_plan(const struct options *options, struct setup *setup, int argc
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)
-        return launch_ranks(ranks, argc, argv, err);
+        return ranks_launch(ranks, argc, argv, err);
     int code = run_rank(options, setup, &place, err);
     return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;
 }

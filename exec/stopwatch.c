@@ -2,11 +2,16 @@
 
 #include <time.h>
 
-double stopwatch_now_s(void)
+static double clock_s(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double stopwatch_now_s(void)
+{
+    return clock_s(CLOCK_MONOTONIC);
 }
 
 static void note_time(void *args)
@@ -20,19 +25,34 @@ void stopwatch_note(const struct device_api *api, struct stream *stream, double 
     api->call(stream, note_time, &at, sizeof at);
 }
 
+static void note_begin(void *args)
+{
+    struct op_time **at = args;
+    (*at)->start_s = stopwatch_now_s();
+    (*at)->own_start_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static void note_end(void *args)
+{
+    struct op_time **at = args;
+    (*at)->own_end_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    (*at)->end_s = stopwatch_now_s();
+}
+
 void op_log_begin(struct op_log *log, const struct device_api *api, struct stream *stream,
                   const struct op *op)
 {
     if (!log || log->count == log->room)
         return;
-    log->at[log->count] = (struct op_time){ .op = op };
-    stopwatch_note(api, stream, &log->at[log->count].start_s);
+    struct op_time *at = &log->at[log->count];
+    *at = (struct op_time){ .op = op };
+    api->call(stream, note_begin, &at, sizeof at);
 }
 
 void op_log_end(struct op_log *log, const struct device_api *api, struct stream *stream)
 {
     if (!log || log->count == log->room)
         return;
-    stopwatch_note(api, stream, &log->at[log->count].end_s);
-    log->count++;
+    struct op_time *at = &log->at[log->count++];
+    api->call(stream, note_end, &at, sizeof at);
 }

@@ -14,10 +14,12 @@ double stopwatch_now_s(void);
 void stopwatch_note(const struct device_api *api, struct stream *stream, double *at);
 
 /* When ops ran, in the order of issue. The caller owns `at`; what has no room is not noted. The
- * ops are those of the lists that ran. */
+ * ops are those of the lists that ran. On a host, the time that the stream's own thread computed
+ * is noted too: on a core that other programs want, the rest is theirs. */
 struct op_time {
     const struct op *op;
     double start_s, end_s;
+    double own_start_s, own_end_s; /* of the thread's clock */
 };
 struct op_log {
     struct op_time *at;

@@ -173,7 +173,8 @@ double measured_op_s(const struct profile *profile, const struct op *op)
 {
     const struct kernel *kernel = kernel_find(profile->kernels, profile->num_kernels, (int)op->kind,
                                               (int)op->pass, op->variant ? op->variant : "");
-    double size[NUM_KERNEL_SIZES] = { op->m, op->n, op->k, op->batch };
+    double size[NUM_KERNEL_SIZES];
+    kernel_size_of(op, size);
     return kernel ? kernel_s(kernel, size) : -1;
 }
 

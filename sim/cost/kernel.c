@@ -152,6 +152,13 @@ static double rest_near(const struct kernel *kernel, const double log_size[NUM_K
     return sum / weights;
 }
 
+void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES])
+{
+    const double sizes[NUM_KERNEL_SIZES] = { op->m, op->n, op->k, op->batch };
+    for (int i = 0; i < NUM_KERNEL_SIZES; i++)
+        size[i] = sizes[i] > 0 ? sizes[i] : 1;
+}
+
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES])
 {
     double log_size[NUM_KERNEL_SIZES];

@@ -39,6 +39,9 @@ struct kernel {
 /* Fills in all that follows from kind and the points' sizes and times. */
 void kernel_fit(struct kernel *kernel);
 
+/* Those of an op; what it does not have is 1. */
+void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
+
 /* What was measured of a shape; between shapes, the trend corrected by what the nearest of them
  * were off it. Beyond them the trend stays as it is at the end. */
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES]);

@@ -1,0 +1,150 @@
+/* cli/calibrate.c - this machine as a cluster file, or what others' benchmarks printed. */
+#include "base/parallel.h"
+#include "calibration/host.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/planfile.h"
+#include "cli/ranks.h"
+#include "cli/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- progress ------------------------------------------------------------------------------- */
+
+static void show_progress(double share, const char *what)
+{
+    enum { WIDTH = 30 };
+    static const char full[] = "##############################";
+    int done = (int)(share * WIDTH);
+    fprintf(stderr, "\r[%.*s%*s] %3.0f %%  %-28.28s", done, full, WIDTH - done, "", 100 * share,
+            what);
+}
+
+static void clear_progress(void)
+{
+    fprintf(stderr, "\r%*s\r", 72, "");
+}
+
+/* --- what is told --------------------------------------------------------------------------- */
+
+static void show_table(const struct kernel *kernel)
+{
+    int count;
+    double *errors = host_left_out(kernel, 1, kernel->kind, &count);
+    char name[64];
+    snprintf(name, sizeof name, "%s%s%s", kernel_names[kernel->kind], *kernel->variant ? " " : "",
+             kernel->variant);
+    printf("  %-26s %-16s %6d", name, pass_names[kernel->pass], kernel->num_points);
+    if (count > 0)
+        printf("   %5.1f %%  %5.1f %%", 100 * errors[(count - 1) / 2],
+               100 * errors[(count - 1) * 9 / 10]);
+    printf("\n");
+    free(errors);
+}
+
+static void show_curve(const struct curve *curve)
+{
+    const struct curve_point *first = &curve->points[0];
+    const struct curve_point *last = &curve->points[curve->num_points - 1];
+    char least[32], most[32], latency[32], rate[32];
+    units_show(first->bytes, QUANTITY_BYTES, least, sizeof least);
+    units_show(last->bytes, QUANTITY_BYTES, most, sizeof most);
+    units_show(first->time_s, QUANTITY_SECONDS, latency, sizeof latency);
+    units_show(last->bytes / last->time_s, QUANTITY_BYTES_PER_S, rate, sizeof rate);
+    printf("  %-16s of %-4d  %s in %s ... %s at %s\n", curve_names[curve->collective],
+           curve->num_ranks, least, latency, most, rate);
+}
+
+/* Off the file, so that what is shown is what is read. */
+static bool show(const json_t *cluster, const struct options *options, struct err *err)
+{
+    const json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
+    struct gpu gpu;
+    struct profile profile;
+    char peak[32], bandwidth[32];
+    if (!gpu_read(json_object_get(group, "gpu"), &gpu, err) ||
+        !profile_read(json_object_get(group, "profile"), &profile, err))
+        return false;
+    units_show(gpu.peak_flops_per_s[DTYPE_FP32], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
+    units_show(gpu.memory_bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth, sizeof bandwidth);
+    printf("%s\n%s in products, %s in copies, a core; compute runs %.2f times longer beside "
+           "communication\n",
+           profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
+    printf("\n  %-26s %-16s %6s   left out: median, P90\n", "op", "", "shapes");
+    for (int i = 0; i < profile.num_kernels; i++)
+        show_table(&profile.kernels[i]);
+    printf("\n");
+    for (int i = 0; i < profile.num_curves; i++)
+        show_curve(&profile.curves[i]);
+    if (options->output)
+        printf("\nnext  simsearch --gpus %lld --model tiny --cluster %s -o plan.json\n",
+               (long long)json_integer_value(
+                   json_object_get(json_array_get(json_object_get(group, "levels"), 0), "size")),
+               options->output);
+    profile_release(&profile);
+    return true;
+}
+
+static int tell(json_t *cluster, const struct options *options, struct err *err)
+{
+    if (options->output && !planfile_write(options->output, cluster, err))
+        return exit_code_of(err);
+    if (options->json)
+        print_json(cluster);
+    else if (!options->quiet)
+        show(cluster, options, err);
+    return exit_code_of(err);
+}
+
+/* --- this machine --------------------------------------------------------------------------- */
+
+static int measure(const struct options *options, const struct place *place, struct err *err)
+{
+    struct stack stack;
+    struct model model;
+    json_t *cluster = NULL;
+    bool shows = place->rank == 0 && !options->quiet && isatty(STDERR_FILENO);
+    if ((options->for_model && !model_load(options->for_model, &model, err)) ||
+        !stack_load("host", &stack, err))
+        return exit_code_of(err);
+    struct host_calibration calibration = { .is_quick = options->quick,
+                                            .model = options->for_model ? &model : NULL,
+                                            .stack = &stack,
+                                            .progress = shows ? show_progress : NULL };
+    bool ok = host_calibrate(place, &calibration, &cluster, err);
+    if (shows)
+        clear_progress();
+    stack_release(&stack);
+    int code = ok && cluster ? tell(cluster, options, err) : exit_code_of(err);
+    json_decref(cluster);
+    return code;
+}
+
+static int measure_host(const struct options *options, int argc, char **argv, struct err *err)
+{
+    struct place place;
+    int num_ranks = options->ranks > 0 ? options->ranks : parallel_cores();
+    if (options->backend && strcmp(options->backend, "host") != 0) {
+        err_set(err, ERR_UNAVAILABLE, "--backend", "expected host; found \"%.40s\"",
+                options->backend);
+        return exit_code_of(err);
+    }
+    if (!place_of_environment(&place, err))
+        return exit_code_of(err);
+    if (*place.launcher == '\0' && num_ranks > 1)
+        return ranks_launch(num_ranks, argc, argv, err);
+    return measure(options, &place, err);
+}
+
+/* --- the command ---------------------------------------------------------------------------- */
+
+int cmd_calibrate(int argc, char **argv, struct err *err)
+{
+    struct options options;
+    if (!options_parse(COMMAND_CALIBRATE, MAX_FILES, argc, argv, &options, err))
+        return exit_code_of(err);
+    return measure_host(&options, argc, argv, err);
+}

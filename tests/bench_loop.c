@@ -1,0 +1,211 @@
+/* The closed loop: calibrates this machine, runs plans that calibration never saw, two processes of
+ * one core each, and holds each step's time and memory against what was predicted of it.
+ *
+ *     bench_loop [CLUSTER.json]     with a file: without calibrating */
+#include "base/text.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NUM_SHAPES = 3, TOLERATED_PERCENT = 5 };
+
+static const char *const shapes[NUM_SHAPES] = {
+    "\"name\": \"h256\", \"layers\": 8, \"hidden\": 256, \"heads\": 4, \"vocab\": 2048, \"seq\": "
+    "256",
+    "\"name\": \"h384\", \"layers\": 6, \"hidden\": 384, \"heads\": 6, \"vocab\": 1024, \"seq\": "
+    "192",
+    "\"name\": \"h768\", \"layers\": 4, \"hidden\": 768, \"heads\": 12, \"vocab\": 1536, \"seq\": "
+    "128",
+};
+static const char rest[] =
+    "\"format\": 1, \"summary\": \"\", \"source\": \"made up\", \"norm\": \"layernorm\", "
+    "\"activation\": \"gelu\", \"positions\": \"learned\", \"linear_bias\": true, \"tied\": true, "
+    "\"dropout\": 0, \"batch\": 8";
+
+static const struct {
+    int shape;
+    const char *layout;
+} plans[] = {
+    { 0, "dp2" },
+    { 0, "tp2" },
+    { 0, "pp2" },
+    { 0, "dp2 zero1 mb2" },
+    { 0, "pp2 vpp2 recompute=full" },
+    { 0, "dp2 zero3" },
+    { 1, "dp2 mb4" },
+    { 1, "tp2 sp mb2" },
+    { 1, "pp2 vpp3" },
+    { 1, "dp2 zero2 mb2" },
+    { 1, "dp2 zero1 recompute=full" },
+    { 1, "pp2 mb2 recompute=selective" },
+    { 2, "dp2 zero1" },
+    { 2, "tp2 mb4" },
+    { 2, "pp2 vpp2" },
+    { 2, "dp2 zero2 mb4 recompute=full" },
+    { 2, "dp2 zero3 mb2" },
+    { 2, "pp2 mb4" },
+};
+enum { NUM_PLANS = sizeof plans / sizeof *plans };
+
+struct outcome {
+    int shape;
+    double predicted_s, measured_s, p10_s, p90_s;
+    double predicted_bytes, measured_bytes;
+};
+
+static const char *program(char *room, size_t size)
+{
+    const char *named = getenv("SIMSEARCH");
+    ssize_t length = readlink("/proc/self/exe", room, size - 1);
+    if (named)
+        return named;
+    room[length > 0 ? length : 0] = '\0';
+    char *folder = strstr(room, "/tests/bench_loop");
+    if (folder)
+        snprintf(folder, size - (size_t)(folder - room), "/simsearch");
+    return room;
+}
+
+/* Standard output of a command as JSON; NULL when it fails. */
+static json_t *ask(const char *command)
+{
+    FILE *out = popen(command, "r");
+    json_t *json = out ? json_loadf(out, 0, NULL) : NULL;
+    if (!out || pclose(out) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+static double number(const json_t *object, const char *part, const char *key)
+{
+    return json_number_value(json_object_get(json_object_get(object, part), key));
+}
+
+static bool write_shape(const char *path, const char *shape)
+{
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return false;
+    fprintf(file, "{ %s, %s }\n", shape, rest);
+    return fclose(file) == 0;
+}
+
+static bool run_plan(const char *cluster, const char *folder, int i, struct outcome *out)
+{
+    char room[4096], path[600];
+    struct text command = { 0 };
+    snprintf(path, sizeof path, "%s/model.json", folder);
+    if (!write_shape(path, shapes[plans[i].shape]))
+        return false;
+    text_add(&command,
+             "%s run --model %s --gpus 2 --cluster %s --layout '%s dtype=fp32' --steps 9 --json",
+             program(room, sizeof room), path, cluster, plans[i].layout);
+    json_t *json = ask(text_get(&command));
+    text_release(&command);
+    *out = (struct outcome){ .shape = plans[i].shape,
+                             .predicted_s = number(json, "predicted", "step_s"),
+                             .measured_s = number(json, "measured", "step_s"),
+                             .p10_s = number(json, "measured", "step_s_p10"),
+                             .p90_s = number(json, "measured", "step_s_p90"),
+                             .predicted_bytes = number(json, "predicted", "peak_memory_bytes"),
+                             .measured_bytes = number(json, "measured", "peak_memory_bytes") };
+    json_decref(json);
+    return out->measured_s > 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void show_errors(const char *what, double *errors, int count)
+{
+    qsort(errors, (size_t)count, sizeof *errors, by_size);
+    printf("%s: median |error| %.1f %%, worst %.1f %% of %d plans\n", what, 100 * errors[count / 2],
+           100 * errors[count - 1], count);
+}
+
+/* Pairs of one shape that the machine tells apart: how many more are ordered right than wrong. */
+static void show_order(const struct outcome *all, int count)
+{
+    int pairs = 0, sum = 0;
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++) {
+            double measured = log(all[i].measured_s / all[j].measured_s);
+            double predicted = log(all[i].predicted_s / all[j].predicted_s);
+            if (all[i].shape != all[j].shape || fabs(measured) < 1e-2 * TOLERATED_PERCENT)
+                continue;
+            pairs++;
+            sum += measured * predicted > 0 ? 1 : -1;
+        }
+    if (pairs > 0)
+        printf("order within a shape: Kendall tau %.2f over %d pairs more than %d %% apart\n",
+               (double)sum / pairs, pairs, TOLERATED_PERCENT);
+}
+
+static void show_plan(int i, const struct outcome *o)
+{
+    printf("  h%-4.3s %-30s %8.3f %8.3f %+6.1f %%   %.3f to %.3f   %7.1f %7.1f %+6.1f %%\n",
+           strstr(shapes[o->shape], ": \"h") + 4, plans[i].layout, o->predicted_s, o->measured_s,
+           100 * log(o->predicted_s / o->measured_s), o->p10_s, o->p90_s, o->predicted_bytes / 1e6,
+           o->measured_bytes / 1e6, 100 * log(o->predicted_bytes / o->measured_bytes));
+    fflush(stdout);
+}
+
+static void show_all(const struct outcome *all, int count)
+{
+    double time[NUM_PLANS], memory[NUM_PLANS];
+    for (int i = 0; i < count; i++) {
+        time[i] = fabs(log(all[i].predicted_s / all[i].measured_s));
+        memory[i] = fabs(log(all[i].predicted_bytes / all[i].measured_bytes));
+    }
+    show_errors("step time", time, count);
+    show_errors("peak memory", memory, count);
+    show_order(all, count);
+}
+
+static bool calibrate(const char *cluster)
+{
+    char room[4096];
+    struct text command = { 0 };
+    text_add(&command, "%s calibrate --ranks 2 --quick --quiet -o %s", program(room, sizeof room),
+             cluster);
+    bool ok = system(text_get(&command)) == 0;
+    text_release(&command);
+    return ok;
+}
+
+int main(int argc, char **argv)
+{
+    char folder[] = "/tmp/bench_loop.XXXXXX", cluster[600];
+    struct outcome all[NUM_PLANS];
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2 || !mkdtemp(folder)) {
+        printf("left out: it takes two cores\n");
+        return 0;
+    }
+    snprintf(cluster, sizeof cluster, "%s", argc > 1 ? argv[1] : folder);
+    if (argc < 2) {
+        strcat(cluster, "/here.json");
+        if (!calibrate(cluster))
+            return 1;
+    }
+    printf("  %-5s %-30s %8s %8s %8s   %-14s   %7s %7s\n", "shape", "plan", "predict", "measure",
+           "error", "P10 to P90, s", "MB pred", "MB meas");
+    int count = 0;
+    for (int i = 0; i < NUM_PLANS; i++) {
+        if (!run_plan(cluster, folder, i, &all[i]))
+            return 1;
+        show_plan(i, &all[i]);
+        count++;
+    }
+    show_all(all, count);
+    return 0;
+}
