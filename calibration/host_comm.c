@@ -21,6 +21,13 @@ static double median(double *numbers, int count)
     return numbers[count / 2];
 }
 
+/* Of exchanges, which wait for whoever else has a core: what disturbs them only adds. */
+static double lower_quartile(double *numbers, int count)
+{
+    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    return numbers[count / 4];
+}
+
 /* --- collectives and messages --------------------------------------------------------------- */
 
 /* What the repeats of one measurement have in common. */
@@ -97,7 +104,7 @@ static int repeats_in(double seconds, double once_s)
                                     : (int)repeats;
 }
 
-static bool time_size(const struct exchange *x, double bytes, double seconds, double *median_s,
+static bool time_size(const struct exchange *x, double bytes, double seconds, double *typical_s,
                       struct err *err)
 {
     double times_s[MOST_REPEATS], once_s = 0;
@@ -111,8 +118,8 @@ static bool time_size(const struct exchange *x, double bytes, double seconds, do
     for (int i = 0; i < repeats; i++)
         if (!time_once(x, count, &times_s[i], err))
             return false;
-    *median_s = median(times_s, repeats);
-    return host_rank_average(x->host, median_s, 1, err);
+    *typical_s = lower_quartile(times_s, repeats);
+    return host_rank_average(x->host, typical_s, 1, err);
 }
 
 static void add_point(struct curve *curve, double bytes, double time_s)
@@ -127,10 +134,10 @@ static bool time_sizes(const struct exchange *x, const struct host_sizes *sizes,
     for (double bytes = sizes->least_bytes;
          bytes <= sizes->most_bytes * 1.01 && curve->num_points < MAX_CURVE_POINTS;
          bytes *= sizes->factor) {
-        double median_s;
-        if (!time_size(x, bytes, sizes->seconds, &median_s, err))
+        double typical_s;
+        if (!time_size(x, bytes, sizes->seconds, &typical_s, err))
             return false;
-        add_point(curve, bytes, median_s);
+        add_point(curve, bytes, typical_s);
     }
     return true;
 }

@@ -13,8 +13,8 @@ struct host_sizes {
     double seconds; /* spent on each size */
 };
 
-/* Fills `curve` with the medians of one collective, or of messages that go one way, in groups of
- * `num_ranks`. All ranks call it together. */
+/* Fills `curve` with the lower quartiles of one collective, or of messages that go one way, in
+ * groups of `num_ranks`. All ranks call it together. */
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err);
 

@@ -3,7 +3,8 @@
  * Every rank trains a few steps of one-layer models of many shapes by itself, at the same time as
  * all others, and each op is timed where it runs: behind the op that made its input, with the
  * caches as that left them. What counts is the time that
- * the core worked for it: other programs' share of a machine that is not idle is not the op's. Steps of several layers, microbatches or ranks are never looked at. */
+ * the core worked for it: other programs' share of a machine that is not idle is not the op's.
+ * Steps of several layers, microbatches or ranks are never looked at. */
 #ifndef CALIBRATION_HOST_OPS_H
 #define CALIBRATION_HOST_OPS_H
 
