@@ -29,6 +29,7 @@ static const struct section sections[] = {
     { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
     { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
     { "Profile: each of measured collectives", curve_fields, &num_curve_fields },
+    { "Profile: each of measured kernels", kernel_fields, &num_kernel_fields },
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
     { "Stack: errors, half widths of 90 % intervals in log time", error_width_fields,
       &num_error_width_fields },
