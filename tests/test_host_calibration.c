@@ -1,0 +1,183 @@
+/* The machinery of calibration, on one rank and one small shape. No time is expected to be any
+ * number of seconds. */
+#include "calibration/host_profile.h"
+#include "sim/engine/simulate.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct host_rank host;
+static struct arena arena;
+static struct stack stack;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    struct place place = place_alone();
+    ck_assert_msg(stack_load("host", &stack, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(host_rank_open(&place, 8 << 20, &host, &err), "%s: %s", err.where, err.msg);
+}
+
+static void tear_down(void)
+{
+    host_rank_close(&host);
+    stack_release(&stack);
+    arena_release(&arena);
+    arena = (struct arena){ 0 };
+}
+
+static struct host_shape small_shape(void)
+{
+    struct err err = { 0 };
+    struct host_shape shape = { .is_unfused = false };
+    ck_assert_msg(model_load("tiny", &shape.model, &err), "%s: %s", err.where, err.msg);
+    shape.model.layers = 1;
+    shape.model.seq = shape.model.max_positions = 16;
+    shape.model.batch = 2;
+    shape.model.vocab = 512; /* the logits' size is no other product's */
+    return shape;
+}
+
+static struct host_ops measure_small(void)
+{
+    struct err err = { 0 };
+    struct host_shape shape = small_shape();
+    struct host_ops ops = { .at = ARENA_ARRAY(&arena, struct host_op, 256), .room = 256 };
+    ck_assert_msg(host_ops_measure(&host, &shape, &stack, 0.02, &arena, &ops, &err), "%s: %s",
+                  err.where, err.msg);
+    return ops;
+}
+
+static int count_kind(const struct host_ops *ops, int kind, int pass)
+{
+    int count = 0;
+    for (int i = 0; i < ops->count; i++)
+        count += ops->at[i].kind == kind && ops->at[i].pass == pass;
+    return count;
+}
+
+/* qkv, projection, fc1, fc2 and the logits, of which no two are of the same size here. */
+START_TEST(every_op_of_a_step_is_timed)
+{
+    struct host_ops ops = measure_small();
+    ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_FORWARD), 5);
+    ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_BACKWARD_INPUT), 5);
+    ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_BACKWARD_WEIGHT), 5);
+    static const int both[] = { OP_NORM, OP_ACTIVATION, OP_RESIDUAL, OP_FLASH_ATTENTION,
+                                OP_CROSS_ENTROPY };
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+        ck_assert_int_eq(count_kind(&ops, both[i], PASS_FORWARD), 1);
+        ck_assert_int_eq(count_kind(&ops, both[i], PASS_BACKWARD_INPUT), 1);
+    }
+    ck_assert_int_eq(count_kind(&ops, KERNEL_OPTIMIZER, PASS_FORWARD), 1);
+    for (int i = 0; i < ops.count; i++) {
+        const struct host_time *time = &ops.at[i].time;
+        ck_assert(time->median_s > 0 && time->p10_s <= time->median_s &&
+                  time->median_s <= time->p90_s);
+    }
+}
+END_TEST
+
+static void write_json(const char *path, json_t *json)
+{
+    ck_assert_int_eq(json_dump_file(json, path, JSON_INDENT(1)), 0);
+    json_decref(json);
+}
+
+/* In one step of one layer: three norms, two residuals, two biases as wide as the stream. */
+static int repeats_of(const struct host_op *op, const struct model *model)
+{
+    if (op->kind == OP_NORM)
+        return 3;
+    bool is_twice =
+        op->kind == OP_RESIDUAL || (op->kind == OP_BIAS_GRAD && (int)op->size[1] == model->hidden);
+    return is_twice ? 2 : 1;
+}
+
+START_TEST(the_file_predicts_the_ops_that_it_was_made_of)
+{
+    struct err err = { 0 };
+    struct host_measured measured = { .num_ranks = 1,
+                                      .ops = measure_small(),
+                                      .call_s = 1e-6,
+                                      .copy_bytes_per_s = 1e10,
+                                      .slowdown = { 1.5, 1.5 } };
+    char path[] = "/tmp/test_host_calibration.XXXXXX";
+    struct system system;
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    close(file);
+    write_json(path, host_cluster_json(&measured, &stack));
+    ck_assert_msg(system_load(path, NULL, 1, &system, &err), "%s: %s", err.where, err.msg);
+    unlink(path);
+    ck_assert_str_eq(system.stack.name, "host");
+    ck_assert(system.profile.measured && system.profile.num_kernels > 10);
+
+    struct host_shape shape = small_shape();
+    struct plan plan;
+    ck_assert(plan_parse("mb2 dtype=fp32", &arena, &plan, &err));
+    plan.dp = 1;
+    struct evaluator *evaluator = evaluator_new(&system, &shape.model);
+    struct prediction prediction = evaluate(evaluator, &plan);
+    double ops_s = prediction.time.compute_s + prediction.time.optimizer_s;
+    double measured_s = 0;
+    for (int i = 0; i < measured.ops.count; i++) {
+        int times = repeats_of(&measured.ops.at[i], &shape.model);
+        measured_s += times * measured.ops.at[i].time.median_s;
+    }
+    ck_assert_double_eq_tol(ops_s / measured_s, 1, 0.02);
+    evaluator_free(evaluator);
+    system_release(&system);
+}
+END_TEST
+
+START_TEST(a_curve_has_the_sizes_that_were_asked_for)
+{
+    struct err err = { 0 };
+    struct curve curve;
+    struct host_sizes sizes = { 1024, 16384, 4, 0.001 };
+    ck_assert_msg(host_curve_measure(&host, COLLECTIVE_ALL_GATHER, 1, &sizes, &curve, &err),
+                  "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(curve.num_points, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(curve.points[i].bytes == 1024 * (1 << 2 * i));
+        ck_assert(curve.points[i].time_s > 0);
+    }
+}
+END_TEST
+
+START_TEST(shapes_of_a_model_are_those_of_its_tensor_ranks)
+{
+    struct err err = { 0 };
+    struct model model;
+    struct host_shapes shapes = host_shapes_grid(true, &arena);
+    int before = shapes.count;
+    ck_assert(model_load("tiny", &model, &err));
+    host_shapes_add(&shapes, &model, 2, &arena);
+    ck_assert_int_eq(shapes.count, before + 6); /* 1 and 2 ranks, microbatches of 1, 2 and 4 */
+    const struct model *last = &shapes.at[shapes.count - 1].model;
+    ck_assert_int_eq(last->heads, model.heads / 2);
+    ck_assert_int_eq(last->ffn, model.ffn / 2);
+    ck_assert_int_eq(last->hidden, model.hidden);
+    ck_assert(last->batch == 4);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("host_calibration");
+    tcase_set_timeout(cases, 60);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, every_op_of_a_step_is_timed);
+    tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
+    tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
+    tcase_add_test(cases, shapes_of_a_model_are_those_of_its_tensor_ranks);
+    Suite *s = suite_create("calibration/host");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
