@@ -131,13 +131,13 @@ static void add_point(struct curve *curve, double bytes, double time_s)
 static bool time_sizes(const struct exchange *x, const struct host_sizes *sizes,
                        struct curve *curve, struct err *err)
 {
-    for (double bytes = sizes->least_bytes;
-         bytes <= sizes->most_bytes * 1.01 && curve->num_points < MAX_CURVE_POINTS;
-         bytes *= sizes->factor) {
+    double bytes = sizes->least_bytes;
+    while (bytes <= sizes->most_bytes * 1.01 && curve->num_points < MAX_CURVE_POINTS) {
         double typical_s;
         if (!time_size(x, bytes, sizes->seconds, &typical_s, err))
             return false;
         add_point(curve, bytes, typical_s);
+        bytes *= sizes->factor;
     }
     return true;
 }

@@ -139,7 +139,7 @@ struct shape_samples {
 static bool is_same(const struct host_op *a, const struct host_op *b)
 {
     return a->kind == b->kind && a->pass == b->pass && strcmp(a->variant, b->variant) == 0 &&
-           memcmp(a->size, b->size, sizeof a->size) == 0;
+           kernel_sizes_equal(a->size, b->size);
 }
 
 static void add_sample(struct shape_samples *to, const struct host_op *op, double seconds)

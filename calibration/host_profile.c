@@ -52,11 +52,6 @@ struct kernel *host_kernels(const struct host_ops *ops, int *count)
     return kernels;
 }
 
-static bool is_same_shape(const struct kernel_point *a, const struct kernel_point *b)
-{
-    return memcmp(a->size, b->size, sizeof a->size) == 0;
-}
-
 /* Points of the same shape are left out together. */
 static double left_out(const struct kernel *kernel, const struct kernel_point *point)
 {
@@ -64,7 +59,7 @@ static double left_out(const struct kernel *kernel, const struct kernel_point *p
     rest.num_points = 0;
     rest.points = arena_grow(NULL, (size_t)kernel->num_points * sizeof *rest.points);
     for (int i = 0; i < kernel->num_points; i++)
-        if (!is_same_shape(&kernel->points[i], point))
+        if (!kernel_sizes_equal(kernel->points[i].size, point->size))
             rest.points[rest.num_points++] = kernel->points[i];
     double error = -1;
     if (rest.num_points > 0) {

@@ -25,18 +25,23 @@ void stopwatch_note(const struct device_api *api, struct stream *stream, double 
     api->call(stream, note_time, &at, sizeof at);
 }
 
+/* Which row a note goes into. */
+struct op_note {
+    struct op_time *at;
+};
+
 static void note_begin(void *args)
 {
-    struct op_time **at = args;
-    (*at)->start_s = stopwatch_now_s();
-    (*at)->own_start_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    struct op_time *at = ((struct op_note *)args)->at;
+    at->start_s = stopwatch_now_s();
+    at->own_start_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static void note_end(void *args)
 {
-    struct op_time **at = args;
-    (*at)->own_end_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
-    (*at)->end_s = stopwatch_now_s();
+    struct op_time *at = ((struct op_note *)args)->at;
+    at->own_end_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    at->end_s = stopwatch_now_s();
 }
 
 void op_log_begin(struct op_log *log, const struct device_api *api, struct stream *stream,
@@ -44,15 +49,15 @@ void op_log_begin(struct op_log *log, const struct device_api *api, struct strea
 {
     if (!log || log->count == log->room)
         return;
-    struct op_time *at = &log->at[log->count];
-    *at = (struct op_time){ .op = op };
-    api->call(stream, note_begin, &at, sizeof at);
+    struct op_note note = { &log->at[log->count] };
+    *note.at = (struct op_time){ .op = op };
+    api->call(stream, note_begin, &note, sizeof note);
 }
 
 void op_log_end(struct op_log *log, const struct device_api *api, struct stream *stream)
 {
     if (!log || log->count == log->room)
         return;
-    struct op_time *at = &log->at[log->count++];
-    api->call(stream, note_end, &at, sizeof at);
+    struct op_note note = { &log->at[log->count++] };
+    api->call(stream, note_end, &note, sizeof note);
 }

@@ -159,6 +159,14 @@ void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES])
         size[i] = sizes[i] > 0 ? sizes[i] : 1;
 }
 
+bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES])
+{
+    for (int i = 0; i < NUM_KERNEL_SIZES; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 double kernel_s(const struct kernel *kernel, const double size[NUM_KERNEL_SIZES])
 {
     double log_size[NUM_KERNEL_SIZES];

@@ -41,6 +41,7 @@ void kernel_fit(struct kernel *kernel);
 
 /* Those of an op; what it does not have is 1. */
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
+bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES]);
 
 /* What was measured of a shape; between shapes, the trend corrected by what the nearest of them
  * were off it. Beyond them the trend stays as it is at the end. */
