@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Ranks on two nodes with a slow link between them train as one rank does, and say where they stand
+# when it is cut. Not run where network namespaces are not permitted.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+    echo "$*"
+    sed 's/^/    /' "$work/err" | head -n 12
+    failed=1
+}
+
+# on_nodes CODE [OPTION...] -- LAYOUT ARG...
+on_nodes() {
+    local expected=$1 options=() code
+    shift
+    while [ "$1" != -- ]; do options+=("$1") && shift; done
+    last="$*"
+    timeout 60 bash "$here/minicluster.sh" -r 400mbit "${options[@]}" "$SIMSEARCH" run --model tiny \
+        --batch 8 --gpus 2 --cluster rtx-2080ti-4 --layout "$2 dtype=fp32" "${@:3}" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code = "$expected" ] || fail "$last: expected exit $expected, not $code"
+}
+
+losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
+says() { grep -Eq -- "$1" "$work/err" || fail "$last: stderr does not say /$1/"; }
+
+bash "$here/minicluster.sh" true 2>"$work/err"
+code=$?
+if [ $code = 77 ]; then
+    cat "$work/err"
+    exit 77
+fi
+[ $code = 0 ] || fail "minicluster.sh true: exit $code"
+
+# --- what is trained is the same ------------------------------------------------------------------
+
+"$SIMSEARCH" run --model tiny --batch 8 --gpus 1 --cluster rtx-2080ti-4 --layout "dtype=fp32" \
+    --steps 3 --json >"$work/out" 2>"$work/err" || fail "one rank failed"
+alone=$(losses)
+[ "$(wc -w <<<"$alone")" = 3 ] || fail "expected three losses, not $alone"
+for layout in dp2 pp2 "tp2 sp"; do
+    on_nodes 0 -- "$layout" --steps 3 --json
+    [ "$(losses)" = "$alone" ] || fail "$layout: losses $(losses), alone $alone"
+done
+if command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; then
+    on_nodes 0 -m -- pp2 --steps 3 --json
+    [ "$(losses)" = "$alone" ] || fail "pp2 over MPI: losses $(losses), alone $alone"
+fi
+
+# --- a cut link -----------------------------------------------------------------------------------
+
+# Some steps in: each sends as many bytes as there are weights, 860 kB.
+on_nodes 75 -c 4000000 -- dp2 --steps 1000000 --watchdog 2s
+says '^rank 0: no progress for 2'
+says '^\[rank 1\] rank 1: no progress for 2'
+for rank in "rank 0" "\[rank 1\] rank 1"; do
+    says "^$rank waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured)\$"
+done
+on_nodes 75 -c 1000000 -- pp2 --steps 1000000 --watchdog 2s
+says '^rank 0 waits (RECV_GRAD c1 mb[0-7] from 1|REDUCE_TIED|NORM_GRAD|for)'
+says '^\[rank 1\] rank 1 waits (RECV_ACT c0 mb[0-7] from 0|REDUCE_TIED|NORM_GRAD|for)'
+exit $failed
