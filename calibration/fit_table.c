@@ -19,8 +19,25 @@ const struct field fit_table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the table rests on." },
     { .name = "jobs", .kind = FIELD_OTHER, .doc = "In the order that they run." },
+    { .name = "curves", .kind = FIELD_OTHER, .fallback = "",
+      .doc = "Measured collectives of profiles, smoothed." },
     { .name = "intervals", .kind = FIELD_OTHER, .fallback = "",
       .doc = "How stacks' errors are found, after all jobs." },
+};
+#define OF_CURVE(member) .offset = offsetof(struct fit_curve, curve.member)
+const struct field fit_curve_fields[] = {
+    { .name = "file", TEXT(fit_curve, file), .doc = "Whose collective it is: profiles/NAME." },
+    { .name = "collective", .kind = FIELD_NAME, OF_CURVE(collective), .names = collective_names,
+      .doc = "What was measured." },
+    { .name = "ranks", .kind = FIELD_INT, OF_CURVE(num_ranks), .min = 2, .max = 1e6,
+      .doc = "GPUs of the group: only rows of as many count." },
+    { .name = "nodes", .kind = FIELD_INT, OF_CURVE(num_nodes), .min = 1, .max = 1e6,
+      .fallback = "1", .doc = "Nodes that they lie over." },
+    { .name = "fabric", .kind = FIELD_TEXT, OF_CURVE(fabric),
+      .size = sizeof((struct curve *)0)->fabric,
+      .doc = "Of the level that joins them, as the cluster's file has it." },
+    { .name = "knots", .kind = FIELD_OTHER, .doc = "Sizes of the curve's points, rising." },
+    { .name = "rows", .kind = FIELD_OTHER, .doc = "What it is fitted on, of kind collectives." },
 };
 const struct field width_rules_fields[] = {
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the prior rests on." },
@@ -73,6 +90,7 @@ const struct field fit_rows_fields[] = {
 };
 // clang-format on
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
+const size_t num_fit_curve_fields = LENGTH(fit_curve_fields);
 const size_t num_width_rules_fields = LENGTH(width_rules_fields);
 const size_t num_fit_table_fields = LENGTH(fit_table_fields);
 const size_t num_fit_job_fields = LENGTH(fit_job_fields);
@@ -260,6 +278,53 @@ static bool read_job(struct fit_table *table, const json_t *object, struct fit_j
            read_rows(table, json_object_get(object, "rows"), out, err);
 }
 
+/* --- curves ---------------------------------------------------------------------------------- */
+
+static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
+{
+    size_t count = json_array_size(knots);
+    if (count < 2 || count > MAX_CURVE_POINTS)
+        return err_set(err, ERR_INPUT, "knots", "expected a list of 2 to %d sizes",
+                       MAX_CURVE_POINTS);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_array_get(knots, i));
+        double *bytes = &out->points[i].bytes;
+        bool ok = text ? units_parse(text, QUANTITY_BYTES, bytes, err)
+                       : err_set(err, ERR_INPUT, "", "expected a size, like \"1 MiB\"");
+        if (ok && (*bytes <= 0 || (i > 0 && *bytes <= out->points[i - 1].bytes)))
+            ok = err_set(err, ERR_INPUT, "", "expected a larger size than that of the knot before");
+        if (!ok)
+            return within(err, WITHIN_LIST, "knots", i);
+    }
+    out->num_points = (int)count;
+    return true;
+}
+
+static bool read_curve(struct fit_table *table, const json_t *object, struct fit_curve *out,
+                       struct err *err)
+{
+    return fields_read(fit_curve_fields, num_fit_curve_fields, object, out, err) &&
+           read_knots(json_object_get(object, "knots"), &out->curve, err) &&
+           read_rows(table, json_object_get(object, "rows"), &out->job, err);
+}
+
+static bool read_curves(struct fit_table *table, const json_t *list, struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (list && !json_is_array(list))
+        return err_set(err, ERR_INPUT, "curves", "expected a list");
+    table->curves = ARENA_ARRAY(&table->arena, struct fit_curve, count);
+    for (size_t i = 0; i < count; i++) {
+        struct fit_curve *curve = &table->curves[table->num_curves++];
+        if (!read_curve(table, json_array_get(list, i), curve, err))
+            return within(err, WITHIN_LIST, "curves", i);
+        for (int k = 0; k < curve->job.num_rows; k++)
+            snprintf(curve->job.rows[k].where, sizeof curve->job.rows[k].where,
+                     "curves[%zu].rows[%d]", i, k);
+    }
+    return true;
+}
+
 static bool read_intervals(const json_t *object, struct width_rules *out, struct err *err)
 {
     if (!object)
@@ -284,7 +349,8 @@ static bool read_jobs(struct fit_table *table, const json_t *root, struct err *e
         return err_set(err, ERR_INPUT, "format", "expected 1");
     if (!json_is_array(list))
         return err_set(err, ERR_INPUT, "jobs", "expected a list");
-    if (!read_intervals(json_object_get(root, "intervals"), &table->intervals, err))
+    if (!read_intervals(json_object_get(root, "intervals"), &table->intervals, err) ||
+        !read_curves(table, json_object_get(root, "curves"), err))
         return false;
     table->jobs = ARENA_ARRAY(&table->arena, struct fit_job, json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {

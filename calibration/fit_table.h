@@ -54,6 +54,13 @@ struct fit_job {
     int num_rows;
 };
 
+/* Of calibration/curve_fit.h: a curve of a profile's "collectives". */
+struct fit_curve {
+    char file[64];      /* "profiles/NAME" */
+    struct curve curve; /* without its times: the sizes are the knots */
+    struct fit_job job; /* rows alone */
+};
+
 /* Of calibration/widths.h. */
 struct width_rules {
     double prior_rows; /* that a prior counts as; 0: intervals are not fitted */
@@ -67,6 +74,8 @@ struct fit_table {
     struct json_file file; /* for messages */
     struct fit_job *jobs;
     int num_jobs;
+    struct fit_curve *curves;
+    int num_curves;
 };
 
 /* NULL: the shipped one. A fault is ERR_INPUT with FILE:LINE: key. Release it in either case. */
@@ -79,8 +88,8 @@ const struct fit_job *fit_table_find(const struct fit_table *table, const char *
 
 /* Keys of the file, for the reference page. */
 extern const struct field fit_table_fields[], fit_job_fields[], fit_constant_fields[],
-    fit_rows_fields[], width_rules_fields[];
+    fit_rows_fields[], fit_curve_fields[], width_rules_fields[];
 extern const size_t num_fit_table_fields, num_fit_job_fields, num_fit_constant_fields,
-    num_fit_rows_fields, num_width_rules_fields;
+    num_fit_rows_fields, num_fit_curve_fields, num_width_rules_fields;
 
 #endif

@@ -304,6 +304,8 @@ struct fitted_files fitted_files_list(const struct findings *findings, struct ar
             for (int i = 0; constant_file(&results[r].values[j].of->constant, i, file, sizeof file);
                  i++)
                 add_file(&files, file, arena);
+    for (int i = 0; findings->curves && i < findings->curves->count; i++)
+        add_file(&files, findings->curves->at[i].of->file, arena);
     for (int i = 0; findings->families && i < findings->families->count; i++) {
         snprintf(file, sizeof file, "%s%s", stacks, findings->families->at[i].stack);
         add_file(&files, file, arena);
@@ -366,6 +368,29 @@ static void store_widths(const struct family_widths *family, json_t *root)
     json_object_set_new(residuals_of(root), "intervals", said);
 }
 
+/* All curves of a file are fitted, or none. */
+static void store_curves(const char *file, const struct curve_results *curves, json_t *root)
+{
+    json_t *list = json_array();
+    json_t *said = json_object();
+    for (int i = 0; i < curves->count; i++) {
+        const struct curve_result *result = &curves->at[i];
+        char name[64];
+        if (strcmp(result->of->file, file) != 0)
+            continue;
+        snprintf(name, sizeof name, "%s of %d", collective_names[result->curve.collective],
+                 result->curve.num_ranks);
+        json_array_append_new(list, curve_write(&result->curve));
+        json_object_set_new(said, name, score_json(&result->errors));
+    }
+    if (json_array_size(list) > 0) {
+        json_object_set(root, "collectives", list);
+        json_object_set(residuals_of(root), "curves", said);
+    }
+    json_decref(list);
+    json_decref(said);
+}
+
 static bool update(const char *file, const struct findings *findings, json_t *root, struct err *err)
 {
     const struct fit_result *results = findings->results;
@@ -380,6 +405,8 @@ static bool update(const char *file, const struct findings *findings, json_t *ro
     json_decref(rows);
     if (family)
         store_widths(family, root);
+    if (findings->curves)
+        store_curves(file, findings->curves, root);
     if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
         any_run_rests_on(results, num_results, file))
         json_object_set_new(root, "measured", json_true());

@@ -1,11 +1,12 @@
 /* calibration/fitted_file.h - the text of a profile or stack with the constants that fits found.
  *
- * All else in the file stays: only the job's constants, "errors", "measured", "fitted_on" and
- * "residuals" are replaced. The same results always give the same bytes. */
+ * All else in the file stays: only the job's constants, "collectives", "errors", "measured",
+ * "fitted_on" and "residuals" are replaced. The same results always give the same bytes. */
 #ifndef CALIBRATION_FITTED_FILE_H
 #define CALIBRATION_FITTED_FILE_H
 
 #include "base/text.h"
+#include "calibration/curve_fit.h"
 #include "calibration/widths.h"
 
 struct fitted_files {
@@ -17,7 +18,8 @@ struct fitted_files {
 struct findings {
     const struct fit_result *results;
     int num_results;
-    const struct families *families; /* NULL: intervals stay as they are */
+    const struct curve_results *curves; /* NULL: they stay as they are */
+    const struct families *families;    /* NULL: intervals stay as they are */
 };
 
 /* The files that these findings change, each once, in order; they live in the arena. */

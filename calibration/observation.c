@@ -324,8 +324,9 @@ bool observations_load(const struct fit_table *table, const struct fit_job *job,
         return false;
     for (int i = 0; i < job->num_rows; i++)
         if (!load_set(&job->rows[i], out, err))
-            return strncmp(err->where, "jobs[", 5) == 0 ? json_file_blame(&table->file, err)
-                                                        : false;
+            return strncmp(err->where, "jobs[", 5) == 0 || strncmp(err->where, "curves[", 7) == 0
+                       ? json_file_blame(&table->file, err)
+                       : false;
     out->predictions = ARENA_ARRAY(&out->arena, struct run_prediction, (size_t)out->num_cases);
     return true;
 }

@@ -22,7 +22,9 @@ struct fitting {
     struct fit_table table;
     struct fit_result *results;
     int num_results;
+    struct curve_results curves;
     struct families families;
+    bool is_whole; /* all jobs ran, so that curves and intervals were found too */
     bool has_families;
     struct fitted_files files; /* that the results change */
     struct text *texts;        /* of the files */
@@ -59,17 +61,20 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
 }
 
 /* Errors are those of all constants together, so all jobs must have run. */
-static bool find_intervals(struct fitting *f, const struct options *options, struct err *err)
+static bool find_rest(struct fitting *f, const struct options *options, struct err *err)
 {
     int threads = options->jobs > 0 ? options->jobs : parallel_cores();
-    f->has_families = options->num_files == 0 && f->table.intervals.prior_rows > 0;
+    f->is_whole = options->num_files == 0;
+    f->has_families = f->is_whole && f->table.intervals.prior_rows > 0;
+    if (f->is_whole && !curves_fit(&f->table, &f->curves, err))
+        return false;
     return !f->has_families ||
            families_find(&f->table, f->results, f->num_results, threads, &f->families, err);
 }
 
 static bool make_texts(struct fitting *f, struct err *err)
 {
-    struct findings findings = { f->results, f->num_results,
+    struct findings findings = { f->results, f->num_results, f->is_whole ? &f->curves : NULL,
                                  f->has_families ? &f->families : NULL };
     f->files = fitted_files_list(&findings, &f->arena);
     f->texts = ARENA_ARRAY(&f->arena, struct text, (size_t)f->files.count);
@@ -248,6 +253,25 @@ static void add_correlations(struct text *out, const struct fit_result *result)
     }
 }
 
+static void add_curves(struct text *out, const struct curve_results *curves)
+{
+    text_add(out, "\ncurves: |log(curve / measured)|\n\n  ");
+    text_add_padded(out, "", 50);
+    text_add(out, "  rows  knots   median     mean    worst\n");
+    for (int i = 0; i < curves->count; i++) {
+        const struct curve_result *result = &curves->at[i];
+        struct text name = { 0 };
+        text_add(&name, "%s: %s of %d", result->of->file,
+                 collective_names[result->curve.collective], result->curve.num_ranks);
+        text_add(out, "  ");
+        text_add_padded(out, text_get(&name), 50);
+        text_add(out, "%6d%7d", result->errors.groups, result->curve.num_points);
+        add_score(out, &result->errors);
+        text_add(out, "\n");
+        text_release(&name);
+    }
+}
+
 static void add_share(struct text *out, double share)
 {
     if (isfinite(share))
@@ -298,6 +322,8 @@ static void print_results(const struct fitting *f)
         add_sources(&out, result);
         add_correlations(&out, result);
     }
+    if (f->curves.count > 0)
+        add_curves(&out, &f->curves);
     if (f->has_families)
         add_families(&out, &f->families);
     fputs(text_get(&out), stdout);
@@ -341,6 +367,18 @@ static json_t *result_json(const struct fit_result *result)
                      sources);
 }
 
+static json_t *curves_json(const struct curve_results *curves)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < curves->count; i++) {
+        const struct curve_result *result = &curves->at[i];
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "file", result->of->file, "curve",
+                                              curve_write(&result->curve), "errors",
+                                              score_json(&result->errors)));
+    }
+    return list;
+}
+
 static json_t *share_json(double share)
 {
     return isfinite(share) ? json_real(share) : json_null();
@@ -369,6 +407,8 @@ static void print_results_as_json(const struct fitting *f)
     for (int r = 0; r < f->num_results; r++)
         json_array_append_new(list, result_json(&f->results[r]));
     json_t *root = json_pack("{s:o}", "jobs", list);
+    if (f->is_whole)
+        json_object_set_new(root, "curves", curves_json(&f->curves));
     if (f->has_families)
         json_object_set_new(root, "intervals", families_json(&f->families));
     print_json(root);
@@ -380,7 +420,7 @@ static void print_results_as_json(const struct fitting *f)
 static int fit(struct fitting *f, const struct options *options, struct err *err)
 {
     if (!fit_table_load(options->table, &f->table, err) || !run_jobs(f, options, err) ||
-        !find_intervals(f, options, err) || !make_texts(f, err))
+        !find_rest(f, options, err) || !make_texts(f, err))
         return exit_code_of(err);
     if (options->check)
         return check_files(f, err);
@@ -399,6 +439,7 @@ static void release(struct fitting *f)
         text_release(&f->texts[i]);
     for (int r = 0; r < f->num_results; r++)
         fit_result_release(&f->results[r]);
+    curves_release(&f->curves);
     families_release(&f->families);
     fit_table_release(&f->table);
     arena_release(&f->arena);

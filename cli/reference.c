@@ -37,6 +37,7 @@ static const struct section sections[] = {
     { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },
     { "Fits: each of a job's constants, by file and key", fit_constant_fields,
       &num_fit_constant_fields },
+    { "Fits: each of curves", fit_curve_fields, &num_fit_curve_fields },
     { "Fits: intervals", width_rules_fields, &num_width_rules_fields },
     { "Fits: each of a job's sets of rows", fit_rows_fields, &num_fit_rows_fields },
 };

@@ -354,7 +354,7 @@ START_TEST(files_that_share_a_constant_get_the_same)
                " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": [" PRODUCT_ROWS "] }",
                &table);
     run(&table, 0, &result);
-    struct findings findings = { &result, 1, NULL };
+    struct findings findings = { &result, 1, NULL, NULL };
     struct fitted_files files = fitted_files_list(&findings, &arena);
     ck_assert_int_eq(files.count, 2);
     for (int i = 0; i < 2; i++) {
@@ -370,6 +370,63 @@ START_TEST(files_that_share_a_constant_get_the_same)
     arena_release(&arena);
     fit_result_release(&result);
     fit_table_release(&table);
+}
+END_TEST
+
+/* --- curves ----------------------------------------------------------------------------------- */
+
+static struct curve knots_of(int n, const double *bytes)
+{
+    struct curve curve = { .num_ranks = 8, .num_nodes = 1, .num_points = n };
+    for (int i = 0; i < n; i++)
+        curve.points[i].bytes = bytes[i];
+    return curve;
+}
+
+START_TEST(a_curve_through_few_knots_is_found_again)
+{
+    static const double sizes[] = { 1e6, 4e6, 64e6 };
+    static const double times[] = { 50e-6, 80e-6, 900e-6 };
+    double bytes[30], time_s[30];
+    struct curve truth = knots_of(3, sizes), found = knots_of(3, sizes);
+    for (int i = 0; i < 3; i++) {
+        truth.points[i].time_s = times[i];
+        truth.points[i].log_s = log(times[i]);
+        truth.points[i].log_bytes = log(sizes[i]);
+    }
+    for (int i = 0; i < 30; i++) {
+        bytes[i] = 1e6 * pow(64, i / 29.0);
+        time_s[i] = curve_s(&truth, bytes[i]);
+    }
+    curve_fit(&found, bytes, time_s, 30);
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq_tol(found.points[i].time_s / times[i], 1, 1e-3);
+}
+END_TEST
+
+START_TEST(a_fitted_curve_never_falls)
+{
+    static const double sizes[] = { 1e6, 2e6, 4e6, 8e6, 16e6 };
+    static const double time_s[] = { 50e-6, 120e-6, 90e-6, 80e-6, 200e-6 };
+    struct curve found = knots_of(5, sizes);
+    curve_fit(&found, sizes, time_s, 5);
+    for (int i = 1; i < 5; i++)
+        ck_assert_double_ge(found.points[i].time_s, found.points[i - 1].time_s);
+    /* The three that fall are one, at their mean of log times. */
+    ck_assert_double_eq_tol(found.points[2].time_s, cbrt(120e-6 * 90e-6 * 80e-6), 1e-7);
+    ck_assert_double_eq_tol(found.points[4].time_s, 200e-6, 1e-7);
+}
+END_TEST
+
+/* Sizes without a measurement between them do not rise. */
+START_TEST(a_knot_that_nothing_tells_of_is_as_the_one_before)
+{
+    static const double sizes[] = { 1e6, 2e6, 4e6, 8e6 };
+    static const double time_s[] = { 50e-6, 80e-6 };
+    struct curve found = knots_of(4, sizes);
+    curve_fit(&found, sizes, time_s, 2);
+    ck_assert_double_eq_tol(found.points[1].time_s, 80e-6, 1e-8);
+    ck_assert_double_eq(found.points[3].time_s, found.points[1].time_s);
 }
 END_TEST
 
@@ -685,6 +742,9 @@ static void add_tests(TCase *tcase)
                         LENGTH(mismatches));
     tcase_add_test(tcase, data_files_are_laid_out_within_100_columns);
     tcase_add_test(tcase, a_job_writes_the_shipped_files_byte_for_byte);
+    tcase_add_test(tcase, a_curve_through_few_knots_is_found_again);
+    tcase_add_test(tcase, a_fitted_curve_never_falls);
+    tcase_add_test(tcase, a_knot_that_nothing_tells_of_is_as_the_one_before);
     tcase_add_test(tcase, no_shipped_file_would_change);
     tcase_add_test(tcase, a_check_tells_what_would_change);
     tcase_add_test(tcase, a_job_that_is_misspelt_is_asked_about);

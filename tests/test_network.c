@@ -240,7 +240,7 @@ START_TEST(groups_have_the_curves_of_their_size_and_fabric)
     ck_assert_ptr_null(three.curves[COLLECTIVE_ALL_REDUCE]);
     ck_assert_ptr_null(over.curves[COLLECTIVE_ALL_REDUCE]);
     double measured_s = collective_s(&two, COLLECTIVE_ALL_REDUCE, 1 << 30);
-    ck_assert_double_eq_tol(measured_s, 47617e-6, 1e-9);
+    ck_assert_double_eq_tol(measured_s / 47617e-6, 1, 1e-3);
     tear_down();
     load("jean-zay-v100", 64);
     ck_assert_ptr_null(network_group(&machine, 1, 2).curves[COLLECTIVE_ALL_REDUCE]);

@@ -1,0 +1,31 @@
+/* calibration/curve_fit.h - a collective's curve from the times that were measured.
+ *
+ * Log time is piecewise linear in log size between the knots of fit.json, by least squares, and
+ * never falls. So a few knots smooth what single sizes scatter, and steps between two of NCCL's
+ * algorithms lose their dip. */
+#ifndef CALIBRATION_CURVE_FIT_H
+#define CALIBRATION_CURVE_FIT_H
+
+#include "calibration/fit_table.h"
+#include "calibration/score.h"
+
+struct curve_result {
+    const struct fit_curve *of;
+    struct curve curve;  /* times to four digits */
+    struct score errors; /* log(curve / measured) of the rows */
+};
+
+struct curve_results {
+    struct arena arena;
+    struct curve_result *at; /* one of each of the table's curves */
+    int count;
+};
+
+/* A curve none of whose rows is such a collective is an error. Release in either case. */
+bool curves_fit(const struct fit_table *table, struct curve_results *out, struct err *err);
+void curves_release(struct curve_results *results);
+
+/* The heart of it: times of the curve's knots, whose sizes stand, from n measurements. */
+void curve_fit(struct curve *curve, const double *bytes, const double *time_s, int n);
+
+#endif
