@@ -364,31 +364,53 @@ static void widen(struct family_widths *family, double variance)
 
 /* --- all shipped stacks ---------------------------------------------------------------------- */
 
+/* A stack that states no error has its profile's, unless it has rows. */
+static bool states_errors(const char *name, bool *out, struct err *err)
+{
+    struct stack stack;
+    if (!stack_load(name, &stack, err))
+        return false;
+    *out = stack.error_log > 0 || stack.widths.common > 0;
+    stack_release(&stack);
+    return true;
+}
+
+static void add_family(const struct fit_table *table, double variance, const char *name,
+                       const struct family_widths *found, struct families *out)
+{
+    struct family_widths *family = &out->at[out->count++];
+    *family = *found;
+    family->stack = arena_text(&out->arena, name);
+    if (family->rows < FEWEST_TO_SCALE && !is_fitted(table, name)) {
+        widen(family, variance);
+        round_widths(family);
+    }
+    if (family->rows == 0)
+        family->covered = family->left_out = (double)NAN;
+}
+
 static bool list_stacks(const struct fit_table *table, double variance,
                         const struct family_widths *found, int num_found, struct families *out,
                         struct err *err)
 {
     char folder[PATH_MAX];
     size_t count;
+    bool ok = true;
     if (!file_data_folder("calibration/stacks", folder, sizeof folder))
         return err_set(err, ERR_SYSTEM, "calibration/stacks",
                        "no such data folder; is SIMSEARCH_DATA right?");
     char **names = file_list_json(folder, &count);
     out->at = ARENA_ARRAY(&out->arena, struct family_widths, count);
     for (size_t i = 0; i < count; i++) {
-        struct family_widths *family = &out->at[out->count++];
-        *family = *widths_of(found, num_found, names[i]);
-        family->stack = arena_text(&out->arena, names[i]);
-        if (family->rows < FEWEST_TO_SCALE && !is_fitted(table, names[i])) {
-            widen(family, variance);
-            round_widths(family);
-        }
-        if (family->rows == 0)
-            family->covered = family->left_out = (double)NAN;
+        const struct family_widths *of = widths_of(found, num_found, names[i]);
+        bool wanted = of->rows > 0;
+        ok = ok && (wanted || states_errors(names[i], &wanted, err));
+        if (ok && wanted)
+            add_family(table, variance, names[i], of, out);
         free(names[i]);
     }
     free(names);
-    return true;
+    return ok;
 }
 
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,

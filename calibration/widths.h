@@ -25,7 +25,8 @@ struct family_widths {
 
 struct families {
     struct arena arena;
-    struct family_widths *at; /* every shipped stack, by name */
+    struct family_widths *at; /* shipped stacks, by name, but those that state no error and have no
+                                 rows: they have their profile's */
     int count;
     int rows;                 /* of all */
     double covered, left_out; /* of all */
