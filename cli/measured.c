@@ -170,7 +170,7 @@ static void show_losses(const struct measured *m)
     printf("\n  step       loss   gradient norm\n");
     for (int i = 0; i < steps; i++)
         if (steps <= 12 || i < 5 || i >= steps - 5)
-            printf("  %4d  %9.5f  %14.5g\n", i + 1, m->session->losses[i],
+            printf("  %4ld  %9.5f  %14.5g\n", m->session->first_step + i, m->session->losses[i],
                    m->session->gradient_norms[i]);
 }
 

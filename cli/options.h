@@ -50,6 +50,9 @@ struct options {
     int ranks, steps;
     double rate, watchdog_s;
     bool slice;
+    const char *checkpoint;
+    int checkpoint_every;
+    bool resume;
     bool run; /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model;

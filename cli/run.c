@@ -14,12 +14,14 @@
 #include "sim/engine/event_step.h"
 #include "sim/schedule/lowering.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_STEPS = 10, MOST_WARMUPS = 2, MOST_INSTRUCTIONS = 200000, DEFAULT_SEED = 1 };
 static const double arena_share = 1.25, arena_extra_bytes = 32 << 20;
-static const double default_watchdog_s = 60;
+static const double default_rate = 1e-3, default_watchdog_s = 60;
 
 /* --- what is run -------------------------------------------------------------------------- */
 
@@ -46,7 +48,30 @@ static struct layer_options host_options(const struct setup *setup)
     return options;
 }
 
-static bool make_run(const struct options *options, struct setup *setup,
+/* What is trained with: as given, else as saved, else the default. */
+struct origin {
+    uint64_t seed;
+    float rate;
+};
+
+/* A fresh run must not mix its checkpoints with those of another. */
+static bool find_origin(const struct options *options, struct origin *out, struct err *err)
+{
+    struct checkpoint_state saved = { .seed = DEFAULT_SEED, .rate = (float)default_rate };
+    struct err none = { 0 };
+    if (options->resume && !checkpoint_newest(options->checkpoint, &saved, err))
+        return false;
+    if (!options->resume && options->checkpoint &&
+        checkpoint_newest(options->checkpoint, &saved, &none))
+        return err_set(err, ERR_USAGE, "--checkpoint",
+                       "%s holds a run up to step %ld; --resume goes on with it",
+                       options->checkpoint, saved.step);
+    *out = (struct origin){ options->seed > 0 ? (uint64_t)options->seed : saved.seed,
+                            options->rate > 0 ? (float)options->rate : saved.rate };
+    return true;
+}
+
+static bool make_run(const struct origin *origin, struct setup *setup,
                      const struct token_source *tokens, struct run_setup *out, struct err *err)
 {
     *out = (struct run_setup){
@@ -56,22 +81,21 @@ static bool make_run(const struct options *options, struct setup *setup,
         .overlaps_tensor = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP),
         .tokens = tokens,
         .update = { .optimizer = setup->plan.optimizer,
-                    .rate = (float)(options->rate > 0 ? options->rate : 1e-3),
+                    .rate = origin->rate,
                     .beta1 = 0.9F,
                     .beta2 = 0.95F,
                     .epsilon = 1e-8F,
                     .momentum = 0.9F,
                     .clip = 1,
                     .loss_scale = 1 },
-        .seed = (uint64_t)(options->seed > 0 ? options->seed : DEFAULT_SEED),
+        .seed = origin->seed,
     };
     return make_schedule(setup, out, err);
 }
 
-static bool open_tokens(const struct options *options, const struct setup *setup,
+static bool open_tokens(const struct options *options, const struct setup *setup, uint64_t seed,
                         struct token_source *out, struct err *err)
 {
-    uint64_t seed = (uint64_t)(options->seed > 0 ? options->seed : DEFAULT_SEED);
     *out =
         (struct token_source){ .vocab = setup->model.vocab, .seq = setup->model.seq, .seed = seed };
     return !options->data ||
@@ -87,27 +111,44 @@ static const char *comm_name(const struct options *options, const struct place *
     return strcmp(place->launcher, "mpirun") == 0 ? "mpi" : "tcp";
 }
 
+/* What frameworks allocate, without their libraries; the host keeps values of 16 bits in 32. */
+static size_t arena_bytes(const struct plan *plan, const struct prediction *prediction)
+{
+    double most = 0;
+    for (int stage = 0; stage < prediction->num_stages; stage++) {
+        const struct stage_memory *memory = &prediction->stages[stage];
+        most = fmax(most, memory->allocated_bytes - memory->library_bytes);
+    }
+    double widened = 4 / precision_bytes((enum precision)plan->precision);
+    return (size_t)(most * widened * arena_share + arena_extra_bytes);
+}
+
 static bool run_session(const struct options *options, struct setup *setup,
                         const struct place *place, const struct prediction *prediction,
                         struct session_result *out, struct run_setup *run, struct err *err)
 {
     struct token_source tokens;
+    struct origin origin = { 0 };
     int steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
     struct session_options session = {
         .setup = run,
         .device_api = device_find(options->backend ? options->backend : "host", err),
         .kernel_api = &kernels_host,
         .place = place,
-        .arena_bytes = (size_t)(prediction->peak_memory_bytes * arena_share + arena_extra_bytes),
+        .arena_bytes = arena_bytes(&setup->plan, prediction),
         .steps = steps,
         .warmups = steps / 3 < MOST_WARMUPS ? steps / 3 : MOST_WARMUPS,
         .watchdog_s = options->watchdog_s > 0 ? options->watchdog_s : default_watchdog_s,
         .is_traced = true,
+        .checkpoint = options->checkpoint,
+        .checkpoint_every = options->checkpoint_every,
+        .resumes = options->resume,
     };
     if (!session.device_api || !(session.comm_api = comm_find(comm_name(options, place), err)) ||
-        !open_tokens(options, setup, &tokens, err))
+        !find_origin(options, &origin, err) ||
+        !open_tokens(options, setup, origin.seed, &tokens, err))
         return false;
-    bool ok = make_run(options, setup, &tokens, run, err) &&
+    bool ok = make_run(&origin, setup, &tokens, run, err) &&
               session_run(&session, &setup->arena, out, err);
     token_source_close(&tokens);
     return ok;
@@ -167,6 +208,9 @@ static int run_rank(const struct options *options, struct setup *setup, const st
         code = tell(options, setup, evaluator, &prediction, &session, place, err);
     else if (session.is_interrupted)
         code = LAUNCH_EXIT_LOST;
+    if (session.damage.code != ERR_NONE)
+        fprintf(stderr, "simsearch: %s: %s; went on from step %ld\n", session.damage.where,
+                session.damage.msg, session.first_step - 1);
     evaluator_free(evaluator);
     return code;
 }
@@ -206,6 +250,9 @@ static bool check_words(const struct options *options, struct err *err)
 {
     if (options->num_files == 0 && !options->layout)
         return err_set(err, ERR_USAGE, "run", "expected a plan file, or --model and --layout");
+    if ((options->resume || options->checkpoint_every > 0) && !options->checkpoint)
+        return err_set(err, ERR_USAGE, options->resume ? "--resume" : "--checkpoint-every",
+                       "needs --checkpoint DIR");
     return true;
 }
 

@@ -4,7 +4,9 @@
 #include "exec/whereabouts.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static const double patience_s = 60; /* for ranks that are still starting */
 static const double grace_s = 1;     /* to come to an end once the watchdog has asked */
@@ -13,6 +15,7 @@ static const double grace_s = 1;     /* to come to an end once the watchdog has 
 struct session {
     const struct session_options *options;
     struct rank_device on;
+    char status_path[300];
     atomic_bool is_open; /* device and communicator are there for the watchdog to stop */
     struct rank *rank;
     struct stream *stream; /* of what is told after steps */
@@ -52,21 +55,58 @@ static bool reduce(struct session *session, double *values, int count, enum redu
 
 /* --- steps -------------------------------------------------------------------------------- */
 
-static bool train(struct session *session, struct err *err)
+static bool resume(struct session *session, struct err *err)
+{
+    struct checkpoint_state state;
+    if (!session->options->resumes)
+        return true;
+    whereabouts_wait(session->on.watchdog, "for a checkpoint to be loaded");
+    if (!checkpoint_load(session->rank, session->options->checkpoint, &state, err))
+        return false;
+    session->out->first_step = state.step + 1;
+    session->out->damage = state.damage;
+    return true;
+}
+
+/* After `done` steps of this run. */
+static bool save(struct session *session, int done, struct err *err)
 {
     const struct session_options *options = session->options;
+    bool is_last = done == options->steps;
+    bool is_due = options->checkpoint_every > 0 && done % options->checkpoint_every == 0;
+    if (!options->checkpoint || !(is_last || is_due))
+        return true;
+    whereabouts_wait(session->on.watchdog, "for a checkpoint to be saved");
+    return checkpoint_save(session->rank, options->checkpoint, session->out->first_step + done - 1,
+                           err);
+}
+
+static bool train_step(struct session *session, int i, struct err *err)
+{
     struct session_result *out = session->out;
-    for (int step = 0; step < options->steps; step++) {
-        struct step_result result;
-        if (!rank_step(session->rank, step + 1, NULL, &result, err) ||
-            !reduce(session, &result.step_s, 1, REDUCTION_MAX, err))
-            return false;
-        out->losses[step] = result.loss;
-        out->gradient_norms[step] = result.gradient_norm;
-        if (step >= options->warmups)
-            out->step_s[out->num_timed++] = result.step_s;
-    }
-    return true;
+    struct step_result result;
+    if (!rank_step(session->rank, out->first_step + i, NULL, &result, err) ||
+        !reduce(session, &result.step_s, 1, REDUCTION_MAX, err))
+        return false;
+    out->losses[i] = result.loss;
+    out->gradient_norms[i] = result.gradient_norm;
+    if (i >= session->options->warmups)
+        out->step_s[out->num_timed++] = result.step_s;
+    return save(session, i + 1, err);
+}
+
+static bool train(struct session *session, struct err *err)
+{
+    bool ok = resume(session, err);
+    for (int i = 0; i < session->options->steps && ok; i++)
+        ok = train_step(session, i, err);
+    return ok;
+}
+
+/* The number of the step after those that count. */
+static long next_step(const struct session *session)
+{
+    return session->out->first_step + session->options->steps;
 }
 
 /* --- a traced step ------------------------------------------------------------------------ */
@@ -125,7 +165,7 @@ static bool trace_instructions(struct session *session, struct err *err)
     struct interval *all = ARENA_ARRAY(session->arena, struct interval, size * (size_t)most);
     struct interval *own = &all[(size_t)session->on.rank * (size_t)most];
     struct step_result ignored;
-    if (!rank_step(session->rank, session->options->steps + 1, own, &ignored, err))
+    if (!rank_step(session->rank, next_step(session), own, &ignored, err))
         return false;
     struct comm_call call = { .kind = COMM_ALL_GATHER,
                               .in = own,
@@ -163,7 +203,7 @@ static bool trace_ops(struct session *session, struct err *err)
     struct step_result ignored;
     log.at = arena_grow(NULL, sizeof *log.at * (size_t)log.room);
     machine->log = &log;
-    bool ok = rank_step(session->rank, session->options->steps + 2, NULL, &ignored, err);
+    bool ok = rank_step(session->rank, next_step(session) + 1, NULL, &ignored, err);
     machine->log = NULL;
     if (ok)
         add_ops(out, &log);
@@ -247,9 +287,22 @@ static void stop(void *context)
     session->on.api->abort(session->on.device);
 }
 
+/* In the folder of the checkpoints, which may not be there yet. */
+static const char *status_path(struct session *session)
+{
+    const struct session_options *options = session->options;
+    if (!options->checkpoint)
+        return NULL;
+    mkdir(options->checkpoint, 0777);
+    snprintf(session->status_path, sizeof session->status_path, "%s/rank-%d.status",
+             options->checkpoint, options->place->rank);
+    return session->status_path;
+}
+
 static bool open_watchdog(struct session *session, struct err *err)
 {
     struct watchdog_options options = { .rank = session->options->place->rank,
+                                        .status_path = status_path(session),
                                         .num_lanes = NUM_WATCHED_LANES,
                                         .limit_s = session->options->watchdog_s,
                                         .describe = whereabouts_describe,
@@ -284,6 +337,7 @@ static void make_room(struct session *session)
 {
     size_t steps = (size_t)session->options->steps;
     *session->out = (struct session_result){
+        .first_step = 1,
         .num_steps = session->options->steps,
         .losses = ARENA_ARRAY(session->arena, double, steps),
         .gradient_norms = ARENA_ARRAY(session->arena, double, steps),

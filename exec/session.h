@@ -3,6 +3,7 @@
 #ifndef EXEC_SESSION_H
 #define EXEC_SESSION_H
 
+#include "exec/checkpoint.h"
 #include "exec/rank.h"
 
 struct session_options {
@@ -12,10 +13,13 @@ struct session_options {
     const struct comm_api *comm_api;
     const struct place *place;
     size_t arena_bytes;
-    int steps;         /* whose loss is told, at least 1 */
-    int warmups;       /* of those, the first that are not timed */
-    double watchdog_s; /* without progress, after which the run ends */
-    bool is_traced;    /* one step more for the instructions' times, one for the ops' */
+    int steps;              /* whose loss is told, at least 1 */
+    int warmups;            /* of those, the first that are not timed */
+    double watchdog_s;      /* without progress, after which the run ends */
+    bool is_traced;         /* one step more for the instructions' times, one for the ops' */
+    const char *checkpoint; /* folder, where ranks leave their last word too; NULL: none */
+    int checkpoint_every;   /* steps; 0: after the last alone */
+    bool resumes;           /* goes on from the newest in that folder */
 };
 
 /* What is the same on all ranks, but where it is said. */
@@ -23,6 +27,8 @@ struct session_result {
     /* It failed because it stood still or was asked to end, or because another rank was lost: what
      * was trained so far can be gone on with. All ranks have said where they were. */
     bool is_interrupted;
+    long first_step;   /* 1, or the one after the checkpoint's */
+    struct err damage; /* of a newer checkpoint that was passed over, as this rank saw it */
     int num_steps;
     double *losses, *gradient_norms; /* of each step */
     double *step_s;                  /* of each timed step: the slowest rank's */

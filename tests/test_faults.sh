@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# A rank that is killed or stands still ends the run with its name and the instruction that the
+# others wait in; resuming goes on with the bits of a run that was never interrupted.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+tiny=(run --model tiny --batch 8 --gpus 2)
+
+fail() {
+    echo "$*"
+    sed 's/^/    /' "$work/err" | head -n 5
+    failed=1
+}
+
+losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
+newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
+
+# The processes whose parent is $1.
+children() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
+
+# Waits for the second checkpoint of the run whose launcher is $1, in $2.
+wait_for_steps() {
+    for _ in $(seq 600); do
+        [[ $(newest "$2") > "$2/step-000000010" ]] && return
+        kill -0 "$1" 2>/dev/null || break
+        sleep 0.02
+    done
+    fail "no second checkpoint came"
+}
+
+# interrupt SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every 10 steps.
+interrupt() {
+    "$SIMSEARCH" "${tiny[@]}" --layout "$2" --steps 100000 --checkpoint "$3" --checkpoint-every 10 \
+        --watchdog 0.5s >"$work/out" 2>"$work/err" &
+    local launcher=$! code victim=
+    wait_for_steps $launcher "$3"
+    for process in $(children $launcher); do
+        grep -qz '^SIMSEARCH_RANK=1$' "/proc/$process/environ" && victim=$process
+    done
+    [ "$victim" ] || fail "rank 1 was not found"
+    kill "-$1" "$victim"
+    wait $launcher
+    code=$?
+    [ $code = 75 ] || fail "$2: expected exit 75 after SIG$1, not $code"
+}
+
+says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
+
+# resume LAYOUT FOLDER SAVED: the three steps after SAVED are those of a run without interruption.
+resume() {
+    local step=$((10#${3##*-}))
+    "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume --json \
+        >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
+    "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json >"$work/whole" 2>/dev/null
+    read -ra whole <<<"$(losses "$work/whole")"
+    [ "$(losses "$work/rest")" = "${whole[*]:step} " ] ||
+        fail "$1: losses $(losses "$work/rest")after step $step, not ${whole[*]:step}"
+}
+
+# Now and then the signal comes between two steps.
+waits='^rank 0 waits ([A-Z_]+( c[0-9])?( mb[0-9])?( (from|to) 1)?|for a checkpoint .*|for what .*)$'
+
+interrupt KILL "pp2 dtype=fp32" "$work/killed"
+says 'rank 1: was killed by signal 9'
+says '^rank 0 waits '
+resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
+
+interrupt STOP "dp2 zero1 dtype=bf16" "$work/stopped"
+says '^rank 0: no progress for 0\.5'
+says "$waits"
+grep -Eq "$waits" "$work/stopped/rank-0.status" || fail "rank-0.status does not name it"
+resume "dp2 zero1 dtype=bf16" "$work/stopped" "$(newest "$work/stopped")"
+
+# --- a damaged checkpoint ---------------------------------------------------------------------
+
+damaged=$(newest "$work/stopped")
+size=$(stat -c %s "$damaged/rank-00001")
+truncate -s $((size - 1)) "$damaged/rank-00001"
+before=$(find "$work/stopped" -name 'step-*[0-9]' | sort | tail -n 2 | head -n 1)
+resume "dp2 zero1 dtype=bf16" "$work/stopped" "$before"
+says 'is cut short; went on from step'
+
+# --- what is refused --------------------------------------------------------------------------
+
+"$SIMSEARCH" "${tiny[@]}" --layout dp2 --checkpoint "$work/stopped" >"$work/out" 2>"$work/err" &&
+    fail "a fresh run took the folder of another"
+says 'holds a run up to step'
+"$SIMSEARCH" "${tiny[@]}" --layout dp2 --resume >"$work/out" 2>"$work/err"
+[ $? = 2 ] || fail "--resume needs a folder"
+"$SIMSEARCH" "${tiny[@]}" --layout dp2 --resume --checkpoint "$work/none" >"$work/out" 2>"$work/err"
+[ $? = 4 ] || fail "an empty folder is no checkpoint"
+says 'holds no checkpoint'
+exit $failed
