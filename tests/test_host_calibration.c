@@ -166,6 +166,37 @@ START_TEST(shapes_of_a_model_are_those_of_its_tensor_ranks)
 }
 END_TEST
 
+static const char *const alone[] = { "mb1", "mb4", "mb2 recompute=full",
+                                     "mb2 recompute=selective attn=unfused", "mb2 attn=unfused" };
+enum { NUM_ALONE = sizeof alone / sizeof *alone };
+
+/* The arena counts what the executor takes; the formulas know it within 3 %. */
+START_TEST(memory_is_predicted_as_the_arena_counts_it)
+{
+    struct err err = { 0 };
+    struct system system;
+    struct host_run run;
+    struct step_result ignored;
+    struct model model;
+    struct host_run_options options = {
+        .layout = alone[_i], .stack = &stack, .arena_bytes = 64 << 20, .is_alone = true
+    };
+    ck_assert(model_load("tiny", &model, &err));
+    ck_assert_msg(host_run_open(&host, &model, &options, &run, &err), "%s: %s", err.where, err.msg);
+    for (long step = 1; step <= 2; step++)
+        ck_assert_msg(rank_step(run.rank, step, NULL, &ignored, &err), "%s", err.msg);
+    double measured = (double)device_host.memory(run.device).high_water_bytes;
+    ck_assert_msg(system_load("dgx-h100", "host", 1, &system, &err), "%s: %s", err.where, err.msg);
+    struct evaluator *evaluator = evaluator_new(&system, &model);
+    double predicted = evaluate_peak_bytes(evaluator, &run.plan);
+    ck_assert_msg(predicted > 0.97 * measured && predicted < 1.03 * measured,
+                  "%s: predicted %.0f, measured %.0f", alone[_i], predicted, measured);
+    evaluator_free(evaluator);
+    system_release(&system);
+    host_run_close(&run);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("host_calibration");
@@ -175,6 +206,7 @@ static Suite *suite(void)
     tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
     tcase_add_test(cases, shapes_of_a_model_are_those_of_its_tensor_ranks);
+    tcase_add_loop_test(cases, memory_is_predicted_as_the_arena_counts_it, 0, NUM_ALONE);
     Suite *s = suite_create("calibration/host");
     suite_add_tcase(s, cases);
     return s;

@@ -144,12 +144,28 @@ static double recompute_bytes(const struct memory_input *in, int chunk)
 /* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
  * backward, and holds one layer's whole gradient; overlapped reductions of sharded gradients hold
  * two buckets. */
+/* Whole chunks, as exec/step.c has them: the values of the pass that runs and of the next one, and
+ * the gradients of the last two backwards, of which the first may still be on its way. Few passes
+ * never have all of these at once. */
+static double whole_chunks_bytes(const struct memory_input *in, const struct state_bytes *state,
+                                 double parameters)
+{
+    const struct plan *plan = in->plan;
+    double chunk_bytes = parameters / plan->vpp;
+    double backwards = (double)in->num_microbatches * plan->vpp;
+    double gradients = fmin(backwards, 2);
+    double values = plan->zero == 3 ? fmin(1 + backwards, 4) - gradients : 0;
+    return chunk_bytes * (gradients * state->gradients + values * state->weights);
+}
+
 static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state,
                             double parameters)
 {
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
     double largest = fmax(in->pieces->layer.parameters, in->pieces->embedding.parameters);
+    if (plan->zero >= 2 && stack->shards_chunks)
+        return whole_chunks_bytes(in, state, parameters);
     if (plan->zero == 3) {
         double gathered =
             stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
@@ -224,6 +240,17 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
 }
 
+/* What the host backend's own allocator sees beside what is kept: the gradients between the ops of
+ * a layer's backward, that of the residual stream, and messages on their way in and out. Elsewhere
+ * a stack's slack and workspaces stand for it. */
+static double working_bytes(const struct memory_input *in)
+{
+    const struct piece_cost *layer = &in->pieces->layer;
+    if (in->system->stack.runtime != RUNTIME_HOST)
+        return 0;
+    return layer->working_bytes + (in->plan->pp > 1 ? 3 : 1) * layer->input_bytes;
+}
+
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -246,6 +273,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     }
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
+    memory->recompute_bytes += working_bytes(in);
 }
 
 struct stage_memory stage_memory_with(const struct memory_input *in, int stage,

@@ -14,7 +14,7 @@ struct stage_memory {
     double optimizer_bytes;
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
     double logits_bytes;      /* at the loss, of the microbatches whose loss is in flight */
-    double recompute_bytes;   /* one layer's activations while they are recomputed */
+    double recompute_bytes;   /* one layer's activations while they are recomputed, its gradients */
     double buckets_bytes;     /* gathered parameters, reductions, other ranks' keys */
     double library_bytes;     /* workspaces of matrix libraries */
     double allocated_bytes;   /* the sum of the above at the peak: what the framework allocates */

@@ -181,6 +181,27 @@ static double read_by_weight_gradient(const struct op *forward)
     return forward->saved_bytes + forward->m * forward->n * (forward->dtype == DTYPE_FP32 ? 4 : 2);
 }
 
+/* The executor's host backend lets go of a microbatch's activations at once, behind its weight
+ * gradients; until then it has the gradients of the products' outputs too. */
+static double waiting_bytes(const struct timer *timer, const struct op *forward)
+{
+    double read_bytes = read_by_weight_gradient(forward);
+    if (timer->system->stack.runtime != RUNTIME_HOST)
+        return read_bytes;
+    double saved_bytes = forward->saved_bytes + forward->saved_input_bytes;
+    return read_bytes > 0 ? read_bytes + forward->saved_input_bytes : saved_bytes;
+}
+
+/* In the backward of an op: the gradient that comes, and the one that it makes. */
+static double working_bytes(const struct op *forward)
+{
+    double element_bytes = forward->dtype == DTYPE_FP32 ? 4 : 2;
+    double out_bytes = forward->m * forward->n * element_bytes;
+    if (forward->kind == OP_GEMM)
+        return out_bytes + forward->m * forward->k * element_bytes;
+    return forward->kind == OP_ACTIVATION ? out_bytes + forward->saved_bytes : 0;
+}
+
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
@@ -199,7 +220,8 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
     for (int i = 0; i < local.forward.count; i++) {
         const struct op *op = &local.forward.at[i];
         cost.saved_bytes += op->saved_bytes + op->saved_input_bytes;
-        cost.waiting_bytes += read_by_weight_gradient(op);
+        cost.waiting_bytes += waiting_bytes(timer, op);
+        cost.working_bytes = fmax(cost.working_bytes, working_bytes(op));
         if (op->region == REGION_ATTENTION_CORE)
             cost.core_bytes += op->saved_bytes;
     }

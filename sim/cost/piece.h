@@ -28,6 +28,7 @@ struct piece_cost {
     double saved_bytes;        /* kept for the backward without recompute */
     double core_bytes;         /* of which selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: what its products read */
+    double working_bytes; /* most that an op's output and its input's gradient take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */
 };

@@ -1,5 +1,6 @@
 #include "sim/engine/work.h"
 
+#include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
@@ -111,6 +112,15 @@ static double mean_sharded_s(const struct work *w, double compute_s, struct data
     return without_s + share * (with_s - without_s);
 }
 
+/* A layer's whole gradients are cleared before each backward, and the shard that was reduced is
+ * added to the sum: beside it both are read, and one is written. */
+static double whole_gradients_s(const struct work *w)
+{
+    double parameters = w->pieces->layer.parameters;
+    double bytes = 4 * parameters * (1 + 3 / (double)plan_shards(w->plan));
+    return traffic_s(&w->system->gpu, &w->system->profile, bytes, 0);
+}
+
 /* ZeRO-3 gathers each layer for its forward, and where it drops the weights after that again for
  * its backward; ZeRO-2 and 3 reduce after every microbatch's backward, or the last one's (no_sync).
  */
@@ -125,6 +135,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
         data_comm(stack, plan, &w->data, w->pieces->layer.parameters / messages);
     comm.gather_s += stack->message_per_rank_s * plan_shards(plan);
     comm.reduce_s += stack->message_per_rank_s * plan_shards(plan);
+    if (stack->shards_chunks)
+        comm.reduce_s += whole_gradients_s(w);
     struct data_comm none = { 0 };
     struct data_comm gather = { .gather_s = plan->zero == 3 ? messages * comm.gather_s : 0 };
     struct data_comm again = stack->reshard ? gather : none;
