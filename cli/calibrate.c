@@ -1,5 +1,7 @@
 /* cli/calibrate.c - this machine as a cluster file, or what others' benchmarks printed. */
+#include "base/arena.h"
 #include "base/parallel.h"
+#include "calibration/bench_output.h"
 #include "calibration/host.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -70,16 +72,20 @@ static bool show(const json_t *cluster, const struct options *options, struct er
         return false;
     units_show(gpu.peak_flops_per_s[DTYPE_FP32], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
     units_show(gpu.memory_bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth, sizeof bandwidth);
-    printf("%s\n%s in products, %s in copies, a core; compute runs %.2f times longer beside "
-           "communication\n",
-           profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
-    printf("\n  %-26s %-16s %6s   left out: median, P90\n", "op", "", "shapes");
+    if (profile.num_kernels == 0)
+        printf("%s: %d measured collectives\n", profile.name, profile.num_curves);
+    else
+        printf("%s\n%s in products, %s in copies, a core; compute runs %.2f times longer beside "
+               "communication\n",
+               profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
+    if (profile.num_kernels > 0)
+        printf("\n  %-26s %-16s %6s   left out: median, P90\n", "op", "", "shapes");
     for (int i = 0; i < profile.num_kernels; i++)
         show_table(&profile.kernels[i]);
     printf("\n");
     for (int i = 0; i < profile.num_curves; i++)
         show_curve(&profile.curves[i]);
-    if (options->output)
+    if (options->output && profile.num_kernels > 0)
         printf("\nnext  simsearch --gpus %lld --model tiny --cluster %s -o plan.json\n",
                (long long)json_integer_value(
                    json_object_get(json_array_get(json_object_get(group, "levels"), 0), "size")),
@@ -139,6 +145,91 @@ static int measure_host(const struct options *options, int argc, char **argv, st
     return measure(options, &place, err);
 }
 
+/* --- others' benchmarks --------------------------------------------------------------------- */
+
+static bool is_of_same_group(const struct curve *a, const struct curve *b)
+{
+    return a->collective == b->collective && a->num_ranks == b->num_ranks &&
+           a->num_nodes == b->num_nodes && strcmp(a->fabric, b->fabric) == 0;
+}
+
+/* In the place of an older one. */
+static bool add_curve(struct profile *profile, const struct curve *curve, struct err *err)
+{
+    for (int i = 0; i < profile->num_curves; i++)
+        if (is_of_same_group(&profile->curves[i], curve)) {
+            profile->curves[i] = *curve;
+            return true;
+        }
+    if (profile->num_curves == MAX_CURVES)
+        return err_set(err, ERR_INPUT, profile->name, "expected at most %d measured collectives",
+                       MAX_CURVES);
+    size_t count = (size_t)profile->num_curves + 1;
+    profile->curves = arena_grow(profile->curves, count * sizeof *profile->curves);
+    profile->curves[profile->num_curves++] = *curve;
+    return true;
+}
+
+static bool read_output(const struct options *options, const char *path, struct system *system,
+                        struct err *err)
+{
+    struct curve curve;
+    const struct cluster *cluster = &system->cluster;
+    bool ok = options->osu ? bench_output_read_osu(path, options->ranks, &curve, err)
+                           : bench_output_read_nccl(path, &curve, err);
+    if (!ok)
+        return false;
+    int node = cluster_node_size(cluster);
+    if (options->osu && curve.num_ranks > node)
+        curve.num_nodes = (curve.num_ranks + node - 1) / node;
+    const struct level *wires = &cluster->levels[curve.num_nodes > 1 && cluster->num_levels > 1];
+    snprintf(curve.fabric, sizeof curve.fabric, "%s", wires->fabric);
+    return add_curve(&system->profile, &curve, err);
+}
+
+/* The cluster's file again, with what it named in it. */
+static json_t *whole_cluster(const struct system *system)
+{
+    json_t *cluster = cluster_write(&system->cluster);
+    json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
+    json_object_set_new(group, "gpu", gpu_write(&system->gpu));
+    json_object_set_new(group, "profile", profile_write(&system->profile));
+    if (*system->cluster.stack_name)
+        json_object_set_new(cluster, "stack", stack_write(&system->stack));
+    return cluster;
+}
+
+static bool check_output_words(const struct options *options, struct err *err)
+{
+    if (options->nccl_tests && options->osu)
+        return err_set(err, ERR_USAGE, "--osu", "expected one of --nccl-tests and --osu");
+    if (options->num_files == 0)
+        return err_set(err, ERR_USAGE, options->osu ? "--osu" : "--nccl-tests",
+                       "expected files that the benchmark printed");
+    if (!options->cluster)
+        return err_set(err, ERR_USAGE, "--cluster", "is missing; it says where that was measured");
+    return true;
+}
+
+static int take_outputs(const struct options *options, struct err *err)
+{
+    struct system system;
+    struct cluster named;
+    if (!check_output_words(options, err) || !cluster_load(options->cluster, &named, err) ||
+        !system_load(options->cluster, *named.stack_name ? NULL : "megatron-core", 1, &system, err))
+        return exit_code_of(err);
+    system.cluster.levels[0].size =
+        named.levels[0].size; /* not of one GPU, but as the file has it */
+    bool ok = true;
+    for (int i = 0; i < options->num_files && ok; i++)
+        ok = read_output(options, options->files[i], &system, err);
+    json_t *cluster = ok ? whole_cluster(&system) : NULL;
+    int code = ok ? tell(cluster, options, err) : exit_code_of(err);
+    json_decref(cluster);
+    system_release(&system);
+    return code;
+}
+
 /* --- the command ---------------------------------------------------------------------------- */
 
 int cmd_calibrate(int argc, char **argv, struct err *err)
@@ -146,5 +237,11 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
     struct options options;
     if (!options_parse(COMMAND_CALIBRATE, MAX_FILES, argc, argv, &options, err))
         return exit_code_of(err);
+    if (options.nccl_tests || options.osu)
+        return take_outputs(&options, err);
+    if (options.num_files > 0) {
+        err_set(err, ERR_USAGE, options.files[0], "expected --nccl-tests or --osu before files");
+        return exit_code_of(err);
+    }
     return measure_host(&options, argc, argv, err);
 }

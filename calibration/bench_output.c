@@ -1,0 +1,257 @@
+#include "calibration/bench_output.h"
+
+#include "base/file.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 24, MOST_HOSTS = 4096 };
+
+/* A file, line by line. */
+struct lines {
+    const char *path;
+    char *next; /* in the text that is being cut up */
+    int number;
+};
+
+static bool blame(const struct lines *lines, struct err *err)
+{
+    char where[200];
+    snprintf(where, sizeof where, "%.180s:%d", lines->path, lines->number);
+    snprintf(err->where, sizeof err->where, "%s", where);
+    return false;
+}
+
+static char *next_line(struct lines *lines)
+{
+    char *line = lines->next;
+    if (!line || !*line)
+        return NULL;
+    char *end = strchr(line, '\n');
+    if (end)
+        *end = '\0';
+    lines->next = end ? end + 1 : NULL;
+    lines->number++;
+    return line;
+}
+
+static int cut(char *line, char *words[MOST_WORDS])
+{
+    int count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(line, " \t\r", &rest); word && count < MOST_WORDS;
+         word = strtok_r(NULL, " \t\r", &rest))
+        words[count++] = word;
+    return count;
+}
+
+/* --- which collective ----------------------------------------------------------------------- */
+
+struct spelling {
+    const char *word; /* in lower case, without what is between words */
+    int kind;
+};
+static const struct spelling spellings[] = {
+    { "allreduce", COLLECTIVE_ALL_REDUCE },
+    { "allgather", COLLECTIVE_ALL_GATHER },
+    { "reducescatter", COLLECTIVE_REDUCE_SCATTER },
+    { "broadcast", COLLECTIVE_BROADCAST },
+    { "bcast", COLLECTIVE_BROADCAST },
+    { "sendrecv", CURVE_POINT_TO_POINT },
+    { "mpilatency", CURVE_POINT_TO_POINT },
+};
+
+/* -1: the text names none. */
+static int find_kind(const char *text)
+{
+    char plain[400];
+    size_t length = 0;
+    for (; *text && length < sizeof plain - 1; text++)
+        if (isalnum((unsigned char)*text))
+            plain[length++] = (char)tolower((unsigned char)*text);
+    plain[length] = '\0';
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+        if (strstr(plain, spellings[i].word))
+            return spellings[i].kind;
+    return -1;
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+
+static bool read_number(const char *word, double *out)
+{
+    char *end;
+    *out = strtod(word, &end);
+    return *end == '\0' && end != word && isfinite(*out) && *out >= 0;
+}
+
+static bool add_point(struct lines *lines, double bytes, double time_us, struct curve *out,
+                      struct err *err)
+{
+    const struct curve_point *last = &out->points[out->num_points - 1];
+    if (bytes <= 0 || (out->num_points > 0 && bytes == last->bytes))
+        return true;
+    if (time_us <= 0)
+        err_set(err, ERR_INPUT, "", "expected a time above 0; found %g us", time_us);
+    else if (out->num_points > 0 && bytes < last->bytes)
+        err_set(err, ERR_INPUT, "", "expected a size above %.0f B; found %.0f B", last->bytes,
+                bytes);
+    else if (out->num_points == MAX_CURVE_POINTS)
+        err_set(err, ERR_INPUT, "", "expected at most %d sizes", MAX_CURVE_POINTS);
+    else
+        out->points[out->num_points++] =
+            (struct curve_point){ bytes, time_us / 1e6, log(bytes), log(time_us / 1e6) };
+    return err->code == ERR_NONE || blame(lines, err);
+}
+
+static bool check_curve(struct lines *lines, const struct curve *out, struct err *err)
+{
+    if (out->num_points == 0)
+        err_set(err, ERR_INPUT, "", "expected rows of sizes and times; found none");
+    else if (out->collective < 0)
+        err_set(err, ERR_INPUT, "",
+                "does not say which collective it is of, nor does the file's name: expected "
+                "all_reduce, all_gather, reduce_scatter, broadcast or sendrecv in it");
+    else if (out->num_ranks < 2)
+        err_set(err, ERR_INPUT, "", "expected at least 2 ranks; found %d", out->num_ranks);
+    else
+        return true;
+    return blame(lines, err);
+}
+
+/* Takes the lines one by one; the format's own reader knows what they mean. */
+typedef bool read_line(struct lines *lines, char *line, struct curve *out, void *context,
+                       struct err *err);
+
+static bool read_file(const char *path, read_line *read, void *context, struct curve *out,
+                      struct err *err)
+{
+    char *text = file_read(path, FILE_MAX_BYTES, NULL, err);
+    if (!text)
+        return false;
+    struct lines lines = { path, text, 0 };
+    bool ok = true;
+    out->num_nodes = 1;
+    out->collective = find_kind(file_name(path));
+    for (char *line = next_line(&lines); line && ok; line = next_line(&lines))
+        ok = read(&lines, line, out, context, err);
+    ok = ok && check_curve(&lines, out, err);
+    free(text);
+    return ok;
+}
+
+/* --- nccl-tests ----------------------------------------------------------------------------- */
+
+struct hosts {
+    char *names[MOST_HOSTS];
+    int count;
+};
+
+/* "#  Rank  3 Group  0 Pid 1234 on  node-7 device  3 [0x8a] NVIDIA H100". */
+static void read_rank(char *line, struct curve *out, struct hosts *hosts)
+{
+    char *words[MOST_WORDS];
+    int count = cut(line, words);
+    if (count < 3 || strcmp(words[1], "Rank") != 0 || !isdigit((unsigned char)words[2][0]))
+        return;
+    out->num_ranks++;
+    for (int i = 3; i + 2 < count; i++) {
+        if (strcmp(words[i], "on") != 0 || strcmp(words[i + 2], "device") != 0)
+            continue;
+        for (int j = 0; j < hosts->count; j++)
+            if (strcmp(hosts->names[j], words[i + 1]) == 0)
+                return;
+        if (hosts->count < MOST_HOSTS)
+            hosts->names[hosts->count++] = words[i + 1];
+        out->num_nodes = hosts->count;
+    }
+}
+
+/* size, count, type, redop (not for all), root (likewise), then time, algbw, busbw and #wrong: out
+ * of place and, with another four, in place. */
+static bool read_nccl_row(struct lines *lines, char *line, struct curve *out, struct err *err)
+{
+    char *words[MOST_WORDS];
+    int count = cut(line, words);
+    double bytes, time_us;
+    if (count == 0)
+        return true;
+    int at = count >= 11 ? count - 8 : -1;
+    if (at >= 0 && read_number(words[0], &bytes) && read_number(words[at], &time_us))
+        return add_point(lines, bytes, time_us, out, err);
+    if (!isdigit((unsigned char)words[0][0]))
+        return true; /* what mpirun or a driver said in between */
+    err_set(err, ERR_INPUT, "",
+            "expected size, count, type, redop, root and twice time, algbw, busbw, #wrong; found "
+            "%d columns",
+            count);
+    return blame(lines, err);
+}
+
+static bool read_nccl_line(struct lines *lines, char *line, struct curve *out, void *context,
+                           struct err *err)
+{
+    const char *start = line + strspn(line, " \t");
+    if (*start != '#') {
+        if (strstr(line, "_perf") && find_kind(line) >= 0)
+            out->collective = find_kind(line);
+        return read_nccl_row(lines, line, out, err);
+    }
+    if (strstr(line, "_perf") && find_kind(line) >= 0)
+        out->collective = find_kind(line);
+    if (strstr(line, " Rank "))
+        read_rank(line, out, context);
+    return true;
+}
+
+bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err)
+{
+    struct hosts hosts = { .count = 0 };
+    *out = (struct curve){ 0 };
+    return read_file(path, read_nccl_line, &hosts, out, err);
+}
+
+/* --- OSU ------------------------------------------------------------------------------------ */
+
+/* Its all-gather's size is what one rank brings. */
+static double whole_bytes(const struct curve *curve, double bytes)
+{
+    return curve->collective == COLLECTIVE_ALL_GATHER ? bytes * curve->num_ranks : bytes;
+}
+
+static bool read_osu_line(struct lines *lines, char *line, struct curve *out, void *context,
+                          struct err *err)
+{
+    char *words[MOST_WORDS];
+    double bytes, time_us;
+    (void)context;
+    if (*line == '#') {
+        if (strstr(line, "OSU") && find_kind(line) >= 0)
+            out->collective = find_kind(line);
+        if (out->collective == CURVE_POINT_TO_POINT)
+            out->num_ranks = 2;
+        return true;
+    }
+    int count = cut(line, words);
+    if (count == 0 || !isdigit((unsigned char)words[0][0]))
+        return true;
+    if (count >= 2 && read_number(words[0], &bytes) && read_number(words[1], &time_us))
+        return add_point(lines, whole_bytes(out, bytes), time_us, out, err);
+    err_set(err, ERR_INPUT, "", "expected a size and a time in us; found %d columns", count);
+    return blame(lines, err);
+}
+
+bool bench_output_read_osu(const char *path, int num_ranks, struct curve *out, struct err *err)
+{
+    *out = (struct curve){ .num_ranks = num_ranks };
+    return read_file(path, read_osu_line, NULL, out, err);
+}

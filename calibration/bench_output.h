@@ -1,0 +1,18 @@
+/* calibration/bench_output.h - collectives as nccl-tests or the OSU micro-benchmarks printed them.
+ */
+#ifndef CALIBRATION_BENCH_OUTPUT_H
+#define CALIBRATION_BENCH_OUTPUT_H
+
+#include "base/err.h"
+#include "sim/cost/curve.h"
+
+/* Fills all but the fabric, nodes from the hosts that are named. Times are those out of place;
+ * sizes that repeat keep the first. Which collective it was, the output or the file's name says. A
+ * faulty line is ERR_INPUT, where = "FILE:LINE". */
+bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err);
+
+/* OSU prints neither ranks nor hosts: `num_ranks` had part, on one node as far as this knows.
+ * Latency tests of two ranks are POINT_TO_POINT whatever num_ranks is. */
+bool bench_output_read_osu(const char *path, int num_ranks, struct curve *out, struct err *err);
+
+#endif
