@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# `simsearch calibrate` with what others' benchmarks printed, and its refusals. What it measures
+# itself takes half a minute: tests/test_host_calibration.c has its parts, tests/bench_loop.c the
+# whole.
+# shellcheck source-path=SCRIPTDIR
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+fixtures=$(dirname "$0")/fixtures
+
+fail() {
+    echo "${last[*]-}: $*"
+    sed 's/^/    /' "$work/err" | head -n 3
+    failed=1
+}
+
+# run CODE ARGS...
+run() {
+    local expected=$1 code
+    shift
+    last=("$@")
+    "$SIMSEARCH" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
+}
+
+says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
+shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
+
+run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/here.json"
+shows 'all_reduce +of 8 '
+grep -q '"fabric": "nvswitch' "$work/here.json" || fail "the curve has not the node's fabric"
+
+# The file holds GPU and profile, and no data folder is asked for them; a second reading adds to it.
+run 0 calibrate --osu "$fixtures/osu_allgather.txt" --ranks 8 --cluster "$work/here.json" --json
+[ "$(grep -c '"collective"' "$work/out")" = 2 ] || fail "expected two collectives"
+run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/here.json" --layout "tp8 mb1" --json
+with=$(grep -m1 '"tensor_comm_s"' "$work/out")
+run 0 simulate --model gpt3-13b --gpus 8 --cluster dgx-h100 --layout "tp8 mb1" --json
+without=$(grep -m1 '"tensor_comm_s"' "$work/out")
+[ "$with" != "$without" ] || fail "measured collectives change nothing"
+
+run 2 calibrate --nccl-tests --cluster dgx-h100
+says 'expected files'
+run 2 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt"
+says '^simsearch: --cluster: is missing'
+run 2 calibrate --nccl-tests --osu "$fixtures/osu_allgather.txt" --cluster dgx-h100
+says 'expected one of'
+run 2 calibrate "$fixtures/osu_allgather.txt"
+says 'before files'
+run 6 calibrate --backend cuda
+says 'expected host'
+run 4 calibrate --osu "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/none.json"
+says 'nccl_all_reduce.txt:'
+[ ! -e "$work/none.json" ] || fail "wrote a file from what it could not read"
+run 2 calibrate --for no-such-model --ranks 1
+says 'no-such-model'
+
+exit $failed
