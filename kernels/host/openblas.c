@@ -1,6 +1,7 @@
 #include "kernels/host/blas.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,7 @@ static void *load_for_this_machine(void)
     return load();
 }
 
-bool openblas_find(struct blas *out, struct err *err)
+static bool find(struct blas *out, struct err *err)
 {
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     void *library = load_for_this_machine();
@@ -84,6 +85,17 @@ bool openblas_find(struct blas *out, struct err *err)
     ((void (*)(int))set_threads)(1); /* it may have been loaded before the variable was set */
     *out = (struct blas){ .name = "openblas", .product = openblas_product, .sgemm = sgemm };
     return true;
+}
+
+/* One at a time: ranks may be threads, and the environment and the library's judgement of the
+ * machine are the process'. */
+bool openblas_find(struct blas *out, struct err *err)
+{
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    bool ok = find(out, err);
+    pthread_mutex_unlock(&mutex);
+    return ok;
 }
 
 void openblas_describe(char *text, size_t size)
