@@ -321,10 +321,10 @@ static void check_never_faster(const struct machine *machine, struct shape s, st
 {
     double time_s = product_s(machine, s);
     double larger_s = product_s(machine, larger);
-    ck_assert_msg(larger_s >= time_s * (1 - slack),
-                  "%s on %s: %g x %g x %g takes %g s, %g x %g x %g %g s", machine->gpu.name,
-                  machine->profile.name, s.m, s.n, s.k, time_s, larger.m, larger.n, larger.k,
-                  larger_s);
+    if (larger_s < time_s * (1 - slack)) /* Check is slow where it is called for each shape */
+        ck_abort_msg("%s on %s: %g x %g x %g takes %g s, %g x %g x %g %g s", machine->gpu.name,
+                     machine->profile.name, s.m, s.n, s.k, time_s, larger.m, larger.n, larger.k,
+                     larger_s);
 }
 
 static void check_doubling(const struct machine *machine, struct shape s)
