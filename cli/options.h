@@ -53,7 +53,7 @@ struct options {
     const char *checkpoint;
     int checkpoint_every;
     bool resume;
-    bool run; /* search */
+    bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
     const char *for_model;
     const char *files[MAX_FILES];

@@ -1,0 +1,78 @@
+#include "exec/supported.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+static struct model model_of(void)
+{
+    struct err err = { 0 };
+    struct model model;
+    ck_assert_msg(model_load("tiny", &model, &err), "%s", err.msg);
+    model.kv_heads = 2;
+    return model;
+}
+
+static bool is_supported(const char *layout, const struct model *model, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, err), "%s: %s", layout, err->msg);
+    plan.dp = plan.dp > 0 ? plan.dp : 1;
+    bool ok = run_supported(&plan, model, err);
+    arena_release(&arena);
+    return ok;
+}
+
+static const struct {
+    const char *layout, *where;
+} refused[] = {
+    { "cp2", "cp" },
+    { "dp2 ep2", "ep" },
+    { "dp4 zero1 shard=2", "shard" },
+    { "offload=optimizer", "offload" },
+    { "tp4", "tp" },
+    { "dtype=fp8", "dtype" },
+    { "dtype=bf16-pure", "dtype" },
+    { "reduce=bf16", "grad" },
+    { "grad=bf16", "grad" },
+    { "optimizer=adafactor", "optimizer" },
+};
+enum { NUM_REFUSED = sizeof refused / sizeof *refused };
+
+START_TEST(what_cannot_be_run_is_refused_by_name)
+{
+    struct err err = { 0 };
+    struct model model = model_of();
+    ck_assert_msg(!is_supported(refused[_i].layout, &model, &err), "%s", refused[_i].layout);
+    ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+    ck_assert_str_eq(err.where, refused[_i].where);
+    ck_assert(strstr(err.msg, " can") != NULL || strstr(err.msg, " only ") != NULL);
+}
+END_TEST
+
+static const char *const run[] = {
+    "tp2 sp pp2 vpp2 dp2 zero1", "dp2 zero3 recompute=full",       "recompute=full:2",
+    "recompute=block:1",         "dtype=fp16 recompute=selective", "dtype=fp32 optimizer=sgd",
+    "pp2 schedule=zb-h1",
+};
+enum { NUM_RUN = sizeof run / sizeof *run };
+
+START_TEST(what_can_be_run_is_not)
+{
+    struct err err = { 0 };
+    struct model model = model_of();
+    ck_assert_msg(is_supported(run[_i], &model, &err), "%s: %s: %s", run[_i], err.where, err.msg);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("supported");
+    tcase_add_loop_test(tc, what_cannot_be_run_is_refused_by_name, 0, NUM_REFUSED);
+    tcase_add_loop_test(tc, what_can_be_run_is_not, 0, NUM_RUN);
+    Suite *s = suite_create("exec/supported");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
