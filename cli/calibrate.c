@@ -1,14 +1,18 @@
 /* cli/calibrate.c - this machine as a cluster file, or what others' benchmarks printed. */
 #include "base/arena.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "calibration/bench_output.h"
 #include "calibration/host.h"
+#include "calibration/refine.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/planfile.h"
 #include "cli/ranks.h"
+#include "cli/setup.h"
 #include "cli/terminal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +234,88 @@ static int take_outputs(const struct options *options, struct err *err)
     return code;
 }
 
+/* --- a run ------------------------------------------------------------------------------------ */
+
+/* The same layout, profile and prediction, so the same model on the same system. */
+static bool check_run(const struct json_file *run, const struct setup *setup,
+                      const struct prediction *prediction, struct err *err)
+{
+    struct text layout = { 0 };
+    const char *ran = json_string_value(json_object_get(run->root, "layout"));
+    const json_t *predicted = json_object_get(run->root, "predicted");
+    double step_s = json_number_value(json_object_get(predicted, "step_s"));
+    plan_write(&setup->plan, &layout);
+    if (!ran || strcmp(ran, text_get(&layout)) != 0)
+        err_set(err, ERR_INPUT, "layout", "expected that of the plan, \"%.200s\"; found \"%.200s\"",
+                text_get(&layout), ran ? ran : "");
+    else if (step_s <= 0 || fabs(log(step_s / prediction->step_s)) > 1e-6)
+        err_set(err, ERR_INPUT, "predicted.step_s",
+                "expected what the plan is predicted, %.6g s; found %.6g s: it was another model, "
+                "cluster or profile",
+                prediction->step_s, step_s);
+    text_release(&layout);
+    return err->code == ERR_NONE || json_file_blame(run, err);
+}
+
+static void show_refinement(const struct json_file *run, const struct refinement *refinement,
+                            const struct prediction *before, const struct prediction *after)
+{
+    const json_t *measured = json_object_get(run->root, "measured");
+    printf("MFU measured %.1f %%, predicted before %.1f %%, after %.1f %%\n",
+           100 * json_number_value(json_object_get(measured, "mfu")), 100 * before->mfu,
+           100 * after->mfu);
+    for (int i = 0; i < NUM_OP_KINDS; i++)
+        if (refinement->factor[i] != 1)
+            printf("  %-16s x %.3f\n", op_kind_infos[i].text, refinement->factor[i]);
+}
+
+static struct prediction predict(const struct setup *setup)
+{
+    struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
+    struct prediction prediction = evaluate(evaluator, &setup->plan);
+    evaluator_free(evaluator);
+    return prediction;
+}
+
+static int refine_with(const struct options *options, struct setup *setup,
+                       const struct json_file *run, struct err *err)
+{
+    struct refinement refinement;
+    struct prediction before = predict(setup);
+    if (!check_run(run, setup, &before, err))
+        return exit_code_of(err);
+    if (!refine_profile(run->root, &setup->system.profile, &refinement, err)) {
+        json_file_blame(run, err);
+        return exit_code_of(err);
+    }
+    struct prediction after = predict(setup);
+    snprintf(setup->system.cluster.stack_name, sizeof setup->system.cluster.stack_name, "%s",
+             setup->system.stack.name);
+    json_t *cluster = whole_cluster(&setup->system);
+    bool ok = !options->output || planfile_write(options->output, cluster, err);
+    if (ok && options->json)
+        print_json(cluster);
+    else if (ok && !options->quiet)
+        show_refinement(run, &refinement, &before, &after);
+    json_decref(cluster);
+    return exit_code_of(err);
+}
+
+static int refine(const struct options *options, struct err *err)
+{
+    struct setup setup = { 0 };
+    struct json_file run = { 0 };
+    int code = EXIT_USAGE;
+    if (options->num_files != 1)
+        err_set(err, ERR_USAGE, "--refine", "expected the plan file that was run behind it");
+    else if (json_file_load(&run, options->refine, err) &&
+             setup_load(options, options->files[0], &setup, err))
+        code = refine_with(options, &setup, &run, err);
+    setup_release(&setup);
+    json_file_release(&run);
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
+}
+
 /* --- the command ---------------------------------------------------------------------------- */
 
 int cmd_calibrate(int argc, char **argv, struct err *err)
@@ -237,6 +323,8 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
     struct options options;
     if (!options_parse(COMMAND_CALIBRATE, MAX_FILES, argc, argv, &options, err))
         return exit_code_of(err);
+    if (options.refine)
+        return refine(&options, err);
     if (options.nccl_tests || options.osu)
         return take_outputs(&options, err);
     if (options.num_files > 0) {

@@ -164,6 +164,10 @@ const struct option_row option_rows[] = {
       { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: less than a minute." } },
     { "--for", NULL, "MODEL", CALIBRATE,
       { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
+    { "--refine", NULL, "RUN.json", CALIBRATE,
+      { "refine", TEXT(refine),
+        .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
+               "it, by kind of op." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
       { "nccl-tests", SWITCH(nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },

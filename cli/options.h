@@ -55,7 +55,7 @@ struct options {
     bool resume;
     bool run;                    /* search */
     bool quick, nccl_tests, osu; /* calibrate */
-    const char *for_model;
+    const char *for_model, *refine;
     const char *files[MAX_FILES];
     int num_files;
 };

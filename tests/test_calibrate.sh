@@ -41,6 +41,19 @@ run 0 simulate --model gpt3-13b --gpus 8 --cluster dgx-h100 --layout "tp8 mb1" -
 without=$(grep -m1 '"tensor_comm_s"' "$work/out")
 [ "$with" != "$without" ] || fail "measured collectives change nothing"
 
+# What a run measured goes into the profile of the plan that was run, and of no other.
+run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
+run 0 run "$work/plan.json" --steps 2 --json
+cp "$work/out" "$work/run.json"
+run 0 calibrate --refine "$work/run.json" "$work/plan.json" -o "$work/better.json"
+shows 'MFU measured .* predicted before .* after'
+run 0 --model tiny --gpus 1 --precision fp32 --cluster "$work/better.json" --quiet
+run 0 --model tiny --gpus 1 --precision fp32 --batch 4 -o "$work/other.json" --quiet
+run 4 calibrate --refine "$work/run.json" "$work/other.json"
+says 'run.json:[0-9]+: (layout|predicted.step_s)'
+run 2 calibrate --refine "$work/run.json"
+says 'expected the plan file'
+
 run 2 calibrate --nccl-tests --cluster dgx-h100
 says 'expected files'
 run 2 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt"

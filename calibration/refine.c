@@ -1,0 +1,62 @@
+#include "calibration/refine.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const double most_factor = 4;
+
+static bool read_seconds(const json_t *kind, const char *key, double *out, struct err *err)
+{
+    const json_t *number = json_object_get(kind, key);
+    *out = json_number_value(number);
+    return (json_is_number(number) && *out >= 0 && isfinite(*out)) ||
+           err_set(err, ERR_INPUT, key, "expected seconds of 0 or more");
+}
+
+static bool read_factor(const json_t *kind, double *factor, struct err *err)
+{
+    double measured_s, predicted_s;
+    if (!read_seconds(kind, "measured_s", &measured_s, err) ||
+        !read_seconds(kind, "predicted_s", &predicted_s, err))
+        return false;
+    double ratio = predicted_s > 0 ? measured_s / predicted_s : 1;
+    if (ratio > 1 / most_factor && ratio < most_factor)
+        *factor = ratio;
+    return true;
+}
+
+static bool scale_kind(struct profile *profile, int kind, double factor)
+{
+    bool has_table = false;
+    for (int i = 0; i < profile->num_kernels; i++) {
+        struct kernel *kernel = &profile->kernels[i];
+        if (kernel->kind != kind)
+            continue;
+        has_table = true;
+        for (int p = 0; p < kernel->num_points; p++)
+            kernel->points[p].time_s *= factor;
+        kernel_fit(kernel);
+    }
+    return has_table;
+}
+
+bool refine_profile(const json_t *run, struct profile *profile, struct refinement *out,
+                    struct err *err)
+{
+    const json_t *kinds = json_object_get(run, "by_kind");
+    if (!json_is_object(kinds))
+        return err_set(err, ERR_INPUT, "by_kind", "expected what `run --json` prints");
+    for (int i = 0; i < NUM_OP_KINDS; i++) {
+        const json_t *kind = json_object_get(kinds, op_kind_infos[i].text);
+        out->factor[i] = 1;
+        if (kind && !read_factor(kind, &out->factor[i], err)) {
+            char outer[64];
+            snprintf(outer, sizeof outer, "by_kind.%s.", op_kind_infos[i].text);
+            err_prefix(err, outer);
+            return false;
+        }
+        if (!scale_kind(profile, i, out->factor[i]))
+            out->factor[i] = 1;
+    }
+    return true;
+}

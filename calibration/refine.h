@@ -1,0 +1,17 @@
+/* calibration/refine.h - a profile's tables of kernels, scaled to what a run measured. */
+#ifndef CALIBRATION_REFINE_H
+#define CALIBRATION_REFINE_H
+
+#include "sim/cost/hardware.h"
+
+/* How many times longer than predicted the ops of a kind took, as it is put into the tables. */
+struct refinement {
+    double factor[NUM_OP_KINDS]; /* 1: nothing measured, nothing predicted, or no table */
+};
+
+/* `run` is what `run --json` prints. One run is little to go by: a kind that is off by more than
+ * four times was disturbed and is left as it is. where = the key that is missing or wrong. */
+bool refine_profile(const json_t *run, struct profile *profile, struct refinement *out,
+                    struct err *err);
+
+#endif

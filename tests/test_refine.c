@@ -1,0 +1,93 @@
+#include "calibration/refine.h"
+
+#include "tests/testing.h"
+
+static const char tables[] =
+    "[{\"op\": \"gemm\", \"points\": [[64, 64, 64, 1, \"10 us\"], [256, 64, 64, 1, \"30 us\"]]},"
+    " {\"op\": \"norm\", \"points\": [[64, 64, 1, 1, \"4 us\"]]}]";
+
+static struct kernel kernels[2];
+static struct profile profile;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    json_t *rows = json_loads(tables, 0, NULL);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert(kernel_read(json_array_get(rows, i), &kernels[i], &err));
+    json_decref(rows);
+    profile = (struct profile){ .kernels = kernels, .num_kernels = 2 };
+}
+
+static void tear_down(void)
+{
+    for (int i = 0; i < 2; i++)
+        kernel_release(&kernels[i]);
+}
+
+static bool refine(const char *text, struct refinement *out, struct err *err)
+{
+    json_t *run = json_loads(text, 0, NULL);
+    ck_assert(run != NULL);
+    bool ok = refine_profile(run, &profile, out, err);
+    json_decref(run);
+    return ok;
+}
+
+START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
+{
+    struct err err = { 0 };
+    struct refinement found;
+    double size[NUM_KERNEL_SIZES] = { 256, 64, 64, 1 };
+    ck_assert(refine("{\"by_kind\": {\"gemm\": {\"measured_s\": 3, \"predicted_s\": 2},"
+                     " \"rotary\": {\"measured_s\": 3, \"predicted_s\": 2}}}",
+                     &found, &err));
+    ck_assert_double_eq_tol(found.factor[OP_GEMM], 1.5, 1e-12);
+    ck_assert_double_eq_tol(kernel_s(&kernels[0], size), 45e-6, 1e-6);
+    ck_assert_double_eq_tol(kernels[1].points[0].time_s, 4e-6, 1e-12);
+    ck_assert(found.factor[OP_NORM] == 1 && found.factor[OP_ROTARY] == 1);
+}
+END_TEST
+
+START_TEST(a_kind_that_is_far_off_was_disturbed)
+{
+    struct err err = { 0 };
+    struct refinement found;
+    ck_assert(
+        refine("{\"by_kind\": {\"norm\": {\"measured_s\": 9, \"predicted_s\": 2}}}", &found, &err));
+    ck_assert(found.factor[OP_NORM] == 1);
+}
+END_TEST
+
+static const struct {
+    const char *run, *where;
+} faults[] = {
+    { "{}", "by_kind" },
+    { "{\"by_kind\": {\"norm\": {\"predicted_s\": 2}}}", "by_kind.norm.measured_s" },
+    { "{\"by_kind\": {\"gemm\": {\"measured_s\": 1, \"predicted_s\": -1}}}",
+      "by_kind.gemm.predicted_s" },
+};
+
+START_TEST(a_faulty_run_is_refused_by_its_key)
+{
+    struct err err = { 0 };
+    struct refinement found;
+    ck_assert(!refine(faults[_i].run, &found, &err));
+    ck_assert_str_eq(err.where, faults[_i].where);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("refine");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, a_kind_takes_as_many_times_longer_as_it_did);
+    tcase_add_test(cases, a_kind_that_is_far_off_was_disturbed);
+    tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0,
+                        sizeof faults / sizeof *faults);
+    Suite *s = suite_create("calibration/refine");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
