@@ -187,14 +187,26 @@ static bool check_draws(const struct options *options, struct err *err)
                    "is for the methods zo, rl and random; found %s, which draws nothing", name);
 }
 
-static struct search_request request_of(const struct options *options, const struct setup *setup)
+/* What is run at once must be what the executor can run: context ranks are not. */
+static const char *forbidden_words(const struct options *options, struct setup *setup)
+{
+    if (!options->run)
+        return options->forbid;
+    struct text words = { 0 };
+    text_add(&words, "cp %s", options->forbid ? options->forbid : "");
+    const char *copy = arena_text(&setup->arena, text_get(&words));
+    text_release(&words);
+    return copy;
+}
+
+static struct search_request request_of(const struct options *options, struct setup *setup)
 {
     return (struct search_request){
         .system = &setup->system,
         .model = &setup->model,
         .method = options->method,
         .fix = options->fix,
-        .forbid = options->forbid,
+        .forbid = forbidden_words(options, setup),
         .base = setup->plan,
         .objective = options->objective,
         .uneven = options->uneven,
