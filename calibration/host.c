@@ -45,7 +45,8 @@ static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *e
     struct host_sizes sizes = { .least_bytes = 256,
                                 .most_bytes = is_quick ? 64 << 20 : 128 << 20,
                                 .factor = is_quick ? 4 : 2,
-                                .seconds = is_quick ? 0.12 : 0.4 };
+                                .seconds = is_quick ? 0.12 : 0.4,
+                                .most_s = is_quick ? 0.15 : 0.5 };
     char what[64];
     snprintf(what, sizeof what, "%s of %d", curve_names[kind], num_ranks);
     tell(w, what);

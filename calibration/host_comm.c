@@ -137,6 +137,8 @@ static bool time_sizes(const struct exchange *x, const struct host_sizes *sizes,
         if (!time_size(x, bytes, sizes->seconds, &typical_s, err))
             return false;
         add_point(curve, bytes, typical_s);
+        if (typical_s > sizes->most_s)
+            break;
         bytes *= sizes->factor;
     }
     return true;

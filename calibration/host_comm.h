@@ -11,6 +11,7 @@
 struct host_sizes {
     double least_bytes, most_bytes, factor;
     double seconds; /* spent on each size */
+    double most_s;  /* no larger sizes once one takes so long: all beyond is the link's rate */
 };
 
 /* Fills `curve` with the lower quartiles of one collective, or of messages that go one way, in

@@ -324,10 +324,17 @@ static json_t *level_json(const struct host_measured *m)
     return level;
 }
 
+/* A core that sends through its own kernel computes nothing meanwhile. Across a link that is slower
+ * than its kernel the bytes travel while it computes: exec/step.c waits for no send. Collectives
+ * of gradients begin when a chunk has all of them, so nothing hides them either way. */
+static const double free_slowdown = 1.25;
+
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)
 {
     struct stack measured = *stack;
     measured.issue_s = m->call_s;
+    if (fmax(m->slowdown.compute, m->slowdown.comm) < free_slowdown)
+        measured.overlaps |= 1U << OVERLAP_P2P;
     return stack_write(&measured);
 }
 

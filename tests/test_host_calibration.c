@@ -138,7 +138,7 @@ START_TEST(a_curve_has_the_sizes_that_were_asked_for)
 {
     struct err err = { 0 };
     struct curve curve;
-    struct host_sizes sizes = { 1024, 16384, 4, 0.001 };
+    struct host_sizes sizes = { 1024, 16384, 4, 0.001, 1e9 };
     ck_assert_msg(host_curve_measure(&host, COLLECTIVE_ALL_GATHER, 1, &sizes, &curve, &err),
                   "%s: %s", err.where, err.msg);
     ck_assert_int_eq(curve.num_points, 3);
@@ -146,6 +146,37 @@ START_TEST(a_curve_has_the_sizes_that_were_asked_for)
         ck_assert(curve.points[i].bytes == 1024 * (1 << 2 * i));
         ck_assert(curve.points[i].time_s > 0);
     }
+}
+END_TEST
+
+START_TEST(a_curve_ends_once_a_size_takes_too_long)
+{
+    struct err err = { 0 };
+    struct curve curve;
+    struct host_sizes sizes = { 1024, 16384, 4, 0.001, 1e-12 };
+    ck_assert(host_curve_measure(&host, COLLECTIVE_ALL_GATHER, 1, &sizes, &curve, &err));
+    ck_assert_int_eq(curve.num_points, 1);
+}
+END_TEST
+
+/* As the file says that is made of this much slowdown by each other. */
+static bool overlaps_messages(double slowdown)
+{
+    struct host_measured measured = {
+        .num_ranks = 1, .call_s = 1e-6, .copy_bytes_per_s = 1e10, .slowdown = { slowdown, slowdown }
+    };
+    json_t *cluster = host_cluster_json(&measured, &stack);
+    json_t *overlaps = json_object_get(json_object_get(cluster, "stack"), "overlap");
+    const char *first = json_string_value(json_array_get(overlaps, 0));
+    bool overlaps_p2p = first && strcmp(first, "p2p") == 0;
+    json_decref(cluster);
+    return overlaps_p2p;
+}
+
+START_TEST(messages_overlap_where_they_slow_nothing_down)
+{
+    ck_assert(overlaps_messages(1));
+    ck_assert(!overlaps_messages(2));
 }
 END_TEST
 
@@ -205,6 +236,8 @@ static Suite *suite(void)
     tcase_add_test(cases, every_op_of_a_step_is_timed);
     tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
+    tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);
+    tcase_add_test(cases, messages_overlap_where_they_slow_nothing_down);
     tcase_add_test(cases, shapes_of_a_model_are_those_of_its_tensor_ranks);
     tcase_add_loop_test(cases, memory_is_predicted_as_the_arena_counts_it, 0, NUM_ALONE);
     Suite *s = suite_create("calibration/host");
