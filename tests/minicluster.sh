@@ -57,16 +57,17 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A window that the queue can hold loses nothing, so that the link behaves like a fabric of its rate.
+# A window that the queue can hold loses nothing, and a burst is short beside a message, so that the
+# link behaves like a fabric of its rate.
 open_node() {
     local node=$1 name=${nodes[$1]}
     ip -n "$name" link set lo up &&
         ip -n "$name" addr add "${addresses[node]}/24" dev eth0 &&
         ip netns exec "$name" sh -c 'cd /proc/sys/net/ipv4 && echo reno >tcp_congestion_control
             echo "4096 65536 1048576" >tcp_wmem && echo "4096 65536 1048576" >tcp_rmem' &&
-        ip -n "$name" link set eth0 up &&
+        ip -n "$name" link set eth0 gso_max_size 16384 up &&
         { [ "$rate" = none ] ||
-            ip netns exec "$name" tc qdisc add dev eth0 root tbf rate "$rate" burst 128kb latency 200ms; }
+            ip netns exec "$name" tc qdisc add dev eth0 root tbf rate "$rate" burst 32kb latency 200ms; }
 }
 
 open_network() {
