@@ -4,7 +4,7 @@
 # make test T=units    only tests/test_units.*
 # make parity-all      every layout of the executor against one rank; minutes
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
-# make bench           every tests/bench_*.c
+# make bench           every tests/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
 # make layers          who includes whom, against tests/layers.txt
 # make globals         base, models, sim and search hold no mutable state
@@ -80,6 +80,7 @@ TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST
 endif
 TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
+BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
 # Other sources in tests/ are helpers that every test may use.
 HELPER_SRC := $(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c))
 ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(HELPER_SRC)
@@ -217,6 +218,10 @@ coverage:
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
+	@for bench in $(BENCH_SH); do echo "$$bench"; \
+	    SIMSEARCH=$(abspath $(PROGRAM)) SIMSEARCH_PLUGINS=$(abspath $(B)) \
+	    $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) bash $$bench || \
+	    [ $$? = 77 ] || exit 1; done
 
 layers:
 	@awk -f tests/layers.awk tests/layers.txt $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS)
