@@ -373,7 +373,8 @@ START_TEST(one_seed_has_one_answer_whatever_the_jobs)
     check_same(&one, &eight);
     request.seed = 43;
     struct search_result other = run(&request);
-    ck_assert_double_ne(one.candidates, other.candidates);
+    ck_assert(one.candidates != other.candidates || one.evaluated != other.evaluated ||
+              one.bounded != other.bounded);
     search_result_release(&one);
     search_result_release(&eight);
     search_result_release(&other);
