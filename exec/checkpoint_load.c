@@ -8,26 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t held(const struct weight *weight)
-{
-    return weight->rows * weight->columns;
-}
-
-static int num_moments(const struct store *store)
-{
-    return (store->moments[0] != NULL) + (store->moments[1] != NULL);
-}
-
 /* --- finding ------------------------------------------------------------------------------ */
 
 static bool open_of_rank(const char *folder, long step, int rank, struct checkpoint_file *file,
@@ -131,25 +111,32 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
 struct staged {
     const struct store *store;
     float *values, *moments[2];
-    size_t first_value, num_values;
-    size_t missing; /* floats that no slice has brought */
+    struct range held; /* of the values */
+    size_t missing;    /* floats that no slice has brought */
 };
 
-static size_t overlap(size_t from, size_t to, size_t begin, size_t count)
+static size_t shared(struct range a, struct range b)
 {
-    size_t first = larger(from, begin), last = smaller(to, begin + count);
-    return first < last ? last - first : 0;
+    return range_count(range_overlap(a, b));
+}
+
+/* Of the whole weight. */
+static struct range rows_of(const struct weight *weight)
+{
+    return (struct range){ weight->first_row, weight->first_row + weight->rows };
+}
+
+static struct range columns_of(const struct weight *weight)
+{
+    return (struct range){ weight->first_column, weight->first_column + weight->columns };
 }
 
 /* Elements of the vocabulary's padding are in no model, and 0 in all. */
 static size_t real_elements(const struct rank *rank, const struct weight *weight)
 {
-    size_t rows = (size_t)rank->setup.model->vocab;
-    if (!weight->is_vocabulary)
-        return held(weight);
-    return weight->first_row >= rows
-               ? 0
-               : smaller(weight->rows, rows - weight->first_row) * weight->columns;
+    struct range real = { 0, (size_t)rank->setup.model->vocab };
+    return weight->is_vocabulary ? shared(rows_of(weight), real) * weight->columns
+                                 : weight_elements(weight);
 }
 
 static float *zeroed(size_t elements)
@@ -161,18 +148,16 @@ static float *zeroed(size_t elements)
 
 static struct staged stage(const struct rank *rank, const struct store *store)
 {
-    size_t updated = store_updated(store), begin = store_first_updated(store);
-    struct staged staged = { .store = store,
-                             .first_value = store->zero == 3 ? begin : 0,
-                             .num_values = store->zero == 3 ? updated : store->padded };
-    staged.values = zeroed(staged.num_values);
-    for (int i = 0; i < num_moments(store); i++)
-        staged.moments[i] = zeroed(updated);
+    struct range all = { 0, store->padded }, updated = store_updated_range(store);
+    struct staged staged = { .store = store, .held = store->zero == 3 ? updated : all };
+    int num_moments = store_num_moments(store);
+    staged.values = zeroed(range_count(staged.held));
+    for (int i = 0; i < num_moments; i++)
+        staged.moments[i] = zeroed(range_count(updated));
     for (int i = 0; i < store->num_weights; i++) {
         size_t from = store->weights[i].offset;
-        size_t to = from + real_elements(rank, store->weights[i].weight);
-        staged.missing += overlap(from, to, staged.first_value, staged.num_values) +
-                          (size_t)num_moments(store) * overlap(from, to, begin, updated);
+        struct range real = { from, from + real_elements(rank, store->weights[i].weight) };
+        staged.missing += shared(real, staged.held) + (size_t)num_moments * shared(real, updated);
     }
     return staged;
 }
@@ -180,12 +165,11 @@ static struct staged stage(const struct rank *rank, const struct store *store)
 static void put_float(struct staged *staged, uint32_t array, size_t at, float value)
 {
     bool is_value = array == CHECKPOINT_VALUES;
-    size_t begin = is_value ? staged->first_value : store_first_updated(staged->store);
-    size_t count = is_value ? staged->num_values : store_updated(staged->store);
+    struct range held = is_value ? staged->held : store_updated_range(staged->store);
     float *to = is_value ? staged->values : staged->moments[array - CHECKPOINT_MOMENTS];
-    if (at < begin || at - begin >= count)
+    if (at < held.from || at >= held.to)
         return;
-    to[at - begin] = value;
+    to[at - held.from] = value;
     staged->missing--;
 }
 
@@ -209,13 +193,13 @@ static void put_slice(const struct rank *rank, struct staged *staged,
 /* Whether any of the slice may be wanted; keeps ranks from reading what is not theirs. */
 static bool may_meet(const struct stored_weight *stored, const struct checkpoint_slice *slice)
 {
-    const struct weight *weight = stored->weight;
-    size_t first = slice->first_row + slice->from / slice->columns;
-    size_t last = slice->first_row + (slice->from + slice->count - 1) / slice->columns;
+    size_t last = (slice->from + slice->count - 1) / slice->columns;
+    struct range rows = { slice->first_row + slice->from / slice->columns,
+                          slice->first_row + last + 1 };
+    struct range columns = { slice->first_column, slice->first_column + slice->columns };
     return slice->layer == stored->layer && slice->number == stored->number &&
-           overlap(first, last + 1, weight->first_row, weight->rows) > 0 &&
-           overlap(slice->first_column, slice->first_column + slice->columns, weight->first_column,
-                   weight->columns) > 0;
+           shared(rows, rows_of(stored->weight)) > 0 &&
+           shared(columns, columns_of(stored->weight)) > 0;
 }
 
 struct loader {

@@ -7,26 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t held(const struct weight *weight)
-{
-    return weight->rows * weight->columns;
-}
-
-static int num_moments(const struct store *store)
-{
-    return (store->moments[0] != NULL) + (store->moments[1] != NULL);
-}
-
 struct saver {
     struct rank *rank;
     struct checkpoint_file file;
@@ -34,27 +14,11 @@ struct saver {
     float *floats;
 };
 
-/* What this rank saves of a weight: elements of the store's array. As for the gradient norm, one
- * of those that hold an element counts. */
-struct range {
-    size_t from, to;
-};
-static struct range saved_range(const struct store *store, const struct stored_weight *stored)
-{
-    size_t begin = store_first_updated(store);
-    struct range range = { larger(stored->offset, begin),
-                           smaller(stored->offset + held(stored->weight),
-                                   begin + store_updated(store)) };
-    bool is_ours = stored->is_counted && !(store->zero == 0 && store->shard > 0);
-    return is_ours && range.from < range.to ? range : (struct range){ 0 };
-}
-
 static uint32_t slices_of(const struct store *store, const struct stored_weight *stored)
 {
-    struct range range = saved_range(store, stored);
-    size_t pieces =
-        (range.to - range.from + CHECKPOINT_SLICE_ELEMENTS - 1) / CHECKPOINT_SLICE_ELEMENTS;
-    return (uint32_t)(pieces * (1 + (size_t)num_moments(store)));
+    size_t count = range_count(store_counted_range(store, stored));
+    size_t pieces = (count + CHECKPOINT_SLICE_ELEMENTS - 1) / CHECKPOINT_SLICE_ELEMENTS;
+    return (uint32_t)(pieces * (1 + (size_t)store_num_moments(store)));
 }
 
 static uint32_t count_slices(const struct rank *rank)
@@ -89,7 +53,7 @@ static bool save_slice(struct saver *saver, const struct store *store,
                                       .first_column = weight->first_column,
                                       .columns = weight->columns,
                                       .from = range.from - stored->offset,
-                                      .count = range.to - range.from,
+                                      .count = range_count(range),
                                       .offset = saver->end };
     snprintf(slice.name, sizeof slice.name, "%s", weight->name);
     const float *from = array_of(store, array) + (range.from - store_first_updated(store));
@@ -103,13 +67,13 @@ static bool save_slice(struct saver *saver, const struct store *store,
 static bool save_weight(struct saver *saver, const struct store *store,
                         const struct stored_weight *stored, struct err *err)
 {
-    struct range all = saved_range(store, stored);
+    struct range all = store_counted_range(store, stored);
     bool ok = true;
-    for (int array = 0; array <= num_moments(store); array++)
-        for (size_t from = all.from; from < all.to && ok; from += CHECKPOINT_SLICE_ELEMENTS)
-            ok = save_slice(
-                saver, store, stored, array,
-                (struct range){ from, smaller(from + CHECKPOINT_SLICE_ELEMENTS, all.to) }, err);
+    for (int array = 0; array <= store_num_moments(store); array++)
+        for (size_t from = all.from; from < all.to && ok; from += CHECKPOINT_SLICE_ELEMENTS) {
+            struct range slice = { from, from + CHECKPOINT_SLICE_ELEMENTS };
+            ok = save_slice(saver, store, stored, array, range_overlap(slice, all), err);
+        }
     return ok;
 }
 

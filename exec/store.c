@@ -17,6 +17,25 @@ size_t store_first_updated(const struct store *store)
     return store->zero >= 1 ? shard_elements(store) * (size_t)store->shard : 0;
 }
 
+struct range store_updated_range(const struct store *store)
+{
+    size_t first = store_first_updated(store);
+    return (struct range){ first, first + store_updated(store) };
+}
+
+/* Without shards the first data rank counts for all. */
+struct range store_counted_range(const struct store *store, const struct stored_weight *stored)
+{
+    struct range held = { stored->offset, stored->offset + weight_elements(stored->weight) };
+    bool is_counted = stored->is_counted && !(store->zero == 0 && store->shard > 0);
+    return is_counted ? range_overlap(held, store_updated_range(store)) : (struct range){ 0 };
+}
+
+int store_num_moments(const struct store *store)
+{
+    return (store->moments[0] != NULL) + (store->moments[1] != NULL);
+}
+
 /* --- memory ------------------------------------------------------------------------------- */
 
 static float *take(struct machine *m, size_t elements)
@@ -193,8 +212,7 @@ void store_sum_partial(struct machine *m, struct store *store, struct group *ten
         const struct stored_weight *stored = &store->weights[i];
         float *at = store->gradients + stored->offset;
         if (stored->is_partial)
-            collective(m, COMM_ALL_REDUCE, tensor, stream, at, at,
-                       stored->weight->rows * stored->weight->columns);
+            collective(m, COMM_ALL_REDUCE, tensor, stream, at, at, weight_elements(stored->weight));
     }
 }
 
@@ -266,31 +284,17 @@ void store_drop_values(struct machine *m, struct store *store)
 
 /* --- the update --------------------------------------------------------------------------- */
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Of the weight's elements those that this rank updates; without shards the first data rank counts
- * for all. */
 static void add_weight_squares(struct machine *m, const struct store *store,
                                const struct stored_weight *stored, double *squares,
                                struct stream *stream)
 {
-    size_t begin = store_first_updated(store);
-    size_t from = larger(stored->offset, begin);
-    size_t to = smaller(stored->offset + stored->weight->rows * stored->weight->columns,
-                        begin + store_updated(store));
-    if (!stored->is_counted || from >= to || (store->zero == 0 && store->shard > 0))
+    struct range range = store_counted_range(store, stored);
+    long count = (long)range_count(range);
+    if (count == 0)
         return;
-    const float *gradients = reduced_gradients(store) + (from - begin);
+    const float *gradients = reduced_gradients(store) + (range.from - store_first_updated(store));
     m->kernel_api->square_sum(m->kernels, stream,
-                              &(struct square_sum){ (long)(to - from), gradients, squares });
+                              &(struct square_sum){ count, gradients, squares });
 }
 
 void store_add_squares(struct machine *m, const struct store *store, double *squares,

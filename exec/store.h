@@ -6,6 +6,7 @@
 #define EXEC_STORE_H
 
 #include "exec/machine.h"
+#include "exec/range.h"
 
 /* A weight of a store, and whether this rank counts it in the gradient norm: of those that hold
  * the same elements one does. */
@@ -54,9 +55,15 @@ void store_free(struct machine *machine, struct store *store);
 bool store_set(struct machine *machine, struct store *store, const float *values,
                float *const moments[2], struct err *err);
 
-/* Elements that this rank updates, and where they begin. */
+/* Elements that this rank updates, how many they are, and where they begin. */
+struct range store_updated_range(const struct store *store);
 size_t store_updated(const struct store *store);
 size_t store_first_updated(const struct store *store);
+
+/* Of the weight's elements those that this rank updates and that it alone counts and saves. */
+struct range store_counted_range(const struct store *store, const struct stored_weight *stored);
+
+int store_num_moments(const struct store *store);
 
 /* Before a microbatch's backward: gradients that ZeRO-2 and 3 have dropped, zeroed. */
 void store_open_gradients(struct machine *machine, struct store *store);

@@ -23,7 +23,7 @@ static struct weight *add(struct builder *b, const char *name, enum weight_role 
         .whole_rows = (size_t)rows,
         .whole_columns = (size_t)columns,
     };
-    b->weights.elements += weight->rows * weight->columns;
+    b->weights.elements += weight_elements(weight);
     return weight;
 }
 
@@ -72,7 +72,7 @@ static void move_to_vocabulary(struct builder *b)
 {
     struct weight *weight = &b->weights.at[b->weights.count - 1];
     b->weights.elements = weight->offset;
-    b->weights.vocabulary_elements = weight->rows * weight->columns;
+    b->weights.vocabulary_elements = weight_elements(weight);
     weight->offset = 0;
     weight->is_vocabulary = true;
 }
@@ -112,6 +112,11 @@ const struct weight *weights_find(const struct weights *weights, const char *nam
         if (weights->at[i].role == role && strcmp(weights->at[i].name, name) == 0)
             return &weights->at[i];
     return NULL;
+}
+
+size_t weight_elements(const struct weight *weight)
+{
+    return weight->rows * weight->columns;
 }
 
 size_t weight_whole_index(const struct weight *weight, size_t i)

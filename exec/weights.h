@@ -51,6 +51,9 @@ struct weights weights_of(const struct ops *forward, const struct plan *plan,
 const struct weight *weights_find(const struct weights *weights, const char *name,
                                   enum weight_role role);
 
+/* Held by this rank. */
+size_t weight_elements(const struct weight *weight);
+
 /* Index in the whole weight, row by row, of element `i` of those held. */
 size_t weight_whole_index(const struct weight *weight, size_t i);
 
