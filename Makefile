@@ -69,7 +69,8 @@ PLUGIN_SRC := exec/cuda.c exec/comm_nccl.c exec/comm_mpi.c $(wildcard kernels/cu
 PLUGINS    := $(if $(filter exec,$(FOLDERS)),$(if $(filter release clang,$(VARIANT)),\
                 $(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
-MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/reduce.c base/arena.c base/err.c
+MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/reduce.c kernels/host/round.c base/arena.c \
+                  base/err.c
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
@@ -119,11 +120,11 @@ $(PROGRAM): $(MAIN_SRC:%.c=$(B)/%.o) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
-$(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h base/*.h) $(B)/flags
+$(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h kernels/host/*.h base/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,PLUGIN $@)
-	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) -fPIC -fvisibility=hidden \
-	    $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) -fPIC \
+	    -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
 
 # In one piece or not at all, and without objects whose source is gone.
 $(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
@@ -132,8 +133,8 @@ $(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
 
 # Loops over arrays become vector code at -O3 when nobody asks for errno or trapped exceptions; the
 # bits are the same.
-$(B)/kernels/host/%.o: VECTOR_CFLAGS := -fno-math-errno -fno-trapping-math \
-                                        $(if $(filter release clang,$(VARIANT)),-O3)
+$(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
+    -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $<)

@@ -1,5 +1,7 @@
 #include "exec/reduce.h"
 
+#include "kernels/host/round.h"
+
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -44,52 +46,6 @@ static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, siz
     [REDUCTION_MAX] = { max_fp32, max_fp64 },
 };
 
-static float wide_of(uint16_t bf16)
-{
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float wide;
-    memcpy(&wide, &bits, sizeof wide);
-    return wide;
-}
-
-/* To nearest, ties to even; a NaN stays one. */
-static uint16_t narrow_of(float wide)
-{
-    uint32_t bits;
-    memcpy(&bits, &wide, sizeof bits);
-    uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    return (uint16_t)(is_nan ? bits >> 16 | 0x40 : rounded);
-}
-
-static void widen_block(float *restrict to, const uint16_t *restrict from)
-{
-    for (size_t i = 0; i < BLOCK; i++)
-        to[i] = wide_of(from[i]);
-}
-
-static void widen(float *to, const uint16_t *from, size_t count)
-{
-    if (count == BLOCK)
-        widen_block(to, from);
-    for (size_t i = 0; i < count && count < BLOCK; i++)
-        to[i] = wide_of(from[i]);
-}
-
-static void narrow_block(uint16_t *restrict to, const float *restrict from)
-{
-    for (size_t i = 0; i < BLOCK; i++)
-        to[i] = narrow_of(from[i]);
-}
-
-static void narrow(uint16_t *to, const float *from, size_t count)
-{
-    if (count == BLOCK)
-        narrow_block(to, from);
-    for (size_t i = 0; i < count && count < BLOCK; i++)
-        to[i] = narrow_of(from[i]);
-}
-
 /* fp64, or fp32, which bf16 is widened to. Held apart from `out`, which may be one of the parts. */
 union block {
     float fp32[BLOCK];
@@ -101,7 +57,7 @@ static void load(enum element element, const void *part, size_t first, size_t co
 {
     size_t bytes = element_bytes(element);
     if (element == ELEMENT_BF16)
-        widen(block->fp32, (const uint16_t *)part + first, count);
+        bf16_unpack((long)count, (const uint16_t *)part + first, block->fp32);
     else
         memcpy(block, (const char *)part + first * bytes, count * bytes);
 }
@@ -111,7 +67,7 @@ static void store(enum element element, const union block *block, void *out, siz
 {
     size_t bytes = element_bytes(element);
     if (element == ELEMENT_BF16)
-        narrow((uint16_t *)out + first, block->fp32, count);
+        bf16_pack((long)count, block->fp32, (uint16_t *)out + first);
     else
         memcpy((char *)out + first * bytes, block, count * bytes);
 }
