@@ -69,8 +69,8 @@ PLUGIN_SRC := exec/cuda.c exec/comm_nccl.c exec/comm_mpi.c $(wildcard kernels/cu
 PLUGINS    := $(if $(filter exec,$(FOLDERS)),$(if $(filter release clang,$(VARIANT)),\
                 $(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
-MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/reduce.c kernels/host/round.c base/arena.c \
-                  base/err.c
+MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c kernels/host/round.c \
+                  base/arena.c base/err.c
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))

@@ -1,11 +1,11 @@
 #include "exec/comm.h"
 
 #include "base/arena.h"
+#include "exec/failure.h"
 #include "exec/reduce.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,10 +34,9 @@ struct meeting {
 
 struct local_world {
     int size;
-    pthread_mutex_t mutex; /* of all but `failed` */
+    pthread_mutex_t mutex; /* of `meetings` */
     struct meeting *meetings;
-    struct err err;
-    atomic_bool failed;
+    struct failure failure;
 };
 
 struct comm {
@@ -57,6 +56,7 @@ struct local_world *local_world_new(int size)
     struct local_world *world = arena_grow(NULL, sizeof *world);
     *world = (struct local_world){ .size = size };
     pthread_mutex_init(&world->mutex, NULL);
+    failure_init(&world->failure);
     return world;
 }
 
@@ -66,16 +66,15 @@ void local_world_free(struct local_world *world)
         return;
     assert(!world->meetings && "groups are freed before their world");
     pthread_mutex_destroy(&world->mutex);
+    failure_release(&world->failure);
     free(world);
 }
 
-/* The first failure is kept; everyone who waits is woken. Not under a meeting's mutex. */
+/* Everyone who waits is woken. Not under a meeting's mutex. */
 static void fail_world(struct local_world *world, const struct err *err)
 {
+    failure_keep(&world->failure, err);
     pthread_mutex_lock(&world->mutex);
-    if (!atomic_load(&world->failed))
-        world->err = *err;
-    atomic_store(&world->failed, true);
     for (struct meeting *meeting = world->meetings; meeting; meeting = meeting->next) {
         pthread_mutex_lock(&meeting->mutex);
         pthread_cond_broadcast(&meeting->changed);
@@ -86,7 +85,7 @@ static void fail_world(struct local_world *world, const struct err *err)
 
 static bool has_failed(const struct meeting *meeting)
 {
-    return atomic_load(&meeting->world->failed);
+    return failure_is_kept(&meeting->world->failure);
 }
 
 /* --- groups --------------------------------------------------------------------------------- */
@@ -424,13 +423,7 @@ static void local_issue(const struct comm_call *call)
 
 static bool local_poll(struct comm *comm, struct err *err)
 {
-    struct local_world *world = comm->world;
-    if (!atomic_load(&world->failed))
-        return true;
-    pthread_mutex_lock(&world->mutex);
-    struct err failure = world->err;
-    pthread_mutex_unlock(&world->mutex);
-    return err_set(err, failure.code, failure.where, "%s", failure.msg);
+    return failure_check(&comm->world->failure, err);
 }
 
 static void local_abort(struct comm *comm)

@@ -1,6 +1,7 @@
 #include "exec/backend.h"
 
 #include "base/arena.h"
+#include "exec/failure.h"
 #include "exec/reduce.h"
 
 #include <assert.h>
@@ -8,7 +9,6 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +21,8 @@ struct comm {
     int rank;
     char where[24];
     MPI_Op sum_bf16, max;
-    pthread_mutex_t mutex; /* of MPI and `err` */
-    struct err err;
-    atomic_bool failed;
+    pthread_mutex_t mutex; /* of MPI */
+    struct failure failure;
 };
 
 struct mpi_group {
@@ -36,12 +35,13 @@ static void fail_comm(struct comm *comm, const char *what, int status)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
+    struct err err = { 0 };
     pthread_mutex_lock(&comm->mutex);
     if (status != MPI_SUCCESS)
         MPI_Error_string(status, text, &length);
-    err_set(&comm->err, ERR_SYSTEM, comm->where, "%s%s%s", what, length > 0 ? ": " : "", text);
-    atomic_store(&comm->failed, true);
     pthread_mutex_unlock(&comm->mutex);
+    err_set(&err, ERR_SYSTEM, comm->where, "%s%s%s", what, length > 0 ? ": " : "", text);
+    failure_keep(&comm->failure, &err);
 }
 
 /* --- types and sums ------------------------------------------------------------------------- */
@@ -185,7 +185,7 @@ static void let_others_run(int tests)
 static int finish(struct comm *comm, struct started *started)
 {
     int done = 0, status = MPI_SUCCESS;
-    for (int tests = 0; !atomic_load(&comm->failed); tests += tests < INT_MAX) {
+    for (int tests = 0; !failure_is_kept(&comm->failure); tests += tests < INT_MAX) {
         pthread_mutex_lock(&comm->mutex);
         status = MPI_Testall(started->count, started->requests, &done, MPI_STATUSES_IGNORE);
         pthread_mutex_unlock(&comm->mutex);
@@ -216,7 +216,7 @@ static void reduce_scatter_in_place(struct comm *comm, const struct comm_call *c
     run_started(comm, &apart);
     memcpy(call->out, apart.out, bytes);
     /* After an abort MPI may still write to it. */
-    if (!atomic_load(&comm->failed))
+    if (!failure_is_kept(&comm->failure))
         free(apart.out);
 }
 
@@ -226,7 +226,7 @@ static void run_call(void *args)
     struct comm *comm = call->group->comm;
     size_t bytes = call->count * element_bytes(call->element);
     const char *in = call->in;
-    if (atomic_load(&comm->failed))
+    if (failure_is_kept(&comm->failure))
         return;
     if (call->count > INT_MAX) {
         fail_comm(comm, "more elements than MPI counts", MPI_SUCCESS);
@@ -279,6 +279,7 @@ static struct comm *mpi_open(const struct comm_options *options, struct err *err
     *comm = (struct comm){ .device = options->device, .rank = rank };
     snprintf(comm->where, sizeof comm->where, "rank %d", rank);
     pthread_mutex_init(&comm->mutex, NULL);
+    failure_init(&comm->failure);
     MPI_Op_create(add_bf16, 1, &comm->sum_bf16);
     MPI_Op_create(take_larger, 1, &comm->max);
     return comm;
@@ -289,12 +290,13 @@ static void mpi_close(struct comm *comm)
 {
     if (!comm)
         return;
-    if (!atomic_load(&comm->failed)) {
+    if (!failure_is_kept(&comm->failure)) {
         MPI_Op_free(&comm->sum_bf16);
         MPI_Op_free(&comm->max);
         MPI_Finalize();
     }
     pthread_mutex_destroy(&comm->mutex);
+    failure_release(&comm->failure);
     free(comm);
 }
 
@@ -329,7 +331,7 @@ static void mpi_group_free(struct group *base)
     if (!base)
         return;
     struct mpi_group *group = (struct mpi_group *)base;
-    if (!atomic_load(&base->comm->failed)) {
+    if (!failure_is_kept(&base->comm->failure)) {
         pthread_mutex_lock(&base->comm->mutex);
         MPI_Comm_free(&group->members);
         pthread_mutex_unlock(&base->comm->mutex);
@@ -340,12 +342,7 @@ static void mpi_group_free(struct group *base)
 
 static bool mpi_poll(struct comm *comm, struct err *err)
 {
-    if (!atomic_load(&comm->failed))
-        return true;
-    pthread_mutex_lock(&comm->mutex);
-    struct err failure = comm->err;
-    pthread_mutex_unlock(&comm->mutex);
-    return err_set(err, failure.code, failure.where, "%s", failure.msg);
+    return failure_check(&comm->failure, err);
 }
 
 static void mpi_abort(struct comm *comm)

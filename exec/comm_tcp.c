@@ -1,13 +1,13 @@
 #include "exec/comm.h"
 
 #include "base/arena.h"
+#include "exec/failure.h"
 #include "exec/links.h"
 #include "exec/mesh.h"
 #include "exec/tcp_collective.h"
 
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +20,9 @@ struct comm {
     const struct device_api *device;
     struct mesh *mesh;
     int num_groups;
-    pthread_mutex_t mutex; /* of all below but `failed` */
+    pthread_mutex_t mutex; /* of `groups` */
     struct tcp_group *groups;
-    struct err err;
-    atomic_bool failed;
+    struct failure failure;
 };
 
 struct tcp_group {
@@ -33,12 +32,11 @@ struct tcp_group {
     struct links links;
 };
 
-/* The first failure is kept. The other ranks learn of it by their connections to this one. */
+/* The other ranks learn of it by their connections to this one. */
 static void fail_comm(struct comm *comm, const struct err *err)
 {
+    failure_keep(&comm->failure, err);
     pthread_mutex_lock(&comm->mutex);
-    err_set(&comm->err, err->code, err->where, "%s", err->msg);
-    atomic_store(&comm->failed, true);
     for (struct tcp_group *group = comm->groups; group; group = group->next)
         links_shut(&group->links);
     pthread_mutex_unlock(&comm->mutex);
@@ -50,7 +48,7 @@ static void run_call(void *args)
     struct tcp_group *group = (struct tcp_group *)call->group;
     struct comm *comm = call->group->comm;
     struct lost_member lost;
-    if (atomic_load(&comm->failed) || tcp_collective_run(&group->links, call, &lost))
+    if (failure_is_kept(&comm->failure) || tcp_collective_run(&group->links, call, &lost))
         return;
     struct err err = { 0 };
     err_set(&err, ERR_SYSTEM, comm->where, "rank %d %s", group->ranks[lost.member], lost.reason);
@@ -69,6 +67,7 @@ static void tcp_close(struct comm *comm)
     assert(!comm->groups && "groups are freed before their communicator");
     mesh_free(comm->mesh);
     pthread_mutex_destroy(&comm->mutex);
+    failure_release(&comm->failure);
     free(comm);
 }
 
@@ -78,6 +77,7 @@ static struct comm *tcp_open(const struct comm_options *options, struct err *err
     *comm = (struct comm){ .rank = options->place->rank, .device = options->device };
     snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
     pthread_mutex_init(&comm->mutex, NULL);
+    failure_init(&comm->failure);
     comm->mesh = mesh_new(options->place, options->patience_s, err);
     if (comm->mesh)
         return comm;
@@ -142,12 +142,7 @@ static void tcp_group_free(struct group *base)
 
 static bool tcp_poll(struct comm *comm, struct err *err)
 {
-    if (!atomic_load(&comm->failed))
-        return true;
-    pthread_mutex_lock(&comm->mutex);
-    struct err failure = comm->err;
-    pthread_mutex_unlock(&comm->mutex);
-    return err_set(err, failure.code, failure.where, "%s", failure.msg);
+    return failure_check(&comm->failure, err);
 }
 
 static void tcp_abort(struct comm *comm)

@@ -1,0 +1,35 @@
+#include "exec/failure.h"
+
+void failure_init(struct failure *failure)
+{
+    *failure = (struct failure){ 0 };
+    pthread_mutex_init(&failure->mutex, NULL);
+}
+
+void failure_release(struct failure *failure)
+{
+    pthread_mutex_destroy(&failure->mutex);
+}
+
+void failure_keep(struct failure *failure, const struct err *err)
+{
+    pthread_mutex_lock(&failure->mutex);
+    err_set(&failure->err, err->code, err->where, "%s", err->msg);
+    pthread_mutex_unlock(&failure->mutex);
+    atomic_store(&failure->is_kept, true);
+}
+
+bool failure_is_kept(const struct failure *failure)
+{
+    return atomic_load(&failure->is_kept);
+}
+
+bool failure_check(struct failure *failure, struct err *err)
+{
+    if (!failure_is_kept(failure))
+        return true;
+    pthread_mutex_lock(&failure->mutex);
+    struct err first = failure->err;
+    pthread_mutex_unlock(&failure->mutex);
+    return err_set(err, first.code, first.where, "%s", first.msg);
+}
