@@ -344,13 +344,9 @@ float *machine_backward(struct machine *machine, const struct part *part,
     struct value given = { output_gradient_at, output_gradient_at != NULL };
     *(part->kind == PART_EMBEDDING ? &flow.x : &flow.h) = given;
     const struct ops *list = &part->ops->backward;
-    for (int i = 0; i < list->count; i++) {
-        if (!is_wanted(&list->at[i], gradients))
-            continue;
-        flow_begin(&flow, list, i);
-        handlers[list->at[i].kind](&flow, &list->at[i], i);
-        flow_end(&flow, list, i);
-    }
+    for (int i = 0; i < list->count; i++)
+        if (is_wanted(&list->at[i], gradients))
+            flow_run(&flow, list, i, handlers);
     flow_finish(&flow);
     if (gradients == GRADIENTS_OF_INPUTS)
         keep_for_embedding(&flow);

@@ -77,7 +77,8 @@ static struct event *transfer_before(const struct flow *flow, const struct ops *
     return waits ? flow->machine->transferred[op->after] : NULL;
 }
 
-void flow_begin(struct flow *flow, const struct ops *list, int i)
+/* Makes compute wait for the op's `after` on the tensor stream. */
+static void begin(struct flow *flow, const struct ops *list, int i)
 {
     struct machine *m = flow->machine;
     struct event *transfer = transfer_before(flow, list, i);
@@ -90,7 +91,8 @@ void flow_begin(struct flow *flow, const struct ops *list, int i)
     op_log_begin(m->log, m->device_api, flow_stream(flow, &list->at[i]), &list->at[i]);
 }
 
-void flow_end(struct flow *flow, const struct ops *list, int i)
+/* Marks the end of an op on the tensor stream. */
+static void end(struct flow *flow, const struct ops *list, int i)
 {
     struct machine *m = flow->machine;
     op_log_end(m->log, m->device_api, flow_stream(flow, &list->at[i]));
@@ -98,6 +100,14 @@ void flow_end(struct flow *flow, const struct ops *list, int i)
         return;
     m->device_api->record(m->tensor_stream, m->transferred[i]);
     flow->last_transfer = m->transferred[i];
+}
+
+void flow_run(struct flow *flow, const struct ops *list, int i,
+              flow_op *const handlers[NUM_OP_KINDS])
+{
+    begin(flow, list, i);
+    handlers[list->at[i].kind](flow, &list->at[i], i);
+    end(flow, list, i);
 }
 
 void flow_finish(struct flow *flow)

@@ -38,11 +38,11 @@ void *flow_input_slot(const struct flow *flow, int forward);
 /* As flow_free, for what the tensor stream may still read. */
 void flow_free_late(struct flow *flow, struct value *value);
 
-/* Makes compute wait for the op's `after` on the tensor stream; marks the end of one there. What
- * runs on the tensor stream waits for all that compute has been given: its `after` is the last of
- * that. */
-void flow_begin(struct flow *flow, const struct ops *list, int i);
-void flow_end(struct flow *flow, const struct ops *list, int i);
+/* Runs the op at `i` of a list by the handler of its kind. Compute first waits for the op's `after`
+ * on the tensor stream. What runs on the tensor stream waits for all that compute has been given:
+ * its `after` is the last of that. */
+void flow_run(struct flow *flow, const struct ops *list, int i,
+              flow_op *const handlers[NUM_OP_KINDS]);
 /* What compute issues from now on runs after the whole list. */
 void flow_finish(struct flow *flow);
 /* The stream that an op of the list runs on. */

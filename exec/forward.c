@@ -314,11 +314,8 @@ float *machine_forward(struct machine *machine, const struct part *part,
                          .record = record,
                          .h = { input, true } };
     const struct ops *list = list_of(&flow);
-    for (int i = 0; i < list->count; i++) {
-        flow_begin(&flow, list, i);
-        handlers[list->at[i].kind](&flow, &list->at[i], i);
-        flow_end(&flow, list, i);
-    }
+    for (int i = 0; i < list->count; i++)
+        flow_run(&flow, list, i, handlers);
     flow_finish(&flow);
     if (part->kind == PART_HEAD)
         flow_free(&flow, &flow.h);
