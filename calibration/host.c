@@ -1,6 +1,6 @@
 #include "calibration/host.h"
 
-#include "exec/stopwatch.h"
+#include "base/clock.h"
 
 #include <stdio.h>
 
@@ -104,7 +104,7 @@ static void describe(struct work *w, double start_s)
 {
     struct host_measured *m = &w->measured;
     m->num_ranks = w->host.place.size;
-    m->elapsed_s = stopwatch_now_s() - start_s;
+    m->elapsed_s = clock_now_s() - start_s;
     snprintf(m->options, sizeof m->options, "%s%s%.40s", w->options->is_quick ? "--quick" : "",
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
@@ -114,7 +114,7 @@ bool host_calibrate(const struct place *place, const struct host_calibration *op
 {
     enum { ARENA_BYTES = 320 << 20 };
     struct work w = { .options = options };
-    double start_s = stopwatch_now_s();
+    double start_s = clock_now_s();
     *out = NULL;
     if (!host_rank_open(place, ARENA_BYTES, &w.host, err))
         return false;

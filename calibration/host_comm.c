@@ -1,5 +1,6 @@
 #include "calibration/host_comm.h"
 
+#include "base/clock.h"
 #include "exec/kernels.h"
 #include "exec/stopwatch.h"
 
@@ -200,11 +201,11 @@ bool host_call_s(struct host_rank *host, double *seconds, struct err *err)
     struct stream *stream = device_host.stream_new(host->device, "calls", err);
     bool ok = stream != NULL;
     for (int i = 0; i < LEAST_REPEATS && ok; i++) {
-        double start_s = stopwatch_now_s();
+        double start_s = clock_now_s();
         for (int call = 0; call < CALLS; call++)
             device_host.call(stream, do_nothing, &nothing, sizeof nothing);
         ok = device_host.stream_sync(stream, err);
-        each_s[i] = (stopwatch_now_s() - start_s) / CALLS;
+        each_s[i] = (clock_now_s() - start_s) / CALLS;
     }
     device_host.stream_free(stream);
     *seconds = ok ? median(each_s, LEAST_REPEATS) : 0;
@@ -221,10 +222,10 @@ bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct e
     bool ok = stream && from && to;
     for (int i = 0; i < LEAST_REPEATS && ok; i++) {
         ok = host_rank_meet(host, stream, err);
-        double start_s = stopwatch_now_s();
+        double start_s = clock_now_s();
         device_host.copy(stream, to, from, COPIED);
         ok = ok && device_host.stream_sync(stream, err);
-        each_s[i] = stopwatch_now_s() - start_s;
+        each_s[i] = clock_now_s() - start_s;
     }
     if (from)
         device_host.free(host->device, NULL, from);
@@ -275,7 +276,7 @@ static bool time_pair(const struct pair *p, bool computes, bool exchanges, doubl
     double start_s, compute_end_s, comm_end_s;
     if (!host_rank_meet(p->host, p->comm, err))
         return false;
-    start_s = stopwatch_now_s();
+    start_s = clock_now_s();
     if (exchanges)
         issue_exchanges(p);
     stopwatch_note(&device_host, p->comm, &comm_end_s);

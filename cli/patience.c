@@ -1,11 +1,12 @@
 #include "cli/patience.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Set by the handler, read by every worker: atomic, and lock-free, so that a handler may. */
@@ -23,19 +24,12 @@ static bool interrupted(void)
     return atomic_load(&was_interrupted);
 }
 
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Nothing in the first second, for answers that come sooner; then ten times a second. */
 static void show_progress(double done, void *context)
 {
     enum { WIDTH = 40 };
     struct patience *progress = context;
-    double now_s = clock_s();
+    double now_s = clock_now_s();
     if (now_s - progress->start_s < 1 || now_s - progress->shown_s < 0.1)
         return;
     int filled = (int)(WIDTH * fmin(fmax(done, 0), 1));
@@ -52,7 +46,7 @@ static void show_progress(double done, void *context)
 void patience_begin(struct patience *patience, const struct options *options,
                     struct search_request *request)
 {
-    *patience = (struct patience){ .start_s = clock_s() };
+    *patience = (struct patience){ .start_s = clock_now_s() };
     request->interrupted = interrupted;
     if (isatty(STDERR_FILENO) && !options->quiet) {
         request->progress = show_progress;

@@ -1,6 +1,7 @@
 #include "exec/host_stream.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -268,11 +269,10 @@ static void reach(void *args)
 {
     const struct ticket *ticket = args;
     struct event *event = ticket->event;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    double now_s = clock_now_s();
     pthread_mutex_lock(&event->mutex);
     event->reached = ticket->number;
-    event->reached_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    event->reached_s = now_s;
     pthread_cond_broadcast(&event->changed);
     pthread_mutex_unlock(&event->mutex);
 }

@@ -2,6 +2,7 @@
 #include "exec/launch.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "exec/socket.h"
 
@@ -200,7 +201,7 @@ static void ask_to_end(struct launcher *launcher, int signal)
     if (launcher->asked != 0)
         return;
     launcher->asked = signal;
-    launcher->kill_s = socket_now_s() + launcher->options->grace_s;
+    launcher->kill_s = clock_now_s() + launcher->options->grace_s;
     signal_all(launcher, signal);
 }
 
@@ -286,7 +287,7 @@ static int patience_ms(const struct launcher *launcher)
 {
     if (launcher->asked == 0 || launcher->killed)
         return -1;
-    double left_s = launcher->kill_s - socket_now_s();
+    double left_s = launcher->kill_s - clock_now_s();
     return left_s <= 0 ? 0 : left_s > 1000 ? 1000000 : (int)(1000 * left_s) + 1;
 }
 

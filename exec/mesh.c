@@ -1,6 +1,7 @@
 #include "exec/mesh.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "exec/socket.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static int accept_rank(const struct mesh *mesh, double deadline_s, struct greeti
         if (fd < 0)
             return -1;
         struct err unheard = { 0 };
-        double greeted_s = socket_now_s() + greeting_patience_s;
+        double greeted_s = clock_now_s() + greeting_patience_s;
         if (socket_receive(fd, greeting, sizeof *greeting, greeted_s, &unheard) &&
             greeting->magic == greeting_magic && greeting->token == mesh->token &&
             greeting->rank >= 0 && greeting->rank < mesh->size && greeting->rank != mesh->rank)
@@ -162,7 +163,7 @@ static bool attend_meeting(struct mesh *mesh, const struct sockaddr_storage *whe
 
 static bool meet(struct mesh *mesh, const struct place *place, struct err *err)
 {
-    double deadline_s = socket_now_s() + mesh->patience_s;
+    double deadline_s = clock_now_s() + mesh->patience_s;
     struct sockaddr_storage where;
     if (place->rank == 0 && place->meeting_fd >= 0) {
         mesh->listener = place->meeting_fd;
@@ -269,7 +270,7 @@ static void close_all(int *fds, int count)
 bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
                   struct err *err)
 {
-    double deadline_s = socket_now_s() + mesh->patience_s;
+    double deadline_s = clock_now_s() + mesh->patience_s;
     bool calls = true;
     for (int i = 0; i < num_ranks; i++)
         fds[i] = -1;

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE // SOCK_CLOEXEC, accept4; NOLINT(bugprone-reserved-identifier)
 #include "exec/socket.h"
 
+#include "base/clock.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -12,13 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-double socket_now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static bool fail(const char *what, struct err *err)
 {
     return err_set(err, ERR_SYSTEM, "", "%s: %s", what, strerror(errno));
@@ -28,7 +23,7 @@ static bool fail(const char *what, struct err *err)
 static bool wait_until(int fd, short events, double deadline_s, const char *what, struct err *err)
 {
     for (;;) {
-        double left_s = deadline_s - socket_now_s();
+        double left_s = deadline_s - clock_now_s();
         if (left_s <= 0)
             return err_set(err, ERR_SYSTEM, "", "%s: nothing came in time", what);
         struct pollfd wait = { .fd = fd, .events = events };
@@ -130,7 +125,7 @@ int socket_connect(const struct sockaddr_storage *address, double deadline_s, st
             return fd;
         if (fd >= 0)
             close(fd);
-        if (fd < 0 || status != ECONNREFUSED || socket_now_s() > deadline_s) {
+        if (fd < 0 || status != ECONNREFUSED || clock_now_s() > deadline_s) {
             errno = status;
             fail("connecting", err);
             return -1;

@@ -1,7 +1,7 @@
 /* exec/socket.h - TCP connections that are made and greeted before a deadline.
  *
  * Sockets do not block, pass small messages on at once, and are not handed to programs that this
- * one starts. Deadlines are on the clock of socket_now_s. */
+ * one starts. Deadlines are on the clock of clock_now_s. */
 #ifndef EXEC_SOCKET_H
 #define EXEC_SOCKET_H
 
@@ -9,8 +9,6 @@
 
 #include <stddef.h>
 #include <sys/socket.h>
-
-double socket_now_s(void);
 
 /* Looks up HOST:PORT (IPv4 before IPv6); where = "HOST:PORT". */
 bool socket_address(const char *host, int port, struct sockaddr_storage *address, struct err *err);

@@ -1,4 +1,5 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
+#include "base/clock.h"
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
 #include "exec/stopwatch.h"
@@ -383,7 +384,7 @@ static bool take_norm(struct rank *rank, long step, struct step_result *out, str
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err)
 {
-    double start_s = stopwatch_now_s();
+    double start_s = clock_now_s();
     whereabouts_wait(rank->on.watchdog, "for the end of a step");
     begin_step(rank, step);
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
@@ -391,7 +392,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     take_back(rank, 0);
     if (!sync(rank, err))
         return false;
-    out->step_s = stopwatch_now_s() - start_s;
+    out->step_s = clock_now_s() - start_s;
     whereabouts_wait(rank->on.watchdog, "for the sum of losses");
     sum_loss(rank);
     if (!sync(rank, err))

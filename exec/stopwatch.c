@@ -1,23 +1,11 @@
 #include "exec/stopwatch.h"
 
-#include <time.h>
-
-static double clock_s(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-double stopwatch_now_s(void)
-{
-    return clock_s(CLOCK_MONOTONIC);
-}
+#include "base/clock.h"
 
 static void note_time(void *args)
 {
     double **at = args;
-    **at = stopwatch_now_s();
+    **at = clock_now_s();
 }
 
 void stopwatch_note(const struct device_api *api, struct stream *stream, double *at)
@@ -33,15 +21,15 @@ struct op_note {
 static void note_begin(void *args)
 {
     struct op_time *at = ((struct op_note *)args)->at;
-    at->start_s = stopwatch_now_s();
-    at->own_start_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
+    at->start_s = clock_now_s();
+    at->own_start_s = clock_thread_s();
 }
 
 static void note_end(void *args)
 {
     struct op_time *at = ((struct op_note *)args)->at;
-    at->own_end_s = clock_s(CLOCK_THREAD_CPUTIME_ID);
-    at->end_s = stopwatch_now_s();
+    at->own_end_s = clock_thread_s();
+    at->end_s = clock_now_s();
 }
 
 void op_log_begin(struct op_log *log, const struct device_api *api, struct stream *stream,

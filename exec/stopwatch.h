@@ -7,9 +7,6 @@
 #include "exec/device.h"
 #include "models/op.h"
 
-/* Seconds of the machine's clock, which never goes back. */
-double stopwatch_now_s(void);
-
 /* *at = the time at which `stream` comes to this place; `at` must last until then. */
 void stopwatch_note(const struct device_api *api, struct stream *stream, double *at);
 

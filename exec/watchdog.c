@@ -1,6 +1,7 @@
 #include "exec/watchdog.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/file.h"
 
 #include <pthread.h>
@@ -31,13 +32,6 @@ struct watchdog {
 };
 
 static const double longest_period_s = 0.25, shortest_period_s = 0.005;
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static double period_s(const struct watchdog *watchdog)
 {
@@ -96,9 +90,9 @@ static void end_run(struct watchdog *watchdog, const char *reason)
     pthread_mutex_unlock(&watchdog->mutex);
     watchdog_report(watchdog, reason);
     watchdog->options.stop(watchdog->options.context);
-    double end_s = now_s() + watchdog->options.grace_s;
+    double end_s = clock_now_s() + watchdog->options.grace_s;
     while (!atomic_load(&watchdog->closing))
-        if (now_s() > end_s)
+        if (clock_now_s() > end_s)
             _exit(WATCHDOG_EXIT);
         else
             nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
@@ -149,14 +143,14 @@ static sigset_t watched_signals(void)
 static void *watch(void *argument)
 {
     struct watchdog *watchdog = argument;
-    double period = period_s(watchdog), before_s = now_s();
+    double period = period_s(watchdog), before_s = clock_now_s();
     struct timespec wait = { .tv_nsec = (long)(1e9 * period) };
     sigset_t signals = watched_signals();
     while (!atomic_load(&watchdog->closing)) {
         bool asked = sigtimedwait(&signals, NULL, &wait) == SIGTERM;
         if (atomic_load(&watchdog->closing))
             break;
-        double passed_s = now_s() - before_s, limit_s = watchdog->options.limit_s;
+        double passed_s = clock_now_s() - before_s, limit_s = watchdog->options.limit_s;
         before_s += passed_s;
         /* After a stop and a SIGCONT much time has passed in which nobody could move. */
         double still_s = standstill_s(watchdog, passed_s < 4 * period ? passed_s : period);

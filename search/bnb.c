@@ -4,6 +4,7 @@
  *
  * Families are looked at in rounds, all of a round against what was kept before it, so that neither
  * the answer nor a count depends on the number of workers. */
+#include "base/clock.h"
 #include "search/method.h"
 
 #include "base/parallel.h"
@@ -99,7 +100,7 @@ static void exclude_families(void *context, const struct plan_rule *rule, double
 static bool is_late(const struct bnb *bnb)
 {
     double limit_s = bnb->search->request->time_limit_s;
-    return limit_s > 0 && search_clock_s() - bnb->search->start_s > limit_s / 2;
+    return limit_s > 0 && clock_now_s() - bnb->search->start_s > limit_s / 2;
 }
 
 static void list_block(void *context, size_t block, int id)

@@ -1,5 +1,6 @@
 #include "search/deadline.h"
 
+#include "base/clock.h"
 #include "models/layer.h"
 #include "search/counts.h"
 #include "search/probe.h"
@@ -32,7 +33,7 @@ static double time_left_s(const struct hunt *hunt)
 {
     const double least_s = 1e-6;
     double limit_s = hunt->request->time_limit_s;
-    return limit_s > 0 ? fmax(hunt->start_s + limit_s - search_clock_s(), least_s) : 0;
+    return limit_s > 0 ? fmax(hunt->start_s + limit_s - clock_now_s(), least_s) : 0;
 }
 
 /* The best plan on one count, kept when it is faster than those so far. */

@@ -1,12 +1,13 @@
 #include "search/integer_program.h"
 
+#include "base/clock.h"
+
 #include <glpk.h>
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* --- building --------------------------------------------------------------------------------- */
 
@@ -60,13 +61,6 @@ struct solve {
     char said[160]; /* the first line that GLPK printed */
     jmp_buf fatal;
 };
-
-static double clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static int bound_kind(double lower, double upper)
 {
@@ -134,7 +128,7 @@ static int left_ms(const struct solve *solve)
 {
     if (solve->limits->time_s <= 0)
         return INT_MAX;
-    double left = 1e3 * (solve->limits->time_s - (clock_s() - solve->start_s));
+    double left = 1e3 * (solve->limits->time_s - (clock_now_s() - solve->start_s));
     return left < 1 ? 1 : left >= INT_MAX ? INT_MAX : (int)ceil(left);
 }
 
@@ -268,7 +262,7 @@ bool program_solve(const struct integer_program *program, const struct program_l
     struct solve solve = {
         .program = program,
         .limits = limits,
-        .start_s = clock_s(),
+        .start_s = clock_now_s(),
         .value = ARENA_ARRAY(arena, double, (size_t)program->num_columns + 1),
         .result = { .status = PROGRAM_UNKNOWN, .bound = -HUGE_VAL, .gap = HUGE_VAL },
         .err = err,

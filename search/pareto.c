@@ -1,5 +1,6 @@
 #include "search/pareto.h"
 
+#include "base/clock.h"
 #include "search/counts.h"
 
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static void predict_front(const struct search_request *asked, const struct conte
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     for (int i = 0; i < result->num_counts; i++) {
         struct prepared prepared;
         if (asked->progress)
@@ -154,7 +155,7 @@ static void sweep_counts(const struct search_request *asked, struct contenders *
             count_tally(&tally, result);
         }
     }
-    result->elapsed_s = search_clock_s() - start_s;
+    result->elapsed_s = clock_now_s() - start_s;
 }
 
 bool search_pareto(const struct search_request *request, double least_saving_bytes,

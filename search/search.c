@@ -1,5 +1,6 @@
 #include "search/search.h"
 
+#include "base/clock.h"
 #include "search/method.h"
 
 #include <math.h>
@@ -123,7 +124,7 @@ static int within(int value, int least, int most)
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err)
 {
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     out->request = *asked;
     out->request.top = within(asked->top, 1, MAX_TOP);
     out->system = *asked->system;
@@ -153,7 +154,7 @@ bool search_run(const struct search_request *request, struct search_result *resu
     result->method = method->name;
     result->space_name = prepared.space.name;
     bool ok = method->run(&prepared.search, result, err);
-    result->elapsed_s = search_clock_s() - prepared.search.start_s;
+    result->elapsed_s = clock_now_s() - prepared.search.start_s;
     return ok;
 }
 

@@ -1,6 +1,6 @@
 #include "search/tally.h"
 
-#include <time.h>
+#include "base/clock.h"
 
 struct tally tally_new(struct arena *arena)
 {
@@ -53,19 +53,12 @@ void tally_add(struct tally *sum, const struct tally *more)
     sum->was_interrupted |= more->was_interrupted;
 }
 
-double search_clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 bool tally_must_stop(struct tally *tally, const struct search_request *request, double start_s)
 {
     if (request->interrupted && request->interrupted())
         tally->was_interrupted = true;
     double limit_s = request->time_limit_s;
-    if (limit_s > 0 && search_clock_s() - start_s > limit_s)
+    if (limit_s > 0 && clock_now_s() - start_s > limit_s)
         tally->timed_out = true;
     return !tally_is_complete(tally);
 }

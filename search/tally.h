@@ -23,7 +23,6 @@ void tally_broken(struct tally *tally, const struct plan_rule *rule, double coun
 void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
 void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
 
-double search_clock_s(void);
 /* Whether a search that began at start_s is to end early; noted in the tally. */
 bool tally_must_stop(struct tally *tally, const struct search_request *request, double start_s);
 bool tally_is_complete(const struct tally *tally);

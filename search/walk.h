@@ -12,7 +12,7 @@ struct walk {
     const struct search_request *request; /* jobs, limits, progress */
     const struct system *system;          /* its GPU's memory is the limit */
     const struct space *space;
-    double start_s;             /* when the time limit began, by search_clock_s() */
+    double start_s;             /* when the time limit began, by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first that does; its time is not computed */
     /* A plan that fits, in the worker's thread. NULL: nobody is told. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);

@@ -1,12 +1,12 @@
 /* How long the event engine takes beside the recurrence that the search uses: plans of GPT-3 175B
  * on 1,024 GPUs of DGX H100. Best of several runs, in one thread's own time, as the machine may be
  * busy with other things; instructions of all stages. */
+#include "base/clock.h"
 #include "sim/engine/event_step.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 static const char *const layouts[] = {
     "tp8 pp8 mb1 sp zero1",
@@ -28,13 +28,6 @@ struct bench {
     struct plan plan;
 };
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void check(bool ok, const struct err *err)
 {
     if (ok)
@@ -49,9 +42,9 @@ static double recurrence_s(const struct bench *bench, double *step_s)
     double best_s = HUGE_VAL;
     for (int i = 0; i < REPEATS; i++) {
         struct evaluator *evaluator = evaluator_new(&bench->system, &bench->model);
-        double start_s = now_s();
+        double start_s = clock_thread_s();
         *step_s = evaluate_step_s(evaluator, &bench->plan);
-        best_s = fmin(best_s, now_s() - start_s);
+        best_s = fmin(best_s, clock_thread_s() - start_s);
         evaluator_free(evaluator);
     }
     return best_s;
@@ -65,9 +58,9 @@ static double events_s(const struct bench *bench, double *step_s, int *instructi
         struct arena arena = { 0 };
         struct err err = { 0 };
         struct event_step step;
-        double start_s = now_s();
+        double start_s = clock_thread_s();
         check(event_step_run(evaluator, &bench->model, &bench->plan, &arena, &step, &err), &err);
-        best_s = fmin(best_s, now_s() - start_s);
+        best_s = fmin(best_s, clock_thread_s() - start_s);
         *step_s = step.step_s;
         *instructions = 0;
         for (int stage = 0; stage < bench->plan.pp; stage++)

@@ -1,5 +1,6 @@
 /* What the host's ops reach on one core: FLOP/s of products and attention, bytes/s of the others
  * (least traffic). The best of several turns. */
+#include "base/clock.h"
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
 #include "kernels/host/cross_entropy.h"
@@ -13,16 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { TOKENS = 1024, HIDDEN = 512, FFN = 2048, VOCAB = 8192, SEQ = 256, HEADS = 8, TURNS = 20 };
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Of as many numbers as the largest op needs. */
 enum { NUM_VALUES = 2 * TOKENS * FFN };
@@ -218,9 +211,9 @@ int main(void)
         for (size_t j = 1; j < sizeof arrays / sizeof *arrays; j++)
             memcpy(*arrays[j], a, sizeof *a * NUM_VALUES);
         for (int turn = 0; turn < TURNS; turn++) {
-            double start_s = now_s();
+            double start_s = clock_now_s();
             rows[i].run();
-            double took_s = now_s() - start_s;
+            double took_s = clock_now_s() - start_s;
             best_s = took_s < best_s ? took_s : best_s;
         }
         printf("  %-26s %8.1f G%s/s  %8.3f ms\n", rows[i].name, rows[i].work / best_s / 1e9,

@@ -4,6 +4,7 @@
  * dynamic program, by the bounded integer program, by the same without an upper bound on the
  * longest pass (10 s at most), and with at most three types of stages. Then the two methods on the
  * space of 64 stages. Best of a few. */
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "search/milp/milp.h"
 #include "search/uneven/fronts.h"
@@ -62,11 +63,11 @@ static int count_recomputed(const struct division_problem *problem, const struct
 static struct timed by_dynamic(const struct divided_point *point)
 {
     struct arena arena = { 0 };
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     int *layers = ARENA_ARRAY(&arena, int, (size_t)point->plan->pp);
     struct fronts fronts = fronts_new(point->expansion.table, &surrogate, HUGE_VAL, &arena);
     struct timed timed = { .surrogate_s = fronts_best_s(&fronts, layers), .is_proved = true };
-    timed.wall_s = search_clock_s() - start_s;
+    timed.wall_s = clock_now_s() - start_s;
     arena_release(&arena);
     return timed;
 }
@@ -77,10 +78,10 @@ static struct timed by_program(const struct divided_point *point)
     struct err err = { 0 };
     struct program_limits limits = { .time_s = 10 };
     struct divisions found;
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     struct division_problem problem = milp_problem(point, &arena);
     check(divisions_best(&problem, 1, &limits, &arena, &found, &err), &err);
-    struct timed timed = { .wall_s = search_clock_s() - start_s,
+    struct timed timed = { .wall_s = clock_now_s() - start_s,
                            .surrogate_s = found.count > 0 ? found.at[0].surrogate_s : HUGE_VAL,
                            .is_proved = found.is_proved,
                            .recomputed =
@@ -96,11 +97,11 @@ static struct timed without_guess(const struct divided_point *point)
     struct program_limits limits = { .time_s = 10 };
     struct program_result result;
     struct excluded none = { 0 };
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     struct division_problem problem = milp_problem(point, &arena);
     int *choice = ARENA_ARRAY(&arena, int, (size_t)problem.num_stages);
     check(division_within(&problem, &none, HUGE_VAL, &limits, &arena, choice, &result, &err), &err);
-    struct timed timed = { .wall_s = search_clock_s() - start_s,
+    struct timed timed = { .wall_s = clock_now_s() - start_s,
                            .surrogate_s =
                                result.value ? division_surrogate_s(&problem, choice) : HUGE_VAL,
                            .is_proved = result.status == PROGRAM_OPTIMAL };
@@ -144,9 +145,9 @@ static bool run_point(const struct system *system, const struct model *model, in
                                     .memory_bytes = points[i].memory_bytes,
                                     .limit_s = HUGE_VAL,
                                     .step_s = system->stack.step_s };
-    double start_s = search_clock_s();
+    double start_s = clock_now_s();
     struct stage_table table = stage_table_new(evaluator, &stages, &arena);
-    double table_s = search_clock_s() - start_s;
+    double table_s = clock_now_s() - start_s;
     struct divided_point point = { .search = &prepared.search,
                                    .plan = &plan,
                                    .evaluator = evaluator,

@@ -2,6 +2,7 @@
  * wall time, from many seeds, in Markdown; of the first case also a picture, search-methods.svg
  * beside this program. Branch and bound and the exhaustive search stand beside them, which prove
  * the optimum that is the zero line. */
+#include "base/clock.h"
 #include "tests/regret.h"
 #include "tests/regret_plot.h"
 
@@ -171,10 +172,10 @@ static double prove(struct search_request request, const char *method, struct pr
     request.method = method;
     *proof = (struct proof){ .name = method, .core_s = HUGE_VAL };
     for (int i = 0; i < REPEATS && spent_s < LONG_ENOUGH_S; i++) {
-        double start_s = thread_clock_s();
+        double start_s = clock_thread_s();
         if (!search_run(&request, &result, &err))
             fail(err.where, err.msg);
-        double core_s = thread_clock_s() - start_s;
+        double core_s = clock_thread_s() - start_s;
         if (result.num_top == 0 || !result.proved_optimal)
             fail(method, "no proof");
         best_s = result.top[0].prediction.step_s;

@@ -1,20 +1,14 @@
 #include "tests/regret.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct recorder {
     struct regret_run *run;
     double optimum_s, start_s, best_s;
 };
-
-double thread_clock_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* The clock costs a part of a score: it is read at gains, and now and then. */
 static void record(void *context, const struct scorer *scorer, double score, bool fits)
@@ -28,7 +22,7 @@ static void record(void *context, const struct scorer *scorer, double score, boo
         recorder->best_s = score;
     run->regret[n] = recorder->best_s / recorder->optimum_s - 1;
     run->core_s[n] = gains || n % NOW_AND_THEN == 0 || n == run->budget
-                         ? thread_clock_s() - recorder->start_s
+                         ? clock_thread_s() - recorder->start_s
                          : run->core_s[n - 1];
 }
 
@@ -46,7 +40,7 @@ struct regret_run regret_of(const struct regret_case *of, const struct strategy 
                             uint64_t stream, struct arena *arena)
 {
     struct regret_run run = new_run(budget, arena);
-    double start_s = thread_clock_s();
+    double start_s = clock_thread_s();
     struct recorder recorder = { &run, of->optimum_s, start_s, HUGE_VAL };
     struct encoding encoding = encoding_new(of->search->space, arena);
     struct scorer scorer = scorer_new(of->search, &encoding, budget);

@@ -30,8 +30,6 @@ struct regret_run regret_of_both(const struct regret_run *a, const struct regret
 double regret_scores_to(const struct regret_run *run, double within);
 double regret_at_time(const struct regret_run *run, double core_s);
 
-double thread_clock_s(void);
-
 /* The value that `share` of them do not exceed, between neighbours where it falls between. Sorts.
  */
 double quantile(double *values, int count, double share);

@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "tests/testing.h"
 
 #include "base/random.h"
@@ -383,10 +384,10 @@ static void *knock(void *argument)
     struct err err = { 0 };
     struct sockaddr_storage address;
     socket_address("127.0.0.1", job->meeting_port, &address, &err);
-    int fd = socket_connect(&address, socket_now_s() + 5, &err);
+    int fd = socket_connect(&address, clock_now_s() + 5, &err);
     static const char words[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
     if (fd >= 0) {
-        socket_send(fd, words, sizeof words, socket_now_s() + 5, &err);
+        socket_send(fd, words, sizeof words, clock_now_s() + 5, &err);
         close(fd);
     }
     return NULL;

@@ -1,4 +1,5 @@
 /* One point of the lattice: its divisions by integer programming, the few best of them timed. */
+#include "base/clock.h"
 #include "search/milp/joint.h"
 #include "search/milp/milp.h"
 #include "search/uneven/fronts.h"
@@ -106,7 +107,7 @@ static struct program_limits limits_of(const struct search *search)
     struct program_limits limits = { .nodes = most_nodes };
     double limit_s = search->request->time_limit_s;
     if (limit_s > 0)
-        limits.time_s = fmax(1e-3, limit_s - (search_clock_s() - search->start_s));
+        limits.time_s = fmax(1e-3, limit_s - (clock_now_s() - search->start_s));
     return limits;
 }
 
