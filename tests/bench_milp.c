@@ -139,8 +139,7 @@ static bool run_point(const struct system *system, const struct model *model, in
           &err);
     prepared.system.gpu.memory_bytes = points[i].memory_bytes;
     struct evaluator *evaluator = evaluator_new(&prepared.system, model);
-    struct stage_request stages = { .system = &prepared.system,
-                                    .model = model,
+    struct stage_request stages = { .model = model,
                                     .plan = &plan,
                                     .memory_bytes = points[i].memory_bytes,
                                     .limit_s = HUGE_VAL,
