@@ -1,6 +1,7 @@
 #include "calibration/host_comm.h"
 
 #include "base/clock.h"
+#include "base/statistics.h"
 #include "exec/kernels.h"
 #include "exec/stopwatch.h"
 
@@ -10,22 +11,16 @@
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *numbers, int count)
 {
-    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    numbers_sort(numbers, (size_t)count);
     return numbers[count / 2];
 }
 
 /* Of exchanges, which wait for whoever else has a core: what disturbs them only adds. */
 static double lower_quartile(double *numbers, int count)
 {
-    qsort(numbers, (size_t)count, sizeof *numbers, by_size);
+    numbers_sort(numbers, (size_t)count);
     return numbers[count / 4];
 }
 

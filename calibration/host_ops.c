@@ -1,10 +1,10 @@
 #include "calibration/host_ops.h"
 
+#include "base/statistics.h"
 #include "exec/stopwatch.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { WARM_UPS = 2, LEAST_STEPS = 5, MOST_STEPS = 40 };
@@ -246,15 +246,9 @@ static bool run_steps(struct host_run *run, int num_steps, long step, struct sha
 
 /* --- statistics ----------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct host_time summarise(struct samples *samples)
 {
-    qsort(samples->s, (size_t)samples->count, sizeof *samples->s, by_size);
+    numbers_sort(samples->s, (size_t)samples->count);
     int last = samples->count - 1;
     return (struct host_time){ .median_s = samples->s[last / 2],
                                .p10_s = samples->s[last / 10],

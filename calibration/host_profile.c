@@ -1,5 +1,6 @@
 #include "calibration/host_profile.h"
 
+#include "base/statistics.h"
 #include "kernels/host/blas.h"
 
 #include <math.h>
@@ -70,12 +71,6 @@ static double left_out(const struct kernel *kernel, const struct kernel_point *p
     return error;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count)
 {
     size_t most = 1;
@@ -89,7 +84,7 @@ double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, i
             if (error >= 0)
                 errors[(*count)++] = error;
         }
-    qsort(errors, (size_t)*count, sizeof *errors, by_size);
+    numbers_sort(errors, (size_t)*count);
     return errors;
 }
 
@@ -230,7 +225,7 @@ static json_t *spread_json(const struct host_ops *ops)
     for (int i = 0; i < ops->count; i++)
         if (ops->at[i].time.p10_s > 0)
             spreads[count++] = log(ops->at[i].time.p90_s / ops->at[i].time.p10_s);
-    qsort(spreads, (size_t)count, sizeof *spreads, by_size);
+    numbers_sort(spreads, (size_t)count);
     return error_json(spreads, count);
 }
 

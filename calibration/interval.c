@@ -1,5 +1,7 @@
 #include "calibration/interval.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,18 +30,11 @@ static int compare_samples(const void *a, const void *b)
     return by_owner ? by_owner : (x->size > y->size) - (x->size < y->size);
 }
 
-static int compare_values(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median_stated(const struct sample *samples, int n, double *scratch)
 {
     for (int i = 0; i < n; i++)
         scratch[i] = samples[i].stated;
-    qsort(scratch, (size_t)n, sizeof *scratch, compare_values);
+    numbers_sort(scratch, (size_t)n);
     return sorted_quantile(scratch, n, 0.5);
 }
 

@@ -1,5 +1,7 @@
 #include "calibration/preference.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,11 +50,6 @@ static int compare_cases(const void *a, const void *b)
     return by_stratum ? by_stratum : (x > y) - (x < y);
 }
 
-static int compare_values(const void *a, const void *b)
-{
-    return compare_numbers(*(const double *)a, *(const double *)b);
-}
-
 /* One number a stratum, and room for the plans of one. */
 struct strata {
     double *tau, *loss;
@@ -80,8 +77,8 @@ static struct preference sum_up(struct strata *strata, const char *source)
 {
     int n = strata->count;
     int near = 0;
-    qsort(strata->tau, (size_t)n, sizeof *strata->tau, compare_values);
-    qsort(strata->loss, (size_t)n, sizeof *strata->loss, compare_values);
+    numbers_sort(strata->tau, (size_t)n);
+    numbers_sort(strata->loss, (size_t)n);
     while (near < n && strata->loss[near] <= log(1 + near_share))
         near++;
     return (struct preference){

@@ -1,5 +1,7 @@
 #include "calibration/score.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,13 +10,6 @@ const char *const score_kind_names[NUM_SCORE_KINDS] = { "sources", "dense", "moe
 
 /* --- one set of errors ----------------------------------------------------------------------- */
 
-static int compare_values(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int compare_sizes(const void *a, const void *b)
 {
     double x = fabs(*(const double *)a);
@@ -22,20 +17,12 @@ static int compare_sizes(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-double sorted_quantile(const double *sorted, int n, double share)
-{
-    double rank = share * (n - 1);
-    int below = (int)rank;
-    int above = below + 1 < n ? below + 1 : below;
-    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
-}
-
 struct score score_errors(double *errors, int n)
 {
     if (n == 0)
         return (struct score){ 0, NAN, NAN, NAN, NAN, NAN, NAN };
     struct score score = { .groups = n, .coverage = NAN };
-    qsort(errors, (size_t)n, sizeof *errors, compare_values);
+    numbers_sort(errors, (size_t)n);
     score.bias = sorted_quantile(errors, n, 0.5);
     qsort(errors, (size_t)n, sizeof *errors, compare_sizes);
     double *sizes = arena_grow(NULL, (size_t)n * sizeof *sizes);

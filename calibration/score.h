@@ -54,7 +54,4 @@ bool run_is_covered(const struct run_case *of, const struct run_prediction *pred
 /* Of n errors, which are sorted by size on return. Their coverage is not known. */
 struct score score_errors(double *errors, int n);
 
-/* Of n > 0 numbers in rising order: between the two nearest ranks, in proportion. */
-double sorted_quantile(const double *sorted, int n, double share);
-
 #endif

@@ -1,5 +1,6 @@
 #include "cli/measured.h"
 
+#include "base/statistics.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/scale.h"
@@ -10,30 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double quantile(const double *sorted, int count, double share)
-{
-    double place = share * (count - 1);
-    int below = (int)place;
-    int above = below + 1 < count ? below + 1 : below;
-    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
-}
-
 static void fill_step(struct measured *m)
 {
     int count = m->session->num_timed;
     double *sorted = arena_grow(NULL, sizeof *sorted * ((size_t)count + 1));
     memcpy(sorted, m->session->step_s, sizeof *sorted * (size_t)count);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
-    m->step_s = quantile(sorted, count, 0.5);
-    m->step_p10_s = quantile(sorted, count, 0.1);
-    m->step_p90_s = quantile(sorted, count, 0.9);
+    numbers_sort(sorted, (size_t)count);
+    m->step_s = sorted_quantile(sorted, count, 0.5);
+    m->step_p10_s = sorted_quantile(sorted, count, 0.1);
+    m->step_p90_s = sorted_quantile(sorted, count, 0.9);
     free(sorted);
     m->mfu = m->prediction->mfu * m->prediction->step_s / m->step_s;
     m->error = log(m->prediction->step_s / m->step_s);

@@ -2,6 +2,7 @@
  * one core each, and holds each step's time and memory against what was predicted of it.
  *
  *     bench_loop [CLUSTER.json]     with a file: without calibrating */
+#include "base/statistics.h"
 #include "base/text.h"
 
 #include <jansson.h>
@@ -120,15 +121,9 @@ static bool run_plan(const char *cluster, const char *folder, int i, struct outc
     return out->measured_s > 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void show_errors(const char *what, double *errors, int count)
 {
-    qsort(errors, (size_t)count, sizeof *errors, by_size);
+    numbers_sort(errors, (size_t)count);
     printf("%s: median |error| %.1f %%, worst %.1f %% of %d plans\n", what, 100 * errors[count / 2],
            100 * errors[count - 1], count);
 }

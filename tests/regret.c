@@ -1,9 +1,9 @@
 #include "tests/regret.h"
 
 #include "base/clock.h"
+#include "base/statistics.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 struct recorder {
     struct regret_run *run;
@@ -82,16 +82,9 @@ double regret_at_time(const struct regret_run *run, double core_s)
     return run->regret[n];
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 double quantile(double *values, int count, double share)
 {
-    qsort(values, (size_t)count, sizeof *values, compare);
+    numbers_sort(values, (size_t)count);
     double place = share * (count - 1);
     int below = (int)place;
     double rest = place - below;

@@ -1,4 +1,5 @@
 /* What every division has, whatever the program says: its bounds. */
+#include "base/statistics.h"
 #include "search/milp/division.h"
 
 #include <math.h>
@@ -65,13 +66,6 @@ static int most_layers(const struct division_problem *problem, double longest_s)
     return layers;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* The first of the sorted passes with which all layers are held. */
 static double first_that_holds_s(const struct division_problem *problem, const double *passes,
                                  size_t count)
@@ -98,7 +92,7 @@ double division_least_longest_s(const struct division_problem *problem)
     for (int stage = 0; stage < problem->num_stages; stage++)
         for (int i = 0; i < problem->stages[stage].count; i++)
             passes[count++] = problem->stages[stage].at[i].pass_s;
-    qsort(passes, count, sizeof *passes, compare_doubles);
+    numbers_sort(passes, count);
     double longest_s = first_that_holds_s(problem, passes, count);
     free(passes);
     return longest_s;

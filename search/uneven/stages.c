@@ -1,9 +1,10 @@
 #include "search/uneven/stages.h"
 
+#include "base/statistics.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 const struct stage_option *stage_options(const struct stage_table *table, int stage)
 {
@@ -149,13 +150,6 @@ static bool holds_all(const struct stage_table *table,
     return layers >= table->num_layers;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* The least longest of any division: it is one of the options' own. */
 static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
@@ -167,7 +161,7 @@ static double least_longest_s(const struct stage_table *table,
     for (size_t i = 0; i < room; i++)
         if (table->options[i].fits)
             values[count++] = of_s(&table->options[i]);
-    qsort(values, count, sizeof *values, compare_doubles);
+    numbers_sort(values, count);
     if (count == 0 || !holds_all(table, of_s, values[count - 1]))
         return HUGE_VAL;
     size_t low = 0;

@@ -1,8 +1,7 @@
 #include "sim/engine/event_step.h"
 
+#include "base/statistics.h"
 #include "sim/schedule/lowering.h"
-
-#include <stdlib.h>
 
 /* What stays the same however often a step is run. */
 struct lists {
@@ -62,22 +61,6 @@ static bool draw_one(struct lists *lists, uint64_t seed, double *step_s, struct 
     return timeline != NULL;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of sorted values: between the two that it lies between. */
-static double quantile(const double *sorted, int count, double share)
-{
-    double place = share * (count - 1);
-    int low = (int)place;
-    int high = low + 1 < count ? low + 1 : low;
-    return sorted[low] + (place - low) * (sorted[high] - sorted[low]);
-}
-
 bool event_step_draw(struct evaluator *evaluator, const struct model *model,
                      const struct plan *plan, struct draws draws, struct drawn_steps *out,
                      struct err *err)
@@ -89,10 +72,10 @@ bool event_step_draw(struct evaluator *evaluator, const struct model *model,
     for (int i = 0; ok && i < draws.count; i++)
         ok = draw_one(&lists, (uint64_t)draws.seed * MOST_DRAWS + (uint64_t)i, &step_s[i], err);
     if (ok) {
-        qsort(step_s, (size_t)draws.count, sizeof *step_s, by_size);
+        numbers_sort(step_s, (size_t)draws.count);
         out->draws = draws;
-        out->median_s = quantile(step_s, draws.count, 0.5);
-        out->p90_s = quantile(step_s, draws.count, 0.9);
+        out->median_s = sorted_quantile(step_s, draws.count, 0.5);
+        out->p90_s = sorted_quantile(step_s, draws.count, 0.9);
     }
     arena_release(&arena);
     return ok;

@@ -1,0 +1,23 @@
+#include "base/statistics.h"
+
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+    double left = *(const double *)a;
+    double right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+void numbers_sort(double *numbers, size_t count)
+{
+    qsort(numbers, count, sizeof *numbers, compare);
+}
+
+double sorted_quantile(const double *sorted, int count, double share)
+{
+    double rank = share * (count - 1);
+    int below = (int)rank;
+    int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
+}
