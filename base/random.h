@@ -2,7 +2,8 @@
  *
  * A stream is a key and a count: its nth number depends on nothing else, so streams that workers
  * draw from in any order stay apart. Not for secrets. The generator is splitmix64 (Steele, Lea and
- * Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
+ * Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): { .key = state } goes on
+ * as that does from a state. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

@@ -1,6 +1,7 @@
 #include "calibration/observation.h"
 
 #include "base/file.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "calibration/score.h"
 
@@ -18,15 +19,6 @@ struct loaded_system {
 
 /* --- which rows ------------------------------------------------------------------------------ */
 
-/* Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators". */
-static uint64_t split_mix_64(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 static int compare_ints(const void *a, const void *b)
 {
     int x = *(const int *)a;
@@ -38,11 +30,11 @@ static int compare_ints(const void *a, const void *b)
  * row i is swapped with row i + r mod (n - i). How many are left. */
 static int draw(int *rows, int n, int sample, int seed)
 {
-    uint64_t state = (uint64_t)seed;
+    struct random rng = { .key = (uint64_t)seed };
     if (sample <= 0 || sample >= n)
         return n;
     for (int i = 0; i < sample; i++) {
-        int other = i + (int)(split_mix_64(&state) % (uint64_t)(n - i));
+        int other = i + (int)(random_bits(&rng) % (uint64_t)(n - i));
         int row = rows[i];
         rows[i] = rows[other];
         rows[other] = row;

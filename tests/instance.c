@@ -2,6 +2,8 @@
 
 #include "tests/testing.h"
 
+#include "tests/draw.h"
+
 void instance_load_with(struct instance *instance, const char *cluster, const char *stack)
 {
     struct err err = { 0 };
@@ -21,40 +23,22 @@ void instance_release(struct instance *instance)
     system_release(&instance->system);
 }
 
-uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-int pick(uint64_t *state, const int *from, int count)
-{
-    return from[next_random(state) % (uint64_t)count];
-}
-
-double between(uint64_t *state, double low, double high)
-{
-    return low + (high - low) * ((double)(next_random(state) >> 11) / 9007199254740992.0);
-}
-
 void instance_randomize(struct instance *instance, uint64_t seed)
 {
-    uint64_t state = seed;
+    struct random rng = random_new(seed, 0);
     struct model *model = &instance->model;
     struct system *system = &instance->system;
-    model->layers = PICK(&state, 4, 6, 8, 12, 13);
-    model->heads = model->kv_heads = PICK(&state, 6, 8, 12, 16);
-    model->head_dim = PICK(&state, 64, 128);
+    model->layers = PICK(&rng, 4, 6, 8, 12, 13);
+    model->heads = model->kv_heads = PICK(&rng, 6, 8, 12, 16);
+    model->head_dim = PICK(&rng, 64, 128);
     model->hidden = model->heads * model->head_dim;
     model->ffn = 4 * model->hidden;
-    model->batch = PICK(&state, 12, 16, 32, 48, 60);
-    system->num_gpus = PICK(&state, 1, 4, 8, 12, 16, 24, 32);
-    system->gpu.memory_bytes = between(&state, 6e9, 20e9);
-    system->cluster.levels[0].bytes_per_s *= between(&state, 0.1, 2);
-    system->cluster.levels[1].bytes_per_s *= between(&state, 0.1, 2);
-    system->gpu.memory_bytes_per_s *= between(&state, 0.3, 2);
+    model->batch = PICK(&rng, 12, 16, 32, 48, 60);
+    system->num_gpus = PICK(&rng, 1, 4, 8, 12, 16, 24, 32);
+    system->gpu.memory_bytes = between(&rng, 6e9, 20e9);
+    system->cluster.levels[0].bytes_per_s *= between(&rng, 0.1, 2);
+    system->cluster.levels[1].bytes_per_s *= between(&rng, 0.1, 2);
+    system->gpu.memory_bytes_per_s *= between(&rng, 0.3, 2);
 }
 
 struct search_request instance_request(const struct instance *instance)

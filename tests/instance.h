@@ -22,13 +22,4 @@ void instance_randomize(struct instance *instance, uint64_t seed);
 /* The 20 best by two workers, otherwise by default. */
 struct search_request instance_request(const struct instance *instance);
 
-/* splitmix64 */
-uint64_t next_random(uint64_t *state);
-int pick(uint64_t *state, const int *from, int count);
-double between(uint64_t *state, double low, double high);
-
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-#define PICK(state, ...) \
-    pick(state, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
-
 #endif

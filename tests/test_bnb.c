@@ -1,3 +1,4 @@
+#include "tests/draw.h"
 #include "tests/instance.h"
 #include "tests/testing.h"
 
@@ -30,14 +31,14 @@ static const char *const forbidden[] = { NULL, NULL, "cp", "recompute=none", "ze
 
 static struct search_request random_request(const struct instance *instance, uint64_t seed)
 {
-    uint64_t state = ~seed;
+    struct random rng = random_new(seed, 1);
     struct search_request request = instance_request(instance);
-    request.fix = fixed[next_random(&state) % COUNT(fixed)];
-    request.forbid = forbidden[next_random(&state) % COUNT(forbidden)];
-    request.objective = PICK(&state, OBJECTIVE_TIME, OBJECTIVE_TIME, OBJECTIVE_MEMORY);
-    request.top = PICK(&state, 1, 1, 5, 40);
-    request.placement = instance->system.num_gpus <= 12 && next_random(&state) % 4 == 0;
-    request.jobs = PICK(&state, 1, 3);
+    request.fix = fixed[random_below(&rng, COUNT(fixed))];
+    request.forbid = forbidden[random_below(&rng, COUNT(forbidden))];
+    request.objective = PICK(&rng, OBJECTIVE_TIME, OBJECTIVE_TIME, OBJECTIVE_MEMORY);
+    request.top = PICK(&rng, 1, 1, 5, 40);
+    request.placement = instance->system.num_gpus <= 12 && random_below(&rng, 4) == 0;
+    request.jobs = PICK(&rng, 1, 3);
     return request;
 }
 

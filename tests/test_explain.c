@@ -2,21 +2,12 @@
  */
 #include "tests/testing.h"
 
-#include "base/random.h"
 #include "sim/engine/simulate.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int pick(struct random *rng, const int *from, int count)
-{
-    return from[random_below(rng, count)];
-}
-
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-#define PICK(rng, ...) \
-    pick(rng, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
 
 /* Layers over the stages, at random; at least one each. */
 static void divide_layers(struct random *rng, const struct model *model, int *layers,

@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
 #include "base/parallel.h"
-#include "base/random.h"
 #include "search/integer_program.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -16,11 +16,6 @@ static void tear_down(void)
 {
     program_release(&program);
     arena_release(&arena);
-}
-
-static int within(struct random *rng, int least, int most)
-{
-    return least + random_below(rng, most - least + 1);
 }
 
 static int add_binary(double cost)

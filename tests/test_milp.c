@@ -1,8 +1,8 @@
 #include "tests/testing.h"
 
-#include "base/random.h"
 #include "search/milp/division.h"
 #include "search/uneven/fronts.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -14,16 +14,6 @@ static struct arena arena;
 static void tear_down(void)
 {
     arena_release(&arena);
-}
-
-static int within(struct random *rng, int least, int most)
-{
-    return least + random_below(rng, most - least + 1);
-}
-
-static double between(struct random *rng, double low, double high)
-{
-    return low + (high - low) * random_unit(rng);
 }
 
 /* --- instances -------------------------------------------------------------------------------- */

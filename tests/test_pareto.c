@@ -2,21 +2,14 @@
 
 #include "search/counts.h"
 #include "search/pareto.h"
+#include "tests/draw.h"
 #include "tests/naive_space.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 static bool is_dominated(const struct pareto_point *points, size_t count, size_t i)
 {
@@ -31,15 +24,15 @@ enum { MOST_POINTS = 300 };
 /* Few values make many equal keys and equal points; many values make neither. */
 START_TEST(the_sweep_marks_what_no_point_dominates)
 {
-    static const uint64_t num_values[] = { 2, 5, 30, UINT64_C(1) << 40 };
-    uint64_t state = (uint64_t)_i; /* Check prints it when the test fails */
+    static const int num_values[] = { 2, 5, 30, INT_MAX };
+    struct random rng = random_new((uint64_t)_i, 0); /* Check prints it when the test fails */
     for (int turn = 0; turn < TURNS(16); turn++) {
         struct pareto_point points[MOST_POINTS];
         bool is_on_front[MOST_POINTS];
-        size_t count = next_random(&state) % (MOST_POINTS + 1);
+        size_t count = (size_t)within(&rng, 0, MOST_POINTS);
         for (size_t i = 0; i < count; i++)
             for (int key = 0; key < PARETO_KEYS; key++)
-                points[i].key[key] = (double)(next_random(&state) % num_values[_i % 4]);
+                points[i].key[key] = random_below(&rng, num_values[_i % 4]);
         pareto_mark(points, count, is_on_front);
         for (size_t i = 0; i < count; i++)
             ck_assert_int_eq(is_on_front[i], !is_dominated(points, count, i));

@@ -1,9 +1,9 @@
 #include "tests/testing.h"
 
-#include "base/random.h"
 #include "search/partition/chain.h"
 #include "search/partition/layer.h"
 #include "sim/cost/piece.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -37,16 +37,6 @@ static void tear_down(void)
 {
     arena_release(&arena);
     system_release(&hardware);
-}
-
-static int within(struct random *rng, int least, int most)
-{
-    return least + random_below(rng, most - least + 1);
-}
-
-static double between(struct random *rng, double low, double high)
-{
-    return low + (high - low) * random_unit(rng);
 }
 
 static struct partition best_of(const struct partition_problem *problem)

@@ -1,3 +1,4 @@
+#include "base/random.h"
 #include "sim/plan/plan.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
@@ -261,56 +262,44 @@ START_TEST(every_word_is_documented_and_named_once)
 }
 END_TEST
 
-/* Numerical Recipes' generator: the same numbers on every machine. */
-static unsigned next_random(unsigned *state)
-{
-    *state = 1664525 * *state + 1013904223;
-    return *state >> 8;
-}
-
-static int pick(unsigned *state, int n)
-{
-    return (int)(next_random(state) % (unsigned)n);
-}
-
-static struct plan random_plan(unsigned *state)
+static struct plan random_plan(struct random *rng)
 {
     struct plan plan = plan_default();
     int *degrees[] = { &plan.tp, &plan.cp, &plan.ep, &plan.pp, &plan.vpp, &plan.microbatch };
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-        *degrees[i] = 1 + pick(state, 4);
-    plan.dp = pick(state, 3);
-    plan.sp = pick(state, 2);
-    plan.zero = pick(state, 4);
-    plan.shard = pick(state, 5);
-    if (pick(state, 2))
+        *degrees[i] = 1 + random_below(rng, 4);
+    plan.dp = random_below(rng, 3);
+    plan.sp = random_below(rng, 2);
+    plan.zero = random_below(rng, 4);
+    plan.shard = random_below(rng, 5);
+    if (random_below(rng, 2))
         snprintf(plan.schedule, sizeof plan.schedule, "%s",
-                 generators[pick(state, num_generators)].name);
-    plan.recompute = pick(state, 5);
-    plan.recompute_every = 1 + pick(state, 3);
+                 generators[random_below(rng, num_generators)].name);
+    plan.recompute = random_below(rng, 5);
+    plan.recompute_every = 1 + random_below(rng, 3);
     int *layers = ARENA_ARRAY(&arena, int, 16);
     for (int i = 0; i < 16; i++)
-        layers[i] = 1 + pick(state, 2);
+        layers[i] = 1 + random_below(rng, 2);
     plan.recompute_layers = layers;
-    plan.num_recompute_layers = 1 + pick(state, 16);
-    plan.chunk_layers = pick(state, 2) ? layers : NULL;
-    plan.num_chunk_layers = plan.chunk_layers ? 1 + pick(state, 16) : 0;
-    plan.attention = pick(state, 3);
-    plan.precision = pick(state, NUM_PRECISIONS);
-    plan.gradient_dtype = pick(state, DTYPE_BF16 + 1);
-    plan.reduce_dtype = pick(state, DTYPE_BF16 + 1);
-    plan.optimizer = pick(state, NUM_OPTIMIZERS);
-    plan.overlaps_given = pick(state, 2);
-    plan.overlaps = plan.overlaps_given ? (unsigned)pick(state, 1 << NUM_PLAN_OVERLAPS) : 0;
-    plan.offloads = (unsigned)pick(state, 1 << NUM_OFFLOADS);
+    plan.num_recompute_layers = 1 + random_below(rng, 16);
+    plan.chunk_layers = random_below(rng, 2) ? layers : NULL;
+    plan.num_chunk_layers = plan.chunk_layers ? 1 + random_below(rng, 16) : 0;
+    plan.attention = random_below(rng, 3);
+    plan.precision = random_below(rng, NUM_PRECISIONS);
+    plan.gradient_dtype = random_below(rng, DTYPE_BF16 + 1);
+    plan.reduce_dtype = random_below(rng, DTYPE_BF16 + 1);
+    plan.optimizer = random_below(rng, NUM_OPTIMIZERS);
+    plan.overlaps_given = random_below(rng, 2);
+    plan.overlaps = plan.overlaps_given ? (unsigned)random_below(rng, 1 << NUM_PLAN_OVERLAPS) : 0;
+    plan.offloads = (unsigned)random_below(rng, 1 << NUM_OFFLOADS);
     return plan;
 }
 
 START_TEST(any_plan_survives_being_written_and_read)
 {
-    unsigned state = 1;
+    struct random rng = random_new(1, 0);
     for (int i = 0; i < 3000; i++) {
-        struct plan plan = random_plan(&state);
+        struct plan plan = random_plan(&rng);
         char first[512];
         snprintf(first, sizeof first, "%s", written(&plan));
         struct plan again = parsed(first);
@@ -323,12 +312,12 @@ END_TEST
 START_TEST(random_letters_are_read_or_refused_and_nothing_else)
 {
     static const char alphabet[] = "tpcedmbvsz0123489=,:- recomputfulschgai";
-    unsigned state = 7;
+    struct random rng = random_new(7, 0);
     for (int i = 0; i < 20000; i++) {
         char layout[24];
-        int length = pick(&state, sizeof layout);
+        int length = random_below(&rng, sizeof layout);
         for (int j = 0; j < length; j++)
-            layout[j] = alphabet[pick(&state, sizeof alphabet - 1)];
+            layout[j] = alphabet[random_below(&rng, sizeof alphabet - 1)];
         layout[length] = '\0';
         struct plan plan;
         err = (struct err){ 0 };

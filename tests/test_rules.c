@@ -1,3 +1,4 @@
+#include "base/random.h"
 #include "sim/plan/plan.h"
 #include "tests/testing.h"
 
@@ -231,20 +232,8 @@ START_TEST(every_rule_has_a_plan_that_breaks_it)
 }
 END_TEST
 
-/* Numerical Recipes' generator: the same numbers on every machine. */
-static unsigned next_random(unsigned *state)
-{
-    *state = 1664525 * *state + 1013904223;
-    return *state >> 8;
-}
-
-static int pick(unsigned *state, int n)
-{
-    return (int)(next_random(state) % (unsigned)n);
-}
-
 /* Degrees are small or as large as the grammar lets them be. */
-static struct plan random_plan(unsigned *state)
+static struct plan random_plan(struct random *rng)
 {
     static const char *const layouts[] = {
         "tp2 zero2",
@@ -252,11 +241,11 @@ static struct plan random_plan(unsigned *state)
         "pp2 stages=16777216,1 recompute=block:1,2",
         "sp dtype=fp16 overlap=param schedule=gpipe",
     };
-    struct plan plan = parsed(layouts[pick(state, 4)]);
+    struct plan plan = parsed(layouts[random_below(rng, 4)]);
     int *degrees[] = { &plan.tp, &plan.pp, &plan.dp, &plan.vpp, &plan.microbatch };
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
-        if (pick(state, 2) == 0)
-            *degrees[i] = 1 << pick(state, 25);
+        if (random_below(rng, 2) == 0)
+            *degrees[i] = 1 << random_below(rng, 25);
     plan.dp = plan.dp ? plan.dp : 1;
     return plan;
 }
@@ -265,9 +254,9 @@ START_TEST(no_rule_overflows)
 {
     struct model model = gpt3();
     model.layers = INT_MAX;
-    unsigned state = 3;
+    struct random rng = random_new(3, 0);
     for (int i = 0; i < 2000; i++) {
-        struct plan plan = random_plan(&state);
+        struct plan plan = random_plan(&rng);
         struct plan_case of = { &plan, &model, 1e15, plan_ranks(&plan) };
         for (int j = 0; j < num_plan_rules; j++) {
             err = (struct err){ 0 };

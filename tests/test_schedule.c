@@ -398,8 +398,6 @@ START_TEST(a_slip_in_the_text_names_its_line)
 }
 END_TEST
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("schedule");

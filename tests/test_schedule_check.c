@@ -350,8 +350,6 @@ START_TEST(a_receive_two_computes_ahead_of_its_use_is_refused)
 }
 END_TEST
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
-
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("check");

@@ -315,8 +315,6 @@ START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
 }
 END_TEST
 
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-
 static Suite *suite(void)
 {
     Suite *s = suite_create("search/space");

@@ -1,23 +1,10 @@
+#include "base/random.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static int below(uint64_t *state, int count)
-{
-    return (int)(next_random(state) % (uint64_t)count);
-}
 
 static const struct {
     const char *model, *cluster, *stack;
@@ -30,18 +17,18 @@ static const struct {
 enum { NUM_RUNS = sizeof runs / sizeof *runs };
 
 /* `layers` over the stages, one at least for each; recomputed ones of each. */
-static void cut(uint64_t *state, int layers, int stages, int *has, int *recomputed)
+static void cut(struct random *rng, int layers, int stages, int *has, int *recomputed)
 {
     for (int s = 0; s < stages; s++)
         has[s] = 1;
     for (int left = layers - stages; left > 0; left--)
-        has[below(state, stages)]++;
+        has[random_below(rng, stages)]++;
     for (int s = 0; s < stages; s++)
-        recomputed[s] = below(state, has[s] + 1);
+        recomputed[s] = random_below(rng, has[s] + 1);
 }
 
 /* A random plan of one chunk a stage; uneven, and with a recompute of each stage's own, or not. */
-static bool make_plan(uint64_t *state, const struct system *system, const struct model *model,
+static bool make_plan(struct random *rng, const struct system *system, const struct model *model,
                       struct arena *arena, struct plan *plan)
 {
     static const char *const schedules[] = { "", " schedule=zb-h1", " schedule=gpipe" };
@@ -49,20 +36,21 @@ static bool make_plan(uint64_t *state, const struct system *system, const struct
     static const char *const attentions[] = { "", " cp2", " cp2 cp-comm=all-gather" };
     static const char *const optimizers[] = { "", " offload=optimizer" };
     char text[200];
-    int tp = 1 << below(state, 3);
-    snprintf(text, sizeof text, "tp%d pp%d mb%d zero%d%s%s%s%s%s", tp, 1 << below(state, 4),
-             1 << below(state, 2), below(state, 4), tp > 1 && below(state, 2) ? " sp" : "",
-             attentions[below(state, 3)], schedules[below(state, 3)], recomputes[below(state, 3)],
-             optimizers[below(state, 2)]);
+    int tp = 1 << random_below(rng, 3);
+    snprintf(text, sizeof text, "tp%d pp%d mb%d zero%d%s%s%s%s%s", tp, 1 << random_below(rng, 4),
+             1 << random_below(rng, 2), random_below(rng, 4),
+             tp > 1 && random_below(rng, 2) ? " sp" : "", attentions[random_below(rng, 3)],
+             schedules[random_below(rng, 3)], recomputes[random_below(rng, 3)],
+             optimizers[random_below(rng, 2)]);
     struct err err = { 0 };
     if (!plan_parse(text, arena, plan, &err))
         return false;
     int *layers = ARENA_ARRAY(arena, int, (size_t)plan->pp);
     int *recomputed = ARENA_ARRAY(arena, int, (size_t)plan->pp);
-    cut(state, model->layers, plan->pp, layers, recomputed);
+    cut(rng, model->layers, plan->pp, layers, recomputed);
     plan->chunk_layers = layers;
     plan->num_chunk_layers = plan->pp;
-    if (below(state, 2)) {
+    if (random_below(rng, 2)) {
         plan->recompute = RECOMPUTE_BLOCK;
         plan->recompute_layers = recomputed;
         plan->num_recompute_layers = plan->pp;
@@ -130,8 +118,8 @@ START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
     for (uint64_t seed = 0; seed < TURNS(NUM_PLANS); seed++) {
         struct arena arena = { 0 };
         struct plan plan;
-        uint64_t state = seed;
-        if (make_plan(&state, &system, &model, &arena, &plan)) {
+        struct random rng = random_new(seed, 0);
+        if (make_plan(&rng, &system, &model, &arena, &plan)) {
             struct assembled got = assemble(parts, &system, &model, &plan);
             struct prediction p = evaluate(whole, &plan);
             ck_assert_msg(got.step_s == p.step_s && got.peak_memory_bytes == p.peak_memory_bytes,

@@ -1,5 +1,6 @@
 /* The same steps as PyTorch: its results for the small models are in fixtures/torch, which says how
  * they were made. Weights are the formulas of make.py there. */
+#include "base/random.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -13,19 +14,13 @@ enum { NUM_STEPS = 3, MOST_LINE = 2000 };
 
 /* --- weights ------------------------------------------------------------------------------ */
 
-static uint64_t mixed(uint64_t word)
-{
-    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9;
-    word = (word ^ word >> 27) * 0x94d049bb133111eb;
-    return word ^ word >> 31;
-}
-
 static float value_of(const char *name, enum weight_role role, size_t index)
 {
     uint64_t key = 0xcbf29ce484222325;
     for (const char *at = name; *at; at++)
         key = (key ^ (unsigned char)*at) * 0x100000001b3;
-    double unit = (double)(mixed(key + index * 0x9e3779b97f4a7c15) >> 40) / 0x1p23 - 1;
+    struct random rng = { .key = key, .count = index - 1 }; /* make.py begins with number 0 */
+    double unit = (double)(random_bits(&rng) >> 40) / 0x1p23 - 1;
     if (role == WEIGHT_SCALE)
         return (float)(1 + 0.1 * unit);
     return (float)(unit * (role == WEIGHT_BIAS || role == WEIGHT_SHIFT ? 0.02 : 0.08));

@@ -3,6 +3,7 @@
 #include "search/uneven/expand.h"
 #include "search/uneven/lattice.h"
 #include "sim/engine/event_step.h"
+#include "tests/draw.h"
 #include "tests/naive_space.h"
 #include "tests/testing.h"
 
@@ -12,37 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* splitmix64 */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static int within(uint64_t *state, int low, int high)
-{
-    return low + (int)(next_random(state) % (uint64_t)(high - low + 1));
-}
-
-static double between(uint64_t *state, double low, double high)
-{
-    return low + (high - low) * ((double)(next_random(state) >> 11) / 9007199254740992.0);
-}
-
 /* --- random tables ------------------------------------------------------------------------ */
 
 enum { MOST_STAGES = 5, MOST_LAYERS = 9 };
 
 /* Stages of which some run layers again, and have an embedding, a head and reductions. */
-static void fill_stage(uint64_t *state, struct stage_table *table, int stage)
+static void fill_stage(struct random *rng, struct stage_table *table, int stage)
 {
-    double start_s = stage == 0 ? between(state, 0, 1) : 0;
-    start_s += stage == table->num_stages - 1 ? between(state, 0, 2) : 0;
-    int kept = within(state, 0, 3) ? table->num_layers : within(state, 0, 3);
-    int most = within(state, 0, 4) ? table->num_layers : within(state, 1, 4);
-    double comm_s = within(state, 0, 1) ? between(state, 0, 3) : 0;
+    double start_s = stage == 0 ? between(rng, 0, 1) : 0;
+    start_s += stage == table->num_stages - 1 ? between(rng, 0, 2) : 0;
+    int kept = within(rng, 0, 3) ? table->num_layers : within(rng, 0, 3);
+    int most = within(rng, 0, 4) ? table->num_layers : within(rng, 1, 4);
+    double comm_s = within(rng, 0, 1) ? between(rng, 0, 3) : 0;
     for (int k = 1; k <= table->most_layers; k++) {
         int recomputed = k > kept ? k - kept : 0;
         table->options[stage * table->most_layers + k - 1] = (struct stage_option){
@@ -59,21 +41,21 @@ static void fill_stage(uint64_t *state, struct stage_table *table, int stage)
 
 static struct stage_table random_table(uint64_t seed, struct arena *arena)
 {
-    uint64_t state = seed;
-    int stages = within(&state, 1, MOST_STAGES);
-    int layers = within(&state, stages, MOST_LAYERS);
+    struct random rng = random_new(seed, 0);
+    int stages = within(&rng, 1, MOST_STAGES);
+    int layers = within(&rng, stages, MOST_LAYERS);
     struct stage_table table = {
         .num_stages = stages,
         .num_layers = layers,
-        .num_microbatches = within(&state, 1, 14),
+        .num_microbatches = within(&rng, 1, 14),
         .most_layers = layers - stages + 1,
-        .lag_s = within(&state, 0, 1) ? between(&state, 0, 0.5) : 0,
-        .step_s = between(&state, 0, 0.1),
+        .lag_s = within(&rng, 0, 1) ? between(&rng, 0, 0.5) : 0,
+        .step_s = between(&rng, 0, 0.1),
     };
     size_t count = (size_t)stages * (size_t)table.most_layers;
     table.options = ARENA_ARRAY(arena, struct stage_option, count);
     for (int stage = 0; stage < stages; stage++)
-        fill_stage(&state, &table, stage);
+        fill_stage(&rng, &table, stage);
     stage_table_close(&table, arena);
     return table;
 }
@@ -339,15 +321,15 @@ static void tear_down(void)
 /* Few layers, so that all divisions can be listed; memory between too little and enough. */
 static void make_random(uint64_t seed)
 {
-    uint64_t state = seed;
-    load("gpt3-1.3b", 1 << within(&state, 1, 4));
+    struct random rng = random_new(seed, 0);
+    load("gpt3-1.3b", 1 << within(&rng, 1, 4));
     struct model *model = &instance.model;
-    model->layers = within(&state, 3, 6);
+    model->layers = within(&rng, 3, 6);
     model->heads = model->kv_heads = 16;
-    model->batch = 8 * within(&state, 1, 4);
-    model->vocab = within(&state, 0, 1) ? 51200 : 200000;
-    instance.system.gpu.memory_bytes = between(&state, 5e9, 14e9);
-    instance.system.cluster.levels[0].bytes_per_s *= between(&state, 0.1, 2);
+    model->batch = 8 * within(&rng, 1, 4);
+    model->vocab = within(&rng, 0, 1) ? 51200 : 200000;
+    instance.system.gpu.memory_bytes = between(&rng, 5e9, 14e9);
+    instance.system.cluster.levels[0].bytes_per_s *= between(&rng, 0.1, 2);
 }
 
 static struct search_request new_request(void)

@@ -1,4 +1,5 @@
 #include "base/units.h"
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -126,20 +127,11 @@ START_TEST(the_example_of_every_quantity_is_written_as_it_is)
 }
 END_TEST
 
-/* splitmix64, Steele et al. 2014: any seed will do, and the test is the same on each run. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 START_TEST(any_bits_read_back)
 {
-    uint64_t state = 1;
+    struct random rng = { .key = 1 };
     for (int i = 0; i < 2000; i++) {
-        uint64_t bits = next_random(&state);
+        uint64_t bits = random_bits(&rng);
         double value;
         memcpy(&value, &bits, sizeof value);
         if (isfinite(value))
@@ -150,10 +142,10 @@ END_TEST
 
 START_TEST(any_everyday_value_reads_back)
 {
-    uint64_t state = 2;
+    struct random rng = { .key = 2 };
     for (int i = 0; i < 2000; i++) {
-        double mantissa = (double)(next_random(&state) >> 11) * 0x1p-53;
-        int exponent = (int)(next_random(&state) % 28) - 10;
+        double mantissa = random_unit(&rng);
+        int exponent = within(&rng, -10, 17);
         assert_reads_back(mantissa * pow(10, exponent), (enum quantity)_i);
     }
 }

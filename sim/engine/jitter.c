@@ -1,5 +1,6 @@
 #include "sim/engine/jitter.h"
 
+#include "base/random.h"
 #include "sim/cost/straggler.h"
 
 #include <math.h>
@@ -7,20 +8,18 @@
 /* Draws that belong to a stage and not to an instruction. */
 enum { OF_CHIPS = -1, OF_REPLICAS = -2 };
 
-/* SplitMix64's output function (Steele, Lea and Flood 2014), which makes neighbours independent. */
-static uint64_t mixed(uint64_t x)
+/* The first number of the stream: those of neighbouring keys have nothing in common. */
+static uint64_t first_bits(uint64_t key)
 {
-    x += 0x9e3779b97f4a7c15;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-    x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return x ^ x >> 31;
+    struct random rng = { .key = key };
+    return random_bits(&rng);
 }
 
 /* Between 0 and 1, neither. */
 static double uniform(uint64_t seed, int stage, int index)
 {
     uint64_t place = (uint64_t)(uint32_t)stage << 32 | (uint32_t)index;
-    return ((double)(mixed(mixed(seed) ^ place) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(first_bits(first_bits(seed) ^ place) >> 11) + 0.5) * 0x1p-53;
 }
 
 /* The largest of n standard normals. */

@@ -1,0 +1,15 @@
+/* tests/draw.h - what tests draw at random: the same from a seed on every machine. */
+#ifndef TESTS_DRAW_H
+#define TESTS_DRAW_H
+
+#include "base/random.h"
+#include "tests/testing.h"
+
+int within(struct random *rng, int least, int most); /* both may come */
+double between(struct random *rng, double low, double high);
+int pick(struct random *rng, const int *from, int count);
+
+#define PICK(rng, ...) \
+    pick(rng, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
+
+#endif
