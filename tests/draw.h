@@ -5,6 +5,10 @@
 #include "base/random.h"
 #include "tests/testing.h"
 
+/* SEED of the environment, else another one each time, which whoever draws must tell; printed. */
+uint64_t fresh_seed(void);
+uint64_t told_seed(void);
+
 int within(struct random *rng, int least, int most); /* both may come */
 double between(struct random *rng, double low, double high);
 int pick(struct random *rng, const int *from, int count);

@@ -1,5 +1,6 @@
 #include "tests/numeric.h"
 
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include <float.h>
@@ -7,14 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct numeric numeric_begin(uint64_t stream)
 {
-    const char *given = getenv("SEED");
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)now.tv_nsec;
+    uint64_t seed = fresh_seed();
     return (struct numeric){ .seed = seed, .random = random_new(seed, stream) };
 }
 

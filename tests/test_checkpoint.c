@@ -1,5 +1,6 @@
 /* A run that is saved and goes on is the run that was never interrupted. */
 #include "exec/checkpoint.h"
+#include "tests/draw.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -241,22 +242,13 @@ static void bring_back(void)
     ck_assert_int_eq(rename(from, to), 0);
 }
 
-static uint64_t fresh_seed(void)
-{
-    const char *given = getenv("SEED");
-    uint64_t seed =
-        given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
-    printf("SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 enum { NUM_FLIPS = 60, HEAD_BYTES = 400 };
 
 /* Half of them in the header and the table, which are short. */
 static bool load_flipped(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     static const char *const files[] = { "step-000000002/rank-00000", "step-000000002/rank-00001" };
-    struct draw draw = { .seed = fresh_seed() };
+    struct draw draw = { .seed = told_seed() };
     (void)run, (void)err;
     for (uint64_t i = 0; i < NUM_FLIPS; i++) {
         uint32_t words[3];
@@ -472,7 +464,7 @@ static bool load_whole(struct rank *rank, const struct parity_run *run, struct e
 
 START_TEST(a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint)
 {
-    struct draw draw = { .seed = fresh_seed() };
+    struct draw draw = { .seed = told_seed() };
     for (uint64_t i = 0; i < 6; i++) {
         uint32_t word;
         draw_words(&draw, i, 1, &word);

@@ -1,11 +1,12 @@
-#include "base/clock.h"
 #include "tests/testing.h"
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "exec/backend.h"
 #include "exec/reduce.h"
 #include "exec/socket.h"
 #include "tests/comm_cases.h"
+#include "tests/draw.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -92,13 +93,6 @@ static void run_ranks(struct job job)
     local_world_free(job.world);
 }
 
-static uint64_t new_seed(void)
-{
-    uint64_t seed = (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
-    printf("seed %llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 /* --- against a plain loop ------------------------------------------------------------------- */
 
 static bool run_cases(struct job *job, const struct comm_options *options)
@@ -108,7 +102,7 @@ static bool run_cases(struct job *job, const struct comm_options *options)
 
 START_TEST(every_call_gives_what_a_plain_loop_gives)
 {
-    uint64_t seed = new_seed();
+    uint64_t seed = told_seed();
     for (int size = 1; size <= MOST_RANKS; size++)
         run_ranks((struct job){ .api = apis[_i], .size = size, .seed = seed, .run = run_cases });
 }
@@ -209,7 +203,7 @@ static bool sum_twice(struct job *job, const struct comm_options *options)
 
 START_TEST(the_same_sum_has_the_same_bits)
 {
-    run_ranks((struct job){ .api = apis[_i], .size = 4, .seed = new_seed(), .run = sum_twice });
+    run_ranks((struct job){ .api = apis[_i], .size = 4, .seed = told_seed(), .run = sum_twice });
 }
 END_TEST
 
@@ -437,7 +431,7 @@ START_TEST(mpi_gives_what_a_plain_loop_gives)
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     ck_assert_int_gt(length, 0);
     self[length] = '\0';
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)new_seed());
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)told_seed());
     setenv("TEST_SEED", seed, 1);
     snprintf(command, sizeof command,
              "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 '%s'",

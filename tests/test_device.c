@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
-#include "base/random.h"
 #include "exec/device.h"
+#include "tests/draw.h"
 
 #include <float.h>
 #include <math.h>
@@ -94,9 +94,7 @@ static void take_step(void *args)
 START_TEST(events_order_work_across_streams)
 {
     enum { NUM_STREAMS = 4, NUM_STEPS = 200 };
-    uint64_t seed = (uint64_t)time(NULL);
-    printf("seed %llu\n", (unsigned long long)seed);
-    struct random rng = random_new(seed, 0);
+    struct random rng = random_new(told_seed(), 0);
     struct device *device = open_device(50e-6, false);
     struct stream *streams[NUM_STREAMS];
     struct event *events[NUM_STREAMS];
@@ -357,9 +355,7 @@ END_TEST
 START_TEST(random_allocations_never_overlap)
 {
     enum { SLOTS = 60, CAPACITY = 64 * 1024 };
-    uint64_t seed = (uint64_t)time(NULL) + (uint64_t)getpid();
-    printf("seed %llu\n", (unsigned long long)seed);
-    struct random rng = random_new(seed, 1);
+    struct random rng = random_new(told_seed(), 1);
     struct region *region = region_new(CAPACITY);
     size_t at[SLOTS], bytes[SLOTS] = { 0 }, used = 0, most = 0;
     for (int turn = 0; turn < TURNS(4000); turn++) {

@@ -4,6 +4,7 @@
  * parity-all) runs every layout of the space. */
 #include "exec/supported.h"
 #include "tests/covering.h"
+#include "tests/draw.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* --- the space ---------------------------------------------------------------------------- */
@@ -210,12 +210,6 @@ static void check_row(const struct covering_row *row)
     ck_assert_msg(parity_distance(one, &many) < limit, "%s: weights differ by %.3g", what,
                   parity_distance(one, &many));
     parity_release(&many);
-}
-
-static uint64_t fresh_seed(void)
-{
-    const char *given = getenv("SEED");
-    return given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL) * 1000 + (uint64_t)getpid();
 }
 
 /* A layout and a model each, with the free factors in turn. */
