@@ -56,6 +56,30 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus)
     return space;
 }
 
+struct naive_space naive_space_kept(const struct model *model, int num_gpus)
+{
+    struct naive_space all = naive_space_new(model, num_gpus);
+    struct naive_space kept = { .at = all.at };
+    for (int i = 0; i < all.count; i++) {
+        struct err err = { 0 };
+        if (!plan_check(&all.at[i], model, model->batch, num_gpus, &err))
+            kept.at[kept.count++] = all.at[i];
+    }
+    return kept;
+}
+
+bool naive_space_fits(const struct system *system, const struct model *model)
+{
+    struct naive_space space = naive_space_kept(model, system->num_gpus);
+    struct evaluator *evaluator = evaluator_new(system, model);
+    bool fits = false;
+    for (int i = 0; i < space.count && !fits; i++)
+        fits = evaluate_peak_bytes(evaluator, &space.at[i]) <= system->gpu.memory_bytes;
+    evaluator_free(evaluator);
+    free(space.at);
+    return fits;
+}
+
 char *naive_layout(const struct plan *plan)
 {
     struct text text = { 0 };

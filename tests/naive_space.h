@@ -2,7 +2,7 @@
 #ifndef TESTS_NAIVE_SPACE_H
 #define TESTS_NAIVE_SPACE_H
 
-#include "sim/plan/plan.h"
+#include "sim/engine/simulate.h"
 
 struct naive_space {
     struct plan *at; /* the caller frees */
@@ -11,6 +11,10 @@ struct naive_space {
 
 /* All candidates in search/space.h's order, those that break rules too. */
 struct naive_space naive_space_new(const struct model *model, int num_gpus);
+/* Those that keep the rules of plans. */
+struct naive_space naive_space_kept(const struct model *model, int num_gpus);
+/* Whether one of those has room in the system's GPUs. */
+bool naive_space_fits(const struct system *system, const struct model *model);
 
 /* The canonical layout; the caller frees. */
 char *naive_layout(const struct plan *plan);

@@ -1,28 +1,26 @@
 #include "tests/testing.h"
 
 #include "search/deadline.h"
+#include "tests/instance.h"
 #include "tests/naive_space.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-static struct system machine;
-static struct model model;
+static struct instance instance;
 
 static void set_up(void)
 {
-    struct err err = { 0 };
-    bool ok = system_load("dgx-h100", "megatron-core", 32, &machine, &err) &&
-              model_load("gpt3-1.3b", &model, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    model.layers = 6;
-    model.batch = 60; /* that 16 and 32 data ranks don't divide */
-    model.tokens = 1e10;
+    instance_load(&instance);
+    instance.system.num_gpus = 32;
+    instance.model.layers = 6;
+    instance.model.batch = 60; /* that 16 and 32 data ranks don't divide */
+    instance.model.tokens = 1e10;
 }
 
 static void tear_down(void)
 {
-    system_release(&machine);
+    instance_release(&instance);
 }
 
 enum { NUM_COUNTS = 11 };
@@ -32,34 +30,24 @@ static const int counts[NUM_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32 };
 static double brute_train_s(int num_gpus)
 {
     double fastest_s = HUGE_VAL;
-    struct naive_space space = naive_space_new(&model, num_gpus);
-    struct system smaller = machine;
+    struct naive_space space = naive_space_kept(&instance.model, num_gpus);
+    struct system smaller = instance.system;
     smaller.num_gpus = num_gpus;
-    struct evaluator *evaluator = evaluator_new(&smaller, &model);
+    struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);
     for (int i = 0; i < space.count; i++) {
-        struct err err = { 0 };
-        if (plan_check(&space.at[i], &model, model.batch, num_gpus, &err))
-            continue;
         struct prediction p = evaluate(evaluator, &space.at[i]);
         if (p.fits)
-            fastest_s = fmin(fastest_s, model.tokens / p.tokens_per_s);
+            fastest_s = fmin(fastest_s, instance.model.tokens / p.tokens_per_s);
     }
     evaluator_free(evaluator);
     free(space.at);
     return fastest_s;
 }
 
-static struct search_request new_request(void)
-{
-    return (struct search_request){
-        .system = &machine, .model = &model, .base = plan_default(), .top = 5, .jobs = 2
-    };
-}
-
 static struct deadline_result run(double deadline_s)
 {
     struct err err = { 0 };
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct deadline_result result;
     bool ok = search_deadline(&request, deadline_s, &result, &err);
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
@@ -114,7 +102,7 @@ END_TEST
 
 START_TEST(where_nothing_fits_no_count_is_named)
 {
-    machine.gpu.memory_bytes = 1e8;
+    instance.system.gpu.memory_bytes = 1e8;
     struct deadline_result result = run(1e12);
     ck_assert(!result.is_met);
     ck_assert_int_eq(result.num_gpus, 0);
@@ -126,7 +114,7 @@ END_TEST
 START_TEST(what_is_best_is_the_fastest_whatever_the_objective)
 {
     struct err err = { 0 };
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct deadline_result by_time, by_memory;
     ck_assert(search_deadline(&request, 1, &by_time, &err));
     request.objective = OBJECTIVE_MEMORY;
@@ -147,7 +135,7 @@ static bool always(void)
 START_TEST(an_interrupted_search_meets_nothing)
 {
     struct err err = { 0 };
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct deadline_result result;
     request.interrupted = always;
     ck_assert(search_deadline(&request, 1e12, &result, &err));

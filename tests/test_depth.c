@@ -1,49 +1,28 @@
 #include "tests/testing.h"
 
 #include "search/depth.h"
+#include "tests/instance.h"
 #include "tests/naive_space.h"
 
-#include <stdlib.h>
-
-static struct system machine;
-static struct model model;
+static struct instance instance;
 
 static void set_up(void)
 {
-    struct err err = { 0 };
-    bool ok = system_load("dgx-h100", "megatron-core", 8, &machine, &err) &&
-              model_load("gpt3-1.3b", &model, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    model.batch = 12;
+    instance_load(&instance);
+    instance.system.num_gpus = 8;
+    instance.model.batch = 12;
 }
 
 static void tear_down(void)
 {
-    system_release(&machine);
-}
-
-static struct search_request new_request(void)
-{
-    return (struct search_request){
-        .system = &machine, .model = &model, .base = plan_default(), .top = 1, .jobs = 2
-    };
+    instance_release(&instance);
 }
 
 static bool any_fits(int layers)
 {
-    struct model deep = model;
+    struct model deep = instance.model;
     deep.layers = layers;
-    struct naive_space space = naive_space_new(&deep, machine.num_gpus);
-    struct evaluator *evaluator = evaluator_new(&machine, &deep);
-    bool any = false;
-    for (int i = 0; i < space.count && !any; i++) {
-        struct err err = { 0 };
-        any = !plan_check(&space.at[i], &deep, deep.batch, machine.num_gpus, &err) &&
-              evaluate_peak_bytes(evaluator, &space.at[i]) <= machine.gpu.memory_bytes;
-    }
-    evaluator_free(evaluator);
-    free(space.at);
-    return any;
+    return naive_space_fits(&instance.system, &deep);
 }
 
 static const struct {
@@ -54,9 +33,9 @@ enum { NUM_CASES = sizeof cases / sizeof *cases };
 
 START_TEST(no_deeper_model_fits_and_that_one_does)
 {
-    machine.num_gpus = cases[_i].num_gpus;
-    machine.gpu.memory_bytes = cases[_i].memory_bytes;
-    struct search_request request = new_request();
+    instance.system.num_gpus = cases[_i].num_gpus;
+    instance.system.gpu.memory_bytes = cases[_i].memory_bytes;
+    struct search_request request = instance_request(&instance);
     struct depth depth;
     struct err err = { 0 };
     ck_assert(search_depth(&request, &depth, &err));
@@ -69,8 +48,8 @@ END_TEST
 
 START_TEST(fixed_words_hold)
 {
-    machine.gpu.memory_bytes = 8e9;
-    struct search_request request = new_request();
+    instance.system.gpu.memory_bytes = 8e9;
+    struct search_request request = instance_request(&instance);
     struct depth free_depth, fixed;
     struct err err = { 0 };
     ck_assert(search_depth(&request, &free_depth, &err));
@@ -84,8 +63,8 @@ END_TEST
 
 START_TEST(where_one_layer_is_too_much_there_are_none)
 {
-    machine.gpu.memory_bytes = 1e8;
-    struct search_request request = new_request();
+    instance.system.gpu.memory_bytes = 1e8;
+    struct search_request request = instance_request(&instance);
     struct depth depth;
     struct err err = { 0 };
     ck_assert(search_depth(&request, &depth, &err));
@@ -102,7 +81,7 @@ static bool always(void)
 
 START_TEST(an_interrupted_dive_says_so)
 {
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct depth depth;
     struct err err = { 0 };
     request.interrupted = always;

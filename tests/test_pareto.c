@@ -3,6 +3,7 @@
 #include "search/counts.h"
 #include "search/pareto.h"
 #include "tests/draw.h"
+#include "tests/instance.h"
 #include "tests/naive_space.h"
 
 #include <limits.h>
@@ -55,29 +56,19 @@ END_TEST
 
 /* --- plans -------------------------------------------------------------------------------- */
 
-static struct system machine;
-static struct model model;
+static struct instance instance;
 
 static void set_up(void)
 {
-    struct err err = { 0 };
-    bool ok = system_load("dgx-h100", "megatron-core", 8, &machine, &err) &&
-              model_load("gpt3-1.3b", &model, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    model.layers = 6;
-    model.batch = 12;
+    instance_load(&instance);
+    instance.system.num_gpus = 8;
+    instance.model.layers = 6;
+    instance.model.batch = 12;
 }
 
 static void tear_down(void)
 {
-    system_release(&machine);
-}
-
-static struct search_request new_request(void)
-{
-    return (struct search_request){
-        .system = &machine, .model = &model, .base = plan_default(), .top = 5, .jobs = 2
-    };
+    instance_release(&instance);
 }
 
 static void run(const struct search_request *request, double saving_bytes,
@@ -96,14 +87,11 @@ struct cloud {
 /* Every plan that fits on one count. */
 static void add_points(int num_gpus, struct cloud *cloud)
 {
-    struct naive_space space = naive_space_new(&model, num_gpus);
-    struct system smaller = machine;
+    struct naive_space space = naive_space_kept(&instance.model, num_gpus);
+    struct system smaller = instance.system;
     smaller.num_gpus = num_gpus;
-    struct evaluator *evaluator = evaluator_new(&smaller, &model);
+    struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);
     for (int i = 0; i < space.count; i++) {
-        struct err err = { 0 };
-        if (plan_check(&space.at[i], &model, model.batch, num_gpus, &err))
-            continue;
         struct prediction p = evaluate(evaluator, &space.at[i]);
         ck_assert(cloud->count < sizeof cloud->at / sizeof *cloud->at);
         if (p.fits)
@@ -135,7 +123,7 @@ START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
     struct cloud *cloud = calloc(1, sizeof *cloud);
     for (int num_gpus = 1; num_gpus <= 8; num_gpus *= 2)
         add_points(num_gpus, cloud);
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct pareto_result result;
     run(&request, 0, &result);
     ck_assert_double_eq(result.evaluated, (double)cloud->count);
@@ -158,7 +146,7 @@ END_TEST
 
 START_TEST(a_front_has_no_two_equal_points_and_is_sorted)
 {
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct pareto_result result;
     run(&request, 0, &result);
     for (int i = 1; i < result.count; i++) {
@@ -178,7 +166,7 @@ END_TEST
 START_TEST(plans_that_save_too_little_are_left_out)
 {
     const double saving_bytes = 2e9;
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct pareto_result whole, thin;
     run(&request, 0, &whole);
     run(&request, saving_bytes, &thin);
@@ -201,7 +189,7 @@ END_TEST
 
 START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
 {
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct pareto_result one, five;
     request.jobs = 1;
     run(&request, 0, &one);
@@ -227,7 +215,7 @@ static bool always(void)
 START_TEST(an_interrupted_front_says_so_and_wrong_words_are_an_error)
 {
     struct err err = { 0 };
-    struct search_request request = new_request();
+    struct search_request request = instance_request(&instance);
     struct pareto_result result;
     request.interrupted = always;
     run(&request, 0, &result);
@@ -256,11 +244,11 @@ START_TEST(jobs_take_a_part_of_a_node_or_whole_ones)
     static const int large[] = { 1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 128, 192, 200, 240 };
     static const int part[] = { 1, 2, 4, 5 };
     struct arena arena = { 0 };
-    check_counts(counts_all(&machine.cluster, 44, &arena), all, 12);
-    check_counts(counts_usual(&machine.cluster, 40, &arena), usual, 8);
-    check_counts(counts_all(&machine.cluster, 5, &arena), all, 5);
-    check_counts(counts_usual(&machine.cluster, 5, &arena), part, 4);
-    struct values counts = counts_usual(&machine.cluster, 400, &arena);
+    check_counts(counts_all(&instance.system.cluster, 44, &arena), all, 12);
+    check_counts(counts_usual(&instance.system.cluster, 40, &arena), usual, 8);
+    check_counts(counts_all(&instance.system.cluster, 5, &arena), all, 5);
+    check_counts(counts_usual(&instance.system.cluster, 5, &arena), part, 4);
+    struct values counts = counts_usual(&instance.system.cluster, 400, &arena);
     ck_assert_int_eq(counts.at[counts.count - 1], 400);
     check_counts((struct values){ counts.at, 13 }, large, 13);
     arena_release(&arena);

@@ -104,8 +104,18 @@ START_TEST(the_scale_is_halved_and_training_goes_on)
 }
 END_TEST
 
-static bool expect_failure(struct rank *rank, const struct parity_run *run, struct err *err)
+/* 2^16 is halved 16 times in steps 3 to 18; without a scale there is nothing to halve. */
+static const struct ending {
+    int precision, bad_losses;
+    const char *where, *msg;
+} endings[] = {
+    { PRECISION_FP16, 100, "step 19", "gradients overflow even at a loss scale of 1" },
+    { PRECISION_BF16, 1, "step 3", "the gradients' norm is not finite" },
+};
+
+static bool expect_ending(struct rank *rank, const struct parity_run *run, struct err *err)
 {
+    const struct ending *ending = run->context;
     struct step_result result;
     struct err failure = { 0 };
     long step = 3;
@@ -113,39 +123,22 @@ static bool expect_failure(struct rank *rank, const struct parity_run *run, stru
     while (rank_step(rank, step, NULL, &result, &failure) && step < 40)
         step++;
     ck_assert_int_eq(failure.code, ERR_SYSTEM);
-    ck_assert_str_eq(failure.msg, run->context);
-    ck_assert_str_eq(failure.where, run->precision == PRECISION_FP16 ? "step 19" : "step 3");
+    ck_assert_str_eq(failure.msg, ending->msg);
+    ck_assert_str_eq(failure.where, ending->where);
     return true;
 }
 
-/* 2^16 is halved 16 times in steps 3 to 18. */
-START_TEST(overflow_at_the_smallest_scale_ends_the_run)
+START_TEST(a_run_ends_when_no_scale_helps)
 {
-    static char sentence[] = "gradients overflow even at a loss scale of 1";
+    struct ending ending = endings[_i];
     struct model model = parity_gpt();
-    struct kernel_api kernels = overflowing(100);
-    struct parity_run run = run_of(PRECISION_FP16);
+    struct kernel_api kernels = overflowing(ending.bad_losses);
+    struct parity_run run = run_of(ending.precision);
     struct parity_result result;
     run.kernels = &kernels;
     run.steps = 2;
-    run.after = expect_failure;
-    run.context = sentence;
-    parity_run(&model, "tp2 dp2 mb1", &run, &result);
-    parity_release(&result);
-}
-END_TEST
-
-START_TEST(without_a_scale_a_step_that_is_not_finite_ends_the_run)
-{
-    static char sentence[] = "the gradients' norm is not finite";
-    struct model model = parity_gpt();
-    struct kernel_api kernels = overflowing(1);
-    struct parity_run run = run_of(PRECISION_BF16);
-    struct parity_result result;
-    run.kernels = &kernels;
-    run.steps = 2;
-    run.after = expect_failure;
-    run.context = sentence;
+    run.after = expect_ending;
+    run.context = &ending;
     parity_run(&model, "tp2 dp2 mb1", &run, &result);
     parity_release(&result);
 }
@@ -158,8 +151,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, rounded_values_train_nearly_as_fp32_does, 0, 4);
     tcase_add_test(tc, a_step_that_overflows_is_skipped_on_all_ranks);
     tcase_add_test(tc, the_scale_is_halved_and_training_goes_on);
-    tcase_add_test(tc, overflow_at_the_smallest_scale_ends_the_run);
-    tcase_add_test(tc, without_a_scale_a_step_that_is_not_finite_ends_the_run);
+    tcase_add_loop_test(tc, a_run_ends_when_no_scale_helps, 0, COUNT(endings));
     Suite *s = suite_create("exec/precision");
     suite_add_tcase(s, tc);
     return s;

@@ -1,53 +1,40 @@
 #include "tests/testing.h"
 
 #include "search/relax.h"
+#include "tests/instance.h"
 #include "tests/naive_space.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static struct system machine;
-static struct model model;
+static struct instance instance;
 
 static void set_up(void)
 {
-    struct err err = { 0 };
-    bool ok = system_load("dgx-h100", "megatron-core", 40, &machine, &err) &&
-              model_load("gpt3-1.3b", &model, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    model.layers = 6;
+    instance_load(&instance);
+    instance.system.num_gpus = 40;
+    instance.model.layers = 6;
 }
 
 static void tear_down(void)
 {
-    system_release(&machine);
+    instance_release(&instance);
 }
 
 /* Whether any plan of the default space keeps the rules and fits. */
 static bool is_feasible(int num_gpus, double batch)
 {
-    struct model changed = model;
-    struct system system = machine;
+    struct model changed = instance.model;
+    struct system system = instance.system;
     changed.batch = batch;
     system.num_gpus = num_gpus;
-    struct naive_space space = naive_space_new(&changed, num_gpus);
-    struct evaluator *evaluator = evaluator_new(&system, &changed);
-    bool any = false;
-    for (int i = 0; i < space.count && !any; i++) {
-        struct err err = { 0 };
-        any = !plan_check(&space.at[i], &changed, batch, num_gpus, &err) &&
-              evaluate_peak_bytes(evaluator, &space.at[i]) <= system.gpu.memory_bytes;
-    }
-    evaluator_free(evaluator);
-    free(space.at);
-    return any;
+    return naive_space_fits(&system, &changed);
 }
 
-static struct search_request new_request(void)
+static struct search_request request_of(int num_gpus, double batch)
 {
-    return (struct search_request){
-        .system = &machine, .model = &model, .base = plan_default(), .top = 1, .jobs = 2
-    };
+    instance.system.num_gpus = num_gpus;
+    instance.model.batch = batch;
+    return instance_request(&instance);
 }
 
 struct answer {
@@ -100,9 +87,7 @@ START_TEST(the_nearest_batches_are_those_of_a_brute_force_loop)
 {
     int num_gpus = odd_cases[_i].num_gpus;
     int batch = odd_cases[_i].batch;
-    machine.num_gpus = num_gpus;
-    model.batch = batch;
-    struct search_request request = new_request();
+    struct search_request request = request_of(num_gpus, batch);
     struct answer answer = run(&request);
     int below = batch - 1;
     while (below > 0 && !is_feasible(num_gpus, below))
@@ -120,9 +105,7 @@ START_TEST(the_nearest_counts_are_those_of_a_brute_force_loop)
 {
     int num_gpus = odd_cases[_i].num_gpus;
     int batch = odd_cases[_i].batch;
-    machine.num_gpus = num_gpus;
-    model.batch = batch;
-    struct search_request request = new_request();
+    struct search_request request = request_of(num_gpus, batch);
     struct answer answer = run(&request);
     int below = num_gpus;
     do
@@ -141,13 +124,13 @@ END_TEST
 
 START_TEST(what_is_let_in_is_the_best_of_the_changed_request)
 {
-    model.batch = 24;
-    struct search_request request = new_request();
+    instance.model.batch = 24;
+    struct search_request request = instance_request(&instance);
     struct answer answer = run(&request);
     const struct relaxation *found = find(&answer, RELAXED_BATCH, true);
     struct search_result changed;
     struct err err = { 0 };
-    model.batch = found->to;
+    instance.model.batch = found->to;
     request.method = "exhaustive";
     ck_assert(search_run(&request, &changed, &err));
     ck_assert(plan_equal(&found->best.plan, &changed.top[0].plan));
@@ -161,9 +144,8 @@ END_TEST
 
 START_TEST(interleaving_that_is_fixed_asks_for_multiples_of_the_stages)
 {
-    machine.num_gpus = 3;
-    model.batch = 8; /* 8 microbatches are no multiple of pp 3, and pp is 1 or 3 */
-    struct search_request request = new_request();
+    /* 8 microbatches are no multiple of pp 3, and pp is 1 or 3. */
+    struct search_request request = request_of(3, 8);
     request.fix = "vpp2";
     struct answer answer = run(&request);
     check(find(&answer, RELAXED_BATCH, false), 6);
@@ -174,9 +156,7 @@ END_TEST
 
 START_TEST(a_word_that_stands_in_the_way_is_named)
 {
-    machine.num_gpus = 8;
-    model.batch = 64;
-    struct search_request request = new_request();
+    struct search_request request = request_of(8, 64);
     request.fix = " zero1  tp5 mb2";
     request.forbid = "recompute=full sp";
     struct answer answer = run(&request);
@@ -193,9 +173,7 @@ END_TEST
 
 START_TEST(words_that_only_together_stand_in_the_way_are_named_together)
 {
-    machine.num_gpus = 8;
-    model.batch = 64;
-    struct search_request request = new_request();
+    struct search_request request = request_of(8, 64);
     request.fix = "tp5 pp5";
     struct answer answer = run(&request);
     ck_assert_int_eq(answer.relaxations.count, 1);
@@ -207,10 +185,8 @@ END_TEST
 
 START_TEST(a_forbidden_axis_that_is_needed_is_named)
 {
-    machine.num_gpus = 8;
-    machine.gpu.memory_bytes = 7e9;
-    model.batch = 64;
-    struct search_request request = new_request();
+    instance.system.gpu.memory_bytes = 7e9;
+    struct search_request request = request_of(8, 64);
     request.forbid = "tp pp zero";
     struct answer answer = run(&request);
     ck_assert_int_gt(answer.relaxations.count, 0);
@@ -224,9 +200,7 @@ END_TEST
 
 START_TEST(memory_that_was_not_allowed_is_asked_for)
 {
-    machine.num_gpus = 8;
-    model.batch = 64;
-    struct search_request request = new_request();
+    struct search_request request = request_of(8, 64);
     request.max_memory_bytes = 3e9;
     struct answer answer = run(&request);
     ck_assert_int_eq(answer.relaxations.at[0].what, RELAXED_MEMORY);
@@ -245,10 +219,8 @@ END_TEST
 
 START_TEST(where_nothing_helps_nothing_is_named)
 {
-    machine.gpu.memory_bytes = 1e8;
-    machine.num_gpus = 40;
-    model.batch = 24;
-    struct search_request request = new_request();
+    instance.system.gpu.memory_bytes = 1e8;
+    struct search_request request = request_of(40, 24);
     request.fix = "zero1";
     struct answer answer = run(&request);
     ck_assert_int_eq(answer.relaxations.count, 0);
