@@ -4,29 +4,8 @@
 # whole.
 # shellcheck source-path=SCRIPTDIR
 set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. "$(dirname "$0")/program.sh"
 fixtures=$(dirname "$0")/fixtures
-
-fail() {
-    echo "${last[*]-}: $*"
-    sed 's/^/    /' "$work/err" | head -n 3
-    failed=1
-}
-
-# run CODE ARGS...
-run() {
-    local expected=$1 code
-    shift
-    last=("$@")
-    "$SIMSEARCH" "$@" >"$work/out" 2>"$work/err"
-    code=$?
-    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
-}
-
-says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
-shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
 
 run 0 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt" --cluster dgx-h100 -o "$work/here.json"
 shows 'all_reduce +of 8 '

@@ -1,19 +1,12 @@
 #!/usr/bin/env bash
 # A rank that is killed or stands still ends the run with its name and the instruction that the
 # others wait in; resuming goes on with the bits of a run that was never interrupted.
+# shellcheck source-path=SCRIPTDIR
 set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. "$(dirname "$0")/program.sh"
 tiny=(run --model tiny --batch 8 --gpus 2)
 
-fail() {
-    echo "$*"
-    sed 's/^/    /' "$work/err" | head -n 5
-    failed=1
-}
-
-losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
+losses_in() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
 newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
 
 # The processes whose parent is $1.
@@ -45,17 +38,15 @@ interrupt() {
     [ $code = 75 ] || fail "$2: expected exit 75 after SIG$1, not $code"
 }
 
-says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
-
 # resume LAYOUT FOLDER SAVED: the three steps after SAVED are those of a run without interruption.
 resume() {
     local step=$((10#${3##*-}))
     "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume --json \
         >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
     "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json >"$work/whole" 2>/dev/null
-    read -ra whole <<<"$(losses "$work/whole")"
-    [ "$(losses "$work/rest")" = "${whole[*]:step} " ] ||
-        fail "$1: losses $(losses "$work/rest")after step $step, not ${whole[*]:step}"
+    read -ra whole <<<"$(losses_in "$work/whole")"
+    [ "$(losses_in "$work/rest")" = "${whole[*]:step} " ] ||
+        fail "$1: losses $(losses_in "$work/rest")after step $step, not ${whole[*]:step}"
 }
 
 # Now and then the signal comes between two steps.
@@ -86,9 +77,7 @@ says 'is cut short; went on from step'
 "$SIMSEARCH" "${tiny[@]}" --layout dp2 --checkpoint "$work/stopped" >"$work/out" 2>"$work/err" &&
     fail "a fresh run took the folder of another"
 says 'holds a run up to step'
-"$SIMSEARCH" "${tiny[@]}" --layout dp2 --resume >"$work/out" 2>"$work/err"
-[ $? = 2 ] || fail "--resume needs a folder"
-"$SIMSEARCH" "${tiny[@]}" --layout dp2 --resume --checkpoint "$work/none" >"$work/out" 2>"$work/err"
-[ $? = 4 ] || fail "an empty folder is no checkpoint"
+run 2 "${tiny[@]}" --layout dp2 --resume
+run 4 "${tiny[@]}" --layout dp2 --resume --checkpoint "$work/none"
 says 'holds no checkpoint'
 exit $failed

@@ -1,32 +1,22 @@
 #!/usr/bin/env bash
 # Ranks on two nodes with a slow link between them train as one rank does, and say where they stand
 # when it is cut. Not run where network namespaces are not permitted.
+# shellcheck source-path=SCRIPTDIR
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-
-fail() {
-    echo "$*"
-    sed 's/^/    /' "$work/err" | head -n 12
-    failed=1
-}
+. "$here/program.sh"
 
 # on_nodes CODE [OPTION...] -- LAYOUT ARG...
 on_nodes() {
     local expected=$1 options=() code
     shift
     while [ "$1" != -- ]; do options+=("$1") && shift; done
-    last="$*"
+    last=("$@")
     timeout 60 bash "$here/minicluster.sh" -r 400mbit "${options[@]}" "$SIMSEARCH" run --model tiny \
         --batch 8 --gpus 2 --cluster rtx-2080ti-4 --layout "$2 dtype=fp32" "${@:3}" >"$work/out" 2>"$work/err"
     code=$?
-    [ $code = "$expected" ] || fail "$last: expected exit $expected, not $code"
+    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
 }
-
-losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
-says() { grep -Eq -- "$1" "$work/err" || fail "$last: stderr does not say /$1/"; }
 
 bash "$here/minicluster.sh" true 2>"$work/err"
 code=$?

@@ -2,34 +2,11 @@
 # Runs plans as a user does: ranks as processes, predicted against measured.
 # shellcheck source-path=SCRIPTDIR
 set -u
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-
-fail() {
-    echo "${last[*]-}: $*"
-    sed 's/^/    /' "$work/err" | head -n 3
-    failed=1
-}
-
-# run CODE ARGS...
-run() {
-    local expected=$1 code
-    shift
-    last=("$@")
-    "$SIMSEARCH" "$@" >"$work/out" 2>"$work/err"
-    code=$?
-    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
-}
-
-says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
-shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
+. "$(dirname "$0")/program.sh"
 
 tiny=(--model tiny --batch 8 --steps 3)
 
 # --- one rank, and others like it ------------------------------------------------------------
-
-losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
 
 run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 alone=$(losses)

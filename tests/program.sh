@@ -1,0 +1,28 @@
+# What tests of the program share: a folder of their own, and what to expect of a run. They source
+# this, and exit with $failed.
+# shellcheck shell=bash disable=SC2034
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+last=() # what was run
+: >"$work/err"
+
+fail() {
+    echo "${last[*]:+${last[*]}: }$*"
+    sed 's/^/    /' "$work/err" | head -n 12
+    failed=1
+}
+
+# run CODE ARGS...
+run() {
+    local expected=$1 code
+    shift
+    last=("$@")
+    "$SIMSEARCH" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code = "$expected" ] || fail "expected exit $expected, not $code"
+}
+
+says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
+shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
+losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
