@@ -1,0 +1,33 @@
+/* kernels/host/quantise.h - gradients in a few bits each, rounded at random so that the mean stays.
+ *
+ * QSGD (Alistarh, Grubic, Li, Tomioka and Vojnovic, "QSGD: communication-efficient SGD via gradient
+ * quantization and encoding", NIPS 2017, section 3.1): with s levels, an element x of a bucket of
+ * 2-norm |v| becomes sign(x) |v| l / s, where l is s |x| / |v| rounded up or down, up with the
+ * probability of its fraction, so that E[Q(x)] = x. The variance added to a bucket of d elements is
+ * at most min(d / s^2, sqrt(d) / s) |v|^2 (lemma 3.1). On the wire: an fp32 norm for each bucket,
+ * and l of each element, its sign included, in two's complement of `bits`: s = 2^(bits - 1) - 1. */
+#ifndef KERNELS_HOST_QUANTISE_H
+#define KERNELS_HOST_QUANTISE_H
+
+#include "kernels/host/philox.h"
+
+enum { QUANTISER_LEAST_BITS = 2, QUANTISER_MOST_BITS = 16 };
+
+struct quantiser {
+    int bits;    /* of a code, sign and level */
+    long bucket; /* elements that share a norm */
+};
+
+int quantiser_levels(const struct quantiser *quantiser);
+
+/* x [n] -> norms [ceil(n / bucket)] and codes [ceil(n bits / 32)], code i at bit i x bits counted
+ * from the lowest of the first word. Element i draws word first + i. A bucket with an infinity or a
+ * NaN comes back as NaN. */
+void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64_t first, long n,
+              const float *x, float *norms, uint32_t *codes);
+
+/* sum [n] += what was meant. */
+void dequantise_add(const struct quantiser *quantiser, long n, const float *norms,
+                    const uint32_t *codes, float *sum);
+
+#endif
