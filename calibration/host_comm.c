@@ -27,7 +27,7 @@ static double lower_quartile(double *numbers, int count)
 /* --- collectives and messages --------------------------------------------------------------- */
 
 /* What the repeats of one measurement have in common. */
-struct exchange {
+struct timed_call {
     struct host_rank *host;
     struct group *group;
     struct stream *stream;
@@ -43,14 +43,14 @@ static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
 };
 
 /* Sizes are of the whole buffer, as in sim/cost/collective.h. */
-static size_t count_of(const struct exchange *x, double bytes)
+static size_t count_of(const struct timed_call *x, double bytes)
 {
     bool has_parts = x->kind == COLLECTIVE_ALL_GATHER || x->kind == COLLECTIVE_REDUCE_SCATTER;
     double elements = bytes / sizeof(float) / (has_parts ? x->group->size : 1);
     return elements < 1 ? 1 : (size_t)elements;
 }
 
-static void issue(const struct exchange *x, enum comm_kind kind, size_t count)
+static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
 {
     struct comm_call call = { .kind = kind,
                               .group = x->group,
@@ -65,7 +65,7 @@ static void issue(const struct exchange *x, enum comm_kind kind, size_t count)
 }
 
 /* There and back, so that both ends' clocks stay their own: twice one way. */
-static void issue_ping(const struct exchange *x, size_t count)
+static void issue_ping(const struct timed_call *x, size_t count)
 {
     bool begins = x->group->index == 0;
     if (x->group->size < 2)
@@ -74,7 +74,7 @@ static void issue_ping(const struct exchange *x, size_t count)
     issue(x, begins ? COMM_RECV : COMM_SEND, count);
 }
 
-static bool time_once(const struct exchange *x, size_t count, double *seconds, struct err *err)
+static bool time_once(const struct timed_call *x, size_t count, double *seconds, struct err *err)
 {
     struct interval time;
     bool is_message = x->kind == CURVE_POINT_TO_POINT;
@@ -100,7 +100,7 @@ static int repeats_in(double seconds, double once_s)
                                     : (int)repeats;
 }
 
-static bool time_size(const struct exchange *x, double bytes, double seconds, double *typical_s,
+static bool time_size(const struct timed_call *x, double bytes, double seconds, double *typical_s,
                       struct err *err)
 {
     double times_s[MOST_REPEATS], once_s = 0;
@@ -124,7 +124,7 @@ static void add_point(struct curve *curve, double bytes, double time_s)
         (struct curve_point){ bytes, time_s, log(bytes), log(time_s) };
 }
 
-static bool time_sizes(const struct exchange *x, const struct host_sizes *sizes,
+static bool time_sizes(const struct timed_call *x, const struct host_sizes *sizes,
                        struct curve *curve, struct err *err)
 {
     double bytes = sizes->least_bytes;
@@ -165,7 +165,7 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err)
 {
     size_t count = (size_t)(sizes->most_bytes / sizeof(float)) + 64;
-    struct exchange x = { .host = host, .kind = kind };
+    struct timed_call x = { .host = host, .kind = kind };
     *curve = (struct curve){ .collective = kind, .num_ranks = num_ranks, .num_nodes = 1 };
     bool ok = (x.stream = device_host.stream_new(host->device, "exchange", err)) &&
               (x.group = neighbours(host, num_ranks, err)) &&

@@ -62,6 +62,12 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
+static bool exchanges_otherwise(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return !exchange_is_default(&plan->exchange);
+}
+
 static const struct refusal refusals[] = {
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "expert parallelism can't be run yet", splits_experts },
@@ -72,6 +78,7 @@ static const struct refusal refusals[] = {
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
+    { "exchange", "of exchanges only allreduce can be run yet", exchanges_otherwise },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
 

@@ -24,6 +24,7 @@ bool expert_is_modelled(const struct plan_case *of, struct err *err);
 int data_degree(const struct plan *plan);
 bool data_divides_batch(const struct plan_case *of, struct err *err);
 bool data_can_shard(const struct plan_case *of, struct err *err);
+bool data_can_exchange(const struct plan_case *of, struct err *err);
 
 int pipeline_degree(const struct plan *plan);
 bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err);

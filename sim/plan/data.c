@@ -79,3 +79,30 @@ bool data_can_shard(const struct plan_case *of, struct err *err)
                        plan->zero, plan->pp);
     return true;
 }
+
+/* Ranks whose weights differ have nothing to shard; the others could, but what they would scatter
+ * is the sum that these methods do without. Context ranks have parts of one gradient, to be summed.
+ */
+bool data_can_exchange(const struct plan_case *of, struct err *err)
+{
+    const struct plan *plan = of->plan;
+    const struct exchange_method *method = exchange_method_of(&plan->exchange);
+    if (exchange_is_default(&plan->exchange))
+        return true;
+    if (plan->dp == 1)
+        return err_set(err, ERR_INFEASIBLE, "exchange", "exchange=%s joins data ranks, and dp is 1",
+                       method->name);
+    if (plan->zero > 0)
+        return err_set(err, ERR_INFEASIBLE, "exchange",
+                       "exchange=%s needs ZeRO stage 0, not %d: every rank holds all of the state",
+                       method->name, plan->zero);
+    if (plan->cp > 1)
+        return err_set(err, ERR_INFEASIBLE, "exchange",
+                       "exchange=%s needs cp 1, not %d: context ranks sum their gradients",
+                       method->name, plan->cp);
+    if (method->object == EXCHANGE_WEIGHTS && plan_offloads(plan, OFFLOAD_OPTIMIZER))
+        return err_set(err, ERR_INFEASIBLE, "exchange",
+                       "exchange=%s averages weights, and offload=optimizer keeps them on the host",
+                       method->name);
+    return !method->accepts || method->accepts(&plan->exchange, plan->dp, err);
+}

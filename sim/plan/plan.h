@@ -12,6 +12,7 @@
 #include "models/fp8.h"
 #include "models/model.h"
 #include "models/op.h"
+#include "sim/exchange/exchange.h"
 
 #include <stdbool.h>
 
@@ -89,6 +90,7 @@ struct plan {
     int gradient_dtype; /* enum dtype: fp32 (absent: bf16-pure has bf16) or the precision's own */
     int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: the gradients' */
     int optimizer;      /* enum optimizer */
+    struct exchange exchange; /* how data ranks agree; all 0: all-reduce */
     bool overlaps_given;
     unsigned overlaps;   /* bit set of enum plan_overlap, when given */
     unsigned offloads;   /* bit set of enum offload */

@@ -175,6 +175,8 @@ const struct plan_rule plan_rules[] = {
     { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },
     { "offload", "Activations are offloaded without pipeline or recompute.", offload_is_possible },
+    { "exchange", "What is not all-reduce joins two data ranks or more that hold all of the state, without cp.",
+      data_can_exchange },
 };
 // clang-format on
 const int num_plan_rules = sizeof plan_rules / sizeof plan_rules[0];

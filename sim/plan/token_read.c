@@ -232,3 +232,11 @@ bool token_read_order(const struct plan_token *token, const char *value, struct 
         err, ERR_USAGE, "",
         "expected tp, cp, dp and pp once each, and ep only right before dp, found \"%s\"", value);
 }
+
+bool token_read_exchange(const struct plan_token *token, const char *value, struct arena *arena,
+                         struct plan *plan, struct err *err)
+{
+    (void)token;
+    (void)arena;
+    return exchange_read(value, &plan->exchange, err);
+}

@@ -157,3 +157,11 @@ void token_write_order(const struct plan_token *token, const struct plan *plan, 
         is_first = false;
     }
 }
+
+void token_write_exchange(const struct plan_token *token, const struct plan *plan, struct text *out)
+{
+    if (exchange_is_default(&plan->exchange))
+        return;
+    write_word(token, "", out);
+    exchange_write(&plan->exchange, out);
+}

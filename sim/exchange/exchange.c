@@ -1,0 +1,43 @@
+#include "sim/exchange/exchange.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+const struct exchange_method *exchange_method_of(const struct exchange *exchange)
+{
+    return &exchange_methods[exchange->method];
+}
+
+bool exchange_is_default(const struct exchange *exchange)
+{
+    return exchange->method == 0;
+}
+
+bool exchange_keeps_replicas_equal(const struct exchange *exchange)
+{
+    return exchange_method_of(exchange)->object == EXCHANGE_GRADIENTS;
+}
+
+enum exchange_start exchange_start(const struct exchange *exchange)
+{
+    if (exchange_keeps_replicas_equal(exchange))
+        return START_GRADIENTS;
+    return exchange->combine == COMBINE_BESIDE ? START_STEP : START_UPDATED;
+}
+
+bool exchange_averages(const struct exchange *exchange, int step)
+{
+    return exchange->period <= 1 || step % exchange->period == exchange->period - 1;
+}
+
+int exchange_cycle(const struct exchange *exchange)
+{
+    return exchange->period > 1 ? exchange->period : 1;
+}
+
+int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss)
+{
+    double period = ceil(exchange->period * fmax(1, first_loss / loss));
+    return period < INT_MAX ? (int)period : INT_MAX;
+}

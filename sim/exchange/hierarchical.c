@@ -1,0 +1,20 @@
+#include "sim/exchange/methods.h"
+
+bool hierarchical_accepts(const struct exchange *exchange, int num_ranks, struct err *err)
+{
+    return exchange->group == 0 || group_divides(exchange, num_ranks, err);
+}
+
+/* Each member of a node has an equal part of the sum once it is scattered, which it all-reduces
+ * with those at its place in other nodes: every rank's port carries its own part. */
+void hierarchical_phases(const struct exchange *exchange, const struct exchange_load *load,
+                         const struct exchange_ranks *ranks, bool averages,
+                         struct exchange_phases *out)
+{
+    (void)averages;
+    int group = group_size(exchange, ranks);
+    double bytes = load_bytes(load);
+    add_phase(out, PHASE_REDUCE_SCATTER, group, 1, bytes);
+    add_phase(out, PHASE_ALL_REDUCE, ranks->count / group, group, bytes / group);
+    add_phase(out, PHASE_ALL_GATHER, group, 1, bytes / group);
+}

@@ -1,0 +1,110 @@
+#include "sim/exchange/methods.h"
+
+const char *const exchange_combine_words[NUM_COMBINES + 1] = {
+    [COMBINE_UPDATED] = "updated",
+    [COMBINE_BESIDE] = "beside",
+};
+const char *const exchange_memory_words[NUM_MEMORIES + 1] = {
+    [MEMORY_ON] = "on",
+    [MEMORY_OFF] = "off",
+};
+
+// clang-format off
+#define AT(name)       .member = offsetof(struct exchange, name)
+#define COUNT(name)    .kind = PARAMETER_COUNT, AT(name)
+#define SHARE(name)    .kind = PARAMETER_SHARE, AT(name)
+#define WORD(name)     .kind = PARAMETER_WORD, AT(name)
+#define OPTIONAL(what) .is_optional = true, .fallback = (what)
+
+#define PERIOD  { "H", "Steps from one average of all ranks to the next.", COUNT(period), .min = 1, .max = 1 << 24 }
+#define KEPT    { "R", "Share of the elements that are sent, above 0 and up to 1.", SHARE(share) }
+#define GRAPH   .doc = "Who averages with whom.", WORD(graph), .words = mixing_graph_words
+#define COMBINE { "combine", "Whether updated weights are averaged, or, beside the backward, those that " \
+                  "the step began with.", WORD(combine), .words = exchange_combine_words, \
+                  OPTIONAL(COMBINE_UPDATED) }
+#define MEMORY  { "memory", "Whether what is left out is added to the next message (error feedback).", \
+                  WORD(memory), .words = exchange_memory_words, OPTIONAL(MEMORY_ON) }
+#define GROUP(absent) { "group", "Neighbouring ranks that sum by all-reduce and act as one; 0: those of " \
+                  "a node.", COUNT(group), .max = 1 << 24, OPTIONAL(absent) }
+
+const struct exchange_method exchange_methods[] = {
+    { .name = "allreduce", .form = "allreduce",
+      .summary = "The mean of all ranks' gradients on every rank, by the library's fastest algorithm.",
+      .source = "Patarasuk and Yuan 2009; the default",
+      .phases = all_reduce_phases },
+    { .name = "ring", .form = "ring",
+      .summary = "All-reduce by a ring: bandwidth does not depend on n, latency is 2(n-1) hops.",
+      .source = "Patarasuk and Yuan 2009",
+      .phases = ring_phases },
+    { .name = "tree", .form = "tree",
+      .summary = "All-reduce up and down a binary tree: 2 log2 n hops, everything in each.",
+      .source = "Thakur, Rabenseifner and Gropp 2005, section 4.5 (reduce and broadcast)",
+      .phases = tree_phases },
+    { .name = "hierarchical", .form = "hierarchical",
+      .summary = "All-reduce inside each node, between nodes and inside again.",
+      .source = "Goyal et al. 2017, section 4",
+      .parameters = { GROUP(0) }, .accepts = hierarchical_accepts, .phases = hierarchical_phases },
+    { .name = "ps", .form = "ps:K",
+      .summary = "K of the ranks sum an equal part each and send it back; all others meet at their ports.",
+      .source = "Li et al. 2014, Parameter Server",
+      .parameters = { { "K", "Ranks that are servers too.", COUNT(servers), .min = 1, .max = 1 << 24 } },
+      .accepts = server_accepts, .phases = server_phases },
+    { .name = "gossip", .form = "gossip:ring|grid|exp|one-peer",
+      .summary = "Each rank averages its weights with a few neighbours': decentralised SGD.",
+      .source = "Lian et al. 2017; one-peer: Assran et al. 2019, Ying et al. 2021",
+      .changes = "ranks average their weights with neighbours alone, so each trains its own until they have mixed",
+      .object = EXCHANGE_WEIGHTS,
+      .parameters = { { "GRAPH", GRAPH }, COMBINE, GROUP(1) },
+      .accepts = gossip_accepts, .phases = gossip_phases },
+    { .name = "local", .form = "local:H",
+      .summary = "Each rank trains alone and all average their weights every H steps: Local SGD, FedAvg.",
+      .source = "McMahan et al. 2017; Stich 2019",
+      .changes = "ranks train apart and average their weights every H steps alone",
+      .object = EXCHANGE_WEIGHTS, .parameters = { PERIOD }, .phases = local_phases },
+    { .name = "pga", .form = "pga:H",
+      .summary = "Gossip whose every H-th step averages all ranks instead.",
+      .source = "Chen et al. 2021, Gossip-PGA, algorithm 1",
+      .changes = "ranks average their weights with neighbours alone, and with all ranks every H steps",
+      .object = EXCHANGE_WEIGHTS,
+      .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
+      .accepts = gossip_accepts, .phases = periodic_phases },
+    { .name = "aga", .form = "aga:H",
+      .summary = "The same, with an H that grows in proportion as the loss falls.",
+      .source = "Chen et al. 2021, Gossip-AGA, algorithm 2",
+      .changes = "ranks average their weights with neighbours alone, and with all ranks ever more rarely",
+      .object = EXCHANGE_WEIGHTS,
+      .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
+      .accepts = gossip_accepts, .phases = periodic_phases },
+    { .name = "qsgd", .form = "qsgd:BITS",
+      .summary = "Gradients rounded at random to 2^(BITS-1) - 1 levels of each sign, unbiased.",
+      .source = "Alistarh et al. 2017, QSGD",
+      .changes = "gradients are rounded at random to few levels, which adds to their noise",
+      .parameters = { { "BITS", "Of an element on the wire, its sign included.", COUNT(bits),
+                        .min = 2, .max = 16 } },
+      .phases = gathered_phases, .compressor = &quantiser },
+    { .name = "topk", .form = "topk:R",
+      .summary = "The largest gradients alone, a share R of them; what is left out is sent later.",
+      .source = "Stich, Cordonnier and Jaggi 2018, MEM-SGD",
+      .changes = "the largest gradients alone are sent, the others later or never",
+      .parameters = { KEPT, MEMORY }, .phases = gathered_phases, .compressor = &largest_elements },
+    { .name = "ef21", .form = "ef21:R",
+      .summary = "The largest changes of the gradient since the last message: EF21 with top-k.",
+      .source = "Richtarik, Sokolov and Fatkhullin 2021, EF21",
+      .changes = "the largest changes of gradients alone are sent, so the mean lags behind",
+      .parameters = { KEPT }, .phases = gathered_phases, .compressor = &largest_elements },
+    { .name = "neolithic", .form = "neolithic:R",
+      .summary = "Top-k in several rounds, each of what the one before left out.",
+      .source = "Huang et al. 2022, NEOLITHIC, algorithm 2 (fast compressed communication)",
+      .changes = "the largest gradients alone are sent, in rounds that leave less and less out",
+      .parameters = { KEPT, { "rounds", "Messages in a step.", COUNT(rounds), .min = 1,
+                              .max = MAX_EXCHANGE_PHASES, OPTIONAL(2) }, MEMORY },
+      .phases = gathered_phases, .compressor = &largest_in_rounds },
+    { .name = "powersgd", .form = "powersgd:R",
+      .summary = "Two thin factors of rank R instead of each gradient matrix, summed by all-reduce.",
+      .source = "Vogels, Karimireddy and Jaggi 2019, PowerSGD, algorithm 1",
+      .changes = "gradient matrices are sent as products of rank R, the rest later",
+      .parameters = { { "R", "Rank of the factors.", COUNT(rank), .min = 1, .max = 1 << 14 }, MEMORY },
+      .phases = power_phases, .compressor = &low_rank },
+};
+// clang-format on
+const int num_exchange_methods = sizeof exchange_methods / sizeof *exchange_methods;

@@ -1,0 +1,28 @@
+/* sim/exchange/methods.h - what the method files hand to the table in methods.c; nothing else
+ * includes it. */
+#ifndef SIM_EXCHANGE_METHODS_H
+#define SIM_EXCHANGE_METHODS_H
+
+#include "sim/exchange/exchange.h"
+
+typedef void add_phases(const struct exchange *exchange, const struct exchange_load *load,
+                        const struct exchange_ranks *ranks, bool averages,
+                        struct exchange_phases *out);
+typedef bool accept_ranks(const struct exchange *exchange, int num_ranks, struct err *err);
+
+add_phases all_reduce_phases, ring_phases, tree_phases, hierarchical_phases, server_phases,
+    gossip_phases, local_phases, periodic_phases, gathered_phases, power_phases;
+accept_ranks hierarchical_accepts, server_accepts, gossip_accepts;
+extern const struct compressor quantiser, largest_elements, largest_in_rounds, low_rank;
+
+/* Uncompressed. */
+double load_bytes(const struct exchange_load *load);
+/* Over all ranks, or over every group of `size` that are `stride` apart. */
+void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
+               double bytes);
+/* Those that act as one: given, or the ranks of a node where these divide all. */
+int group_size(const struct exchange *exchange, const struct exchange_ranks *ranks);
+/* Whether group= divides the ranks into two or more. */
+bool group_divides(const struct exchange *exchange, int num_ranks, struct err *err);
+
+#endif

@@ -1,0 +1,39 @@
+#include "sim/exchange/qsgd.h"
+
+#include "sim/exchange/methods.h"
+
+#include <math.h>
+
+int qsgd_levels(int bits)
+{
+    return (1 << (bits - 1)) - 1;
+}
+
+static double message_bytes(const struct exchange *exchange, const struct exchange_load *load)
+{
+    double elements = exchange_elements(load);
+    return ceil(elements * exchange->bits / 8) + 4 * ceil(elements / QSGD_BUCKET);
+}
+
+/* Alistarh et al. 2017, lemma 3.1, of a bucket: min(d / s^2, sqrt(d) / s). */
+static double bound(const struct exchange *exchange, const struct exchange_load *load)
+{
+    double d = fmin(exchange_elements(load), QSGD_BUCKET);
+    double s = qsgd_levels(exchange->bits);
+    return fmin(d / (s * s), sqrt(d) / s);
+}
+
+/* Read for the norms, read to round, the message written; messages read, their sum written. */
+static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
+                            int received)
+{
+    double message = message_bytes(exchange, load);
+    return 3 * load_bytes(load) + (1 + received) * message;
+}
+
+const struct compressor quantiser = {
+    .is_unbiased = true,
+    .message_bytes = message_bytes,
+    .bound = bound,
+    .traffic_bytes = traffic_bytes,
+};

@@ -1,0 +1,63 @@
+#include "sim/exchange/topk.h"
+
+#include "sim/exchange/methods.h"
+
+#include <math.h>
+
+double topk_count(const struct exchange *exchange, double elements)
+{
+    return fmin(elements, fmax(1, ceil(exchange->share * elements)));
+}
+
+static double kept(const struct exchange *exchange, const struct exchange_load *load)
+{
+    return topk_count(exchange, exchange_elements(load));
+}
+
+static double message_bytes(const struct exchange *exchange, const struct exchange_load *load)
+{
+    return TOPK_ELEMENT_BYTES * kept(exchange, load);
+}
+
+/* What is left out are the smallest d - k squares of d: at most their share of the sum (Stich,
+ * Cordonnier and Jaggi 2018, lemma A.1). */
+static double bound(const struct exchange *exchange, const struct exchange_load *load)
+{
+    return kept(exchange, load) / exchange_elements(load);
+}
+
+/* Each round leaves 1 - delta of what it was given (Huang et al. 2022, lemma 1). */
+static double bound_in_rounds(const struct exchange *exchange, const struct exchange_load *load)
+{
+    return 1 - pow(1 - bound(exchange, load), exchange->rounds);
+}
+
+/* Gradient and memory are read and their sum is written, then read four times, once for each byte
+ * of a radix selection, and read and written where what was sent is taken out. The sum of all
+ * messages is cleared and has two accesses for each element that arrives. */
+static double round_bytes(const struct exchange *exchange, const struct exchange_load *load,
+                          int received)
+{
+    enum { MAKE = 3 + 4 + 2, CLEAR = 1 };
+    double element = 2 * load->element_bytes + TOPK_ELEMENT_BYTES;
+    return (MAKE + CLEAR) * load_bytes(load) +
+           kept(exchange, load) * (TOPK_ELEMENT_BYTES + received * element);
+}
+
+static double traffic_bytes(const struct exchange *exchange, const struct exchange_load *load,
+                            int received)
+{
+    int rounds = exchange->rounds > 0 ? exchange->rounds : 1;
+    return rounds * round_bytes(exchange, load, received);
+}
+
+const struct compressor largest_elements = {
+    .message_bytes = message_bytes,
+    .bound = bound,
+    .traffic_bytes = traffic_bytes,
+};
+const struct compressor largest_in_rounds = {
+    .message_bytes = message_bytes,
+    .bound = bound_in_rounds,
+    .traffic_bytes = traffic_bytes,
+};

@@ -1,0 +1,444 @@
+/* Numbers of mixing: Ying et al. 2021 and Chen et al. 2021; those of all-reduce by hand. */
+#include "sim/exchange/powersgd.h"
+#include "sim/exchange/qsgd.h"
+#include "sim/exchange/topk.h"
+#include "sim/plan/plan.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct arena arena;
+static struct err err;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+static struct exchange parsed(const char *text)
+{
+    struct exchange exchange;
+    ck_assert_msg(exchange_read(text, &exchange, &err), "\"%s\": %s", text, err.msg);
+    return exchange;
+}
+
+/* --- the words ------------------------------------------------------------------------------- */
+
+static const char *const texts[] = {
+    "allreduce",
+    "ring",
+    "tree",
+    "hierarchical",
+    "hierarchical:group=4",
+    "ps:4",
+    "gossip:ring",
+    "gossip:grid:combine=beside",
+    "gossip:exp:group=8",
+    "gossip:one-peer:combine=beside:group=8",
+    "local:12",
+    "pga:6",
+    "pga:6:graph=ring",
+    "aga:4:graph=exp:combine=beside:group=2",
+    "qsgd:4",
+    "topk:0.01",
+    "topk:1:memory=off",
+    "ef21:0.05",
+    "neolithic:0.025",
+    "neolithic:0.025:rounds=4",
+    "powersgd:2",
+    "powersgd:2:memory=off",
+};
+enum { NUM_TEXTS = sizeof texts / sizeof *texts };
+
+START_TEST(every_exchange_is_written_as_it_was_read)
+{
+    struct exchange exchange = parsed(texts[_i]);
+    struct text written = { 0 };
+    exchange_write(&exchange, &written);
+    ck_assert_str_eq(text_get(&written), texts[_i]);
+    text_release(&written);
+}
+END_TEST
+
+START_TEST(every_method_is_documented_and_has_a_text_that_is_tested)
+{
+    for (int i = 0; i < num_exchange_methods; i++) {
+        const struct exchange_method *method = &exchange_methods[i];
+        bool found = false;
+        for (int j = 0; j < NUM_TEXTS; j++)
+            found = found || parsed(texts[j]).method == i;
+        ck_assert_msg(found, "%s", method->name);
+        ck_assert_int_eq(strncmp(method->form, method->name, strlen(method->name)), 0);
+        ck_assert_int_eq(method->summary[strlen(method->summary) - 1], '.');
+        ck_assert_uint_gt(strlen(method->source), 0);
+        /* What agrees exactly with all-reduce says nothing; all else says what it changes. */
+        bool is_exact = method->object == EXCHANGE_GRADIENTS && !method->compressor;
+        ck_assert_int_eq(is_exact, method->changes == NULL);
+    }
+}
+END_TEST
+
+START_TEST(all_reduce_is_the_default_and_leaves_no_word)
+{
+    struct plan plan;
+    struct text written = { 0 };
+    ck_assert(plan_parse("tp1 pp1 dp4 mb1 exchange=allreduce", &arena, &plan, &err));
+    plan_write(&plan, &written);
+    ck_assert_str_eq(text_get(&written), "tp1 pp1 dp4 mb1");
+    text_release(&written);
+}
+END_TEST
+
+START_TEST(a_plan_keeps_its_exchange)
+{
+    struct plan plan;
+    struct text written = { 0 };
+    ck_assert(plan_parse("dp4 exchange=pga:06:group=2:graph=ring", &arena, &plan, &err));
+    plan_write(&plan, &written);
+    ck_assert_str_eq(text_get(&written), "tp1 pp1 dp4 mb1 exchange=pga:6:graph=ring:group=2");
+    text_release(&written);
+}
+END_TEST
+
+static const struct {
+    const char *text, *says;
+} refused[] = {
+    { "", "expected one of allreduce" },
+    { "gosip:ring", "did you mean \"gossip\"?" },
+    { "gossip", "expected gossip:ring|grid|exp|one-peer: GRAPH is missing" },
+    { "gossip:rings", "did you mean \"ring\"?" },
+    { "gossip:ring:exp", "and then NAME=VALUE, found \"exp\" behind it" },
+    { "gossip:ring:graph=ring", "unknown parameter \"graph\"" },
+    { "gossip:ring:combine=late", "expected one of updated, beside" },
+    { "gossip:ring:group=2:group=2", "group is given twice" },
+    { "allreduce:2", "expected allreduce, found \"2\" behind it" },
+    { "ps:0", "expected a whole number K from 1 to 16777216, found \"0\"" },
+    { "ps:-1", "found \"-1\"" },
+    { "ps:", "found \"\"" },
+    { "local:99999999999999999999", "expected a whole number H" },
+    { "qsgd:1", "BITS from 2 to 16" },
+    { "topk:0", "expected a share R above 0 and up to 1, such as 0.01, found \"0\"" },
+    { "topk:nan", "found \"nan\"" },
+    { "topk:1.01", "found \"1.01\"" },
+    { "neolithic:0.1:rounds=9", "rounds from 1 to 8" },
+};
+
+START_TEST(a_faulty_text_is_refused_by_name)
+{
+    struct exchange exchange;
+    ck_assert(!exchange_read(refused[_i].text, &exchange, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_msg(strstr(err.msg, refused[_i].says), "\"%s\" lacks \"%s\"", err.msg,
+                  refused[_i].says);
+}
+END_TEST
+
+/* --- mixing ---------------------------------------------------------------------------------- */
+
+enum { MOST = 64 };
+struct matrix {
+    int n;
+    double at[MOST][MOST];
+};
+
+static struct matrix weights(enum mixing_graph graph, int n, int step)
+{
+    struct matrix w = { .n = n };
+    for (int i = 0; i < n; i++) {
+        struct mixing_peers peers = mixing_peers(graph, n, i, step);
+        w.at[i][i] += peers.weight;
+        for (int j = 0; j < peers.count; j++)
+            w.at[i][peers.hears[j]] += peers.weight;
+    }
+    return w;
+}
+
+static struct matrix product(const struct matrix *a, const struct matrix *b)
+{
+    struct matrix c = { .n = a->n };
+    for (int i = 0; i < a->n; i++)
+        for (int k = 0; k < a->n; k++)
+            for (int j = 0; j < a->n; j++)
+                c.at[i][j] += a->at[i][k] * b->at[k][j];
+    return c;
+}
+
+static struct matrix transposed(const struct matrix *a)
+{
+    struct matrix t = { .n = a->n };
+    for (int i = 0; i < a->n; i++)
+        for (int j = 0; j < a->n; j++)
+            t.at[i][j] = a->at[j][i];
+    return t;
+}
+
+/* The second singular value another way: the spectral norm of W - 11'/n by squaring W'W, whose
+ * trace to the power 2^k is the sum of all singular values to the power 2^(k+1). */
+static double second_singular(struct matrix w)
+{
+    for (int i = 0; i < w.n; i++)
+        for (int j = 0; j < w.n; j++)
+            w.at[i][j] -= 1.0 / w.n;
+    struct matrix t = transposed(&w);
+    struct matrix power = product(&t, &w);
+    double log_scale = 0, exponent = 2;
+    for (int k = 0; k < 24; k++) {
+        double trace = 0;
+        for (int i = 0; i < w.n; i++)
+            trace += power.at[i][i];
+        if (trace < 1e-20)
+            return 0;
+        for (int i = 0; i < w.n; i++)
+            for (int j = 0; j < w.n; j++)
+                power.at[i][j] /= trace;
+        log_scale += log(trace) / exponent;
+        power = product(&power, &power);
+        exponent *= 2;
+    }
+    return exp(log_scale);
+}
+
+START_TEST(weights_are_doubly_stochastic)
+{
+    static const int sizes[] = { 2, 3, 4, 6, 8, 9, 12, 16, 35, 64 };
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+        for (int step = 0; step < mixing_cycle((enum mixing_graph)_i, sizes[s]); step++) {
+            struct matrix w = weights((enum mixing_graph)_i, sizes[s], step);
+            double worst = 0;
+            for (int i = 0; i < w.n; i++) {
+                double row = 0, column = 0;
+                for (int j = 0; j < w.n; j++) {
+                    row += w.at[i][j];
+                    column += w.at[j][i];
+                }
+                worst = fmax(worst, fmax(fabs(row - 1), fabs(column - 1)));
+            }
+            ck_assert_double_lt(worst, 1e-15 * w.n);
+        }
+}
+END_TEST
+
+START_TEST(who_hears_a_rank_is_told_by_it)
+{
+    for (int n = 2; n <= 20; n++)
+        for (int rank = 0; rank < n; rank++) {
+            struct mixing_peers own = mixing_peers((enum mixing_graph)_i, n, rank, 1);
+            for (int i = 0; i < own.count; i++) {
+                struct mixing_peers far = mixing_peers((enum mixing_graph)_i, n, own.hears[i], 1);
+                ck_assert_int_eq(far.tells[i], rank);
+            }
+        }
+}
+END_TEST
+
+START_TEST(the_second_singular_value_is_that_of_the_matrix)
+{
+    static const int sizes[] = { 2, 3, 5, 6, 8, 12, 16, 24 };
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        int n = sizes[s];
+        int cycle = mixing_cycle((enum mixing_graph)_i, n);
+        struct matrix all = weights((enum mixing_graph)_i, n, 0);
+        for (int step = 1; step < cycle; step++) {
+            struct matrix next = weights((enum mixing_graph)_i, n, step);
+            all = product(&next, &all);
+        }
+        double found = mixing_second_singular((enum mixing_graph)_i, n);
+        ck_assert_double_eq_tol(pow(found, cycle), second_singular(all), 2e-7);
+    }
+}
+END_TEST
+
+/* (2/3)(1 - cos(2 pi / n)): the closed form, and as the table rounds it. */
+START_TEST(a_ring_mixes_as_its_closed_form_says)
+{
+    static const struct {
+        int n;
+        double rounded, half_digit;
+    } rings[] = {
+        { 8, 0.195, 5e-4 }, { 16, 0.0507, 5e-5 }, { 32, 0.0128, 5e-5 }, { 64, 0.0032, 5e-5 }
+    };
+    for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+        double gap = 1 - mixing_second_singular(MIXING_RING, rings[i].n);
+        double closed = 2.0 / 3 * (1 - cos(2 * acos(-1) / rings[i].n));
+        ck_assert_double_eq_tol(gap, closed, 1e-12);
+        ck_assert_double_eq_tol(gap, rings[i].rounded, rings[i].half_digit);
+    }
+}
+END_TEST
+
+/* 2 / (1 + ceil(log2 n)) for even n (Ying et al. 2021, theorem 1). */
+START_TEST(an_exponential_graph_mixes_as_its_closed_form_says)
+{
+    for (int n = 2; n <= 1024; n += 2)
+        ck_assert_double_eq_tol(1 - mixing_second_singular(MIXING_EXPONENTIAL, n),
+                                2 / (1 + ceil(log2(n))), 1e-12);
+}
+END_TEST
+
+START_TEST(one_peer_averages_exactly_after_log2_n_steps)
+{
+    for (int n = 2, steps = 1; n <= 64; n *= 2, steps++) {
+        double values[MOST], next[MOST], sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += values[i] = i * i % 7;
+        for (int step = 0; step < steps; step++) {
+            for (int i = 0; i < n; i++) {
+                struct mixing_peers peers = mixing_peers(MIXING_ONE_PEER, n, i, step);
+                ck_assert_int_eq(peers.count, 1);
+                next[i] = peers.weight * (values[i] + values[peers.hears[0]]);
+            }
+            memcpy(values, next, sizeof values);
+        }
+        for (int i = 0; i < n; i++)
+            ck_assert_double_eq(values[i], sum / n);
+        ck_assert_double_eq(mixing_second_singular(MIXING_ONE_PEER, n), 0);
+    }
+}
+END_TEST
+
+START_TEST(a_grid_is_as_square_as_the_ranks_allow)
+{
+    ck_assert_int_eq(mixing_grid_rows(16), 4);
+    ck_assert_int_eq(mixing_grid_rows(12), 3);
+    ck_assert_int_eq(mixing_grid_rows(7), 1);
+    struct mixing_peers peers = mixing_peers(MIXING_GRID, 12, 0, 0);
+    ck_assert_int_eq(peers.count, 4);
+    ck_assert_int_eq(mixing_peers(MIXING_GRID, 4, 0, 0).count, 2);
+}
+END_TEST
+
+/* --- what is sent ---------------------------------------------------------------------------- */
+
+static const struct exchange_tensor tensors[] = { { 512, 256, 3 }, { 512, 1, 2 }, { 4, 2, 1 } };
+static const struct exchange_load load = { tensors, 3, 4 };
+static const double elements = 3 * 512 * 256 + 2 * 512 + 8;
+
+START_TEST(every_sum_moves_the_same_bytes)
+{
+    static const char *const sums[] = { "allreduce", "ring", "tree", "hierarchical", "ps:3" };
+    struct exchange_ranks ranks = { 8, 4 };
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+        struct exchange exchange = parsed(sums[i]);
+        ck_assert_double_eq(exchange_wire_bytes(&exchange, &load, &ranks, 0), 2 * 7 * 4 * elements);
+    }
+}
+END_TEST
+
+START_TEST(one_rank_sends_nothing)
+{
+    struct exchange exchange = parsed(texts[_i]);
+    struct exchange_ranks alone = { 1, 1 };
+    ck_assert_double_eq(exchange_wire_bytes(&exchange, &load, &alone, 11), 0);
+}
+END_TEST
+
+START_TEST(gossip_sends_as_much_from_each_rank_however_many_there_are)
+{
+    struct exchange one = parsed("gossip:one-peer"), ring = parsed("gossip:ring");
+    for (int n = 4; n <= 4096; n *= 4) {
+        struct exchange_ranks ranks = { n, 4 };
+        ck_assert_double_eq(exchange_wire_bytes(&one, &load, &ranks, 3) / n, 4 * elements);
+        ck_assert_double_eq(exchange_wire_bytes(&ring, &load, &ranks, 3) / n, 2 * 4 * elements);
+    }
+}
+END_TEST
+
+/* Groups of 4 of 8: two all-reduces of 6 S, 8 messages of S/4, and two gathers of 3 S. */
+START_TEST(gossip_of_groups_sends_a_part_from_each_member)
+{
+    struct exchange exchange = parsed("gossip:one-peer:group=4");
+    struct exchange_ranks ranks = { 8, 4 };
+    ck_assert_double_eq(exchange_wire_bytes(&exchange, &load, &ranks, 0),
+                        (2 * 6 + 2 + 2 * 3) * 4 * elements);
+}
+END_TEST
+
+START_TEST(periods_average_in_their_last_step)
+{
+    struct exchange local = parsed("local:3"), pga = parsed("pga:3");
+    struct exchange_ranks ranks = { 8, 4 };
+    for (int step = 0; step < 6; step++) {
+        bool is_last = step % 3 == 2;
+        ck_assert_double_eq(exchange_wire_bytes(&local, &load, &ranks, step),
+                            is_last ? 2 * 7 * 4 * elements : 0);
+        ck_assert_double_eq(exchange_wire_bytes(&pga, &load, &ranks, step),
+                            is_last ? 2 * 7 * 4 * elements : 8 * 4 * elements);
+    }
+    ck_assert_int_eq(exchange_adapted_period(&pga, 7, 2), 11);
+    ck_assert_int_eq(exchange_adapted_period(&pga, 7, 8), 3);
+}
+END_TEST
+
+START_TEST(compressed_messages_are_gathered_so_they_grow_with_the_ranks)
+{
+    struct exchange topk = parsed("topk:0.01"), qsgd = parsed("qsgd:4");
+    struct exchange rounds = parsed("neolithic:0.01:rounds=3");
+    struct exchange_ranks ranks = { 8, 4 };
+    double kept = ceil(0.01 * elements);
+    ck_assert_double_eq(exchange_wire_bytes(&topk, &load, &ranks, 0), 8 * 7 * 8 * kept);
+    ck_assert_double_eq(exchange_wire_bytes(&rounds, &load, &ranks, 0), 3 * 8 * 7 * 8 * kept);
+    ck_assert_double_eq(exchange_wire_bytes(&qsgd, &load, &ranks, 0),
+                        8 * 7 * (elements / 2 + 4 * ceil(elements / QSGD_BUCKET)));
+}
+END_TEST
+
+/* Factors 2 x (512 + 256) of three matrices; vectors, and a matrix that is smaller than its
+ * factors, as they are. */
+START_TEST(low_rank_factors_are_summed)
+{
+    struct exchange exchange = parsed("powersgd:2");
+    struct exchange_ranks ranks = { 8, 4 };
+    double sent = 3 * 2 * (512 + 256) + 2 * 512 + 8;
+    ck_assert(!powersgd_compresses(&exchange, &tensors[2]));
+    ck_assert_double_eq(exchange_wire_bytes(&exchange, &load, &ranks, 0), 2 * 7 * 4 * sent);
+}
+END_TEST
+
+/* 7 levels of a bucket of 512: min(512 / 49, sqrt(512) / 7). */
+START_TEST(bounds_are_those_of_the_tensors_at_hand)
+{
+    struct exchange qsgd = parsed("qsgd:4"), topk = parsed("topk:0.01");
+    struct exchange rounds = parsed("neolithic:0.01:rounds=3"), power = parsed("powersgd:2");
+    double delta = ceil(0.01 * elements) / elements;
+    ck_assert_int_eq(qsgd_levels(4), 7);
+    ck_assert_double_eq(exchange_method_of(&qsgd)->compressor->bound(&qsgd, &load), sqrt(512) / 7);
+    ck_assert_double_eq(topk_count(&topk, 5), 1);
+    ck_assert_double_eq(topk_count(&topk, 250), 3);
+    ck_assert_double_eq(exchange_method_of(&topk)->compressor->bound(&topk, &load), delta);
+    ck_assert_double_eq_tol(exchange_method_of(&rounds)->compressor->bound(&rounds, &load),
+                            1 - pow(1 - delta, 3), 1e-15);
+    ck_assert_double_eq(exchange_method_of(&power)->compressor->bound(&power, &load), 2.0 / 256);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("exchange");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_loop_test(tc, every_exchange_is_written_as_it_was_read, 0, NUM_TEXTS);
+    tcase_add_test(tc, every_method_is_documented_and_has_a_text_that_is_tested);
+    tcase_add_test(tc, all_reduce_is_the_default_and_leaves_no_word);
+    tcase_add_test(tc, a_plan_keeps_its_exchange);
+    tcase_add_loop_test(tc, a_faulty_text_is_refused_by_name, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(tc, weights_are_doubly_stochastic, 0, NUM_MIXING_GRAPHS);
+    tcase_add_loop_test(tc, who_hears_a_rank_is_told_by_it, 0, NUM_MIXING_GRAPHS);
+    tcase_add_loop_test(tc, the_second_singular_value_is_that_of_the_matrix, 0, NUM_MIXING_GRAPHS);
+    tcase_add_test(tc, a_ring_mixes_as_its_closed_form_says);
+    tcase_add_test(tc, an_exponential_graph_mixes_as_its_closed_form_says);
+    tcase_add_test(tc, one_peer_averages_exactly_after_log2_n_steps);
+    tcase_add_test(tc, a_grid_is_as_square_as_the_ranks_allow);
+    tcase_add_test(tc, every_sum_moves_the_same_bytes);
+    tcase_add_loop_test(tc, one_rank_sends_nothing, 0, NUM_TEXTS);
+    tcase_add_test(tc, gossip_sends_as_much_from_each_rank_however_many_there_are);
+    tcase_add_test(tc, gossip_of_groups_sends_a_part_from_each_member);
+    tcase_add_test(tc, periods_average_in_their_last_step);
+    tcase_add_test(tc, compressed_messages_are_gathered_so_they_grow_with_the_ranks);
+    tcase_add_test(tc, low_rank_factors_are_summed);
+    tcase_add_test(tc, bounds_are_those_of_the_tensors_at_hand);
+    Suite *s = suite_create("sim/exchange");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
