@@ -11,7 +11,7 @@ struct arena_block {
     _Alignas(max_align_t) unsigned char at[];
 };
 
-enum { FIRST_BLOCK_BYTES = 64 << 10, LARGEST_STEP_BYTES = 4 << 20 };
+enum { FIRST_BLOCK_BYTES = 64 << 10, LARGEST_STEP_BYTES = 8 << 20 };
 
 /* The one mutable object of base: running out of memory is a fact about the process, not about any
  * arena, and `main` sets it before there is a second thread. */
@@ -38,7 +38,8 @@ void *arena_grow(void *old, size_t bytes)
 }
 
 /* Each block is twice the one before, so that a large arena has few of them; the step is bounded,
- * so that little is left over. */
+ * so that little is left over. Of what is freed glibc keeps twice the largest block that it got
+ * back: enough for the next run of a step's events, which then has no pages to ask for. */
 static size_t next_capacity(const struct arena_block *newest, size_t bytes)
 {
     size_t capacity = FIRST_BLOCK_BYTES;

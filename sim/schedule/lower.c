@@ -4,6 +4,8 @@
  * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
 #include "sim/schedule/lower.h"
 
+#include <assert.h>
+
 /* Indices in the lowered list, NO_INSTR where the slot has none. */
 struct slot {
     int received; /* RECV_* that feeds it */
@@ -169,13 +171,17 @@ static void add_update(struct lowerer *to)
         add(to, of_chunk(INSTR_GATHER_PARAM, i * to->shape->num_stages + to->stage), update);
 }
 
+/* Of a forward or a backward: receive, compute, send, and what gathers its weights. A weight
+ * gradient is one instruction. */
 static size_t room(const struct lowerer *to)
 {
-    size_t each = 3; /* receive, compute, send */
-    each += to->lowering->gather_params ? 3 : 0;
-    each += to->lowering->recompute ? 1 : 0;
-    each += to->lowering->has_data_group && to->lowering->reduce_each ? 1 : 0;
-    return each * (size_t)to->order->count + 2 * (size_t)to->shape->chunks_per_stage + 3;
+    size_t chunks = (size_t)to->shape->chunks_per_stage;
+    size_t passes = chunks * (size_t)to->shape->num_microbatches;
+    size_t each = 3 + (to->lowering->gather_params ? 3 : 0);
+    size_t weights = (size_t)to->order->count - 2 * passes;
+    size_t recomputes = to->lowering->recompute ? passes : 0;
+    size_t reductions = to->lowering->has_data_group && to->lowering->reduce_each ? passes : 0;
+    return each * 2 * passes + weights + recomputes + reductions + 2 * chunks + 3;
 }
 
 static void lower_stage(struct lowerer *to)
@@ -216,6 +222,7 @@ void lower_stages(const struct generator *generator, const struct lowering *lowe
         generator->emit(shape, to.stage, &order);
         to.out = (struct instrs){ .at = ARENA_ARRAY(arena, struct instr, room(&to)) };
         lower_stage(&to);
+        assert((size_t)to.out.count <= room(&to));
         schedule->ranks[to.stage] = to.out;
     }
     arena_release(&scratch);
