@@ -268,9 +268,9 @@ format:
 BIN   := $(DESTDIR)$(PREFIX)/bin
 LIB   := $(DESTDIR)$(PREFIX)/lib/simsearch
 SHARE := $(DESTDIR)$(PREFIX)/share
-DATA_FOLDERS := models/presets $(addprefix calibration/,hardware profiles clusters stacks measured)
+DATA_FOLDERS := models/presets models/texts $(addprefix calibration/,hardware profiles clusters stacks measured)
 DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json \
-                   calibration/measured/*.csv)
+                   calibration/measured/*.csv models/texts/*.txt)
 MAN  := $(wildcard docs/simsearch.1)
 COMPLETION := $(wildcard docs/completion/simsearch.bash)
 

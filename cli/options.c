@@ -178,9 +178,10 @@ const struct option_row option_rows[] = {
       { "slice", SWITCH(slice),
         .doc = "Runs a part of the plan on --ranks ranks: the same shapes, fewer stages, layers "
                "and replicas, against the prediction of that part." } },
-    { "--data", NULL, "FILE", RUN | SEARCH,
+    { "--data", NULL, "TEXT", RUN | SEARCH,
       { "data", TEXT(data),
-        .doc = "Trains on the bytes of a text; on random tokens when not given." } },
+        .doc = "Trains on the bytes of a shipped text (`list texts`) or of a file; on random tokens "
+               "when not given." } },
     { "--rate", NULL, "R", RUN | SEARCH,
       { "rate", .kind = FIELD_NUMBER, F(rate), .min = 0, .max = 1e6,
         .doc = "The learning rate; 0.001 when not given." } },

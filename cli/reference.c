@@ -3,6 +3,7 @@
 #include "calibration/fit_table.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
 #include "sim/cost/collective.h"
@@ -22,6 +23,7 @@ struct section {
 
 static const struct section sections[] = {
     { "Model: models/presets/", model_fields, &num_model_fields },
+    { "Text to train on: models/texts/", corpus_fields, &num_corpus_fields },
     { "GPU: calibration/hardware/", gpu_fields, &num_gpu_fields },
     { "Cluster: calibration/clusters/", cluster_fields, &num_cluster_fields },
     { "Cluster: each of groups", group_fields, &num_group_fields },

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/reference.h"
+#include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
 #include "sim/cost/collective.h"
@@ -57,6 +58,21 @@ static json_t *list_models(struct err *err)
     for (size_t i = 0; i < count; i++)
         add_model(list, &presets[i]);
     free(presets);
+    return list;
+}
+
+static json_t *list_texts(struct err *err)
+{
+    size_t count;
+    struct corpus *all = corpora(&count, err);
+    if (!all)
+        return NULL;
+    json_t *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_t *entry = add_entry(list, all[i].name, NULL, all[i].summary, all[i].source);
+        json_object_set_new(entry, "licence", json_string(all[i].licence));
+    }
+    free(all);
     return list;
 }
 
@@ -261,6 +277,7 @@ static json_t *list_layout(struct err *err)
 
 static const struct registry registries[] = {
     { "models", "presets for --model", list_models, NULL },
+    { "texts", "texts to train on, for --data", list_texts, NULL },
     { "gpus", "GPUs of the cluster presets, for --gpu", list_gpus, NULL },
     { "clusters", "presets for --cluster", list_clusters, NULL },
     { "profiles", "what GPUs and fabrics reach of their datasheets", list_profiles, NULL },

@@ -11,6 +11,7 @@
 #include "exec/launch.h"
 #include "exec/session.h"
 #include "exec/supported.h"
+#include "models/corpus.h"
 #include "sim/engine/event_step.h"
 #include "sim/schedule/lowering.h"
 
@@ -98,8 +99,10 @@ static bool open_tokens(const struct options *options, const struct setup *setup
 {
     *out =
         (struct token_source){ .vocab = setup->model.vocab, .seq = setup->model.seq, .seed = seed };
+    char path[PATH_MAX];
     return !options->data ||
-           token_source_open(options->data, setup->model.vocab, setup->model.seq, seed, out, err);
+           (corpus_path(options->data, path, err) &&
+            token_source_open(path, setup->model.vocab, setup->model.seq, seed, out, err));
 }
 
 /* --- a rank ------------------------------------------------------------------------------- */

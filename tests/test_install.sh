@@ -19,11 +19,12 @@ for folder in hardware profiles clusters stacks; do
     [ -n "$(ls "$root/usr/share/simsearch/calibration/$folder")" ] ||
         { echo "make install left calibration/$folder empty"; exit 1; }
 done
+expect_file share/simsearch/models/texts/workshop.txt
 expect_file share/simsearch/calibration/match.json
 expect_file share/man/man1/simsearch.1
 
 # From another folder, and under a name that PATH finds.
-for arguments in "list models" "list clusters" "--gpus 64 --model gpt3-13b --jobs 1 --json"; do
+for arguments in "list models" "list clusters" "list texts" "--gpus 64 --model gpt3-13b --jobs 1 --json"; do
     # shellcheck disable=SC2086 # one word each
     ( cd / && PATH="$root/usr/bin:$PATH" && simsearch $arguments ) >"$root/installed"
     # shellcheck disable=SC2086

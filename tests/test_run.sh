@@ -31,8 +31,7 @@ grep -q 'measured stage 1' "$work/trace.json" || fail "the trace has no measured
 grep -q 'predicted stage 1' "$work/trace.json" || fail "the trace has no predicted stage 1"
 run 0 run --model tiny --gpus 16 --layout "tp2 pp4 dp2 dtype=fp32" --slice --ranks 2 --steps 1 --json
 shows '"layout": "tp2 pp1 dp1 mb1 dtype=fp32"'
-head -c 4000 "$0" >"$work/text"
-run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text" --steps 20 --rate 0.01 --json
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data workshop --steps 20 --rate 0.01 --json
 first=$(losses | awk '{ print $1 }') last_loss=$(losses | awk '{ print $NF }')
 awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
     fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
@@ -57,6 +56,11 @@ run 2 run --model tiny --gpus 8 --layout "tp4 dtype=fp32" --slice --ranks 2
 says 'multiple of the 4 tensor ranks'
 run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data "$work/none"
 says 'cannot be opened'
+run 2 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data workshp
+says 'did you mean "workshop"'
+head -c 40 "$0" >"$work/text"
+run 4 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text"
+says 'takes 65 bytes, the file has 40'
 
 # --- over MPI, where it is -------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ _simsearch_options() {
 
 _simsearch() {
     local commands="search simulate validate explain fit calibrate run list"
-    local kinds="models gpus clusters profiles stacks axes schedules collectives methods costs backends rules layout fields reference"
+    local kinds="models texts gpus clusters profiles stacks axes schedules collectives methods costs backends rules layout fields reference"
     local program=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=search words=""
     # `simsearch --gpus ...` means `simsearch search --gpus ...`.
@@ -21,6 +21,7 @@ _simsearch() {
 
     case $before in
     --model) words=$(_simsearch_names "$program" models) ;;
+    --data) words=$(_simsearch_names "$program" texts) ;;
     --cluster) words=$(_simsearch_names "$program" clusters) ;;
     --gpu) words=$(_simsearch_names "$program" gpus) ;;
     --stack) words=$(_simsearch_names "$program" stacks) ;;

@@ -1,0 +1,30 @@
+/* models/corpus.h - what is trained on: a text, shipped under a name or in a file of one's own.
+ *
+ * A shipped text is models/texts/NAME.txt; NAME.json beside it says where it is from. */
+#ifndef MODELS_CORPUS_H
+#define MODELS_CORPUS_H
+
+#include "base/err.h"
+#include "base/field.h"
+
+#include <limits.h>
+
+struct corpus {
+    char name[64];
+    char summary[160];
+    char source[320];
+    char licence[64];
+};
+
+extern const struct field corpus_fields[];
+extern const size_t num_corpus_fields;
+
+/* All shipped texts, sorted by name; the caller frees. NULL when a description is faulty or none is
+ * found. */
+struct corpus *corpora(size_t *count, struct err *err);
+
+/* The file that `name` stands for: a path, or a shipped text. An unknown name is ERR_USAGE with the
+ * nearest text; whether a path can be read is told by whoever reads it. */
+bool corpus_path(const char *name, char path[PATH_MAX], struct err *err);
+
+#endif

@@ -1,0 +1,65 @@
+#include "tests/testing.h"
+
+#include "base/file.h"
+#include "models/corpus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *path_of(const char *name)
+{
+    static char path[PATH_MAX];
+    struct err err = { 0 };
+    ck_assert_msg(corpus_path(name, path, &err), "%s: %s", err.where, err.msg);
+    return path;
+}
+
+/* 100 kB teach more than a few steps of a small model can learn by heart. */
+START_TEST(each_text_is_there_in_full_with_its_source_and_licence)
+{
+    struct err err = { 0 };
+    size_t count, length;
+    struct corpus *all = corpora(&count, &err);
+    ck_assert_msg(all != NULL, "%s: %s", err.where, err.msg);
+    ck_assert_uint_gt(count, 0);
+    for (size_t i = 0; i < count; i++) {
+        char *bytes = file_read(path_of(all[i].name), FILE_MAX_BYTES, &length, &err);
+        ck_assert_msg(bytes && length > 100000, "%s", all[i].name);
+        ck_assert(all[i].summary[0] && all[i].source[0] && all[i].licence[0]);
+        free(bytes);
+    }
+    free(all);
+}
+END_TEST
+
+START_TEST(a_path_stands_for_itself)
+{
+    ck_assert_str_eq(path_of("./workshop"), "./workshop");
+    ck_assert_str_eq(path_of("none.txt"), "none.txt");
+    ck_assert_str_eq(path_of("Makefile"), "Makefile"); /* where tests are run */
+}
+END_TEST
+
+START_TEST(an_unknown_name_is_refused_with_the_nearest)
+{
+    struct err err = { 0 };
+    char path[PATH_MAX];
+    ck_assert(!corpus_path("workshp", path, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, "workshp");
+    ck_assert_ptr_nonnull(strstr(err.msg, "\"workshop\""));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("corpus");
+    tcase_add_test(tc, each_text_is_there_in_full_with_its_source_and_licence);
+    tcase_add_test(tc, a_path_stands_for_itself);
+    tcase_add_test(tc, an_unknown_name_is_refused_with_the_nearest);
+    Suite *s = suite_create("models/corpus");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
