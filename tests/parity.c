@@ -34,7 +34,8 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     ck_assert_int_lt(result->num_weights, MOST_WEIGHTS);
     snprintf(weight->name, sizeof weight->name, "%s", name);
     weight->elements = elements;
-    weight->values = calloc(elements, sizeof(float));
+    weight->values = calloc(elements, sizeof *weight->values);
+    weight->is_held = calloc(elements, sizeof *weight->is_held);
     return weight;
 }
 
@@ -52,8 +53,10 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     const float *values = store->zero == 3 ? store->value_shard : store->values + begin;
     for (size_t i = 0; i < weight->rows * weight->columns; i++) {
         size_t at = stored->offset + i;
-        if (at >= begin && at < end)
-            whole->values[weight_whole_index(weight, i)] = values[at - begin];
+        if (at < begin || at >= end)
+            continue;
+        whole->values[weight_whole_index(weight, i)] = values[at - begin];
+        whole->is_held[weight_whole_index(weight, i)] = true;
     }
 }
 
@@ -89,7 +92,7 @@ static bool run_steps(struct job *job, struct rank *rank)
         struct step_result result;
         if (!rank_step(rank, first + i, NULL, &result, &job->err))
             return false;
-        if (job->rank == 0)
+        if (job->rank == 0 || run->process)
             keep_step(job->result, i, &result);
     }
     keep_weights(job, rank);
@@ -104,9 +107,11 @@ static void run_rank(struct job *job, const struct rank_device *on)
     rank_free(rank);
 }
 
+/* Opens a device, and a communicator where the process has none. */
 static void *run_job(void *context)
 {
     struct job *job = context;
+    const struct parity_process *process = job->run->process;
     struct device_options device_options = { .arena_bytes = job->run->arena_bytes > 0
                                                                 ? job->run->arena_bytes
                                                                 : ARENA_BYTES,
@@ -118,24 +123,61 @@ static void *run_job(void *context)
     place.size = place.local_size = job->size;
     struct rank_device on = { .api = &device_host,
                               .kernel_api = job->run->kernels ? job->run->kernels : &kernels_host,
-                              .comm_api = job->run->comm ? job->run->comm : &comm_local,
+                              .comm_api = job->run->comm ? job->run->comm
+                                          : process      ? process->api
+                                                         : &comm_local,
+                              .comm = process ? process->comm : NULL,
                               .rank = job->rank };
     on.device = on.api->open(&device_options, &job->err);
     struct comm_options comm_options = {
         .place = &place, .device = on.api, .local_world = job->world, .patience_s = 20
     };
-    if (on.device)
+    if (on.device && !process)
         on.comm = on.comm_api->open(&comm_options, &job->err);
-    if (on.comm)
+    if (on.device && on.comm)
         run_rank(job, &on);
-    if (on.comm)
+    if (on.comm && !process)
         on.comm_api->close(on.comm);
     on.api->close(on.device);
     return NULL;
 }
 
-static void run_ranks(const struct run_setup *setup, const struct parity_run *run, int size,
-                      const char *layout, struct parity_result *out)
+static void check_job(const struct job *job, const char *layout)
+{
+    ck_assert_msg(job->err.code == ERR_NONE, "%s, rank %d: %s: %s", layout, job->rank,
+                  job->err.where, job->err.msg);
+}
+
+static void run_process(const struct run_setup *setup, const struct parity_run *run, int size,
+                        const char *layout, struct parity_result *out)
+{
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    struct job job = { .setup = setup,
+                       .run = run,
+                       .rank = run->process->rank,
+                       .size = size,
+                       .mutex = &mutex,
+                       .result = out };
+    ck_assert_int_eq(size, run->process->size);
+    run_job(&job);
+    check_job(&job, layout);
+}
+
+/* Some rank holds each element. */
+static void check_whole(const struct parity_result *result, const char *layout)
+{
+    for (int w = 0; w < result->num_weights; w++) {
+        const struct parity_weight *weight = &result->weights[w];
+        size_t held = 0;
+        for (size_t i = 0; i < weight->elements; i++)
+            held += weight->is_held[i];
+        ck_assert_msg(held == weight->elements, "%s: of %s %zu elements are missing", layout,
+                      weight->name, weight->elements - held);
+    }
+}
+
+static void run_threads(const struct run_setup *setup, const struct parity_run *run, int size,
+                        const char *layout, struct parity_result *out)
 {
     struct job jobs[MOST_RANKS];
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -153,9 +195,9 @@ static void run_ranks(const struct run_setup *setup, const struct parity_run *ru
     for (int i = 0; i < size; i++)
         pthread_join(jobs[i].thread, NULL);
     for (int i = 0; i < size; i++)
-        ck_assert_msg(jobs[i].err.code == ERR_NONE, "%s, rank %d: %s: %s", layout, i,
-                      jobs[i].err.where, jobs[i].err.msg);
+        check_job(&jobs[i], layout);
     local_world_free(world);
+    check_whole(out, layout);
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
@@ -189,6 +231,18 @@ struct model parity_llama(void)
     model.ffn = 96;
     model.dropout = 0;
     return model;
+}
+
+int parity_ranks(const char *layout)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", layout, err.msg);
+    plan.dp = plan.dp > 0 ? plan.dp : 1;
+    int ranks = plan_ranks(&plan);
+    arena_release(&arena);
+    return ranks;
 }
 
 void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
@@ -227,14 +281,16 @@ void parity_run(const struct model *model, const char *layout, const struct pari
         .seed = run->seed,
     };
     *out = (struct parity_result){ .weights = calloc(MOST_WEIGHTS, sizeof *out->weights) };
-    run_ranks(&setup, run, size, layout, out);
+    (run->process ? run_process : run_threads)(&setup, run, size, layout, out);
     arena_release(&arena);
 }
 
 void parity_release(struct parity_result *result)
 {
-    for (int i = 0; i < result->num_weights; i++)
+    for (int i = 0; i < result->num_weights; i++) {
         free(result->weights[i].values);
+        free(result->weights[i].is_held);
+    }
     free(result->weights);
 }
 
@@ -242,7 +298,8 @@ static double distance(const struct parity_weight *a, const struct parity_weight
 {
     double difference = 0, norm = 1e-12;
     for (size_t i = 0; i < a->elements && i < b->elements; i++) {
-        difference += pow((double)a->values[i] - (double)b->values[i], 2);
+        if (a->is_held[i] && b->is_held[i])
+            difference += pow((double)a->values[i] - (double)b->values[i], 2);
         norm += pow((double)a->values[i], 2);
     }
     return sqrt(difference / norm);

@@ -1,10 +1,18 @@
-/* tests/parity.h - runs a plan with threads as ranks, to hold layouts against each other. */
+/* tests/parity.h - runs a plan, to hold layouts against each other: with threads as ranks, or as
+ * one of several processes that each call it. */
 #ifndef TESTS_PARITY_H
 #define TESTS_PARITY_H
 
 #include "exec/rank.h"
 
-enum { MOST_STEPS = 32 };
+enum { MOST_STEPS = 300 };
+
+/* The rank that this process is; the communicator stays open from run to run. */
+struct parity_process {
+    const struct comm_api *api;
+    struct comm *comm;
+    int rank, size;
+};
 
 struct parity_run {
     int steps, first_step; /* first_step 0: 1 */
@@ -14,10 +22,11 @@ struct parity_run {
     size_t arena_bytes; /* of a rank; 0: 8 MiB. Touching it takes most of a short run */
     int precision;      /* enum precision */
     uint64_t seed;
-    double delay_most_s;               /* random pauses on the streams */
-    const struct token_source *tokens; /* NULL: random */
-    const struct comm_api *comm;       /* NULL: comm_local */
-    const struct kernel_api *kernels;  /* NULL: kernels_host */
+    double delay_most_s;                  /* random pauses on the streams */
+    const struct token_source *tokens;    /* NULL: random */
+    const struct comm_api *comm;          /* NULL: comm_local, or the process's */
+    const struct parity_process *process; /* NULL: threads are ranks */
+    const struct kernel_api *kernels;     /* NULL: kernels_host */
     /* On every rank, before its first step and after its last; NULL: nothing. False fails the test.
      */
     bool (*before)(struct rank *rank, const struct parity_run *run, struct err *err);
@@ -29,15 +38,16 @@ struct parity_result {
     double loss[MOST_STEPS], gradient_norm[MOST_STEPS], loss_scale[MOST_STEPS];
     bool is_skipped[MOST_STEPS];
     int num_weights;
-    struct parity_weight *weights; /* whole, of the last step; parity_release */
+    struct parity_weight *weights; /* of the last step; parity_release */
 };
 
-/* One weight of the whole model, put together from the ranks that hold it. */
+/* One weight of the whole model, put together from the ranks that hold it: of a process, its own
+ * elements alone. */
 struct parity_weight {
     char name[48]; /* "3.qkv.0": layer, op, role */
     size_t elements;
     float *values;
-    bool is_counted;
+    bool *is_held;
 };
 
 /* 4 layers of width 32, 16 tokens, 8 sequences a step: GPT with tied embeddings and no dropout, and
@@ -45,12 +55,16 @@ struct parity_weight {
 struct model parity_gpt(void);
 struct model parity_llama(void);
 
+/* How many ranks a layout has. */
+int parity_ranks(const char *layout);
+
 /* Fails the test when the run does. */
 void parity_run(const struct model *model, const char *layout, const struct parity_run *run,
                 struct parity_result *out);
 void parity_release(struct parity_result *result);
 
-/* Largest relative difference of two weights' values, over the norm of all of a's. */
+/* Largest relative difference of two weights' values where both are held, over the norm of all of
+ * a's. */
 double parity_distance(const struct parity_result *a, const struct parity_result *b);
 
 /* Losses, norms and weights have the same bits. */

@@ -7,6 +7,7 @@
 #include "exec/socket.h"
 #include "tests/comm_cases.h"
 #include "tests/draw.h"
+#include "tests/mpirun.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -419,24 +420,14 @@ static int be_mpi_rank(void)
     return !ok || !comm_cases_run(mpi, &options, seed, 96);
 }
 
-/* As root, on fewer cores than ranks, as in a container of CI. */
 START_TEST(mpi_gives_what_a_plain_loop_gives)
 {
-    struct err err = { 0 };
-    if (!comm_find("mpi", &err) || system("command -v mpirun >/dev/null") != 0) {
-        printf("MPI is not tested: %s\n", err.msg);
+    char seed[32];
+    if (!mpirun_is_here())
         return;
-    }
-    char command[5000], self[4000], seed[32];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    ck_assert_int_gt(length, 0);
-    self[length] = '\0';
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)told_seed());
     setenv("TEST_SEED", seed, 1);
-    snprintf(command, sizeof command,
-             "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 '%s'",
-             self);
-    ck_assert_int_eq(system(command), 0);
+    mpirun_self(3);
 }
 END_TEST
 
@@ -472,11 +463,7 @@ static Suite *suite(void)
 
 int main(void)
 {
-    if (getenv("OMPI_COMM_WORLD_RANK"))
+    if (mpirun_is_rank())
         return be_mpi_rank();
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite());
 }

@@ -1,25 +1,23 @@
 /* What parity would not notice is not tested by it: each fault put into a run of several ranks must
- * make it differ from one rank alone. The faults sit in the tables of communicator and kernels. */
-#include "tests/parity.h"
-#include "tests/testing.h"
+ * make it differ from one rank alone. The faults sit in the tables of communicator and kernels.
+ * Ranks are threads, and where MPI is, processes too. */
+#include "tests/mpirun.h"
 
 #include <math.h>
 
 /* --- groups ------------------------------------------------------------------------------- */
 
+/* The rank that this process is, when mpirun has started it. */
+static struct parity_process process;
+static const struct comm_api *whole = &comm_local; /* without a fault */
+
 /* A rank is a thread that makes and calls its groups: they are made in the order of their kinds. */
 static _Thread_local int num_groups;
 static _Thread_local struct group *groups[NUM_GROUP_KINDS];
 
-static struct comm *open_comm(const struct comm_options *options, struct err *err)
-{
-    num_groups = 0;
-    return comm_local.open(options, err);
-}
-
 static struct group *new_group(struct comm *comm, const int *ranks, int count, struct err *err)
 {
-    struct group *group = comm_local.group_new(comm, ranks, count, err);
+    struct group *group = whole->group_new(comm, ranks, count, err);
     if (num_groups < NUM_GROUP_KINDS)
         groups[num_groups++] = group;
     return group;
@@ -27,8 +25,7 @@ static struct group *new_group(struct comm *comm, const int *ranks, int count, s
 
 static struct comm_api with_issue(void (*issue)(const struct comm_call *call))
 {
-    struct comm_api api = comm_local;
-    api.open = open_comm;
+    struct comm_api api = *whole;
     api.group_new = new_group;
     api.issue = issue;
     return api;
@@ -39,7 +36,7 @@ static struct comm_api with_issue(void (*issue)(const struct comm_call *call))
 static void drop_tied_sum(const struct comm_call *call)
 {
     if (call->group != groups[GROUP_EMBEDDING])
-        comm_local.issue(call);
+        whole->issue(call);
 }
 
 /* Under sequence parallelism these alone are sums in place of one norm's width. */
@@ -47,13 +44,13 @@ static void drop_partial_sum(const struct comm_call *call)
 {
     bool is_sum = call->kind == COMM_ALL_REDUCE && call->reduction == REDUCTION_SUM;
     if (call->group != groups[GROUP_TENSOR] || !is_sum || call->count != 32)
-        comm_local.issue(call);
+        whole->issue(call);
 }
 
 static void drop_data_sum(const struct comm_call *call)
 {
     if (call->group != groups[GROUP_DATA] || call->kind != COMM_ALL_REDUCE)
-        comm_local.issue(call);
+        whole->issue(call);
 }
 
 /* --- faults of kernels -------------------------------------------------------------------- */
@@ -105,7 +102,7 @@ static void put_in(enum fault fault, struct comm_api *comm, struct kernel_api *k
     static void (*const issues[NUM_FAULTS])(const struct comm_call *) = {
         [TIED] = drop_tied_sum, [PARTIAL] = drop_partial_sum, [DATA] = drop_data_sum
     };
-    *comm = issues[fault] ? with_issue(issues[fault]) : comm_local;
+    *comm = issues[fault] ? with_issue(issues[fault]) : *whole;
     *kernels = kernels_host;
     if (fault == SCALE)
         kernels->loss_gradient = forget_scale;
@@ -124,23 +121,47 @@ static bool is_noticed(const struct parity_result *one, const struct parity_resu
     return !(parity_distance(one, many) < 1e-5);
 }
 
-START_TEST(a_fault_is_noticed)
+static void check_fault(enum fault fault, const char *layout, double dropout)
 {
-    enum fault fault = (enum fault)_i;
     struct model model = parity_gpt();
     struct parity_run run = { .steps = 2, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
     struct comm_api comm;
     struct kernel_api kernels;
     struct parity_result one, many;
-    model.dropout = cases[fault].dropout;
+    model.dropout = dropout;
     parity_run(&model, "mb4", &run, &one);
     put_in(fault, &comm, &kernels);
     run.comm = &comm;
     run.kernels = &kernels;
-    parity_run(&model, cases[fault].layout, &run, &many);
-    ck_assert_int_eq(is_noticed(&one, &many), fault != NO_FAULT);
+    run.process = process.comm ? &process : NULL;
+    num_groups = 0;
+    parity_run(&model, layout, &run, &many);
+    ck_assert_msg(is_noticed(&one, &many) == (fault != NO_FAULT), "fault %d, %s", (int)fault,
+                  layout);
     parity_release(&one);
     parity_release(&many);
+}
+
+START_TEST(a_fault_is_noticed)
+{
+    check_fault((enum fault)_i, cases[_i].layout, cases[_i].dropout);
+}
+END_TEST
+
+START_TEST(each_fault_is_noticed_over_mpi)
+{
+    whole = process.api;
+    check_fault(NO_FAULT, "tp2 sp mb4", 0.2);
+    check_fault(NO_FAULT, "pp2 mb4", 0.2);
+    for (int fault = NO_FAULT + 1; fault < NUM_FAULTS; fault++)
+        check_fault((enum fault)fault, cases[fault].layout, cases[fault].dropout);
+}
+END_TEST
+
+START_TEST(faults_are_noticed_over_mpi_too)
+{
+    if (mpirun_is_here())
+        mpirun_self(2);
 }
 END_TEST
 
@@ -149,9 +170,22 @@ static Suite *suite(void)
     TCase *tc = tcase_create("mutations");
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, a_fault_is_noticed, 0, NUM_FAULTS);
+    tcase_add_test(tc, faults_are_noticed_over_mpi_too);
     Suite *s = suite_create("exec/mutations");
     suite_add_tcase(s, tc);
     return s;
 }
 
-TEST_MAIN(suite)
+static Suite *rank_suite(void)
+{
+    TCase *tc = tcase_create("mutations over MPI");
+    tcase_add_test(tc, each_fault_is_noticed_over_mpi);
+    Suite *s = suite_create("exec/mutations over MPI");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return mpirun_is_rank() ? mpirun_rank(&process, rank_suite()) : run_suite(suite());
+}

@@ -1,5 +1,6 @@
-/* Every layout trains the same model: one rank alone is the reference. */
-#include "tests/parity.h"
+/* Every layout trains the same model: one rank alone is the reference. Ranks are threads, and where
+ * MPI is, processes too. */
+#include "tests/mpirun.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -33,16 +34,19 @@ static const char *const layouts[] = {
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 2 };
 
-START_TEST(a_layout_trains_as_one_rank_does)
+/* The rank that this process is, when mpirun has started it. */
+static struct parity_process process;
+
+static void check_layout(const char *layout, bool is_llama, bool is_unfused)
 {
-    struct model model = _i % NUM_MODELS ? parity_llama() : parity_gpt();
-    const char *layout = layouts[_i / NUM_MODELS];
+    struct model model = is_llama ? parity_llama() : parity_gpt();
     struct parity_run run = { .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
     struct parity_result one, many;
-    run.unfused = _i % 4 >= 2;
-    if (_i % NUM_MODELS && strstr(layout, "tp4"))
+    run.unfused = is_unfused;
+    if (is_llama && strstr(layout, "tp4"))
         return;
     parity_run(&model, "mb1", &run, &one);
+    run.process = process.comm ? &process : NULL;
     parity_run(&model, layout, &run, &many);
     for (int step = 0; step < run.steps; step++) {
         ck_assert_msg(fabs(many.loss[step] / one.loss[step] - 1) < 1e-5,
@@ -57,6 +61,29 @@ START_TEST(a_layout_trains_as_one_rank_does)
     parity_release(&one);
     parity_release(&many);
 }
+
+START_TEST(a_layout_trains_as_one_rank_does)
+{
+    check_layout(layouts[_i / NUM_MODELS], _i % NUM_MODELS, _i % 4 >= 2);
+}
+END_TEST
+
+/* Those of as many ranks as were started. */
+START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
+{
+    for (int i = 0; i < NUM_LAYOUTS; i++)
+        if (parity_ranks(layouts[i]) == process.size)
+            check_layout(layouts[i], i % NUM_MODELS, i % 4 >= 2);
+}
+END_TEST
+
+START_TEST(layouts_train_over_mpi_too)
+{
+    if (!mpirun_is_here())
+        return;
+    mpirun_self(2);
+    mpirun_self(4);
+}
 END_TEST
 
 static Suite *suite(void)
@@ -64,9 +91,22 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_layout_trains_as_one_rank_does, 0, NUM_LAYOUTS * NUM_MODELS);
+    tcase_add_test(cases, layouts_train_over_mpi_too);
     Suite *s = suite_create("exec/parity");
     suite_add_tcase(s, cases);
     return s;
 }
 
-TEST_MAIN(suite)
+static Suite *rank_suite(void)
+{
+    TCase *cases = tcase_create("parity over MPI");
+    tcase_add_test(cases, each_layout_trains_over_mpi_as_one_rank_does);
+    Suite *s = suite_create("exec/parity over MPI");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+int main(void)
+{
+    return mpirun_is_rank() ? mpirun_rank(&process, rank_suite()) : run_suite(suite());
+}
