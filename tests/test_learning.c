@@ -1,0 +1,98 @@
+/* Layouts learn the same from the shipped text. Single late losses are chaotic, their mean is not.
+ */
+#include "models/corpus.h"
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+enum { STEPS = TURNS(300), COMPARED = 20, LAST = STEPS / 6 };
+
+static const char *const layouts[] = { "mb4", "tp2 sp dp2 zero3 mb4", "pp2 vpp2 mb2" };
+enum { NUM_LAYOUTS = COUNT(layouts) };
+
+static struct token_source open_text(const struct model *model)
+{
+    struct token_source text;
+    struct err err = { 0 };
+    char path[PATH_MAX];
+    ck_assert_msg(corpus_path("workshop", path, &err) &&
+                      token_source_open(path, model->vocab, model->seq, 7, &text, &err),
+                  "%s: %s", err.where, err.msg);
+    return text;
+}
+
+static double mean_of_last(const double *losses)
+{
+    double sum = 0;
+    for (int step = STEPS - LAST; step < STEPS; step++)
+        sum += losses[step];
+    return sum / LAST;
+}
+
+/* Nats a byte of a model that knows how often each byte comes and nothing else. */
+static double entropy_of_bytes(const struct token_source *text)
+{
+    double counts[256] = { 0 }, sum = 0;
+    for (size_t i = 0; i < text->num_bytes; i++)
+        counts[text->bytes[i]]++;
+    for (int byte = 0; byte < 256; byte++)
+        if (counts[byte] > 0)
+            sum -= counts[byte] * log(counts[byte] / (double)text->num_bytes);
+    return sum / (double)text->num_bytes;
+}
+
+/* 62,000 parameters. */
+static struct model small_model(void)
+{
+    struct model model = parity_gpt();
+    model.vocab = 256;
+    model.seq = model.max_positions = 32;
+    return model;
+}
+
+static void check_alike(const struct parity_result *one, const struct parity_result *many,
+                        const char *layout)
+{
+    for (int step = 0; step < COMPARED; step++)
+        ck_assert_msg(fabs(many->loss[step] / one->loss[step] - 1) < 1e-4,
+                      "%s, step %d: loss %.9g, alone %.9g", layout, step + 1, many->loss[step],
+                      one->loss[step]);
+    ck_assert_msg(fabs(mean_of_last(many->loss) / mean_of_last(one->loss) - 1) < 0.005,
+                  "%s: at the end %.6g, alone %.6g", layout, mean_of_last(many->loss),
+                  mean_of_last(one->loss));
+}
+
+START_TEST(layouts_learn_the_same_from_a_text)
+{
+    struct model model = small_model();
+    struct token_source text = open_text(&model);
+    struct parity_run run = {
+        .steps = STEPS, .optimizer = OPTIMIZER_ADAM, .rate = 3e-3F, .seed = 7, .tokens = &text
+    };
+    struct parity_result results[NUM_LAYOUTS];
+    for (int i = 0; i < NUM_LAYOUTS; i++) {
+        parity_run(&model, layouts[i], &run, &results[i]);
+        check_alike(&results[0], &results[i], layouts[i]);
+    }
+    ck_assert_double_eq_tol(results[0].loss[0], log(256), 0.1);
+    ck_assert_double_lt(mean_of_last(results[0].loss), log(256) - 2);
+    if (STEPS == 300) /* the sanitizers' few steps do not get so far */
+        ck_assert_double_lt(mean_of_last(results[0].loss), entropy_of_bytes(&text));
+    for (int i = 0; i < NUM_LAYOUTS; i++)
+        parity_release(&results[i]);
+    token_source_close(&text);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("learning");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, layouts_learn_the_same_from_a_text);
+    Suite *s = suite_create("exec/learning");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
