@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # A rank that is killed or stands still ends the run with its name and the instruction that the
-# others wait in; resuming goes on with the bits of a run that was never interrupted.
+# others wait in; resuming goes on with the bits of a run that was never interrupted. So it is under
+# the program's own launcher, and under mpirun where that is.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/program.sh"
 tiny=(run --model tiny --batch 8 --gpus 2)
+launch=() # what starts the ranks; the program itself when empty
 
 losses_in() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
 newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
@@ -22,28 +24,31 @@ wait_for_steps() {
     fail "no second checkpoint came"
 }
 
-# interrupt SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every 10 steps.
+# interrupt CODE SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every 10 steps.
 interrupt() {
-    "$SIMSEARCH" "${tiny[@]}" --layout "$2" --steps 100000 --checkpoint "$3" --checkpoint-every 10 \
-        --watchdog 0.5s >"$work/out" 2>"$work/err" &
+    "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$3" --steps 100000 --checkpoint "$4" \
+        --checkpoint-every 10 --watchdog 0.5s >"$work/out" 2>"$work/err" &
     local launcher=$! code victim=
-    wait_for_steps $launcher "$3"
+    wait_for_steps $launcher "$4"
     for process in $(children $launcher); do
-        grep -qz '^SIMSEARCH_RANK=1$' "/proc/$process/environ" && victim=$process
+        grep -qzE '^(SIMSEARCH|OMPI_COMM_WORLD)_RANK=1$' "/proc/$process/environ" && victim=$process
     done
     [ "$victim" ] || fail "rank 1 was not found"
-    kill "-$1" "$victim"
+    kill "-$2" "$victim"
     wait $launcher
     code=$?
-    [ $code = 75 ] || fail "$2: expected exit 75 after SIG$1, not $code"
+    [ $code = "$1" ] || fail "${launch[*]} $3: expected exit $1 after SIG$2, not $code"
 }
+
+left_word() { grep -Eq -- "$2" "$1" || fail "$1 does not say /$2/: $(head -c 300 "$1" 2>&1)"; }
 
 # resume LAYOUT FOLDER SAVED: the three steps after SAVED are those of a run without interruption.
 resume() {
     local step=$((10#${3##*-}))
-    "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume --json \
-        >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
-    "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json >"$work/whole" 2>/dev/null
+    "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
+        --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
+    "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
+        >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"
     [ "$(losses_in "$work/rest")" = "${whole[*]:step} " ] ||
         fail "$1: losses $(losses_in "$work/rest")after step $step, not ${whole[*]:step}"
@@ -52,15 +57,15 @@ resume() {
 # Now and then the signal comes between two steps.
 waits='^rank 0 waits ([A-Z_]+( c[0-9])?( mb[0-9])?( (from|to) 1)?|for a checkpoint .*|for what .*)$'
 
-interrupt KILL "pp2 dtype=fp32" "$work/killed"
+interrupt 75 KILL "pp2 dtype=fp32" "$work/killed"
 says 'rank 1: was killed by signal 9'
 says '^rank 0 waits '
 resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
 
-interrupt STOP "dp2 zero1 dtype=bf16" "$work/stopped"
+interrupt 75 STOP "dp2 zero1 dtype=bf16" "$work/stopped"
 says '^rank 0: no progress for 0\.5'
 says "$waits"
-grep -Eq "$waits" "$work/stopped/rank-0.status" || fail "rank-0.status does not name it"
+left_word "$work/stopped/rank-0.status" "$waits"
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$(newest "$work/stopped")"
 
 # --- a damaged checkpoint ---------------------------------------------------------------------
@@ -71,6 +76,28 @@ truncate -s $((size - 1)) "$damaged/rank-00001"
 before=$(find "$work/stopped" -name 'step-*[0-9]' | sort | tail -n 2 | head -n 1)
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$before"
 says 'is cut short; went on from step'
+
+# --- over MPI, where it is --------------------------------------------------------------------
+
+# mpirun asks the ranks that are left to end, and then ends as the first that was lost did.
+faults_over_mpi() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    launch=(mpirun --oversubscribe --mca mpi_yield_when_idle 1 -n 2)
+    interrupt 137 KILL "pp2 dtype=fp32" "$work/killed-mpi"
+    left_word "$work/killed-mpi/rank-0.status" '^rank 0: (was asked to stop|no progress for)'
+    left_word "$work/killed-mpi/rank-0.status" '^rank 0 waits '
+    resume "pp2 dtype=fp32" "$work/killed-mpi" "$(newest "$work/killed-mpi")"
+    interrupt 75 STOP "dp2 zero1 dtype=fp32" "$work/stopped-mpi"
+    says '^rank 0: no progress for 0\.5'
+    left_word "$work/stopped-mpi/rank-0.status" "$waits"
+    resume "dp2 zero1 dtype=fp32" "$work/stopped-mpi" "$(newest "$work/stopped-mpi")"
+    launch=()
+}
+if command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; then
+    faults_over_mpi
+else
+    echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is not here"
+fi
 
 # --- what is refused --------------------------------------------------------------------------
 
