@@ -44,12 +44,26 @@ fi
 # --- a cut link -----------------------------------------------------------------------------------
 
 # Some steps in: each sends as many bytes as there are weights, 860 kB.
-on_nodes 75 -c 4000000 -- dp2 --steps 1000000 --watchdog 2s
+on_nodes 75 -c 4000000 -- dp2 --steps 1000000 --watchdog 2s --checkpoint "$work/cut" \
+    --checkpoint-every 2
 says '^rank 0: no progress for 2'
 says '^\[rank 1\] rank 1: no progress for 2'
-for rank in "rank 0" "\[rank 1\] rank 1"; do
-    says "^$rank waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured)\$"
+waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured|for a checkpoint to be saved)$'
+for rank in 0 1; do
+    says "^(\[rank $rank\] )?rank $rank $waits"
+    grep -Eq "^rank $rank $waits" "$work/cut/rank-$rank.status" || fail "no rank-$rank.status says it"
 done
+
+# Mended, it goes on with the bits of a run that was never cut.
+bits() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]+'; }
+saved=$(find "$work/cut" -name 'step-*[0-9]' | sort | tail -n 1)
+step=$((10#${saved##*-}))
+[ $step -gt 0 ] || fail "no checkpoint was left"
+on_nodes 0 -- dp2 --steps 3 --checkpoint "$work/cut" --resume --json
+rest=$(bits)
+on_nodes 0 -- dp2 --steps $((step + 3)) --json
+[ "$(bits | tail -n 3)" = "$rest" ] || fail "losses $rest after step $step, not $(bits | tail -n 3)"
+
 on_nodes 75 -c 1000000 -- pp2 --steps 1000000 --watchdog 2s
 says '^rank 0 waits (RECV_GRAD c1 mb[0-7] from 1|REDUCE_TIED|NORM_GRAD|for)'
 says '^\[rank 1\] rank 1 waits (RECV_ACT c0 mb[0-7] from 0|REDUCE_TIED|NORM_GRAD|for)'
