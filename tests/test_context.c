@@ -6,6 +6,7 @@
 #include "sim/plan/context.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
+#include "tests/named.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,16 +34,9 @@ static void load(const char *name, int num_gpus)
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
 }
 
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", err.where, err.msg);
-    return plan;
-}
-
 static struct local_ops layer_of(const char *layout)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_of(layout, &arena);
     return local_layer(&plan, &model, model.seq, &options, true, &arena);
 }
 
@@ -134,7 +128,7 @@ START_TEST(other_ranks_keys_are_held_as_the_method_needs_them)
                                            "cp4 cp-comm=a2a" };
     const double expected[] = { 0, 2 * key_bytes, 4 * key_bytes, query_bytes + key_bytes };
     for (int i = 0; i < 4; i++) {
-        struct plan plan = plan_of(layouts[i]);
+        struct plan plan = plan_of(layouts[i], &arena);
         struct layer_dims dims = local_dims(&plan, &model, model.seq);
         ck_assert_double_eq(context_buffer_bytes(&plan, &dims, 2), expected[i]);
     }
@@ -144,7 +138,7 @@ END_TEST
 START_TEST(a_rank_has_its_share_of_tokens_and_all_keys_and_weights)
 {
     load("llama3-8b", 8);
-    struct plan plan = plan_of("tp2 cp4 sp mb3");
+    struct plan plan = plan_of("tp2 cp4 sp mb3", &arena);
     struct layer_dims dims = local_dims(&plan, &model, 8192);
     ck_assert_double_eq(dims.batch, 3);
     ck_assert_double_eq(dims.seq, 2048);
@@ -337,7 +331,7 @@ static const double factors[] = { 1, 0.1, 0.03, 0.001 };
 START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
 {
     load_plain(8, factors[_i]);
-    struct plan plan = plan_of("cp8");
+    struct plan plan = plan_of("cp8", &arena);
     struct pieces pieces = pieces_cost(&machine, &model, &plan, &arena);
     double step_s = 0;
     double message_s = 0;
@@ -358,7 +352,7 @@ START_TEST(more_bandwidth_is_never_slower)
     double before_s = HUGE_VAL;
     for (int i = 3; i >= 0; i--) {
         load_plain(8, factors[i]);
-        struct plan plan = plan_of(methods[_i]);
+        struct plan plan = plan_of(methods[_i], &arena);
         struct pieces pieces = pieces_cost(&machine, &model, &plan, &arena);
         double layer_s = pieces.layer.forward.total_s + pieces.layer.backward.total_s;
         ck_assert_double_le(layer_s, before_s);
@@ -372,8 +366,8 @@ END_TEST
 START_TEST(a_ring_in_a_node_is_hidden_where_gathering_is_not)
 {
     load_plain(8, 1);
-    struct plan ring = plan_of("cp8");
-    struct plan gather = plan_of("cp8 cp-comm=all-gather");
+    struct plan ring = plan_of("cp8", &arena);
+    struct plan gather = plan_of("cp8 cp-comm=all-gather", &arena);
     struct pieces of_ring = pieces_cost(&machine, &model, &ring, &arena);
     struct pieces of_gather = pieces_cost(&machine, &model, &gather, &arena);
     ck_assert_double_lt(of_ring.layer.forward.context_s, 1e-5);
@@ -388,8 +382,8 @@ END_TEST
 START_TEST(a_split_backward_keeps_its_ring)
 {
     load_plain(16, 1);
-    struct plan whole = plan_of("cp2 pp8");
-    struct plan split = plan_of("cp2 pp8 schedule=zb-h1");
+    struct plan whole = plan_of("cp2 pp8", &arena);
+    struct plan split = plan_of("cp2 pp8 schedule=zb-h1", &arena);
     struct pieces of_whole = pieces_cost(&machine, &model, &whole, &arena);
     struct pieces of_split = pieces_cost(&machine, &model, &split, &arena);
     ck_assert_double_gt(of_split.layer.weight.compute_s, 0);
@@ -403,7 +397,7 @@ END_TEST
 
 static struct prediction predict(const char *layout, struct evaluator **evaluator)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_of(layout, &arena);
     ck_assert_msg(plan_derive_data(&plan, machine.num_gpus, &err), "%s", err.msg);
     ck_assert_msg(!plan_check(&plan, &model, model.batch, machine.num_gpus, &err), "%s", err.msg);
     ck_assert_msg(system_check(&machine, &plan, &err), "%s", err.msg);
@@ -443,7 +437,7 @@ START_TEST(a_message_between_stages_is_a_slice)
     struct evaluator *evaluators[2];
     struct prediction one = predict("tp8 pp2 overlap=none", &evaluators[0]);
     struct prediction two = predict("tp8 cp2 pp2 overlap=none", &evaluators[1]);
-    struct plan plan = plan_of("tp8 cp2 pp2 dp2");
+    struct plan plan = plan_of("tp8 cp2 pp2 dp2", &arena);
     struct comm_group pair = network_stage_pair(&machine, &plan);
     double sequence_bytes = 2.0 * 8192 * 4096;
     double saved_s =
@@ -459,8 +453,8 @@ END_TEST
 START_TEST(a_stack_without_flash_attention_has_no_context_ranks)
 {
     ck_assert(system_load("dgx-a100-80g", "megatron-2021", 8, &machine, &err));
-    struct plan one = plan_of("tp2 cp1");
-    struct plan two = plan_of("tp2 cp2");
+    struct plan one = plan_of("tp2 cp1", &arena);
+    struct plan two = plan_of("tp2 cp2", &arena);
     ck_assert(system_check(&machine, &one, &err));
     ck_assert(!system_check(&machine, &two, &err));
     ck_assert_str_eq(err.where, "cp");
@@ -472,7 +466,7 @@ END_TEST
 /* Neighbours in a ring are tp ranks apart, data ranks tp x cp, stages all that and dp. */
 START_TEST(context_ranks_lie_between_tensor_and_data_ranks)
 {
-    struct plan plan = plan_of("tp4 cp2 dp8 pp2");
+    struct plan plan = plan_of("tp4 cp2 dp8 pp2", &arena);
     ck_assert_int_eq(layout_stride(&plan, AXIS_TENSOR), 1);
     ck_assert_int_eq(layout_stride(&plan, AXIS_CONTEXT), 4);
     ck_assert_int_eq(layout_stride(&plan, AXIS_DATA), 8);

@@ -5,6 +5,7 @@
 #include "sim/cost/memory.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/simulate.h"
+#include "tests/named.h"
 
 #include <string.h>
 
@@ -16,17 +17,9 @@ static void release(void)
     arena_release(&arena);
 }
 
-static struct model model_of(const char *name)
+static struct plan replica_of(const char *layout)
 {
-    struct model model;
-    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
-    return model;
-}
-
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
+    struct plan plan = plan_of(layout, &arena);
     plan.dp = plan.dp ? plan.dp : 1;
     return plan;
 }
@@ -166,7 +159,7 @@ END_TEST
 START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 {
     struct model model = model_of("llama3-8b");
-    struct plan plan = plan_of("tp4 sp");
+    struct plan plan = replica_of("tp4 sp");
     for (int kind = 0; kind < NUM_FP8_RECIPES; kind++) {
         struct layer_options options = options_of((enum fp8_kind)kind);
         struct local_ops local = local_layer(&plan, &model, 1024, &options, false, &arena);
@@ -193,8 +186,8 @@ START_TEST(shards_are_quantised_before_they_are_gathered)
 {
     struct model model = model_of("llama3-8b");
     struct layer_options options = options_of(FP8_DELAYED);
-    struct plan whole = plan_of("tp4");
-    struct plan sharded = plan_of("tp4 sp");
+    struct plan whole = replica_of("tp4");
+    struct plan sharded = replica_of("tp4 sp");
     struct local_ops a = local_layer(&whole, &model, 1024, &options, false, &arena);
     struct local_ops b = local_layer(&sharded, &model, 1024, &options, false, &arena);
     double hidden = 1024 * 4096;
@@ -245,7 +238,7 @@ START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
 {
     struct system system = system_of("dgx-h100", "megatron-core", 8);
     double byte_s = traffic_s(&system.gpu, &system.profile, 1e9, 0);
-    struct plan plan = plan_of("dp8 dtype=fp8");
+    struct plan plan = replica_of("dp8 dtype=fp8");
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 4 * byte_s, 1e-12);
     plan.zero = 3;
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 64 * byte_s, 1e-12);
@@ -261,7 +254,7 @@ END_TEST
 START_TEST(weights_travel_in_fp8_where_they_are_kept_in_it)
 {
     struct stack stack = { .keeps_fp8 = true };
-    struct plan plan = plan_of("dp8 dtype=fp8");
+    struct plan plan = replica_of("dp8 dtype=fp8");
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 1);
     plan.precision = PRECISION_FP8 + FP8_MX;
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 33.0 / 32);
@@ -304,8 +297,8 @@ START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
     struct system system = system_of("dgx-h100", "megatron-core", 32);
     struct model model = model_of("llama3-70b");
     model.batch = 64;
-    struct plan bf16 = plan_of("tp8 pp4 mb1");
-    struct plan fp8 = plan_of("tp8 pp4 mb1 dtype=fp8");
+    struct plan bf16 = replica_of("tp8 pp4 mb1");
+    struct plan fp8 = replica_of("tp8 pp4 mb1 dtype=fp8");
     double bf16_bytes = weights_bytes(&system, &model, &bf16);
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 2, 1e-12);
     system.stack.keeps_fp8 = true;
@@ -325,8 +318,8 @@ START_TEST(fp8_trains_a_large_model_a_fifth_to_a_half_faster)
     model.batch = 128;
     for (int i = 0; i < 3; i++) {
         struct system system = system_of(clusters[i], "nemo", 64);
-        struct plan bf16 = plan_of("tp4 sp pp4 vpp5 dp4 mb1 zero1");
-        struct plan fp8 = plan_of("tp4 sp pp4 vpp5 dp4 mb1 zero1 dtype=fp8");
+        struct plan bf16 = replica_of("tp4 sp pp4 vpp5 dp4 mb1 zero1");
+        struct plan fp8 = replica_of("tp4 sp pp4 vpp5 dp4 mb1 zero1 dtype=fp8");
         double gain =
             predict(&system, &model, &bf16).step_s / predict(&system, &model, &fp8).step_s;
         ck_assert_double_gt(gain, 1.2);
@@ -341,7 +334,7 @@ START_TEST(mfu_is_the_share_of_the_fp8_peak)
     struct system system = system_of("dgx-h100", "nemo", 64);
     struct model model = model_of("llama3-70b");
     model.batch = 128;
-    struct plan plan = plan_of("tp8 sp pp8 mb1 dtype=fp8-cs");
+    struct plan plan = replica_of("tp8 sp pp8 mb1 dtype=fp8-cs");
     struct prediction p = predict(&system, &model, &plan);
     double model_flops = model_step_flops(&model, 128, model.seq);
     ck_assert_double_eq_tol(p.mfu, model_flops / (p.step_s * 64 * 1978.9e12), 1e-12);
@@ -355,7 +348,7 @@ START_TEST(a_recipe_with_finer_or_fresher_scales_is_no_faster)
     struct system system = system_of("dgx-h100", "megatron-core", 64);
     struct model model = model_of("llama3-70b");
     model.batch = 128;
-    struct plan plan = plan_of("tp8 sp pp8 mb1 dtype=fp8");
+    struct plan plan = replica_of("tp8 sp pp8 mb1 dtype=fp8");
     double delayed_s = predict(&system, &model, &plan).step_s;
     static const enum fp8_kind others[] = { FP8_CURRENT, FP8_ROWWISE, FP8_BLOCK };
     for (int i = 0; i < 3; i++) {
@@ -370,8 +363,8 @@ START_TEST(a_gpu_without_the_units_is_refused)
 {
     struct system a100 = system_of("dgx-a100-80g", "megatron-core", 8);
     struct system h100 = system_of("dgx-h100", "megatron-core", 8);
-    struct plan fp8 = plan_of("dtype=fp8");
-    struct plan mx = plan_of("dtype=fp8-mx");
+    struct plan fp8 = replica_of("dtype=fp8");
+    struct plan mx = replica_of("dtype=fp8-mx");
     ck_assert(!system_check(&a100, &fp8, &err));
     ck_assert_int_eq(err.code, ERR_INFEASIBLE);
     err = (struct err){ 0 };

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "exec/groups.h"
+#include "tests/named.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -11,14 +12,7 @@
 
 enum { MOST_RANKS = 256 };
 
-static struct plan plan_of(const char *layout)
-{
-    static struct arena arena;
-    struct plan plan;
-    struct err err = { 0 };
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", err.where, err.msg);
-    return plan;
-}
+static struct arena arena;
 
 static const char *const layouts[] = {
     "tp1 pp1 dp1 mb1",
@@ -36,7 +30,7 @@ enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 static void check_members(const char *layout, int rank, enum group_kind kind, int count,
                           const int *expected)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_of(layout, &arena);
     int members[MOST_RANKS];
     ck_assert_int_eq(group_members(&plan, rank, kind, members), count);
     for (int i = 0; i < count; i++)
@@ -76,7 +70,7 @@ END_TEST
 START_TEST(links_close_to_a_ring_when_chunks_go_round)
 {
     int members[4];
-    struct plan line = plan_of("tp1 pp3 dp1 mb1");
+    struct plan line = plan_of("tp1 pp3 dp1 mb1", &arena);
     ck_assert_int_eq(group_members(&line, 2, GROUP_SEND_DOWN, members), 0);
     ck_assert_int_eq(group_members(&line, 0, GROUP_SEND_UP, members), 0);
     ck_assert_int_eq(group_members(&line, 1, GROUP_EMBEDDING, members), 0);
@@ -94,7 +88,7 @@ START_TEST(groups_are_the_layouts_and_part_the_ranks)
         enum group_kind kind;
         enum axis_id axis;
     } of_axes[] = { { GROUP_TENSOR, AXIS_TENSOR }, { GROUP_CONTEXT, AXIS_CONTEXT } };
-    struct plan plan = plan_of(layouts[_i]);
+    struct plan plan = plan_of(layouts[_i], &arena);
     int members[MOST_RANKS], others[MOST_RANKS];
     for (int rank = 0; rank < plan_ranks(&plan); rank++) {
         for (int i = 0; i < 2; i++) {
@@ -130,7 +124,7 @@ START_TEST(both_ends_of_a_link_agree)
 {
     static const enum group_kind ends[][2] = { { GROUP_SEND_DOWN, GROUP_RECV_DOWN },
                                                { GROUP_SEND_UP, GROUP_RECV_UP } };
-    struct plan plan = plan_of(layouts[_i]);
+    struct plan plan = plan_of(layouts[_i], &arena);
     int own[2], other[2];
     for (int rank = 0; rank < plan_ranks(&plan); rank++)
         for (int i = 0; i < 2; i++) {
@@ -243,7 +237,7 @@ static void *run_rank(void *argument)
 
 START_TEST(groups_that_are_made_join_the_ranks_they_name)
 {
-    struct plan plan = plan_of(layouts[_i]);
+    struct plan plan = plan_of(layouts[_i], &arena);
     int size = plan_ranks(&plan);
     struct rank_thread ranks[MOST_RANKS];
     struct local_world *world = local_world_new(size);

@@ -1,5 +1,6 @@
 #include "models/layer.h"
 #include "sim/plan/local.h"
+#include "tests/named.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -19,20 +20,6 @@ static const struct layer_options unfused = { .dtype = DTYPE_BF16, .gradient_byt
 static void release(void)
 {
     arena_release(&arena);
-}
-
-static struct model model_of(const char *name)
-{
-    struct model model;
-    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
-    return model;
-}
-
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
-    return plan;
 }
 
 /* --- activations ------------------------------------------------------------------------------ */
@@ -72,7 +59,7 @@ enum { NUM_VARIANTS = sizeof variants / sizeof *variants };
 START_TEST(a_layer_keeps_what_korthikanti_counts)
 {
     struct model model = model_of("korthikanti-22b");
-    struct plan plan = plan_of(variants[_i].layout);
+    struct plan plan = plan_of(variants[_i].layout, &arena);
     double s = 2048, b = 4, h = 6144, a = 64;
     double expected = s * b * h * (variants[_i].rest + variants[_i].scores * a * s / h) +
                       s * b * norm_statistics_bytes / variants[_i].tokens_over_tp;
@@ -86,7 +73,7 @@ END_TEST
 START_TEST(flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_row)
 {
     struct model model = model_of("korthikanti-22b");
-    struct plan plan = plan_of("tp8 sp mb4");
+    struct plan plan = plan_of("tp8 sp mb4", &arena);
     struct ops replayed = local_layer(&plan, &model, 2048, &unfused, false, &arena).forward;
     struct ops fused = local_layer(&plan, &model, 2048, &flash, false, &arena).forward;
     double rows_bytes = 4.0 * 2048 * 4 * 64 / 8;
@@ -112,7 +99,7 @@ enum { NUM_FIGURE_1 = sizeof figure_1 / sizeof *figure_1 };
 START_TEST(first_stages_hold_the_activations_of_korthikantis_figure_1)
 {
     struct model model = model_of(figure_1[_i].model);
-    struct plan plan = plan_of("tp8");
+    struct plan plan = plan_of("tp8", &arena);
     plan.microbatch = figure_1[_i].microbatch;
     double p = figure_1[_i].pp, v = figure_1[_i].vpp;
     double layers_gib = model.layers * (v > 1 ? 1 + (p - 1) / (p * v) : 1) / gib;
@@ -142,7 +129,7 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_valu
                            .max_positions = 8192,
                            .linear_bias = true,
                            .dropout = 0.1 };
-    struct plan plan = plan_of("tp4 mb2");
+    struct plan plan = plan_of("tp4 mb2", &arena);
     double tokens = 8192 * 2;
     double expected = 1023410176 + 4 * tokens * 32 / 4 + norm_statistics_bytes * tokens;
     struct ops forward = local_layer(&plan, &model, 8192, &flash, false, &arena).forward;
@@ -154,7 +141,7 @@ END_TEST
 START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_a_value)
 {
     struct model model = model_of("llama3-8b");
-    struct plan plan = plan_of("tp1");
+    struct plan plan = plan_of("tp1", &arena);
     struct ops forward = local_layer(&plan, &model, 8192, &flash, false, &arena).forward;
     double expected = 8192 * (34.0 * 4096 + 4 * 32 + 2 * 4);
     ck_assert_double_eq(activation_bytes(forward, false), expected);

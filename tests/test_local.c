@@ -2,6 +2,7 @@
 #include "sim/plan/axis.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
+#include "tests/named.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -19,26 +20,12 @@ static void release(void)
     arena_release(&arena);
 }
 
-static struct model model_of(const char *name)
-{
-    struct model model;
-    ck_assert_msg(model_load(name, &model, &err), "%s", err.msg);
-    return model;
-}
-
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
-    return plan;
-}
-
 /* --- dimensions ------------------------------------------------------------------------------- */
 
 START_TEST(a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest)
 {
     struct model model = model_of("llama3-8b");
-    struct plan plan = plan_of("tp4 mb2");
+    struct plan plan = plan_of("tp4 mb2", &arena);
     struct layer_dims dims = local_dims(&plan, &model, 8192);
     ck_assert_double_eq(dims.batch, 2);
     ck_assert_double_eq(dims.tokens, 2 * 8192);
@@ -55,7 +42,7 @@ END_TEST
 START_TEST(sequence_parallelism_splits_the_tokens_between_tensor_regions)
 {
     struct model model = model_of("llama3-8b");
-    struct plan plan = plan_of("tp4 sp");
+    struct plan plan = plan_of("tp4 sp", &arena);
     struct layer_dims dims = local_dims(&plan, &model, 8192);
     ck_assert_double_eq(dims.tokens, 8192);
     ck_assert_double_eq(dims.norm_tokens, 2048);
@@ -65,7 +52,7 @@ END_TEST
 START_TEST(ranks_beyond_the_key_heads_hold_a_copy_of_one)
 {
     struct model model = model_of("llama3-8b");
-    struct plan plan = plan_of("tp16");
+    struct plan plan = plan_of("tp16", &arena);
     ck_assert_double_eq(local_dims(&plan, &model, 8192).kv_heads, 1);
 }
 END_TEST
@@ -73,8 +60,8 @@ END_TEST
 START_TEST(data_and_pipeline_ranks_divide_no_size)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan one = plan_of("tp8");
-    struct plan many = plan_of("tp8 pp8 dp16 vpp3 zero1");
+    struct plan one = plan_of("tp8", &arena);
+    struct plan many = plan_of("tp8 pp8 dp16 vpp3 zero1", &arena);
     struct layer_dims a = local_dims(&one, &model, 2048);
     struct layer_dims b = local_dims(&many, &model, 2048);
     ck_assert_mem_eq(&a, &b, sizeof a);
@@ -107,14 +94,14 @@ static int count_kind(struct ops ops, enum op_kind kind)
 static struct local_ops layer_of(const char *model_name, const char *layout, bool overlap_tp)
 {
     struct model model = model_of(model_name);
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_of(layout, &arena);
     return local_layer(&plan, &model, model.seq, &options, overlap_tp, &arena);
 }
 
 START_TEST(one_tensor_rank_exchanges_nothing)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan plan = plan_of("tp1");
+    struct plan plan = plan_of("tp1", &arena);
     struct local_ops parts[] = {
         local_layer(&plan, &model, 2048, &options, true, &arena),
         local_embedding(&plan, &model, 2048, &options, true, &arena),
@@ -167,7 +154,7 @@ END_TEST
 START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan plan = plan_of("tp8");
+    struct plan plan = plan_of("tp8", &arena);
     struct local_ops ops = local_head(&plan, &model, 2048, &options, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
@@ -179,8 +166,8 @@ END_TEST
 START_TEST(an_embedding_of_a_split_vocabulary_is_summed_forward)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan plan = plan_of("tp8");
-    struct plan sharded = plan_of("tp8 sp");
+    struct plan plan = plan_of("tp8", &arena);
+    struct plan sharded = plan_of("tp8 sp", &arena);
     struct local_ops ops = local_embedding(&plan, &model, 2048, &options, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE), 0);
@@ -327,7 +314,7 @@ static struct model megatron_7b(void)
 START_TEST(megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows)
 {
     struct model model = megatron_7b();
-    struct plan plan = plan_of("tp4 dp2 mb2");
+    struct plan plan = plan_of("tp4 dp2 mb2", &arena);
     double parameters = local_embedding_parameters(&plan, &model) +
                         model.layers * local_layer_parameters(&plan, &model) +
                         local_head_parameters(&plan, &model);
@@ -339,7 +326,7 @@ END_TEST
 START_TEST(one_rank_holds_the_model_and_its_padding)
 {
     struct model model = model_of("gpt2");
-    struct plan plan = plan_of("tp1");
+    struct plan plan = plan_of("tp1", &arena);
     double parameters = local_embedding_parameters(&plan, &model) +
                         model.layers * local_layer_parameters(&plan, &model) +
                         local_head_parameters(&plan, &model);
@@ -389,7 +376,7 @@ END_TEST
 START_TEST(a_family_may_leave_a_ranks_vocabulary_unpadded)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan plan = plan_of("tp4");
+    struct plan plan = plan_of("tp4", &arena);
     struct layer_options odd = options;
     model.vocab = 50257;
     odd.leaves_vocab_odd = true;
@@ -403,7 +390,7 @@ END_TEST
 START_TEST(ranks_together_hold_the_padded_vocabulary_once_and_positions_each)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan plan = plan_of("tp8");
+    struct plan plan = plan_of("tp8", &arena);
     ck_assert_double_eq(8 * local_embedding_parameters(&plan, &model),
                         12288 * (padded_vocab(&model, 8) + 8 * 2048.0));
 }
@@ -412,8 +399,8 @@ END_TEST
 START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
 {
     struct model model = model_of("gpt3-175b");
-    struct plan one = plan_of("tp8 pp1");
-    struct plan eight = plan_of("tp8 pp8");
+    struct plan one = plan_of("tp8 pp1", &arena);
+    struct plan eight = plan_of("tp8 pp8", &arena);
     ck_assert_double_eq(local_head_parameters(&one, &model), 2 * 12288);
     ck_assert_double_eq(local_head_parameters(&eight, &model),
                         2 * 12288 + padded_vocab(&model, 8) / 8 * 12288);

@@ -1,4 +1,5 @@
 #include "models/model.h"
+#include "tests/named.h"
 
 #include "tests/testing.h"
 
@@ -50,14 +51,6 @@ static const struct {
     { "megatron-1t", 1008.0 },
 };
 
-static struct model loaded(const char *name)
-{
-    struct model model;
-    struct err err = { 0 };
-    ck_assert_msg(model_load(name, &model, &err), "%s: %s", err.where, err.msg);
-    return model;
-}
-
 /* Reads a model that differs from `tiny` in what `changes` says. */
 static bool read_changed(const char *changes, struct model *out, struct err *err)
 {
@@ -88,14 +81,14 @@ static struct model changed(const char *changes)
 
 START_TEST(counts_are_those_of_the_released_checkpoints_to_the_unit)
 {
-    struct model model = loaded(published[_i].name);
+    struct model model = model_of(published[_i].name);
     ck_assert_double_eq(model_parameters(&model), published[_i].parameters);
 }
 END_TEST
 
 START_TEST(counts_round_to_those_that_papers_print)
 {
-    struct model model = loaded(rounded[_i].name);
+    struct model model = model_of(rounded[_i].name);
     ck_assert_double_eq_tol(model_parameters(&model) / 1e9 / rounded[_i].billions, 1,
                             rounded[_i].tolerance);
 }
@@ -104,7 +97,7 @@ END_TEST
 /* P = 12 l h^2 (1 + 13 / (12 h) + (V + S) / (12 l h)): the paper leaves the final norm out. */
 START_TEST(counts_are_those_of_the_megatron_formula_and_a_final_norm)
 {
-    struct model model = loaded(sc21[_i].name);
+    struct model model = model_of(sc21[_i].name);
     double l = model.layers, h = model.hidden;
     double paper = 12 * l * h * h + 13 * l * h + (51200.0 + 2048) * h;
     ck_assert_double_eq(model_parameters(&model), paper + 2 * h);
@@ -128,7 +121,7 @@ START_TEST(counts_are_near_the_lectures_approximation)
     double l = rows[_i].layers, h = rows[_i].hidden, v = 32000;
     double lecture = 12 * l * h * h + 2 * v * h;
     ck_assert_double_eq(lecture, rows[_i].approximation);
-    struct model model = loaded(rows[_i].name);
+    struct model model = model_of(rows[_i].name);
     ck_assert_double_eq_tol(model_parameters(&model) / lecture, 1, 0.01);
 }
 END_TEST
@@ -137,7 +130,7 @@ END_TEST
  * two norms 4 64: 49984. Final norm 128. */
 START_TEST(a_tiny_gpt_counts_as_it_does_by_hand)
 {
-    struct model tiny = loaded("tiny");
+    struct model tiny = model_of("tiny");
     ck_assert_double_eq(model_embedding_parameters(&tiny), 20480);
     ck_assert_double_eq(model_layer_parameters(&tiny), 49984);
     ck_assert_double_eq(model_head_parameters(&tiny), 128);
@@ -318,24 +311,24 @@ START_TEST(presets_load_by_name_and_by_alias)
     struct model_preset *presets = model_presets(&count, &err);
     ck_assert_ptr_nonnull(presets);
     for (size_t i = 0; i < count; i++) {
-        ck_assert_str_eq(loaded(presets[i].model.name).name, presets[i].model.name);
+        ck_assert_str_eq(model_of(presets[i].model.name).name, presets[i].model.name);
         for (int j = 0; j < 4 && presets[i].aliases[j][0]; j++)
-            ck_assert_str_eq(loaded(presets[i].aliases[j]).name, presets[i].model.name);
+            ck_assert_str_eq(model_of(presets[i].aliases[j]).name, presets[i].model.name);
     }
     free(presets);
-    ck_assert_str_eq(loaded("175b").name, "gpt3-175b");
+    ck_assert_str_eq(model_of("175b").name, "gpt3-175b");
 }
 END_TEST
 
 /* 1536 sequences of 2048 are the 3.2M tokens of the paper. */
 START_TEST(gpt3_has_its_published_batch_and_budget)
 {
-    struct model gpt3 = loaded("gpt3-175b");
+    struct model gpt3 = model_of("gpt3-175b");
     ck_assert_int_eq(gpt3.seq, 2048);
     ck_assert_int_eq(gpt3.vocab, 50257);
     ck_assert_double_eq(gpt3.batch * gpt3.seq, 3145728);
     ck_assert_double_eq(gpt3.tokens, 300e9);
-    ck_assert_double_eq(loaded("llama3-405b").tokens, 15.6e12);
+    ck_assert_double_eq(model_of("llama3-405b").tokens, 15.6e12);
 }
 END_TEST
 
@@ -453,7 +446,7 @@ START_TEST(a_file_loads_by_its_path)
     make_data(folder);
     write_preset(folder, "a.json", "mine", FORMAT);
     snprintf(path, sizeof path, "%s/models/presets/a.json", folder);
-    struct model model = loaded(path);
+    struct model model = model_of(path);
     remove_data(folder);
     ck_assert_str_eq(model.name, "mine");
     ck_assert_int_eq(model.head_dim, 16);
@@ -468,9 +461,9 @@ START_TEST(a_file_in_the_folder_loads_unless_a_preset_is_called_that)
     write_preset(folder, "b", "mine", FORMAT);
     snprintf(path, sizeof path, "%s/models/presets", folder);
     ck_assert_int_eq(chdir(path), 0);
-    struct model model = loaded("b");
+    struct model model = model_of("b");
     ck_assert_int_eq(rename("b", "a"), 0);
-    struct model preset = loaded("a");
+    struct model preset = model_of("a");
     remove("a");
     remove_data(folder);
     ck_assert_str_eq(model.name, "mine");

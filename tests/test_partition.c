@@ -4,6 +4,7 @@
 #include "search/partition/layer.h"
 #include "sim/cost/piece.h"
 #include "tests/draw.h"
+#include "tests/named.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -235,17 +236,6 @@ END_TEST
 
 /* --- a layer ---------------------------------------------------------------------------------- */
 
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    struct err err = { 0 };
-    bool ok = plan_parse(layout, &arena, &plan, &err) &&
-              plan_derive_data(&plan, hardware.num_gpus, &err) &&
-              !plan_check(&plan, &model, model.batch, hardware.num_gpus, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    return plan;
-}
-
 static struct partition_problem problem_of(const struct plan *plan)
 {
     struct layer_partition of = { &hardware, &model, plan };
@@ -274,7 +264,7 @@ static struct piece_cost layer_of(const struct plan *plan)
  * summed off another list. */
 static void check_against_layer(const char *layout, const char *name)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_on(&hardware, &model, layout, &arena);
     struct partition_problem problem = problem_of(&plan);
     struct piece_cost layer = layer_of(&plan);
     struct partition_score score = known_score(&problem, name);
@@ -304,7 +294,7 @@ START_TEST(megatrons_partitions_keep_the_bytes_of_the_cost_models_layer)
     const char *const layouts[] = { "tp8 pp1 mb1", "tp8 pp1 mb1 sp" };
     const char *const names[] = { "megatron", "megatron-sp" };
     for (int i = 0; i < 2; i++) {
-        struct plan plan = plan_of(layouts[i]);
+        struct plan plan = plan_on(&hardware, &model, layouts[i], &arena);
         struct partition_problem problem = problem_of(&plan);
         struct piece_cost layer = layer_of(&plan);
         struct state_bytes state = plan_state_bytes(&plan, &model);
@@ -321,7 +311,7 @@ END_TEST
 START_TEST(megatron_with_sequence_parallelism_is_found_where_weights_must_be_split)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");
-    struct plan plan = plan_of("tp8 pp8 mb1");
+    struct plan plan = plan_on(&hardware, &model, "tp8 pp8 mb1", &arena);
     struct partition_problem problem = problem_of(&plan);
     struct partition best = best_of(&problem);
     const struct known_partition *found = known_partition_find(&problem, &best);
@@ -338,7 +328,7 @@ END_TEST
 START_TEST(sequence_parallelism_saves_memory_and_the_time_of_norms)
 {
     load("dgx-a100-80g", 512, "gpt3-175b");
-    struct plan plan = plan_of("tp8 pp8 mb1 overlap=none");
+    struct plan plan = plan_on(&hardware, &model, "tp8 pp8 mb1 overlap=none", &arena);
     struct partition_problem problem = problem_of(&plan);
     struct partition_score with = known_score(&problem, "megatron-sp");
     struct partition_score without = known_score(&problem, "megatron");
@@ -352,7 +342,7 @@ END_TEST
 START_TEST(without_a_budget_no_partition_that_has_a_name_is_faster)
 {
     load("dgx-h100", 64, models[_i]);
-    struct plan plan = plan_of("tp8 pp1 mb1");
+    struct plan plan = plan_on(&hardware, &model, "tp8 pp1 mb1", &arena);
     struct partition_problem problem = problem_of(&plan);
     problem.budget_bytes = HUGE_VAL;
     struct partition best = best_of(&problem);
@@ -367,7 +357,7 @@ END_TEST
 START_TEST(both_programs_agree_on_a_layer_within_any_budget)
 {
     load("dgx-h100", 64, models[_i]);
-    struct plan plan = plan_of("tp8 pp2 mb1 sp");
+    struct plan plan = plan_on(&hardware, &model, "tp8 pp2 mb1 sp", &arena);
     struct partition_problem problem = problem_of(&plan);
     double ulysses = known_score(&problem, "ulysses").bytes;
     for (int i = 0; i <= 8; i++) {
@@ -384,8 +374,9 @@ END_TEST
 START_TEST(what_recompute_runs_again_takes_its_forward_again)
 {
     load("dgx-h100", 64, "gpt3-1.3b");
-    struct plan plain = plan_of("tp8 pp1 mb1 sp overlap=none");
-    struct plan full = plan_of("tp8 pp1 mb1 sp overlap=none recompute=full");
+    struct plan plain = plan_on(&hardware, &model, "tp8 pp1 mb1 sp overlap=none", &arena);
+    struct plan full =
+        plan_on(&hardware, &model, "tp8 pp1 mb1 sp overlap=none recompute=full", &arena);
     struct partition_problem problem = problem_of(&plain);
     struct partition_problem again = problem_of(&full);
     double more_s =

@@ -2,6 +2,7 @@
 #include "sim/plan/plan.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
+#include "tests/named.h"
 #include "tests/testing.h"
 
 #include <limits.h>
@@ -18,14 +19,6 @@ static void release(void)
     text_release(&text);
 }
 
-static struct plan parsed(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "\"%s\": %s: %s", layout, err.where,
-                  err.msg);
-    return plan;
-}
-
 static const char *written(const struct plan *plan)
 {
     text_release(&text);
@@ -37,7 +30,7 @@ static const char *written(const struct plan *plan)
 
 START_TEST(what_a_layout_leaves_out_is_at_its_default)
 {
-    struct plan plan = parsed("tp2");
+    struct plan plan = plan_of("tp2", &arena);
     struct plan expected = plan_default();
     expected.tp = 2;
     expected.dp = 0;
@@ -52,10 +45,11 @@ END_TEST
 
 START_TEST(every_word_reaches_its_part_of_the_plan)
 {
-    struct plan plan = parsed(
+    struct plan plan = plan_of(
         "tp2 cp3 ep4 etp5 pp2 dp7 mb8 vpp2 sp zero1 shard=3 schedule=gpipe stages=12,14,14,2 "
         "recompute=block:3,2,2,0 attn=flash dtype=fp16 grad=fp16 reduce=fp32 optimizer=momentum "
-        "overlap=grad,tp order=dp-tp-pp-cp offload=activations");
+        "overlap=grad,tp order=dp-tp-pp-cp offload=activations",
+        &arena);
     ck_assert_int_eq(plan.tp, 2);
     ck_assert_int_eq(plan.cp, 3);
     ck_assert_int_eq(plan.ep, 4);
@@ -145,16 +139,16 @@ enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 
 START_TEST(a_layout_is_written_in_one_way)
 {
-    struct plan plan = parsed(layouts[_i].layout);
+    struct plan plan = plan_of(layouts[_i].layout, &arena);
     ck_assert_str_eq(written(&plan), layouts[_i].canonical);
 }
 END_TEST
 
 START_TEST(a_written_layout_reads_back_as_the_same_plan)
 {
-    struct plan plan = parsed(layouts[_i].canonical);
+    struct plan plan = plan_of(layouts[_i].canonical, &arena);
     ck_assert_str_eq(written(&plan), layouts[_i].canonical);
-    struct plan first = parsed(layouts[_i].layout);
+    struct plan first = plan_of(layouts[_i].layout, &arena);
     ck_assert(plan_equal(&first, &plan));
 }
 END_TEST
@@ -302,7 +296,7 @@ START_TEST(any_plan_survives_being_written_and_read)
         struct plan plan = random_plan(&rng);
         char first[512];
         snprintf(first, sizeof first, "%s", written(&plan));
-        struct plan again = parsed(first);
+        struct plan again = plan_of(first, &arena);
         ck_assert_str_eq(written(&again), first);
         ck_assert(plan_equal(&plan, &again));
     }
@@ -329,8 +323,8 @@ END_TEST
 
 START_TEST(plans_that_differ_are_not_equal)
 {
-    struct plan a = parsed("tp8 pp8 mb1");
-    struct plan b = parsed("tp8 pp8 mb1 sp");
+    struct plan a = plan_of("tp8 pp8 mb1", &arena);
+    struct plan b = plan_of("tp8 pp8 mb1 sp", &arena);
     ck_assert(!plan_equal(&a, &b));
 }
 END_TEST
@@ -339,7 +333,7 @@ END_TEST
 
 START_TEST(data_ranks_are_what_the_gpus_leave)
 {
-    struct plan plan = parsed("tp8 pp8 mb1");
+    struct plan plan = plan_of("tp8 pp8 mb1", &arena);
     ck_assert(plan_derive_data(&plan, 1024, &err));
     ck_assert_int_eq(plan.dp, 16);
     ck_assert_int_eq(plan_ranks(&plan), 1024);
@@ -348,7 +342,7 @@ END_TEST
 
 START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
 {
-    struct plan plan = parsed("tp8 pp3 mb1");
+    struct plan plan = plan_of("tp8 pp3 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 1024, &err));
     ck_assert_int_eq(err.code, ERR_INFEASIBLE);
     ck_assert_str_eq(err.msg, "1024 GPUs do not divide by the 24 of tp 8 x cp 1 x pp 3");
@@ -357,7 +351,7 @@ END_TEST
 
 START_TEST(data_ranks_that_were_given_must_use_all_gpus)
 {
-    struct plan plan = parsed("tp8 pp8 dp15 mb1");
+    struct plan plan = plan_of("tp8 pp8 dp15 mb1", &arena);
     ck_assert(!plan_derive_data(&plan, 1024, &err));
     ck_assert_str_eq(err.msg, "tp 8 x cp 1 x pp 8 x dp 15 is 960 GPUs, not 1024");
     ck_assert_int_eq(plan.dp, 15);
@@ -366,7 +360,7 @@ END_TEST
 
 START_TEST(all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for)
 {
-    struct plan plan = parsed("tp2 cp2 dp8 zero3");
+    struct plan plan = plan_of("tp2 cp2 dp8 zero3", &arena);
     ck_assert_int_eq(plan_replicas(&plan), 16);
     ck_assert_int_eq(plan_shards(&plan), 16);
     plan.shard = 4;
@@ -376,7 +370,8 @@ END_TEST
 
 START_TEST(no_product_of_degrees_overflows)
 {
-    struct plan plan = parsed("tp16777216 cp16777216 pp16777216 dp16777216 mb16777216 vpp16777216");
+    struct plan plan =
+        plan_of("tp16777216 cp16777216 pp16777216 dp16777216 mb16777216 vpp16777216", &arena);
     ck_assert_int_eq(plan_ranks(&plan), INT_MAX);
     ck_assert_int_eq(plan_chunks(&plan), INT_MAX);
     ck_assert(!plan_derive_data(&plan, 8, &err));
@@ -388,7 +383,7 @@ END_TEST
 
 START_TEST(microbatches_are_those_of_one_pipeline)
 {
-    struct plan plan = parsed("tp8 pp8 dp16 mb2");
+    struct plan plan = plan_of("tp8 pp8 dp16 mb2", &arena);
     ck_assert_int_eq(plan_microbatches(&plan, 1536), 48);
 }
 END_TEST
@@ -396,8 +391,8 @@ END_TEST
 START_TEST(the_layers_of_all_chunks_sum_to_the_models)
 {
     struct model model = { .layers = 96 };
-    struct plan even = parsed("pp8 vpp3");
-    struct plan uneven = parsed("pp4 stages=23,25,25,23");
+    struct plan even = plan_of("pp8 vpp3", &arena);
+    struct plan uneven = plan_of("pp4 stages=23,25,25,23", &arena);
     int sum = 0;
     for (int chunk = 0; chunk < plan_chunks(&even); chunk++)
         sum += plan_chunk_layers(&even, &model, chunk);
@@ -423,7 +418,7 @@ enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
 
 START_TEST(recompute_says_how_many_layers_run_again)
 {
-    struct plan plan = parsed(recomputes[_i].layout);
+    struct plan plan = plan_of(recomputes[_i].layout, &arena);
     ck_assert_int_eq(plan_recomputed_layers(&plan, 0, 10), recomputes[_i].layers[0]);
     ck_assert_int_eq(plan_recomputed_layers(&plan, 1, 3), recomputes[_i].layers[1]);
 }
@@ -455,7 +450,7 @@ enum { NUM_RECIPES = sizeof recipes / sizeof *recipes };
 START_TEST(a_recipe_keeps_the_bytes_its_source_says)
 {
     struct model model = { .hidden = 4096 };
-    struct plan plan = parsed(recipes[_i].layout);
+    struct plan plan = plan_of(recipes[_i].layout, &arena);
     struct state_bytes bytes = plan_state_bytes(&plan, &model);
     ck_assert_double_eq(bytes.weights, recipes[_i].weights);
     ck_assert_double_eq(bytes.gradients, recipes[_i].gradients);
@@ -467,7 +462,7 @@ END_TEST
 START_TEST(a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes)
 {
     struct model model = { .hidden = 4096 };
-    struct plan plan = parsed("dp8 zero1");
+    struct plan plan = plan_of("dp8 zero1", &arena);
     struct state_bytes bytes = plan_state_bytes(&plan, &model);
     ck_assert_double_eq(bytes.weights + bytes.gradients + bytes.optimizer / plan.dp, 7.5);
 }

@@ -1,5 +1,6 @@
 #include "base/random.h"
 #include "sim/plan/plan.h"
+#include "tests/named.h"
 #include "tests/testing.h"
 
 #include <limits.h>
@@ -12,14 +13,6 @@ static struct err err;
 static void release(void)
 {
     arena_release(&arena);
-}
-
-static struct plan parsed(const char *layout)
-{
-    struct plan plan;
-    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "\"%s\": %s: %s", layout, err.where,
-                  err.msg);
-    return plan;
 }
 
 static struct model gpt3(void)
@@ -210,7 +203,7 @@ enum { NUM_CASES = sizeof cases / sizeof *cases };
 START_TEST(a_plan_breaks_the_rule_that_it_should)
 {
     struct model model = cases[_i].model();
-    struct plan plan = parsed(cases[_i].layout);
+    struct plan plan = plan_of(cases[_i].layout, &arena);
     const struct plan_rule *rule =
         plan_check(&plan, &model, cases[_i].batch, cases[_i].num_gpus, &err);
     if (!cases[_i].rule) {
@@ -228,7 +221,7 @@ END_TEST
 START_TEST(an_order_that_leaves_out_an_axis_is_refused)
 {
     struct model model = gpt3();
-    struct plan plan = parsed("tp8 dp1");
+    struct plan plan = plan_of("tp8 dp1", &arena);
     plan.order[0] = AXIS_PIPELINE;
     ck_assert_str_eq(plan_check(&plan, &model, 8, 8, &err)->name, "order");
 }
@@ -262,7 +255,7 @@ static struct plan random_plan(struct random *rng)
         "pp2 stages=16777216,1 recompute=block:1,2",
         "sp dtype=fp16 overlap=param schedule=gpipe",
     };
-    struct plan plan = parsed(layouts[random_below(rng, 4)]);
+    struct plan plan = plan_of(layouts[random_below(rng, 4)], &arena);
     int *degrees[] = { &plan.tp, &plan.pp, &plan.dp, &plan.vpp, &plan.microbatch };
     for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
         if (random_below(rng, 2) == 0)

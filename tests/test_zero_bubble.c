@@ -1,6 +1,7 @@
 /* The zero-bubble schedules from the plan's text to the prediction. Orders are in test_schedule,
  * their times in test_pipeline. */
 #include "sim/engine/simulate.h"
+#include "tests/named.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -28,26 +29,15 @@ static void release(void)
     evaluator = NULL;
 }
 
-static struct plan plan_of(const char *layout)
-{
-    struct plan plan;
-    struct err err = { 0 };
-    bool ok = plan_parse(layout, &arena, &plan, &err) &&
-              plan_derive_data(&plan, hardware.num_gpus, &err) &&
-              !plan_check(&plan, &model, model.batch, hardware.num_gpus, &err);
-    ck_assert_msg(ok, "%s: %s", layout, err.msg);
-    return plan;
-}
-
 static struct prediction predict(const char *layout)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_on(&hardware, &model, layout, &arena);
     return evaluate(evaluator, &plan);
 }
 
 static struct pieces pieces_of(const char *layout)
 {
-    struct plan plan = plan_of(layout);
+    struct plan plan = plan_on(&hardware, &model, layout, &arena);
     return pieces_cost(&hardware, &model, &plan, &arena);
 }
 
@@ -157,7 +147,7 @@ END_TEST
 START_TEST(the_peak_is_that_of_the_fullest_stage)
 {
     load("gpt3-6.7b", 64, 16);
-    struct plan plan = plan_of(layouts[_i]);
+    struct plan plan = plan_on(&hardware, &model, layouts[_i], &arena);
     struct prediction p = evaluate(evaluator, &plan);
     double most_bytes = 0;
     for (int stage = 0; stage < p.num_stages; stage++)

@@ -1,0 +1,14 @@
+/* tests/named.h - models and plans by name; what cannot be had fails the test. */
+#ifndef TESTS_NAMED_H
+#define TESTS_NAMED_H
+
+#include "sim/cost/hardware.h"
+#include "sim/plan/plan.h"
+
+struct model model_of(const char *name);
+struct plan plan_of(const char *layout, struct arena *arena);
+/* On all GPUs of the system, by the rules of plans. */
+struct plan plan_on(const struct system *system, const struct model *model, const char *layout,
+                    struct arena *arena);
+
+#endif
