@@ -66,6 +66,7 @@ static void add_instr(const struct terminal *terminal, const struct instr *instr
         return;
     case INSTR_GATHER_PARAM:
     case INSTR_REDUCE_GRAD:
+    case INSTR_MIX_PARAM:
     case INSTR_REDUCE_TIED:
     case INSTR_NORM_GRAD:
         text_add(out, "=");
@@ -151,7 +152,8 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
         text_add(&more, ", w weight gradients");
     if (has_op(timeline, INSTR_RECOMPUTE))
         text_add(&more, ", r recompute");
-    if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED))
+    if (has_op(timeline, INSTR_REDUCE_GRAD) || has_op(timeline, INSTR_REDUCE_TIED) ||
+        has_op(timeline, INSTR_MIX_PARAM))
         text_add(&more, ", = gradients or parameters on the wire");
     printf("%*s0-9 forward of that microbatch, a-j backward, o update, %s idle\n", LABEL_COLUMNS,
            "", terminal->utf8 ? "·" : ".");

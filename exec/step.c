@@ -290,6 +290,7 @@ static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr
     [INSTR_WAIT_PARAM] = run_nothing,
     [INSTR_FREE_PARAM] = run_free_param,
     [INSTR_REDUCE_GRAD] = run_reduce_grad,
+    [INSTR_MIX_PARAM] = run_nothing, /* supported.c refuses the exchanges that have it */
     [INSTR_REDUCE_TIED] = run_reduce_tied,
     [INSTR_NORM_GRAD] = run_norm_grad,
     [INSTR_OPTIMIZER] = run_optimizer,

@@ -224,7 +224,7 @@ static void randomise_whole(struct step *step)
         step->chunks[c].recompute_s = random_between(0, 1);
     for (int s = 0; s < step->shape.num_stages; s++)
         step->stages[s] = (struct stage_cost){ random_between(0, 2), random_between(0, 1),
-                                               random_between(0, 1), random_between(0, 1) };
+                                               random_between(0, 1), random_between(0, 1), 0 };
     step->cost.messages_are_delays = rand() % 4 == 0;
     step->cost.blocking = rand() % 2;
     step->cost.reduces_last = rand() % 2;

@@ -21,6 +21,8 @@ static struct lowering lowering_of(int bits)
         .has_data_group = bits & 8,
         .gather_updated = bits & 16,
         .tied = bits & 32,
+        .mix_beside = bits % 3 == 1,
+        .mix_updated = bits % 3 == 2,
     };
 }
 enum { NUM_LOWERINGS = 64 };
@@ -287,6 +289,20 @@ START_TEST(recompute_starts_when_the_gradient_has_arrived)
 }
 END_TEST
 
+/* Weights are averaged once they are updated, or from the start, beside the passes. */
+START_TEST(two_stages_that_mix)
+{
+    struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };
+    struct schedule_shape shape = { 2, 1, 1 };
+    ck_assert_str_eq(written(lowered("1f1b", shape, updated)),
+                     "0: RG1.0<1 F0.0 SA0.0>1@1 B0.0@0 DN@3 OPT@4 MP0@5\n"
+                     "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2 DN@2 OPT@4 MP1@5\n");
+    ck_assert_str_eq(written(lowered("1f1b", shape, beside)),
+                     "0: MP0 RG1.0<1 F0.0 SA0.0>1@2 B0.0@1 DN@4 OPT@5\n"
+                     "1: MP1 RA0.0<0 F1.0@1 B1.0 SG1.0>0@3 DN@3 OPT@5\n");
+}
+END_TEST
+
 static int expected_count(const struct generator *generator, const struct schedule_shape *shape,
                           const struct lowering *lowering)
 {
@@ -298,6 +314,7 @@ static int expected_count(const struct generator *generator, const struct schedu
     count += lowering->has_data_group ? chunks * (lowering->reduce_each ? m : 1) : 0;
     count += lowering->tied && shape->num_stages > 1 ? 2 : 0;
     count += 2 * shape->num_stages;
+    count += lowering->mix_beside || lowering->mix_updated ? chunks : 0;
     return count + (lowering->gather_updated ? chunks : 0);
 }
 
@@ -420,6 +437,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw);
     tcase_add_test(tc, sharded_parameters_are_gathered_one_slot_ahead_and_freed_behind);
     tcase_add_test(tc, recompute_starts_when_the_gradient_has_arrived);
+    tcase_add_test(tc, two_stages_that_mix);
     tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);
     tcase_add_test(tc, text_is_read_back_as_the_same_schedule);
     tcase_add_test(tc, blank_lines_and_more_blanks_change_nothing);

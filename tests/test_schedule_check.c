@@ -19,6 +19,8 @@ static struct lowering lowering_of(int bits)
         .has_data_group = bits & 8,
         .gather_updated = bits & 16,
         .tied = bits & 32,
+        .mix_beside = bits % 3 == 1,
+        .mix_updated = bits % 3 == 2,
     };
 }
 enum { NUM_LOWERINGS = 64 };
@@ -267,6 +269,9 @@ static const struct fault {
       "WP0 may start before GP0 (instruction 0) has finished" },
     { "0: F0.0 B0.0 DN@1 OPT@2 GP0@1\n", "stage 0, instruction 4",
       "GP0@1 may start before OPT@2 (instruction 3) has finished" },
+    { "0: F0.0 B0.0 DN@1 OPT@2 MP0@1\n", "stage 0, instruction 4",
+      "MP0@1 may start before OPT@2 (instruction 3) has finished" },
+    { "0: F0.0 B0.0 DN@1 OPT@2 MP0@3 MP0@3\n", "stage 0", "expected 1 MP, found 2" },
     { "0: F0.0 B0.0 DN@1 OPT@2 GP0@3 GP0@3\n", "stage 0",
       "expected 1 gathers after the update, found 2" },
     { "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n", "stage 0, instruction 1",

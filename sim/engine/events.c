@@ -180,6 +180,7 @@ static void try_to_start(struct events *e, int rank, struct queue *queue)
     case INSTR_WAIT_PARAM:
     case INSTR_FREE_PARAM:
     case INSTR_REDUCE_GRAD:
+    case INSTR_MIX_PARAM:
     case INSTR_OPTIMIZER:
         start(e, rank, queue);
         return;

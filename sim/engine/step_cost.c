@@ -38,6 +38,8 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
         return once->gather_s;
     case INSTR_REDUCE_GRAD:
         return once->reduce_s;
+    case INSTR_MIX_PARAM:
+        return once->mix_s;
     case INSTR_REDUCE_TIED:
         return fmax(once->tied_s, cost->stages[instr->peer].tied_s);
     case INSTR_OPTIMIZER:

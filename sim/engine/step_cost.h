@@ -24,6 +24,7 @@ struct stage_cost {
     double gather_s; /* each GATHER_PARAM */
     double tied_s;   /* REDUCE_TIED */
     double optimizer_s;
+    double mix_s; /* each MIX_PARAM */
 };
 
 /* What each message between two stages takes, and goes over. */

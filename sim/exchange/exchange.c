@@ -19,6 +19,16 @@ bool exchange_keeps_replicas_equal(const struct exchange *exchange)
     return exchange_method_of(exchange)->object == EXCHANGE_GRADIENTS;
 }
 
+bool exchange_sums_in_groups(const struct exchange *exchange)
+{
+    const struct exchange_method *method = exchange_method_of(exchange);
+    bool has_group = false;
+    for (int i = 0; i < MAX_EXCHANGE_PARAMETERS && method->parameters[i].name; i++)
+        if (method->parameters[i].member == offsetof(struct exchange, group))
+            has_group = true;
+    return has_group && exchange->group != 1;
+}
+
 enum exchange_start exchange_start(const struct exchange *exchange)
 {
     if (exchange_keeps_replicas_equal(exchange))

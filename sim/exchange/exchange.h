@@ -93,7 +93,8 @@ enum exchange_phase_kind {
     PHASE_ALL_REDUCE, /* summed over all members, by the algorithm that the library finds fastest */
     PHASE_RING,       /* the same by a ring: each member hands 2 (n-1) parts of 1/n to the next */
     PHASE_TREE,       /* the same up and down a binary tree, everything in each hop */
-    PHASE_SERVERS,    /* the same on the first `peers` members, an equal part each, and back */
+    PHASE_SERVERS,    /* the same on `peers` members, an equal part each, and back: the i-th of them
+                         is member i x size / peers, rounded down */
     PHASE_REDUCE_SCATTER, /* summed, of which each member has the part at its place */
     PHASE_ALL_GATHER,     /* every member's bytes to all others */
     PHASE_PEERS,          /* bytes to each of `peers` neighbours in a graph, and from as many */
@@ -164,6 +165,8 @@ bool exchange_is_default(const struct exchange *exchange);
 
 /* All ranks hold the same weights after every step, as all-reduce leaves them. */
 bool exchange_keeps_replicas_equal(const struct exchange *exchange);
+/* Neighbours sum gradients by all-reduce before they average weights, or may (group=). */
+bool exchange_sums_in_groups(const struct exchange *exchange);
 enum exchange_start exchange_start(const struct exchange *exchange);
 
 /* Whether step `step`, from 0, ends with all ranks' average: always, where there is no period. */

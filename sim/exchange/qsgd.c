@@ -12,7 +12,7 @@ int qsgd_levels(int bits)
 static double message_bytes(const struct exchange *exchange, const struct exchange_load *load)
 {
     double elements = exchange_elements(load);
-    return ceil(elements * exchange->bits / 8) + 4 * ceil(elements / QSGD_BUCKET);
+    return 4 * ceil(elements * exchange->bits / 32) + 4 * ceil(elements / QSGD_BUCKET);
 }
 
 /* Alistarh et al. 2017, lemma 3.1, of a bucket: min(d / s^2, sqrt(d) / s). */

@@ -2,9 +2,9 @@
  *
  * Elements are taken one after another in buckets; the last may be shorter. Of each bucket the
  * message has its Euclidean norm as an fp32, and of each element a whole number from -s to s in
- * two's complement of `bits` bits, packed without gaps: x_i = norm x l_i / s. |x_i| s / norm is
- * rounded up or down at random, up with a probability of its fraction (Alistarh et al. 2017,
- * section 3.1; buckets: section 4). */
+ * two's complement of `bits` bits, packed without gaps into 32-bit words: x_i = norm x l_i / s.
+ * |x_i| s / norm is rounded up or down at random, up with a probability of its fraction (Alistarh
+ * et al. 2017, section 3.1; buckets: section 4). */
 #ifndef SIM_EXCHANGE_QSGD_H
 #define SIM_EXCHANGE_QSGD_H
 

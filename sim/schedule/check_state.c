@@ -179,6 +179,28 @@ static bool check_tied(const struct proof *proof, struct arena *scratch)
     return check_tied_order(proof, tied.at[0], scratch);
 }
 
+/* Each chunk's parameters are averaged once: before the update ends, which adds to the average, or
+ * all after it. */
+static bool check_mixes(const struct proof *proof, int update, struct arena *scratch)
+{
+    const struct schedule_shape *shape = &proof->schedule->shape;
+    struct indices mixes = all_of(proof, INSTR_MIX_PARAM, scratch);
+    int wanted = proof->totals[INSTR_MIX_PARAM] > 0 ? shape->chunks_per_stage : 0;
+    if (mixes.count != wanted)
+        return proof_fail(proof, NO_INSTR, "expected %d MP, found %d", wanted, mixes.count);
+    for (int i = 0; i < mixes.count; i++) {
+        int mix = mixes.at[i];
+        int chunk = i * shape->num_stages + proof->stage;
+        if (chunk_at(proof, mix) != chunk)
+            return proof_fail(proof, mix, "expected MP%d, found %s", chunk,
+                              proof_text(proof, mix).at);
+        bool is_before = mixes.at[0] < update;
+        if (!proof_ordered(proof, is_before ? mix : update, is_before ? update : mix))
+            return false;
+    }
+    return true;
+}
+
 /* The one instruction with this opcode; NO_INSTR and an error unless there is one. */
 static int find_one(const struct proof *proof, enum opcode op, struct arena *scratch)
 {
@@ -202,5 +224,5 @@ bool proof_update(const struct proof *proof, struct arena *scratch)
         if (counts && !proof_ordered(proof, i, norm))
             return false;
     }
-    return proof_ordered(proof, norm, update);
+    return proof_ordered(proof, norm, update) && check_mixes(proof, update, scratch);
 }

@@ -43,6 +43,7 @@ enum lane {
     X(WAIT_PARAM,      LANE_COMPUTE,   "WP",  "c",     "wait for a gather; takes no time itself")  \
     X(FREE_PARAM,      LANE_COMPUTE,   "FP",  "c",     "drop a chunk's gathered parameters")       \
     X(REDUCE_GRAD,     LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group")\
+    X(MIX_PARAM,       LANE_DATA,      "MP",  "c",     "average a chunk's parameters with data peers'")  \
     X(REDUCE_TIED,     LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last")\
     X(NORM_GRAD,       LANE_DATA,      "DN",  "",      "global gradient norm")                     \
     X(OPTIMIZER,       LANE_COMPUTE,   "OPT", "",      "parameter update")

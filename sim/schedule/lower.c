@@ -159,16 +159,23 @@ static void add_tied(struct lowerer *to)
     add(to, tied, last_backward(to, chunk));
 }
 
+/* Of every chunk of the stage, behind what was issued last on the data lane. */
+static void add_all_chunks(struct lowerer *to, enum opcode op, int after)
+{
+    for (int i = 0; i < to->shape->chunks_per_stage; i++)
+        add(to, of_chunk(op, i * to->shape->num_stages + to->stage), after);
+}
+
 /* The norm is behind every reduction on the data lane, so that it waits only for compute. */
 static void add_update(struct lowerer *to)
 {
     int computed = to->slots[to->order->count - 1].computed;
     int norm = add(to, of_stage(INSTR_NORM_GRAD), computed);
     int update = add(to, of_stage(INSTR_OPTIMIZER), norm);
-    if (!to->lowering->gather_updated)
-        return;
-    for (int i = 0; i < to->shape->chunks_per_stage; i++)
-        add(to, of_chunk(INSTR_GATHER_PARAM, i * to->shape->num_stages + to->stage), update);
+    if (to->lowering->gather_updated)
+        add_all_chunks(to, INSTR_GATHER_PARAM, update);
+    if (to->lowering->mix_updated)
+        add_all_chunks(to, INSTR_MIX_PARAM, update);
 }
 
 /* Of a forward or a backward: receive, compute, send, and what gathers its weights. A weight
@@ -181,7 +188,7 @@ static size_t room(const struct lowerer *to)
     size_t weights = (size_t)to->order->count - 2 * passes;
     size_t recomputes = to->lowering->recompute ? passes : 0;
     size_t reductions = to->lowering->has_data_group && to->lowering->reduce_each ? passes : 0;
-    return each * 2 * passes + weights + recomputes + reductions + 2 * chunks + 3;
+    return each * 2 * passes + weights + recomputes + reductions + 3 * chunks + 3;
 }
 
 static void lower_stage(struct lowerer *to)
@@ -189,6 +196,8 @@ static void lower_stage(struct lowerer *to)
     int num_slots = to->order->count;
     for (int i = 0; i < to->shape->chunks_per_stage; i++)
         to->backwards_left[i] = to->shape->num_microbatches;
+    if (to->lowering->mix_beside)
+        add_all_chunks(to, INSTR_MIX_PARAM, NO_INSTR);
     add_inputs(to, 0);
     for (int slot = 0; slot < num_slots; slot++) {
         add_inputs(to, slot + 1);

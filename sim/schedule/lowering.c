@@ -3,12 +3,18 @@
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {
     bool has_data_group = (double)plan->dp * plan->cp > 1;
+    bool mixes = has_data_group && !exchange_keeps_replicas_equal(&plan->exchange);
+    bool is_beside = exchange_start(&plan->exchange) == START_STEP;
+    if (mixes)
+        has_data_group = exchange_sums_in_groups(&plan->exchange);
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
         .gather_params = plan->zero == 3 && has_data_group,
         .reduce_each = plan->zero >= 2,
         .has_data_group = has_data_group,
         .gather_updated = (plan->zero == 1 || plan->zero == 2) && has_data_group,
+        .mix_beside = mixes && is_beside,
+        .mix_updated = mixes && !is_beside,
         .tied = model->tied && plan->pp > 1,
     };
 }

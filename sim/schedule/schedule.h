@@ -59,8 +59,10 @@ struct lowering {
                            at most one chunk is gathered besides the one in use */
     bool reduce_each;   /* ZeRO-2/3: REDUCE_GRAD after every BACKWARD or BACKWARD_WEIGHT, else after
                            the last one of each chunk */
-    bool has_data_group; /* dp x cp > 1: reductions exist */
+    bool has_data_group; /* gradients are summed over ranks: reductions exist */
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
+    bool mix_beside;     /* MIX_PARAM of what the step began with, beside its passes */
+    bool mix_updated;    /* MIX_PARAM after OPTIMIZER */
     bool tied;           /* first and last stage all-reduce the embedding gradient */
 };
 
@@ -84,9 +86,9 @@ struct schedule *schedule_parse(const char *text, struct arena *arena, struct er
  * receives in order on each directed link; `after` names earlier instructions; receives posted at
  * most one compute ahead; parameters gathered before use, at most one chunk ahead, and freed;
  * reductions after the backwards that they reduce, the tied one after those, then the norm, then
- * the update; and free of deadlock when no send completes before its receive is posted (zero
- * buffers), lanes of a rank running in order. where = "stage S, instruction I", or "stage S" when
- * one is missing. */
+ * the update; parameters averaged once, all before the update ends or all after it; and free of
+ * deadlock when no send completes before its receive is posted (zero buffers), lanes of a rank
+ * running in order. where = "stage S, instruction I", or "stage S" when one is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
 /* Most chunk activations alive at once on a stage, counted from its list: of a split backward until

@@ -72,6 +72,7 @@ bool timeline_is_pass(enum opcode op)
     case INSTR_WAIT_PARAM:
     case INSTR_FREE_PARAM:
     case INSTR_REDUCE_GRAD:
+    case INSTR_MIX_PARAM:
     case INSTR_REDUCE_TIED:
     case INSTR_NORM_GRAD:
     case INSTR_OPTIMIZER:
