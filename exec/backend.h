@@ -10,7 +10,7 @@
 #include "exec/device.h"
 
 /* Changes with any table that a plugin fills in or calls. */
-enum { BACKEND_ABI = 1 };
+enum { BACKEND_ABI = 2 };
 
 struct kernel_api;
 

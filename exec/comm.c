@@ -26,3 +26,27 @@ size_t element_bytes(enum element element)
 {
     return sizes[element];
 }
+
+/* Of a sum, all but one member hand on a summand and are handed the result. */
+double comm_least_sent_bytes(const struct comm_call *call)
+{
+    double bytes = (double)call->count * (double)element_bytes(call->element);
+    double others = call->group->size - 1;
+    switch (call->kind) {
+    case COMM_ALL_REDUCE:
+        return 2 * others / (others + 1) * bytes;
+    case COMM_ALL_GATHER:
+    case COMM_REDUCE_SCATTER:
+    case COMM_ALL_TO_ALL:
+        return others * bytes;
+    case COMM_BROADCAST:
+        return others / (others + 1) * bytes;
+    case COMM_SEND:
+    case COMM_SEND_RECV:
+        return bytes;
+    case COMM_RECV:
+    case COMM_BARRIER:
+        break;
+    }
+    return 0;
+}

@@ -72,6 +72,11 @@ size_t element_bytes(enum element element);
 
 enum { COMM_RING_BYTES = 64 << 10 };
 
+struct comm_call;
+/* What one rank of the group sends in it at least, whatever the algorithm, each rank an equal
+ * share: the count of communicators whose library does not tell. */
+double comm_least_sent_bytes(const struct comm_call *call);
+
 struct comm;
 
 /* As its members see it; made by group_new. */
@@ -121,6 +126,11 @@ struct comm_api {
     void (*group_free)(struct group *group); /* its calls have run; accepts NULL */
 
     void (*issue)(const struct comm_call *call); /* copied */
+
+    /* Bytes of calls in the group so far that passed between this rank and others, while no call is
+     * under way: over all members each byte is counted once. (Optional: NULL when nobody counts.)
+     */
+    double (*sent_bytes)(const struct group *group);
 
     /* False once a call failed, with the first failure: ERR_SYSTEM, where = "rank R". Any thread,
      * never waits. */

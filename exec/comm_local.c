@@ -49,6 +49,7 @@ struct comm {
 struct local_group {
     struct group base;
     struct meeting *meeting;
+    double moved_bytes; /* out of and into others' memory */
 };
 
 struct local_world *local_world_new(int size)
@@ -264,6 +265,12 @@ static bool all_agree(const struct meeting *meeting, const struct comm_call *own
     return true;
 }
 
+/* A message counts for its sender, all else for whoever moves it. */
+static void count_bytes(const struct comm_call *own, size_t bytes)
+{
+    ((struct local_group *)own->group)->moved_bytes += (double)bytes;
+}
+
 static void copy_bytes(void *to, const void *from, size_t bytes)
 {
     if (bytes > 0 && to != from)
@@ -285,6 +292,7 @@ static void reduce_range(const struct meeting *meeting, const struct comm_call *
     const void **parts = arena_grow(NULL, (size_t)meeting->size * sizeof(void *));
     for (int i = 0; i < meeting->size; i++)
         parts[i] = in_of(meeting, i, first * element_bytes(own->element));
+    count_bytes(own, (size_t)(meeting->size - 1) * count * element_bytes(own->element));
     reduce_parts(own->element, own->reduction, parts, meeting->size, out, count);
     free(parts);
 }
@@ -299,6 +307,7 @@ static void all_reduce(const struct meeting *meeting, const struct comm_call *ow
     if (count == 0)
         return;
     reduce_range(meeting, own, first, count, (char *)own->out + offset);
+    count_bytes(own, (size - 1) * count * element_bytes(own->element));
     for (int i = 0; i < meeting->size; i++)
         copy_bytes((char *)meeting->calls[i]->out + offset, (char *)own->out + offset,
                    count * element_bytes(own->element));
@@ -309,6 +318,7 @@ static void gather(const struct meeting *meeting, const struct comm_call *own, s
     size_t bytes = own->count * element_bytes(own->element);
     for (int i = 0; bytes > 0 && i < meeting->size; i++)
         copy_bytes((char *)own->out + (size_t)i * bytes, in_of(meeting, i, in_offset), bytes);
+    count_bytes(own, (size_t)(meeting->size - 1) * bytes);
 }
 
 static void run_collective(const struct meeting *meeting, const struct comm_call *own)
@@ -323,8 +333,10 @@ static void run_collective(const struct meeting *meeting, const struct comm_call
         gather(meeting, own, 0);
     else if (own->kind == COMM_ALL_TO_ALL)
         gather(meeting, own, index * bytes);
-    else if (own->kind == COMM_BROADCAST)
+    else if (own->kind == COMM_BROADCAST) {
         copy_bytes(own->out, in_of(meeting, own->peer, 0), bytes);
+        count_bytes(own, own->group->index == own->peer ? 0 : bytes);
+    }
 }
 
 static void meet(struct meeting *meeting, const struct comm_call *own)
@@ -396,8 +408,10 @@ static void take(struct meeting *meeting, const struct comm_call *own, int from)
 static void exchange_messages(struct meeting *meeting, const struct comm_call *own)
 {
     bool sends = own->kind != COMM_RECV;
-    if (sends)
+    if (sends) {
+        count_bytes(own, own->count * element_bytes(own->element));
         put(meeting, own);
+    }
     if (own->kind != COMM_SEND)
         take(meeting, own, own->kind == COMM_RECV ? own->peer : own->source);
     if (sends)
@@ -414,6 +428,11 @@ static void run_call(void *args)
         exchange_messages(meeting, own);
     else
         meet(meeting, own);
+}
+
+static double local_sent_bytes(const struct group *group)
+{
+    return ((const struct local_group *)group)->moved_bytes;
 }
 
 static void local_issue(const struct comm_call *call)
@@ -442,6 +461,7 @@ const struct comm_api comm_local = {
     .group_new = local_group_new,
     .group_free = local_group_free,
     .issue = local_issue,
+    .sent_bytes = local_sent_bytes,
     .poll = local_poll,
     .abort = local_abort,
 };

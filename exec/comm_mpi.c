@@ -29,6 +29,7 @@ struct mpi_group {
     struct group base;
     int *ranks;
     MPI_Comm members;
+    double sent_bytes;
 };
 
 static void fail_comm(struct comm *comm, const char *what, int status)
@@ -228,6 +229,7 @@ static void run_call(void *args)
     const char *in = call->in;
     if (failure_is_kept(&comm->failure))
         return;
+    ((struct mpi_group *)call->group)->sent_bytes += comm_least_sent_bytes(call);
     if (call->count > INT_MAX) {
         fail_comm(comm, "more elements than MPI counts", MPI_SUCCESS);
         return;
@@ -245,6 +247,11 @@ static void run_call(void *args)
 static void mpi_issue(const struct comm_call *call)
 {
     call->group->comm->device->call(call->stream, run_call, call, sizeof *call);
+}
+
+static double mpi_sent_bytes(const struct group *group)
+{
+    return ((const struct mpi_group *)group)->sent_bytes;
 }
 
 /* --- a life --------------------------------------------------------------------------------- */
@@ -318,6 +325,7 @@ static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_
         return NULL;
     struct mpi_group *group = arena_grow(NULL, sizeof *group);
     group->members = members;
+    group->sent_bytes = 0;
     group->ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks);
     memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
     group->base =
@@ -357,6 +365,7 @@ static const struct comm_api comm_mpi = {
     .group_new = mpi_group_new,
     .group_free = mpi_group_free,
     .issue = mpi_issue,
+    .sent_bytes = mpi_sent_bytes,
     .poll = mpi_poll,
     .abort = mpi_abort,
 };

@@ -60,6 +60,11 @@ static void tcp_issue(const struct comm_call *call)
     call->group->comm->device->call(call->stream, run_call, call, sizeof *call);
 }
 
+static double tcp_sent_bytes(const struct group *group)
+{
+    return ((const struct tcp_group *)group)->links.sent_bytes;
+}
+
 static void tcp_close(struct comm *comm)
 {
     if (!comm)
@@ -159,6 +164,7 @@ const struct comm_api comm_tcp = {
     .group_new = tcp_group_new,
     .group_free = tcp_group_free,
     .issue = tcp_issue,
+    .sent_bytes = tcp_sent_bytes,
     .poll = tcp_poll,
     .abort = tcp_abort,
 };

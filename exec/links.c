@@ -85,6 +85,7 @@ bool links_exchange(struct links *links, struct transfer *transfers, int count,
             if (bytes < 0)
                 return false;
             moved += bytes;
+            links->sent_bytes += transfers[i].from ? (double)bytes : 0;
             unfinished += transfers[i].left > 0;
         }
         if (unfinished == 0)

@@ -24,6 +24,7 @@ struct links {
     struct pollfd *polls;
     char *scratch;
     size_t scratch_bytes;
+    double sent_bytes; /* so far */
 };
 
 /* Who went away in the middle of a call, and how. */
