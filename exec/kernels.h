@@ -14,6 +14,7 @@
 #include "kernels/host/embedding.h"
 #include "kernels/host/norm.h"
 #include "kernels/host/optimizer.h"
+#include "kernels/host/quantise.h"
 #include "kernels/host/residual.h"
 
 /* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. */
@@ -226,6 +227,43 @@ struct round_args {
     float *x;
 };
 
+/* Of exchanges that are not all-reduce; kernels/host has their meaning. */
+struct combine_args {
+    long n;
+    float a;
+    const float *x;
+    float b;
+    const float *y;
+    float *out;
+};
+struct quantise_args {
+    struct quantiser quantiser;
+    struct draw draw;
+    uint64_t first;
+    long n;
+    const float *x;
+    float *norms;
+    uint32_t *codes;
+};
+struct dequantise_args {
+    struct quantiser quantiser;
+    long n;
+    const float *norms;
+    const uint32_t *codes;
+    float *sum;
+};
+struct top_k_args {
+    long n;
+    float *x; /* taken out of, or added to */
+    long k;
+    uint32_t *indices;
+    float *values;
+};
+struct orthogonalise_args {
+    long rows, rank;
+    float *columns;
+};
+
 // clang-format off
 #define KERNELS(X)                                                                         \
     X(linear_forward, linear_forward) X(linear_input_gradient, linear_input_gradient)      \
@@ -247,6 +285,11 @@ struct round_args {
     X(loss_gradient, loss_gradient)                                                        \
     X(sgd, sgd_args) X(momentum, momentum_args) X(adamw, adamw_args)                       \
     X(square_sum, square_sum) X(clip, clip) X(round, round_args)
+/* A backend has all of these or none. */
+#define EXCHANGE_KERNELS(X)                                                                \
+    X(combine, combine_args) X(quantise, quantise_args) X(dequantise_add, dequantise_args)  \
+    X(top_k_take, top_k_args) X(top_k_add, top_k_args)                                     \
+    X(orthogonalise, orthogonalise_args)
 // clang-format on
 
 struct kernels; /* a backend's own: handles, tuned algorithms */
@@ -260,6 +303,7 @@ struct kernel_api {
 #define X(name, args) \
     void (*name)(struct kernels * kernels, struct stream * stream, const struct args *args);
     KERNELS(X)
+    EXCHANGE_KERNELS(X)
 #undef X
 };
 

@@ -2,9 +2,12 @@
  * which hands them to kernels/host. */
 #include "base/arena.h"
 #include "exec/kernels.h"
+#include "kernels/host/combine.h"
 #include "kernels/host/linear.h"
+#include "kernels/host/low_rank.h"
 #include "kernels/host/rotary.h"
 #include "kernels/host/round.h"
+#include "kernels/host/top_k.h"
 #include "models/op.h"
 
 #include <assert.h>
@@ -316,6 +319,44 @@ static void run_clip(const struct kernels *k, const struct clip *a)
     *a->scale = isfinite(norm) ? (float)scale : NAN;
 }
 
+/* --- exchanges ---------------------------------------------------------------------------- */
+
+static void run_combine(const struct kernels *k, const struct combine_args *a)
+{
+    (void)k;
+    combine(a->n, a->a, a->x, a->b, a->y, a->out);
+}
+
+static void run_quantise(const struct kernels *k, const struct quantise_args *a)
+{
+    (void)k;
+    quantise(&a->quantiser, &a->draw, a->first, a->n, a->x, a->norms, a->codes);
+}
+
+static void run_dequantise_add(const struct kernels *k, const struct dequantise_args *a)
+{
+    (void)k;
+    dequantise_add(&a->quantiser, a->n, a->norms, a->codes, a->sum);
+}
+
+static void run_top_k_take(const struct kernels *k, const struct top_k_args *a)
+{
+    (void)k;
+    top_k_take(a->n, a->x, a->k, a->indices, a->values);
+}
+
+static void run_top_k_add(const struct kernels *k, const struct top_k_args *a)
+{
+    (void)k;
+    top_k_add(a->k, a->indices, a->values, a->n, a->x);
+}
+
+static void run_orthogonalise(const struct kernels *k, const struct orthogonalise_args *a)
+{
+    (void)k;
+    orthogonalise(a->rows, a->rank, a->columns);
+}
+
 /* --- the table ---------------------------------------------------------------------------- */
 
 /* What goes to the stream's thread and what is called there. */
@@ -337,6 +378,7 @@ static void run_clip(const struct kernels *k, const struct clip *a)
         device_host.call(stream, on_stream_##name, &call, sizeof call);                  \
     }
 KERNELS(X)
+EXCHANGE_KERNELS(X)
 #undef X
 
 const struct kernel_api kernels_host = { .name = "host",
@@ -344,6 +386,6 @@ const struct kernel_api kernels_host = { .name = "host",
                                          .close = close_kernels,
                                          .flash_scratch_bytes = flash_scratch_bytes,
 #define X(name, args) .name = issue_##name,
-                                         KERNELS(X)
+                                         KERNELS(X) EXCHANGE_KERNELS(X)
 #undef X
 };

@@ -53,18 +53,18 @@ static float *quantised(const struct quantiser *q, const struct draw *draw, uint
     return out;
 }
 
-/* Two elements of norm 7/4 and 7 levels: levels are a quarter apart, and 0.6 lies between 0.5 and
- * 0.75. One in 0.4 goes up; a draw's deviation is 0.25 sqrt(0.4 x 0.6). */
+/* 0.6 and 0.8 have norm 1, so that four levels are a quarter apart and 0.6 lies between 0.5 and
+ * 0.75. It goes up in 0.4 of all draws; the deviation of one is 0.25 sqrt(0.4 x 0.6). */
 START_TEST(six_tenths_goes_to_its_two_neighbours_and_stays_in_the_mean)
 {
-    const struct quantiser q = { .bits = 4, .bucket = 2 };
+    const struct quantiser q = { .bits = 4, .levels = 4, .bucket = 2 };
     const struct draw draw = { .seed = 23 };
     long draws = TURNS(1000000), others = 0;
     double sum = 0;
     float *x = numeric_zeros(&numeric, 2 * draws);
     for (long i = 0; i < draws; i++) {
         x[2 * i] = 0.6F;
-        x[2 * i + 1] = sqrtf(1.75F * 1.75F - 0.36F);
+        x[2 * i + 1] = 0.8F;
     }
     float *got = quantised(&q, &draw, 0, 2 * draws, x);
     for (long i = 0; i < draws; i++) {
@@ -78,8 +78,9 @@ START_TEST(six_tenths_goes_to_its_two_neighbours_and_stays_in_the_mean)
 }
 END_TEST
 
-static const struct quantiser quantisers[] = { { 2, 64 }, { 3, 100 }, { 4, 512 },
-                                               { 7, 33 }, { 8, 512 }, { 16, 5000 } };
+static const struct quantiser quantisers[] = {
+    { 2, 1, 64 }, { 3, 3, 100 }, { 4, 7, 512 }, { 7, 63, 33 }, { 8, 127, 512 }, { 16, 32767, 5000 }
+};
 enum { NUM_QUANTISERS = sizeof quantisers / sizeof *quantisers };
 
 /* Over all elements and draws at once: the sum of what rounding adds, signs taken off, has mean 0.
@@ -112,7 +113,7 @@ END_TEST
 START_TEST(the_variance_is_within_the_bound_of_the_paper)
 {
     const struct quantiser *q = &quantisers[_i];
-    double s = quantiser_levels(q), d = (double)q->bucket, sum = 0;
+    double s = q->levels, d = (double)q->bucket, sum = 0;
     long n = q->bucket;
     enum { DRAWS = 50 };
     float *x = numeric_floats(&numeric, n, 1);
@@ -126,7 +127,7 @@ END_TEST
 
 START_TEST(ranks_with_a_part_of_the_elements_draw_the_same)
 {
-    const struct quantiser q = { .bits = 5, .bucket = 64 };
+    const struct quantiser q = { .bits = 5, .levels = 15, .bucket = 64 };
     const struct draw draw = { .seed = numeric.seed, .layer = 3 };
     float *x = numeric_floats(&numeric, 640, 1);
     float *whole = quantised(&q, &draw, 1000, 640, x);
@@ -137,7 +138,7 @@ END_TEST
 
 START_TEST(nothing_is_quantised_to_nothing_and_a_nan_to_nan)
 {
-    const struct quantiser q = { .bits = 4, .bucket = 8 };
+    const struct quantiser q = { .bits = 4, .levels = 7, .bucket = 8 };
     const struct draw draw = { .seed = 1 };
     float x[24] = { [8] = 1, [17] = INFINITY };
     float *got = quantised(&q, &draw, 0, 24, x);

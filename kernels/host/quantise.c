@@ -8,11 +8,6 @@
 /* As many as are rounded at once. */
 enum { BATCH = 1024 };
 
-int quantiser_levels(const struct quantiser *quantiser)
-{
-    return (1 << (quantiser->bits - 1)) - 1;
-}
-
 static long smaller(long a, long b)
 {
     return a < b ? a : b;
@@ -80,7 +75,7 @@ void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64
 {
     uint32_t words[BATCH], rounded[BATCH];
     struct bits bits = { 0 };
-    int levels = quantiser_levels(quantiser);
+    int levels = quantiser->levels;
     for (long begin = 0; begin < n; begin += quantiser->bucket) {
         long end = smaller(begin + quantiser->bucket, n);
         float norm = (float)sqrt(gradient_squares(end - begin, x + begin));
@@ -112,7 +107,7 @@ void dequantise_add(const struct quantiser *quantiser, long n, const float *norm
 {
     int read[BATCH];
     struct bits bits = { 0 };
-    int levels = quantiser_levels(quantiser);
+    int levels = quantiser->levels;
     for (long begin = 0; begin < n; begin += quantiser->bucket) {
         long end = smaller(begin + quantiser->bucket, n);
         float unit = *norms++ / (float)levels;

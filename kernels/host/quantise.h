@@ -5,20 +5,17 @@
  * 2-norm |v| becomes sign(x) |v| l / s, where l is s |x| / |v| rounded up or down, up with the
  * probability of its fraction, so that E[Q(x)] = x. The variance added to a bucket of d elements is
  * at most min(d / s^2, sqrt(d) / s) |v|^2 (lemma 3.1). On the wire: an fp32 norm for each bucket,
- * and l of each element, its sign included, in two's complement of `bits`: s = 2^(bits - 1) - 1. */
+ * and l of each element, its sign included, in two's complement. */
 #ifndef KERNELS_HOST_QUANTISE_H
 #define KERNELS_HOST_QUANTISE_H
 
 #include "kernels/host/philox.h"
 
-enum { QUANTISER_LEAST_BITS = 2, QUANTISER_MOST_BITS = 16 };
-
 struct quantiser {
-    int bits;    /* of a code, sign and level */
+    int bits;    /* of a code, 2 to 16, which hold -levels to levels */
+    int levels;  /* s */
     long bucket; /* elements that share a norm */
 };
-
-int quantiser_levels(const struct quantiser *quantiser);
 
 /* x [n] -> norms [ceil(n / bucket)] and codes [ceil(n bits / 32)], code i at bit i x bits counted
  * from the lowest of the first word. Element i draws word first + i. A bucket with an infinity or a
