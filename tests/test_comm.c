@@ -8,6 +8,7 @@
 #include "tests/comm_cases.h"
 #include "tests/draw.h"
 #include "tests/mpirun.h"
+#include "tests/rank_job.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -26,77 +27,9 @@ enum { MOST_RANKS = 5 };
 static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
 enum { NUM_APIS = sizeof apis / sizeof *apis };
 
-struct job {
-    const struct comm_api *api;
-    int size;
-    uint64_t seed;
-    struct local_world *world;
-    int meeting_fd, meeting_port;
-    bool (*run)(struct job *job, const struct comm_options *options);
-    void *context;
-};
-
-struct rank_thread {
-    struct job *job;
-    int rank;
-    bool ok;
-    pthread_t thread;
-};
-
-static void *run_rank(void *argument)
-{
-    struct rank_thread *own = argument;
-    struct job *job = own->job;
-    struct place place = { .launcher = "test",
-                           .rank = own->rank,
-                           .size = job->size,
-                           .meeting_host = "127.0.0.1",
-                           .meeting_port = job->meeting_port,
-                           .meeting_fd = own->rank == 0 ? job->meeting_fd : -1,
-                           .token = job->seed };
-    own->ok = job->run(job, &(struct comm_options){ .place = &place,
-                                                    .device = &device_host,
-                                                    .local_world = job->world,
-                                                    .patience_s = 10 });
-    return NULL;
-}
-
-static void listen_for(struct job *job)
-{
-    struct err err = { 0 };
-    struct sockaddr_storage address;
-    ck_assert(socket_address("127.0.0.1", 0, &address, &err));
-    job->meeting_fd = socket_listen(&address, &err);
-    ck_assert_msg(job->meeting_fd >= 0, "%s", err.msg);
-    socklen_t size = sizeof address;
-    getsockname(job->meeting_fd, (struct sockaddr *)&address, &size);
-    job->meeting_port = socket_port(&address);
-}
-
-/* Every rank's side of `run`, each in a thread; all must succeed. */
-static void run_ranks(struct job job)
-{
-    if (job.api == &comm_local)
-        job.world = local_world_new(job.size);
-    else if (job.size > 1)
-        listen_for(&job);
-    else
-        job.meeting_fd = -1;
-    struct rank_thread ranks[MOST_RANKS];
-    for (int i = 0; i < job.size; i++) {
-        ranks[i] = (struct rank_thread){ .job = &job, .rank = i };
-        pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]);
-    }
-    for (int i = 0; i < job.size; i++)
-        pthread_join(ranks[i].thread, NULL);
-    for (int i = 0; i < job.size; i++)
-        ck_assert_msg(ranks[i].ok, "rank %d failed", i);
-    local_world_free(job.world);
-}
-
 /* --- against a plain loop ------------------------------------------------------------------- */
 
-static bool run_cases(struct job *job, const struct comm_options *options)
+static bool run_cases(struct rank_job *job, const struct comm_options *options)
 {
     return comm_cases_run(job->api, options, job->seed, 96);
 }
@@ -105,7 +38,8 @@ START_TEST(every_call_gives_what_a_plain_loop_gives)
 {
     uint64_t seed = told_seed();
     for (int size = 1; size <= MOST_RANKS; size++)
-        run_ranks((struct job){ .api = apis[_i], .size = size, .seed = seed, .run = run_cases });
+        rank_job_run(
+            (struct rank_job){ .api = apis[_i], .size = size, .seed = seed, .run = run_cases });
 }
 END_TEST
 
@@ -120,7 +54,7 @@ struct side {
     int rank, size;
 };
 
-static struct side side_open(struct job *job, const struct comm_options *options)
+static struct side side_open(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };
     int ranks[MOST_RANKS];
@@ -164,7 +98,7 @@ static void random_floats(uint64_t seed, int rank, float *at, size_t count)
         at[i] = (float)(random_unit(&rng) - 0.5);
 }
 
-static bool sum_twice(struct job *job, const struct comm_options *options)
+static bool sum_twice(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
     struct err err = { 0 };
@@ -204,7 +138,8 @@ static bool sum_twice(struct job *job, const struct comm_options *options)
 
 START_TEST(the_same_sum_has_the_same_bits)
 {
-    run_ranks((struct job){ .api = apis[_i], .size = 4, .seed = told_seed(), .run = sum_twice });
+    rank_job_run(
+        (struct rank_job){ .api = apis[_i], .size = 4, .seed = told_seed(), .run = sum_twice });
 }
 END_TEST
 
@@ -245,7 +180,7 @@ END_TEST
 /* --- failures ------------------------------------------------------------------------------- */
 
 /* Rank 1 goes away without a word; the others must not wait for ever, and name a rank. */
-static bool lose_a_rank(struct job *job, const struct comm_options *options)
+static bool lose_a_rank(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
     struct err err = { 0 }, at_barrier = { 0 };
@@ -271,7 +206,7 @@ static bool lose_a_rank(struct job *job, const struct comm_options *options)
 
 START_TEST(a_rank_that_leaves_fails_the_others)
 {
-    run_ranks((struct job){ .api = apis[_i], .size = 3, .seed = 5, .run = lose_a_rank });
+    rank_job_run((struct rank_job){ .api = apis[_i], .size = 3, .seed = 5, .run = lose_a_rank });
 }
 END_TEST
 
@@ -284,7 +219,7 @@ static void *abort_soon(void *argument)
 }
 
 /* Nobody ever sends. The other rank stays, so that nothing but the abort can end the wait. */
-static bool abort_a_receive(struct job *job, const struct comm_options *options)
+static bool abort_a_receive(struct rank_job *job, const struct comm_options *options)
 {
     atomic_int *num_done = job->context;
     struct side side = side_open(job, options);
@@ -310,12 +245,12 @@ static bool abort_a_receive(struct job *job, const struct comm_options *options)
 START_TEST(an_abort_ends_a_call_that_waits)
 {
     atomic_int num_done = 0;
-    run_ranks((struct job){
+    rank_job_run((struct rank_job){
         .api = apis[_i], .size = 2, .seed = 5, .run = abort_a_receive, .context = &num_done });
 }
 END_TEST
 
-static bool disagree(struct job *job, const struct comm_options *options)
+static bool disagree(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
     struct err err = { 0 };
@@ -332,7 +267,7 @@ static bool disagree(struct job *job, const struct comm_options *options)
 
 START_TEST(threads_that_call_different_things_are_found_out)
 {
-    run_ranks((struct job){ .api = &comm_local, .size = 3, .run = disagree });
+    rank_job_run((struct rank_job){ .api = &comm_local, .size = 3, .run = disagree });
 }
 END_TEST
 
@@ -341,8 +276,8 @@ END_TEST
 /* Rank 1 never comes. */
 START_TEST(an_absent_rank_is_named_when_patience_ends)
 {
-    struct job job = { 0 };
-    listen_for(&job);
+    struct rank_job job = { 0 };
+    rank_job_listen(&job);
     struct place place = { .size = 2, .meeting_fd = job.meeting_fd };
     struct err err = { 0 };
     struct comm *comm = comm_tcp.open(
@@ -364,7 +299,7 @@ START_TEST(a_launcher_without_a_meeting_is_told_apart)
 }
 END_TEST
 
-static bool meet_only(struct job *job, const struct comm_options *options)
+static bool meet_only(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
     struct err err = { 0 };
@@ -375,7 +310,7 @@ static bool meet_only(struct job *job, const struct comm_options *options)
 
 static void *knock(void *argument)
 {
-    const struct job *job = argument;
+    const struct rank_job *job = argument;
     struct err err = { 0 };
     struct sockaddr_storage address;
     socket_address("127.0.0.1", job->meeting_port, &address, &err);
@@ -390,17 +325,10 @@ static void *knock(void *argument)
 
 START_TEST(strangers_are_turned_away)
 {
-    struct job job = { .api = &comm_tcp, .size = 2, .seed = 77, .run = meet_only };
-    listen_for(&job);
+    struct rank_job job = { .api = &comm_tcp, .size = 2, .seed = 77, .run = meet_only };
+    rank_job_listen(&job);
     knock(&job);
-    struct rank_thread ranks[2];
-    for (int i = 0; i < 2; i++) {
-        ranks[i] = (struct rank_thread){ .job = &job, .rank = i };
-        pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]);
-    }
-    for (int i = 0; i < 2; i++)
-        pthread_join(ranks[i].thread, NULL);
-    ck_assert(ranks[0].ok && ranks[1].ok);
+    rank_job_run(job);
 }
 END_TEST
 

@@ -1,0 +1,50 @@
+/* Averages of weights: with neighbours, or with all. */
+#include "exec/exchange/methods.h"
+
+/* Ranks that act as one train on the sum of their gradients. */
+static bool is_of_gradients(const struct exchanger *e, const struct exchange_phase *phase)
+{
+    return phase->kind == PHASE_ALL_REDUCE && phase->size < e->on.ranks.count;
+}
+
+int average_num_summed(const struct exchanger *e)
+{
+    bool sums = e->phases.count > 0 && is_of_gradients(e, &e->phases.at[0]);
+    return sums ? e->phases.at[0].size : 1;
+}
+
+void average_sum(struct exchanger *e, float *gradients)
+{
+    struct span all = { gradients, e->padded };
+    if (average_num_summed(e) > 1)
+        phase_run(e, &e->phases.at[0], &all);
+}
+
+static void average_all(struct exchanger *e, const struct exchange_phase *phase, struct span all)
+{
+    phase_run(e, phase, &all);
+    exchanger_combine(e, 1 / (float)phase->size, all.at, 0, all.at, all.at, all.count);
+}
+
+/* Members of a group that acts as one average an equal part each. */
+static struct span own_part(const struct exchanger *e, struct span all)
+{
+    const struct group *near = e->on.groups->near;
+    size_t count = near ? all.count / (size_t)near->size : all.count;
+    return (struct span){ all.at + (near ? (size_t)near->index * count : 0), count };
+}
+
+void average_weights(struct exchanger *e, const float *weights, float *out)
+{
+    struct span all = { out, e->padded }, part = own_part(e, all);
+    exchanger_copy(e, out, weights, e->padded);
+    for (int i = 0; i < e->phases.count; i++) {
+        const struct exchange_phase *phase = &e->phases.at[i];
+        if (phase->kind == PHASE_PEERS)
+            peers_average(e, phase_group(e, phase), weights + (part.at - out), part);
+        else if (phase->kind == PHASE_ALL_GATHER)
+            phase_run(e, phase, &part);
+        else if (!is_of_gradients(e, phase))
+            average_all(e, phase, all);
+    }
+}

@@ -1,0 +1,109 @@
+/* What an exchanger issues on its stream: kernels, copies and messages. */
+#include "exec/exchange/exchanger_part.h"
+
+float *exchanger_take(struct exchanger *e, size_t elements, struct err *err)
+{
+    size_t bytes = sizeof(float) * elements;
+    float *at = e->on.device_api->alloc(e->on.device, e->on.stream, bytes, err);
+    if (at)
+        exchanger_clear(e, at, elements);
+    return at;
+}
+
+bool exchanger_take_messages(struct exchanger *e, double bytes, struct err *err)
+{
+    e->message_bytes = (size_t)bytes;
+    size_t all = e->message_bytes * (size_t)e->on.ranks.count;
+    e->messages = e->on.device_api->alloc(e->on.device, e->on.stream, all, err);
+    return e->messages != NULL;
+}
+
+void *exchanger_message(const struct exchanger *e, int rank)
+{
+    return e->messages + (size_t)rank * e->message_bytes;
+}
+
+void exchanger_gather_messages(struct exchanger *e)
+{
+    struct group *all = e->on.groups->all;
+    struct comm_call call = { .kind = COMM_ALL_GATHER,
+                              .group = all,
+                              .stream = e->on.stream,
+                              .in = exchanger_message(e, all->index),
+                              .out = e->messages,
+                              .count = e->message_bytes,
+                              .element = ELEMENT_BYTES };
+    e->on.groups->api->issue(&call);
+}
+
+/* --- kernels ------------------------------------------------------------------------------ */
+
+void exchanger_copy(struct exchanger *e, float *to, const float *from, size_t elements)
+{
+    e->on.device_api->copy(e->on.stream, to, from, sizeof *to * elements);
+}
+
+void exchanger_clear(struct exchanger *e, float *at, size_t elements)
+{
+    e->on.device_api->fill(e->on.stream, at, 0, sizeof *at * elements);
+}
+
+void exchanger_add(struct exchanger *e, float *sum, const float *x, size_t elements)
+{
+    e->on.kernel_api->sum_into(e->on.kernels, e->on.stream,
+                               &(struct sum_into){ (long)elements, x, sum });
+}
+
+void exchanger_combine(struct exchanger *e, float a, const float *x, float b, const float *y,
+                       float *out, size_t elements)
+{
+    e->on.kernel_api->combine(e->on.kernels, e->on.stream,
+                              &(struct combine_args){ (long)elements, a, x, b, y, out });
+}
+
+/* --- messages ----------------------------------------------------------------------------- */
+
+static struct comm_call call_of(const struct exchanger *e, enum comm_kind kind, struct group *group)
+{
+    return (struct comm_call){
+        .kind = kind, .group = group, .stream = e->on.stream, .element = ELEMENT_FP32
+    };
+}
+
+void issue_send(struct exchanger *e, struct group *group, int to, struct span from)
+{
+    struct comm_call call = call_of(e, COMM_SEND, group);
+    call.in = from.at;
+    call.count = from.count;
+    call.peer = to;
+    e->on.groups->api->issue(&call);
+}
+
+void issue_receive(struct exchanger *e, struct group *group, int from, struct span to)
+{
+    struct comm_call call = call_of(e, COMM_RECV, group);
+    call.out = to.at;
+    call.count = to.count;
+    call.peer = from;
+    e->on.groups->api->issue(&call);
+}
+
+void issue_pass(struct exchanger *e, struct group *group, int to, const float *from, int source,
+                struct span received)
+{
+    struct comm_call call = call_of(e, COMM_SEND_RECV, group);
+    call.in = from;
+    call.out = received.at;
+    call.count = received.count;
+    call.peer = to;
+    call.source = source;
+    e->on.groups->api->issue(&call);
+}
+
+void issue_all_reduce(struct exchanger *e, struct group *group, struct span span)
+{
+    struct comm_call call = call_of(e, COMM_ALL_REDUCE, group);
+    call.in = call.out = span.at;
+    call.count = span.count;
+    e->on.groups->api->issue(&call);
+}

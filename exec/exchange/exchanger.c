@@ -1,0 +1,137 @@
+#include "exec/exchange/methods.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api *kernel_api,
+                       struct err *err)
+{
+    const char *name = exchange_method_of(exchange)->name;
+    if (!exchange_runner_of(exchange))
+        return err_set(err, ERR_UNAVAILABLE, "exchange", "exchange=%s can't be run yet", name);
+    if (!kernel_api->combine && exchange_runner_of(exchange)->sum != sum_by_phases)
+        return err_set(err, ERR_UNAVAILABLE, "exchange",
+                       "exchange=%s can't be run on %s yet, which has no kernels for it", name,
+                       kernel_api->name);
+    return true;
+}
+
+const char *exchange_keeps(const struct exchange *exchange)
+{
+    return exchange_runner_of(exchange)->keeps;
+}
+
+double exchanger_memory_bytes(const struct exchange *exchange, const struct exchange_load *load,
+                              const struct exchange_ranks *ranks)
+{
+    return (double)sizeof(float) *
+           exchange_runner_of(exchange)->memory_elements(exchange, load, ranks);
+}
+
+/* --- a life ------------------------------------------------------------------------------- */
+
+static void copy_tensors(struct exchanger *e)
+{
+    const struct exchanger_setup *setup = &e->on;
+    size_t count = (size_t)setup->num_tensors;
+    struct exchange_tensor *tensors = ARENA_ARRAY(&e->arena, struct exchange_tensor, count);
+    memcpy(tensors, setup->tensors, sizeof *tensors * count);
+    e->load = (struct exchange_load){ tensors, setup->num_tensors, sizeof(float) };
+    e->on.tensors = tensors;
+    e->elements = (size_t)exchange_elements(&e->load);
+}
+
+/* A step that averages all ranks has no parts, so the others decide. */
+static size_t parts_needed(const struct exchanger *e)
+{
+    struct exchange_phases phases = exchange_phases(&e->exchange, &e->load, &e->on.ranks, 0);
+    int parts = e->on.groups->near ? e->on.groups->near->size : 1;
+    for (int i = 0; i < phases.count; i++)
+        parts = phase_parts(&phases.at[i]) > parts ? phase_parts(&phases.at[i]) : parts;
+    return (size_t)parts;
+}
+
+struct exchanger *exchanger_new(const struct exchanger_setup *setup, struct err *err)
+{
+    struct exchanger *e = arena_grow(NULL, sizeof *e);
+    *e = (struct exchanger){ .on = *setup,
+                             .exchange = *setup->exchange,
+                             .runner = exchange_runner_of(setup->exchange) };
+    copy_tensors(e);
+    size_t parts = parts_needed(e);
+    e->padded = (e->elements + parts - 1) / parts * parts;
+    if (e->runner->open(e, err))
+        return e;
+    exchanger_free(e);
+    return NULL;
+}
+
+/* Device memory goes with the device. */
+void exchanger_free(struct exchanger *e)
+{
+    if (!e)
+        return;
+    arena_release(&e->arena);
+    free(e);
+}
+
+size_t exchanger_elements(const struct exchanger *e)
+{
+    return e->padded;
+}
+
+/* --- a step ------------------------------------------------------------------------------- */
+
+void exchanger_begin_step(struct exchanger *e, int step)
+{
+    e->step = step;
+    e->ends_period = e->exchange.period <= 1 || ++e->since >= e->exchange.period;
+    e->phases = (struct exchange_phases){ .count = 0 };
+    exchange_method_of(&e->exchange)
+        ->phases(&e->exchange, &e->load, &e->on.ranks, e->ends_period, &e->phases);
+    for (int i = 0; i < e->phases.count; i++)
+        e->planned_bytes += phase_wire_bytes(&e->phases.at[i], e->on.ranks.count);
+}
+
+int exchanger_num_summed(const struct exchanger *e)
+{
+    return e->runner->average ? average_num_summed(e) : e->on.ranks.count;
+}
+
+void exchanger_sum(struct exchanger *e, float *gradients)
+{
+    e->runner->sum(e, gradients);
+}
+
+bool exchanger_averages(const struct exchanger *e)
+{
+    return e->runner->average && e->phases.count > 0;
+}
+
+void exchanger_average(struct exchanger *e, const float *weights, float *out)
+{
+    e->runner->average(e, weights, out);
+}
+
+/* Only the method whose period adapts has one that is not as it was given. */
+static bool adapts(const struct exchanger *e)
+{
+    return strcmp(e->runner->name, "aga") == 0;
+}
+
+void exchanger_end_step(struct exchanger *e, double loss)
+{
+    if (e->step == 0)
+        e->first_loss = loss;
+    if (!e->ends_period)
+        return;
+    e->since = 0;
+    if (adapts(e))
+        e->exchange.period = exchange_adapted_period(e->on.exchange, e->first_loss, loss);
+}
+
+double exchanger_planned_bytes(const struct exchanger *e)
+{
+    return e->planned_bytes;
+}

@@ -1,0 +1,91 @@
+/* The phases of sim/exchange, each as calls on the group that it is of. */
+#include "exec/exchange/exchanger_part.h"
+
+#include <assert.h>
+
+struct group *phase_group(const struct exchanger *e, const struct exchange_phase *phase)
+{
+    const struct exchange_groups *groups = e->on.groups;
+    if (phase->size == groups->all->size)
+        return groups->all;
+    return phase->stride == 1 ? groups->near : groups->far;
+}
+
+int phase_parts(const struct exchange_phase *phase)
+{
+    switch (phase->kind) {
+    case PHASE_RING:
+    case PHASE_REDUCE_SCATTER:
+        return phase->size;
+    case PHASE_SERVERS:
+        return phase->peers;
+    case PHASE_ALL_REDUCE:
+    case PHASE_TREE:
+    case PHASE_ALL_GATHER:
+    case PHASE_PEERS:
+    case NUM_PHASE_KINDS:
+        break;
+    }
+    return 1;
+}
+
+/* The sum of this member's part is left where that part is. */
+static void reduce_scatter(struct exchanger *e, struct group *group, struct span *span)
+{
+    size_t count = span->count / (size_t)group->size;
+    float *own = span->at + (size_t)group->index * count;
+    struct comm_call call = { .kind = COMM_REDUCE_SCATTER,
+                              .group = group,
+                              .stream = e->on.stream,
+                              .in = span->at,
+                              .out = own,
+                              .count = count,
+                              .element = ELEMENT_FP32,
+                              .reduction = REDUCTION_SUM };
+    e->on.groups->api->issue(&call);
+    *span = (struct span){ own, count };
+}
+
+/* And back: the span was this member's part. */
+static void all_gather(struct exchanger *e, struct group *group, struct span *span)
+{
+    float *all = span->at - (size_t)group->index * span->count;
+    struct comm_call call = { .kind = COMM_ALL_GATHER,
+                              .group = group,
+                              .stream = e->on.stream,
+                              .in = span->at,
+                              .out = all,
+                              .count = span->count,
+                              .element = ELEMENT_FP32 };
+    e->on.groups->api->issue(&call);
+    *span = (struct span){ all, span->count * (size_t)group->size };
+}
+
+void phase_run(struct exchanger *e, const struct exchange_phase *phase, struct span *span)
+{
+    struct group *group = phase_group(e, phase);
+    switch (phase->kind) {
+    case PHASE_ALL_REDUCE:
+        issue_all_reduce(e, group, *span);
+        return;
+    case PHASE_RING:
+        ring_all_reduce(e, group, *span);
+        return;
+    case PHASE_TREE:
+        tree_all_reduce(e, group, *span);
+        return;
+    case PHASE_SERVERS:
+        servers_all_reduce(e, group, phase->peers, *span);
+        return;
+    case PHASE_REDUCE_SCATTER:
+        reduce_scatter(e, group, span);
+        return;
+    case PHASE_ALL_GATHER:
+        all_gather(e, group, span);
+        return;
+    case PHASE_PEERS:
+    case NUM_PHASE_KINDS:
+        break;
+    }
+    assert(!"neighbours average, they do not sum");
+}

@@ -1,0 +1,177 @@
+/* Vogels, Karimireddy and Jaggi 2019, algorithms 1 and 2. Of every matrix M that is compressed,
+ * with the right factor Q of the step before: P = M Q is summed and made orthonormal, Q = M^T P is
+ * summed, and P Q^T is the sum of the ranks' M. The three products are those of a linear layer
+ * whose weight is Q^T. What each rank's own product leaves out is added to its next gradient. */
+#include "sim/exchange/powersgd.h"
+
+#include "exec/exchange/methods.h"
+
+/* A tensor's place in the gradients, among left factors and among right ones. */
+struct factored {
+    long rows, columns; /* rows 0: not compressed; columns are its elements then */
+    size_t at, left, right;
+};
+
+struct power_factors {
+    struct factored *tensors;
+    int count;
+    size_t left_elements, right_elements;
+    float *left, *right; /* P of all and what is not compressed; Q^T of all */
+};
+
+static long elements_of(const struct factored *tensor)
+{
+    return tensor->rows > 0 ? tensor->rows * tensor->columns : tensor->columns;
+}
+
+static void add_tensor(struct exchanger *e, const struct exchange_tensor *tensor, size_t at)
+{
+    struct power_factors *powers = e->powers;
+    bool is_compressed = powersgd_compresses(&e->exchange, tensor);
+    long rows = (long)tensor->rows, columns = (long)tensor->columns;
+    long rank = e->exchange.rank;
+    powers->tensors[powers->count++] =
+        (struct factored){ .rows = is_compressed ? rows : 0,
+                           .columns = is_compressed ? columns : rows * columns,
+                           .at = at,
+                           .left = powers->left_elements,
+                           .right = powers->right_elements };
+    powers->left_elements += (size_t)(is_compressed ? rows * rank : rows * columns);
+    powers->right_elements += (size_t)(is_compressed ? columns * rank : 0);
+}
+
+static void lay_out(struct exchanger *e)
+{
+    size_t at = 0, count = 0;
+    for (int i = 0; i < e->load.num_tensors; i++)
+        count += (size_t)e->load.tensors[i].count;
+    e->powers = ARENA_NEW(&e->arena, struct power_factors);
+    e->powers->tensors = ARENA_ARRAY(&e->arena, struct factored, count);
+    for (int i = 0; i < e->load.num_tensors; i++)
+        for (int j = 0; j < (int)e->load.tensors[i].count; j++) {
+            add_tensor(e, &e->load.tensors[i], at);
+            at += (size_t)elements_of(&e->powers->tensors[e->powers->count - 1]);
+        }
+}
+
+/* The first right factors: the same draw on all ranks. */
+static bool draw_right(struct exchanger *e, struct err *err)
+{
+    struct power_factors *powers = e->powers;
+    float *drawn = ARENA_ARRAY(&e->arena, float, powers->right_elements);
+    draw_normal(&e->on.draw, 1, 0, (long)powers->right_elements, drawn);
+    exchanger_copy(e, powers->right, drawn, powers->right_elements);
+    return e->on.device_api->stream_sync(e->on.stream, err);
+}
+
+bool power_open(struct exchanger *e, struct err *err)
+{
+    lay_out(e);
+    struct power_factors *powers = e->powers;
+    if (!(e->memory = exchanger_take(e, e->elements, err)) ||
+        !(powers->left = exchanger_take(e, powers->left_elements, err)))
+        return false;
+    if (powers->right_elements == 0)
+        return true;
+    powers->right = exchanger_take(e, powers->right_elements, err);
+    return powers->right && draw_right(e, err);
+}
+
+double power_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
+                             const struct exchange_ranks *ranks)
+{
+    (void)ranks;
+    double factors = exchange_method_of(exchange)->compressor->message_bytes(exchange, load);
+    return exchange_elements(load) + factors / load->element_bytes;
+}
+
+/* --- a step ------------------------------------------------------------------------------- */
+
+static void multiply_left(struct exchanger *e, const struct factored *tensor)
+{
+    const struct power_factors *powers = e->powers;
+    struct linear_forward product = { .rows = tensor->rows,
+                                      .out = e->exchange.rank,
+                                      .in = tensor->columns,
+                                      .x = e->memory + tensor->at,
+                                      .weight = powers->right + tensor->right,
+                                      .y = powers->left + tensor->left };
+    if (tensor->rows > 0)
+        e->on.kernel_api->linear_forward(e->on.kernels, e->on.stream, &product);
+    else
+        exchanger_copy(e, powers->left + tensor->left, e->memory + tensor->at,
+                       (size_t)tensor->columns);
+}
+
+static void multiply_right(struct exchanger *e, const struct factored *tensor)
+{
+    const struct power_factors *powers = e->powers;
+    float *left = powers->left + tensor->left;
+    struct orthogonalise_args basis = { tensor->rows, e->exchange.rank, left };
+    struct linear_weight_gradient product = { .rows = tensor->rows,
+                                              .out = e->exchange.rank,
+                                              .in = tensor->columns,
+                                              .dy = left,
+                                              .x = e->memory + tensor->at,
+                                              .dweight = powers->right + tensor->right };
+    if (tensor->rows == 0)
+        return;
+    e->on.kernel_api->orthogonalise(e->on.kernels, e->on.stream, &basis);
+    e->on.kernel_api->linear_weight_gradient(e->on.kernels, e->on.stream, &product);
+}
+
+/* P Q^T, or what was summed as it is. */
+static void multiply_out(struct exchanger *e, const struct factored *tensor, float *out)
+{
+    const struct power_factors *powers = e->powers;
+    struct linear_input_gradient product = { .rows = tensor->rows,
+                                             .out = e->exchange.rank,
+                                             .in = tensor->columns,
+                                             .dy = powers->left + tensor->left,
+                                             .weight = powers->right + tensor->right,
+                                             .dx = out + tensor->at };
+    if (tensor->rows > 0)
+        e->on.kernel_api->linear_input_gradient(e->on.kernels, e->on.stream, &product);
+    else
+        exchanger_copy(e, out + tensor->at, powers->left + tensor->left, (size_t)tensor->columns);
+}
+
+/* What this rank's product leaves out of its matrices; `products` is written over. Tensors that are
+ * not compressed leave nothing. */
+static void remember_rest(struct exchanger *e, float *products)
+{
+    for (int i = 0; i < e->powers->count; i++) {
+        const struct factored *tensor = &e->powers->tensors[i];
+        float *memory = e->memory + tensor->at;
+        if (tensor->rows == 0) {
+            exchanger_clear(e, memory, (size_t)tensor->columns);
+            continue;
+        }
+        multiply_out(e, tensor, products);
+        exchanger_combine(e, 1, memory, -1, products + tensor->at, memory,
+                          (size_t)elements_of(tensor));
+    }
+}
+
+void power_sum(struct exchanger *e, float *gradients)
+{
+    struct power_factors *powers = e->powers;
+    struct group *all = e->on.groups->all;
+    bool remembers = e->exchange.memory == MEMORY_ON;
+    if (remembers)
+        exchanger_add(e, e->memory, gradients, e->elements);
+    else
+        exchanger_copy(e, e->memory, gradients, e->elements);
+    for (int i = 0; i < powers->count; i++)
+        multiply_left(e, &powers->tensors[i]);
+    issue_all_reduce(e, all, (struct span){ powers->left, powers->left_elements });
+    exchanger_clear(e, powers->right, powers->right_elements);
+    for (int i = 0; i < powers->count; i++)
+        multiply_right(e, &powers->tensors[i]);
+    if (remembers)
+        remember_rest(e, gradients);
+    if (powers->right_elements > 0)
+        issue_all_reduce(e, all, (struct span){ powers->right, powers->right_elements });
+    for (int i = 0; i < powers->count; i++)
+        multiply_out(e, &powers->tensors[i], gradients);
+}

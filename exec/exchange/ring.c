@@ -1,0 +1,36 @@
+#include "exec/exchange/exchanger_part.h"
+
+static struct span part_of(struct span span, int part, int parts)
+{
+    size_t count = span.count / (size_t)parts;
+    return (struct span){ span.at + (size_t)(part % parts) * count, count };
+}
+
+/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i hands on
+ * part i - s, as far as it is summed, and adds its own to part i - 1 - s, which it is handed. */
+static void scatter_sums(struct exchanger *e, struct group *group, struct span span)
+{
+    int n = group->size, i = group->index;
+    for (int s = 0; s < n - 1; s++) {
+        struct span sent = part_of(span, i + n - s, n),
+                    summed = part_of(span, i + 2 * n - 1 - s, n);
+        struct span received = { e->received, summed.count };
+        issue_pass(e, group, (i + 1) % n, sent.at, (i + n - 1) % n, received);
+        exchanger_add(e, summed.at, received.at, summed.count);
+    }
+}
+
+/* Member i has the sum of part i + 1; parts go round once more. */
+static void gather_sums(struct exchanger *e, struct group *group, struct span span)
+{
+    int n = group->size, i = group->index;
+    for (int s = 0; s < n - 1; s++)
+        issue_pass(e, group, (i + 1) % n, part_of(span, i + 1 + n - s, n).at, (i + n - 1) % n,
+                   part_of(span, i + n - s, n));
+}
+
+void ring_all_reduce(struct exchanger *e, struct group *group, struct span span)
+{
+    scatter_sums(e, group, span);
+    gather_sums(e, group, span);
+}
