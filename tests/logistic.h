@@ -1,0 +1,33 @@
+/* tests/logistic.h - a convex problem whose optimum is known: logistic regression, its samples
+ * shared out to ranks that see different things.
+ *
+ * f(x) = mean over ranks of f_i, f_i(x) = mean over i's samples of log(1 + exp(-y a.x)) + decay
+ * |x|^2 / 2. Samples of a rank are drawn around a truth of its own, so that no gradient of one rank
+ * is 0 where the mean of all is. */
+#ifndef TESTS_LOGISTIC_H
+#define TESTS_LOGISTIC_H
+
+#include "base/arena.h"
+
+#include <stdint.h>
+
+struct logistic {
+    int num_ranks, samples, features; /* samples of each rank */
+    double decay;
+    float *rows, *labels; /* [rank x samples + sample] x features, and 1 or -1 */
+    double *optimum;      /* by Newton's method, to the last digits of its gradient */
+    double least;         /* f there */
+};
+
+/* `difference`: how far ranks' truths are from their mean, which has length 1. In the arena. */
+struct logistic logistic_new(int num_ranks, int samples, int features, double difference,
+                             uint64_t seed, struct arena *arena);
+
+double logistic_loss(const struct logistic *problem, const double *x);
+double logistic_loss_of_floats(const struct logistic *problem, const float *x);
+/* Of f_i. */
+void logistic_gradient(const struct logistic *problem, int rank, const float *x, float *gradient);
+/* Length of f's gradient at x. */
+double logistic_slope(const struct logistic *problem, const double *x);
+
+#endif

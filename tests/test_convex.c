@@ -1,0 +1,298 @@
+#include "tests/testing.h"
+
+#include "exec/backend.h"
+#include "tests/exchange_side.h"
+#include "tests/mpirun.h"
+#include "tests/rank_job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Four shards of a hundred samples around truths that lie twice as far from their mean as that is
+ * long; as an 8 x 8 matrix, so that low ranks mean something. */
+enum { RANKS = 4, SAMPLES = 100, FEATURES = 64 };
+static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
+
+static struct arena arena;
+static struct logistic problem;
+
+static struct logistic four_shards(struct arena *into)
+{
+    return logistic_new(RANKS, SAMPLES, FEATURES, 2, 5, into);
+}
+
+static void begin(void)
+{
+    problem = four_shards(&arena);
+}
+
+static void end(void)
+{
+    arena_release(&arena);
+}
+
+/* A word of a plan, and what rank 0 found. */
+struct trial {
+    const char *word;
+    struct convex_run run;
+};
+
+static bool train(const struct exchange_world *world, struct trial *trial)
+{
+    struct exchange_side side;
+    struct convex_run run = trial->run;
+    bool ok = exchange_side_open(&side, world, trial->word, weights, 1, 1) &&
+              exchange_side_train(&side, &run);
+    if (world->rank == 0)
+        trial->run = run;
+    exchange_side_close(&side);
+    return ok;
+}
+
+static bool train_here(struct rank_job *job, const struct comm_options *options)
+{
+    struct exchange_world world;
+    bool ok = exchange_world_open(&world, job->api, options) && train(&world, job->context);
+    if (world.comm)
+        world.api->close(world.comm);
+    return ok;
+}
+
+static struct convex_run trained(const struct comm_api *api, const char *word,
+                                 struct convex_run how)
+{
+    struct trial trial = { word, how };
+    trial.run.problem = &problem;
+    rank_job_run((struct rank_job){
+        .api = api, .size = RANKS, .seed = 1, .run = train_here, .context = &trial });
+    return trial.run;
+}
+
+static double gap(const struct convex_run *run)
+{
+    return run->loss - problem.least;
+}
+
+/* --- the problem -------------------------------------------------------------------------- */
+
+START_TEST(the_optimum_is_one_to_the_last_digits)
+{
+    ck_assert_double_le(logistic_slope(&problem, problem.optimum), 1e-14);
+    double nearby[FEATURES];
+    for (int i = 0; i < FEATURES; i++) {
+        memcpy(nearby, problem.optimum, sizeof nearby);
+        nearby[i] += 1e-3;
+        ck_assert_double_gt(logistic_loss(&problem, nearby), problem.least);
+        nearby[i] -= 2e-3;
+        ck_assert_double_gt(logistic_loss(&problem, nearby), problem.least);
+    }
+}
+END_TEST
+
+START_TEST(no_shard_has_its_optimum_there)
+{
+    float x[FEATURES], gradient[FEATURES];
+    for (int i = 0; i < FEATURES; i++)
+        x[i] = (float)problem.optimum[i];
+    for (int rank = 0; rank < RANKS; rank++) {
+        double squares = 0;
+        logistic_gradient(&problem, rank, x, gradient);
+        for (int i = 0; i < FEATURES; i++)
+            squares += (double)gradient[i] * (double)gradient[i];
+        ck_assert_double_gt(sqrt(squares), 0.1);
+    }
+}
+END_TEST
+
+/* --- methods ------------------------------------------------------------------------------ */
+
+static const struct convex_run fading = { .steps = 600, .rate = 1, .fades = 75 };
+
+START_TEST(every_way_to_sum_descends_alike)
+{
+    static const char *const words[] = { "ring", "tree", "hierarchical:group=2", "ps:2" };
+    struct convex_run plain = trained(&comm_local, "allreduce", fading);
+    ck_assert_double_le(gap(&plain), 1e-6);
+    for (int i = 0; i < COUNT(words); i++) {
+        struct convex_run run = trained(&comm_local, words[i], fading);
+        ck_assert_double_eq_tol(run.loss, plain.loss, 1e-9);
+        ck_assert_double_eq(run.apart, 0);
+    }
+}
+END_TEST
+
+/* Of a tenth of the elements. */
+START_TEST(error_feedback_reaches_what_top_k_alone_does_not)
+{
+    struct convex_run plain = trained(&comm_local, "allreduce", fading);
+    struct convex_run with = trained(&comm_local, "topk:0.1", fading);
+    struct convex_run without = trained(&comm_local, "topk:0.1:memory=off", fading);
+    ck_assert_double_le(with.loss / plain.loss, 1.02);
+    ck_assert_double_gt(without.loss / plain.loss, 1.02);
+    ck_assert_double_lt(with.sent_bytes, plain.sent_bytes / 2);
+}
+END_TEST
+
+START_TEST(other_compressions_reach_it_too)
+{
+    static const char *const words[] = { "ef21:0.1", "neolithic:0.1", "qsgd:4", "powersgd:1" };
+    struct convex_run plain = trained(&comm_local, "allreduce", fading);
+    for (int i = 0; i < COUNT(words); i++) {
+        struct convex_run run = trained(&comm_local, words[i], fading);
+        ck_assert_msg(run.loss <= 1.02 * plain.loss, "%s: loss %.6f, uncompressed %.6f", words[i],
+                      run.loss, plain.loss);
+    }
+}
+END_TEST
+
+/* Where ranks differ, a constant rate leaves them apart by as much as it moves them between
+ * averages: half the rate leaves half the distance, and a quarter of its square in the loss, for
+ * all of these (Yuan, Ling and Yin 2016; Stich 2019). */
+static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:one-peer",
+                                           "gossip:ring:combine=beside", "local:4" };
+
+START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
+{
+    const char *word = apart_words[_i];
+    struct convex_run whole =
+        trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 1 });
+    struct convex_run half =
+        trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 0.5 });
+    double fall = gap(&whole) / gap(&half);
+    ck_assert_msg(fall > 2.8 && fall < 5.2, "%s: gaps %.3e and %.3e", word, gap(&whole),
+                  gap(&half));
+    double nearer = whole.apart / half.apart;
+    ck_assert_msg(nearer > 1.6 && nearer < 2.4, "%s: apart %.3e and %.3e", word, whole.apart,
+                  half.apart);
+}
+END_TEST
+
+/* And with H - 1 steps that nobody corrects: three have a ninth of the loss of one at most. */
+START_TEST(longer_periods_leave_more)
+{
+    const struct convex_run constant = { .steps = 600, .rate = 0.5 };
+    struct convex_run two = trained(&comm_local, "local:2", constant);
+    struct convex_run four = trained(&comm_local, "local:4", constant);
+    double rise = gap(&four) / gap(&two);
+    ck_assert_msg(rise > 4 && rise < 13, "gaps %.3e and %.3e", gap(&two), gap(&four));
+}
+END_TEST
+
+START_TEST(averages_reach_the_same_optimum_as_the_rate_fades)
+{
+    static const char *const words[] = { "gossip:ring",
+                                         "gossip:exp",
+                                         "gossip:one-peer",
+                                         "gossip:grid",
+                                         "gossip:ring:combine=beside",
+                                         "local:4",
+                                         "pga:4:graph=ring",
+                                         "aga:2",
+                                         "gossip:ring:group=2" };
+    struct convex_run plain = trained(&comm_local, "allreduce", fading);
+    for (int i = 0; i < COUNT(words); i++) {
+        struct convex_run run = trained(&comm_local, words[i], fading);
+        ck_assert_msg(run.loss <= 1.001 * plain.loss, "%s: loss %.6f, all-reduce %.6f", words[i],
+                      run.loss, plain.loss);
+        ck_assert_double_eq(run.sent_bytes, run.planned_bytes);
+    }
+}
+END_TEST
+
+/* --- other communicators ------------------------------------------------------------------ */
+
+static const char *const anywhere[] = { "ring",    "ps:2",     "gossip:one-peer",
+                                        "local:8", "topk:0.1", "qsgd:4" };
+static const struct convex_run short_run = { .steps = 40, .rate = 1 };
+
+START_TEST(processes_over_sockets_train_as_threads_do)
+{
+    for (int i = 0; i < COUNT(anywhere); i++) {
+        struct convex_run here = trained(&comm_local, anywhere[i], short_run);
+        struct convex_run there = trained(&comm_tcp, anywhere[i], short_run);
+        ck_assert_double_eq_tol(there.loss, here.loss, 1e-6);
+        if (strcmp(anywhere[i], "local:8") != 0) /* whose small all-reduce TCP does at once */
+            ck_assert_double_eq(there.sent_bytes, here.sent_bytes);
+    }
+}
+END_TEST
+
+/* What each rank does that mpirun starts from this program; TEST_EXPECTED has loss and bytes of
+ * each word in turn. */
+static bool is_expected(const struct trial *trial, const char **expected)
+{
+    char *rest;
+    double loss = strtod(*expected, &rest), sent_bytes = strtod(rest, &rest);
+    bool ok = fabs(trial->run.loss - loss) < 1e-6 && trial->run.sent_bytes == sent_bytes;
+    if (!ok)
+        printf("%s: loss %.9f and not %.9f, %.0f bytes and not %.0f\n", trial->word,
+               trial->run.loss, loss, trial->run.sent_bytes, sent_bytes);
+    *expected = rest;
+    return ok;
+}
+
+static int be_mpi_rank(void)
+{
+    struct place place;
+    struct err err = { 0 };
+    struct exchange_world world;
+    struct comm_options options = { .place = &place, .device = &device_host };
+    const char *expected = getenv("TEST_EXPECTED");
+    const struct comm_api *mpi = comm_find("mpi", &err);
+    if (!mpi || !expected || !place_of_environment(&place, &err) ||
+        !exchange_world_open(&world, mpi, &options))
+        return 1;
+    begin();
+    bool ok = true;
+    for (int i = 0; i < COUNT(anywhere); i++) {
+        struct trial trial = { anywhere[i], short_run };
+        trial.run.problem = &problem;
+        ok = train(&world, &trial) && (place.rank > 0 || is_expected(&trial, &expected)) && ok;
+    }
+    mpi->close(world.comm);
+    end();
+    return !ok;
+}
+
+START_TEST(mpi_trains_as_threads_do)
+{
+    char expected[COUNT(anywhere) * 64] = "";
+    if (!mpirun_is_here())
+        return;
+    for (int i = 0; i < COUNT(anywhere); i++) {
+        struct convex_run here = trained(&comm_local, anywhere[i], short_run);
+        size_t length = strlen(expected);
+        snprintf(expected + length, sizeof expected - length, "%.12g %.0f ", here.loss,
+                 here.sent_bytes);
+    }
+    setenv("TEST_EXPECTED", expected, 1);
+    mpirun_self(RANKS);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("convex");
+    tcase_add_checked_fixture(tc, begin, end);
+    tcase_add_test(tc, the_optimum_is_one_to_the_last_digits);
+    tcase_add_test(tc, no_shard_has_its_optimum_there);
+    tcase_add_test(tc, every_way_to_sum_descends_alike);
+    tcase_add_test(tc, error_feedback_reaches_what_top_k_alone_does_not);
+    tcase_add_test(tc, other_compressions_reach_it_too);
+    tcase_add_loop_test(tc, half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss, 0,
+                        COUNT(apart_words));
+    tcase_add_test(tc, longer_periods_leave_more);
+    tcase_add_test(tc, averages_reach_the_same_optimum_as_the_rate_fades);
+    tcase_add_test(tc, processes_over_sockets_train_as_threads_do);
+    tcase_add_test(tc, mpi_trains_as_threads_do);
+    Suite *s = suite_create("exec/exchange, a convex problem");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return mpirun_is_rank() ? be_mpi_rank() : run_suite(suite());
+}
