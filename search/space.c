@@ -333,11 +333,15 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
+static bool lists_vpp_of(const struct space *space, const struct plan *plan, int most)
+{
+    return is_listed_vpp(space, plan, most) && forbidden_allows(&space->forbidden, "vpp", plan) &&
+           forbidden_allows(&space->forbidden, "schedule", plan);
+}
+
 bool space_lists_vpp(const struct space *space, const struct plan *plan)
 {
-    return is_listed_vpp(space, plan, most_vpp(space, plan->pp)) &&
-           forbidden_allows(&space->forbidden, "vpp", plan) &&
-           forbidden_allows(&space->forbidden, "schedule", plan);
+    return lists_vpp_of(space, plan, most_vpp(space, plan->pp));
 }
 
 bool space_family(const struct space *space, size_t block, int vpp, struct plan *first)
@@ -354,7 +358,7 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
         return true;
     int most = most_vpp(space, plan.pp);
     for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
-        if (space_lists_vpp(space, &plan) && !meet_family(space, &plan, visitor))
+        if (lists_vpp_of(space, &plan, most) && !meet_family(space, &plan, visitor))
             return false;
     return true;
 }

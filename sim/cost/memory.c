@@ -251,26 +251,43 @@ static double working_bytes(const struct memory_input *in)
     return layer->working_bytes + (in->plan->pp > 1 ? 3 : 1) * layer->input_bytes;
 }
 
+/* Chunks that are alike hold together what the stage holds. */
+static void add_layers(struct stage_memory *memory, const struct memory_input *in,
+                       const struct schedule_shape *shape, int stage)
+{
+    if (plan_is_even(in->plan)) {
+        int held = in->generator->in_flight(shape, stage);
+        memory->activations_bytes += held * layers_saved_bytes(in, stage);
+        memory->recompute_bytes = recompute_bytes(in, stage);
+        return;
+    }
+    for (int local = 0; local < in->plan->vpp; local++) {
+        int chunk = local * in->plan->pp + stage;
+        int held = chunk_in_flight(in->generator, shape, stage, local);
+        memory->activations_bytes += held * layers_saved_bytes(in, chunk);
+        memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
+    }
+}
+
+/* The embedding goes with the first chunk of all, the head with the last. */
+static void add_ends(struct stage_memory *memory, const struct memory_input *in,
+                     const struct schedule_shape *shape, int stage)
+{
+    if (stage == 0)
+        memory->activations_bytes +=
+            chunk_in_flight(in->generator, shape, 0, 0) * in->pieces->embedding.saved_bytes;
+    if (stage == in->plan->pp - 1) {
+        int held = chunk_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
+        memory->activations_bytes += held * in->pieces->head.saved_bytes;
+        memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
+    }
+}
+
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
-    const struct plan *plan = in->plan;
-    struct schedule_shape shape = { plan->pp, plan->vpp, in->num_microbatches };
-    double layers_bytes = 0;
-    for (int local = 0; local < plan->vpp; local++) {
-        int chunk = local * plan->pp + stage;
-        int held = chunk_in_flight(in->generator, &shape, stage, local);
-        if (local == 0 || !plan_is_even(plan)) {
-            layers_bytes = layers_saved_bytes(in, chunk);
-            memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
-        }
-        double saved_bytes =
-            layers_bytes + (has_embedding(chunk) ? in->pieces->embedding.saved_bytes : 0);
-        memory->activations_bytes += held * saved_bytes;
-        if (has_head(plan, chunk)) {
-            memory->activations_bytes += held * in->pieces->head.saved_bytes;
-            memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
-        }
-    }
+    struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
+    add_layers(memory, in, &shape, stage);
+    add_ends(memory, in, &shape, stage);
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
     memory->recompute_bytes += working_bytes(in);
@@ -327,9 +344,11 @@ double plan_peak_bytes(const struct memory_input *in)
     struct stage_memory common = common_memory(in);
     double peak_bytes = 0;
     int last = in->plan->pp - 1;
-    for (int stage = 0; stage <= last; stage++)
-        if (stage < 2 || stage == last || !plan_is_even(in->plan) ||
-            generator_splits(in->generator))
-            peak_bytes = fmax(peak_bytes, stage_memory_with(in, stage, &common).total_bytes);
+    bool middle_is_alike = plan_is_even(in->plan) && !generator_splits(in->generator);
+    for (int stage = 0; stage <= last; stage++) {
+        if (middle_is_alike && stage == 2 && stage < last)
+            stage = last;
+        peak_bytes = fmax(peak_bytes, stage_memory_with(in, stage, &common).total_bytes);
+    }
     return peak_bytes;
 }

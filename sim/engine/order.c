@@ -77,6 +77,19 @@ static bool sort_stage(struct sorter *s, int stage)
     return s->next[stage] > before;
 }
 
+/* Down the pipeline, as forwards go, and up, as backwards do: each sweep takes many stages along.
+ */
+static void sort_stages(struct sorter *s)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int stage = 0; stage < s->order->shape.num_stages; stage++)
+            moved |= sort_stage(s, stage);
+        for (int stage = s->order->shape.num_stages - 1; stage >= 0; stage--)
+            moved |= sort_stage(s, stage);
+    }
+}
+
 /* Forwards before a stage's first backward, less the one that pairs with it. */
 static int count_warmup(const struct instrs *list)
 {
@@ -140,11 +153,7 @@ struct order *order_new(const struct generator *generator, const struct schedule
         if (order->is_split)
             order->put_off[s] = count_put_off(&schedule->ranks[s]);
     }
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int s = 0; s < shape->num_stages; s++)
-            moved |= sort_stage(&sorter, s);
-    }
+    sort_stages(&sorter);
     assert(order->count == passes_of(order) * shape->num_stages * order->per_stage);
     arena_reset(arena, scratch);
     return order;
