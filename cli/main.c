@@ -66,7 +66,7 @@ const struct command commands[] = {
       cmd_calibrate },
     { "run", COMMAND_RUN, "execute a plan, and hold what was measured against what was predicted",
       "  simsearch run plan.json\n"
-      "  simsearch run plan.json --steps 20 --data text.txt --trace run.json\n"
+      "  simsearch run plan.json --steps 20 --data workshop --trace run.json\n"
       "  simsearch run --model tiny --gpus 2 --layout \"pp2 dtype=fp32\"\n"
       "  simsearch run plan.json --slice --ranks 2 --json\n"
       "  mpirun -n 4 simsearch run plan.json\n",

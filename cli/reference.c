@@ -3,6 +3,7 @@
 #include "calibration/fit_table.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
@@ -97,6 +98,10 @@ static void write_layout(FILE *to)
                 "| rule | meaning |\n|---|---|\n");
     for (int i = 0; i < num_plan_rules; i++)
         write_row(plan_rules[i].name, plan_rules[i].summary, NULL, to);
+    fprintf(to, "\n## What `run` refuses\n\nBy the word of the layout; all else is run.\n\n"
+                "| word | why |\n|---|---|\n");
+    for (int i = 0; i < num_run_refusals; i++)
+        write_row(run_refusals[i].where, run_refusals[i].sentence, NULL, to);
 }
 
 static void write_methods(FILE *to)

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/reference.h"
+#include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
@@ -263,6 +264,15 @@ static json_t *list_rules(struct err *err)
     return list;
 }
 
+static json_t *list_refusals(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_run_refusals; i++)
+        add_entry(list, run_refusals[i].where, NULL, run_refusals[i].sentence, NULL);
+    return list;
+}
+
 static json_t *list_layout(struct err *err)
 {
     (void)err;
@@ -289,6 +299,7 @@ static const struct registry registries[] = {
     { "costs", "sorts of cost that --robust draws", list_costs, NULL },
     { "backends", "what a plan can run on (none in this version)", list_nothing, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },
+    { "refusals", "what `run` cannot run yet, by the layout's word", list_refusals, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
     { "fields", "keys of the files", NULL, reference_write_fields },
     { "reference", "all of it, as Markdown", NULL, reference_write },

@@ -1,12 +1,5 @@
 #include "exec/supported.h"
 
-/* One row each: what a plan asks for, and why it is refused. */
-struct refusal {
-    const char *where;
-    const char *sentence;
-    bool (*asks)(const struct plan *plan, const struct model *model);
-};
-
 static bool splits_context(const struct plan *plan, const struct model *model)
 {
     (void)model;
@@ -68,7 +61,7 @@ static bool exchanges_otherwise(const struct plan *plan, const struct model *mod
     return !exchange_is_default(&plan->exchange);
 }
 
-static const struct refusal refusals[] = {
+const struct refusal run_refusals[] = {
     { "cp", "context parallelism can't be run yet", splits_context },
     { "ep", "expert parallelism can't be run yet", splits_experts },
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
@@ -81,11 +74,13 @@ static const struct refusal refusals[] = {
     { "exchange", "of exchanges only allreduce can be run yet", exchanges_otherwise },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
+const int num_run_refusals = sizeof run_refusals / sizeof *run_refusals;
 
 bool run_supported(const struct plan *plan, const struct model *model, struct err *err)
 {
-    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        if (refusals[i].asks(plan, model))
-            return err_set(err, ERR_UNAVAILABLE, refusals[i].where, "%s", refusals[i].sentence);
+    for (int i = 0; i < num_run_refusals; i++)
+        if (run_refusals[i].asks(plan, model))
+            return err_set(err, ERR_UNAVAILABLE, run_refusals[i].where, "%s",
+                           run_refusals[i].sentence);
     return true;
 }

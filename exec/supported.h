@@ -4,6 +4,15 @@
 
 #include "sim/plan/plan.h"
 
+/* One row each: what a plan asks for, and why it is refused. */
+struct refusal {
+    const char *where; /* the layout's word; "model" */
+    const char *sentence;
+    bool (*asks)(const struct plan *plan, const struct model *model);
+};
+extern const struct refusal run_refusals[];
+extern const int num_run_refusals;
+
 /* ERR_UNAVAILABLE, where = the layout word, on the first thing that can't be run. */
 bool run_supported(const struct plan *plan, const struct model *model, struct err *err);
 

@@ -552,7 +552,7 @@ says 'no partition'
 # --- list ---------------------------------------------------------------------------------------
 
 run 0 list
-for kind in models texts gpus clusters profiles stacks axes schedules collectives methods costs rules layout; do
+for kind in models texts gpus clusters profiles stacks axes schedules collectives methods costs rules refusals layout; do
     grep -q "^$kind " out || fail "does not list $kind"
     "$SIMSEARCH" list "$kind" >text || fail "cannot list $kind"
     [ -s text ] || fail "lists no $kind"
@@ -579,7 +579,7 @@ grep -oE '^\| `--[a-z-]+' out | tr -d '|` ' | sort -u >options
 while read -r option; do
     grep -qE "Fl Fl ${option#--}( |$)" "$here/../docs/simsearch.1" || fail "the manual lacks $option"
 done <options
-for kind in models texts gpus clusters profiles stacks rules fields reference; do
+for kind in models texts gpus clusters profiles stacks rules refusals fields reference; do
     grep -q "$kind" "$here/../docs/simsearch.1" || fail "the manual lacks list $kind"
 done
 

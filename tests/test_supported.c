@@ -36,6 +36,7 @@ static const struct {
     { "reduce=bf16", "grad" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
+    { "dp2 exchange=local:4", "exchange" },
 };
 enum { NUM_REFUSED = sizeof refused / sizeof *refused };
 
@@ -47,6 +48,25 @@ START_TEST(what_cannot_be_run_is_refused_by_name)
     ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
     ck_assert_str_eq(err.where, refused[_i].where);
     ck_assert(strstr(err.msg, " can") != NULL || strstr(err.msg, " only ") != NULL);
+}
+END_TEST
+
+START_TEST(a_model_that_cannot_be_run_is_refused)
+{
+    struct err err = { 0 };
+    struct model model = model_of();
+    model.positions = POSITION_ALIBI;
+    ck_assert(!is_supported("mb1", &model, &err));
+    ck_assert_str_eq(err.where, "model");
+}
+END_TEST
+
+START_TEST(each_refusal_is_met_above)
+{
+    bool is_met = strcmp(run_refusals[_i].where, "model") == 0;
+    for (int i = 0; i < NUM_REFUSED; i++)
+        is_met |= strcmp(run_refusals[_i].where, refused[i].where) == 0;
+    ck_assert_msg(is_met, "%s", run_refusals[_i].where);
 }
 END_TEST
 
@@ -69,6 +89,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("supported");
     tcase_add_loop_test(tc, what_cannot_be_run_is_refused_by_name, 0, NUM_REFUSED);
+    tcase_add_test(tc, a_model_that_cannot_be_run_is_refused);
+    tcase_add_loop_test(tc, each_refusal_is_met_above, 0, num_run_refusals);
     tcase_add_loop_test(tc, what_can_be_run_is_not, 0, NUM_RUN);
     Suite *s = suite_create("exec/supported");
     suite_add_tcase(s, tc);
