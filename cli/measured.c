@@ -118,6 +118,14 @@ static json_t *figures_json(double step_s, double p10_s, double p90_s, double pe
                      "bubble_s", idle_s);
 }
 
+static json_t *exchange_json(const struct measured *m)
+{
+    const struct exchanged_bytes *bytes = &m->session->exchanged;
+    const char *changes = exchange_method_of(&m->setup->plan.exchange)->changes;
+    return json_pack("{s:s?, s:f, s:o}", "changes", changes, "predicted_step_bytes", bytes->planned,
+                     "measured_step_bytes", bytes->sent < 0 ? json_null() : json_real(bytes->sent));
+}
+
 void measured_print_json(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
@@ -139,6 +147,8 @@ void measured_print_json(const struct measured *m)
                         figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
                                      p->mfu, m->predicted_bubble_s));
     json_object_set_new(object, "error", json_real(m->error));
+    if (!exchange_is_default(&m->setup->plan.exchange))
+        json_object_set_new(object, "exchange", exchange_json(m));
     json_object_set_new(object, "by_kind", kinds_json(m));
     json_object_set_new(object, "by_instruction", opcodes_json(m));
     json_object_set_new(object, "profile", json_string(m->setup->system.profile.name));
@@ -180,6 +190,22 @@ static void show_whole(const struct measured *m)
     show_pair("bubble", 1e3 * m->predicted_bubble_s, 1e3 * m->bubble_s, "ms");
 }
 
+/* The first lines say what the method does to the mathematics. */
+static void show_change(const struct measured *m)
+{
+    const struct exchange_method *method = exchange_method_of(&m->setup->plan.exchange);
+    if (method->changes)
+        printf("exchange=%s is not the mathematics of all-reduce: %s\n", method->name,
+               method->changes);
+}
+
+static void show_exchanged(const struct measured *m)
+{
+    const struct exchanged_bytes *bytes = &m->session->exchanged;
+    if (!exchange_is_default(&m->setup->plan.exchange))
+        show_pair("sent in a step", bytes->planned / 1e6, fmax(0, bytes->sent) / 1e6, "MB");
+}
+
 static void show_table(const struct measured *m)
 {
     printf("\n  %-18s %12s %12s     (a step's ops, all ranks, each alone)\n", "by kind",
@@ -210,7 +236,9 @@ void measured_show(const struct measured *m)
         printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",
                m->setup->system.cluster.name, m->setup->system.profile.name, 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);
+    show_change(m);
     show_losses(m);
     show_whole(m);
+    show_exchanged(m);
     show_table(m);
 }

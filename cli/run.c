@@ -8,11 +8,13 @@
 #include "cli/slice.h"
 #include "cli/trace.h"
 #include "exec/backend.h"
+#include "exec/exchange/exchanger.h"
 #include "exec/launch.h"
 #include "exec/session.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "sim/engine/event_step.h"
+#include "sim/plan/layout.h"
 #include "sim/schedule/lowering.h"
 
 #include <math.h>
@@ -72,6 +74,13 @@ static bool find_origin(const struct options *options, struct origin *out, struc
     return true;
 }
 
+static struct exchange_ranks data_ranks(const struct setup *setup)
+{
+    int node_size = setup->system.cluster.levels[0].size;
+    struct span span = layout_axis_span(&setup->plan, AXIS_DATA, node_size);
+    return (struct exchange_ranks){ setup->plan.dp, span.ranks_per_node };
+}
+
 static bool make_run(const struct origin *origin, struct setup *setup,
                      const struct token_source *tokens, struct run_setup *out, struct err *err)
 {
@@ -90,6 +99,7 @@ static bool make_run(const struct origin *origin, struct setup *setup,
                     .clip = 1,
                     .loss_scale = 1 },
         .seed = origin->seed,
+        .data_ranks = data_ranks(setup),
     };
     return make_schedule(setup, out, err);
 }
@@ -114,13 +124,30 @@ static const char *comm_name(const struct options *options, const struct place *
     return strcmp(place->launcher, "mpirun") == 0 ? "mpi" : "tcp";
 }
 
-/* What frameworks allocate, without their libraries; the host keeps values of 16 bits in 32. */
-static size_t arena_bytes(const struct plan *plan, const struct prediction *prediction)
+/* An exchange works on copies of its own; what it keeps beside them is at most what it would keep
+ * of one long vector. */
+static double exchange_bytes(const struct setup *setup, const struct stage_memory *memory)
 {
+    const struct plan *plan = &setup->plan;
+    double elements = memory->weights_bytes / precision_bytes((enum precision)plan->precision);
+    struct exchange_tensor all = { elements, 1, 1 };
+    struct exchange_load load = { &all, 1, sizeof(float) };
+    struct exchange_ranks ranks = data_ranks(setup);
+    if (exchange_is_default(&plan->exchange))
+        return 0;
+    return 2 * (double)sizeof(float) * elements +
+           exchanger_memory_bytes(&plan->exchange, &load, &ranks);
+}
+
+/* What frameworks allocate, without their libraries; the host keeps values of 16 bits in 32. */
+static size_t arena_bytes(const struct setup *setup, const struct prediction *prediction)
+{
+    const struct plan *plan = &setup->plan;
     double most = 0;
     for (int stage = 0; stage < prediction->num_stages; stage++) {
         const struct stage_memory *memory = &prediction->stages[stage];
-        most = fmax(most, memory->allocated_bytes - memory->library_bytes);
+        most = fmax(most, memory->allocated_bytes - memory->library_bytes +
+                              exchange_bytes(setup, memory));
     }
     double widened = 4 / precision_bytes((enum precision)plan->precision);
     return (size_t)(most * widened * arena_share + arena_extra_bytes);
@@ -138,7 +165,7 @@ static bool run_session(const struct options *options, struct setup *setup,
         .device_api = device_find(options->backend ? options->backend : "host", err),
         .kernel_api = &kernels_host,
         .place = place,
-        .arena_bytes = arena_bytes(&setup->plan, prediction),
+        .arena_bytes = arena_bytes(setup, prediction),
         .steps = steps,
         .warmups = steps / 3 < MOST_WARMUPS ? steps / 3 : MOST_WARMUPS,
         .watchdog_s = options->watchdog_s > 0 ? options->watchdog_s : default_watchdog_s,
@@ -234,13 +261,25 @@ static bool check_ranks(const struct options *options, const struct setup *setup
     return true;
 }
 
+/* What a method keeps from step to step is in no checkpoint. */
+static bool check_keeping(const struct options *options, const struct plan *plan, struct err *err)
+{
+    const char *kept =
+        exchange_is_default(&plan->exchange) ? NULL : exchange_keeps(&plan->exchange);
+    return !options->checkpoint || !kept ||
+           err_set(err, ERR_UNAVAILABLE, "--checkpoint",
+                   "exchange=%s keeps %s, which checkpoints do not hold yet",
+                   exchange_method_of(&plan->exchange)->name, kept);
+}
+
 static int run_plan(const struct options *options, struct setup *setup, int argc, char **argv,
                     struct err *err)
 {
     struct place place;
     if ((options->slice && !slice_plan(options, setup, err)) ||
         !place_of_environment(&place, err) || !check_ranks(options, setup, &place, err) ||
-        !run_supported(&setup->plan, &setup->model, err))
+        !run_supported(&setup->plan, &setup->model, err) ||
+        !check_keeping(options, &setup->plan, err))
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)

@@ -1,5 +1,6 @@
 #include "exec/rank_part.h"
 
+#include "exec/rank_exchange.h"
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
 #include "kernels/host/rotary.h"
@@ -189,6 +190,8 @@ static bool build(struct rank *rank, struct err *err)
             return false;
         }
     rank_show_stores(rank);
+    if (!rank_exchange_new(rank, err))
+        return false;
     return rank->on.api->stream_sync(rank->machine.compute, err);
 }
 
@@ -212,6 +215,7 @@ void rank_free(struct rank *rank)
     if (!rank)
         return;
     close_streams(rank);
+    rank_exchange_free(rank);
     groups_free(&rank->groups);
     if (rank->machine.kernels)
         rank->on.kernel_api->close(rank->machine.kernels);

@@ -21,6 +21,7 @@ struct run_setup {
     const struct token_source *tokens;
     struct update update; /* step and, in fp16, loss scale are the run's own */
     uint64_t seed;
+    struct exchange_ranks data_ranks; /* read where the plan's exchange is not all-reduce */
 };
 
 /* The machine that a rank runs on. */
@@ -43,7 +44,7 @@ void rank_free(struct rank *rank);
 
 struct step_result {
     double loss;          /* mean over the tokens of the global batch; the same on all ranks */
-    double gradient_norm; /* before clipping */
+    double gradient_norm; /* before clipping; of this rank's copy of the model, where they differ */
     double step_s;
     double loss_scale; /* that it ran under; 1 without one */
     bool is_skipped;   /* fp16: gradients overflowed, so that nothing was updated */
@@ -61,6 +62,14 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
  * rank cannot be reached. */
 bool rank_most(struct rank *rank, double *value, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
+
+/* Of all steps so far, in exchanges other than all-reduce: what passed between this rank and its
+ * data peers (negative: the communicator does not tell), and, on one of them, what was to pass
+ * between all. */
+struct exchanged_bytes {
+    double sent, planned;
+};
+struct exchanged_bytes rank_exchanged_bytes(const struct rank *rank);
 
 /* The list that this rank runs. */
 const struct instrs *rank_list(const struct rank *rank);

@@ -3,6 +3,7 @@
 #ifndef EXEC_RANK_PART_H
 #define EXEC_RANK_PART_H
 
+#include "exec/exchange/exchanger.h"
 #include "exec/rank.h"
 #include "kernels/host/loss_scale.h"
 
@@ -41,6 +42,9 @@ struct rank {
     int64_t *tokens;              /* of this rank's sequences: ids, then targets */
     struct chunk_record *records; /* [local chunk x microbatches + microbatch] */
     struct messages *messages;    /* likewise */
+    struct exchange_groups exchange_groups;
+    struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
+    struct event *exchanged;
     struct lent *lent;
     int num_lent;
     double *loss, *squares; /* on the device */

@@ -94,11 +94,12 @@ static struct store *add_store(struct rank *rank, const struct part_shape *shape
     if (elements == 0)
         return NULL;
     const struct plan *plan = rank->setup.plan;
+    bool is_shared = exchange_keeps_replicas_equal(&plan->exchange);
     struct store *store = &rank->stores[rank->num_stores];
     rank->all_stores[rank->num_stores++] = store;
     *store = (struct store){ .elements = elements,
-                             .shards = plan_replicas(plan),
-                             .shard = rank->at.at[AXIS_DATA],
+                             .shards = is_shared ? plan_replicas(plan) : 1,
+                             .shard = is_shared ? rank->at.at[AXIS_DATA] : 0,
                              .zero = plan_replicas(plan) > 1 ? plan->zero : 0 };
     store->padded = padded(elements, (size_t)store->shards);
     store->weights = ARENA_ARRAY(&rank->arena, struct stored_weight, (size_t)shape->weights.count);

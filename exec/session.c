@@ -219,11 +219,22 @@ static bool measure_peak(struct session *session, struct err *err)
     return reduce(session, &out->peak_bytes, 1, REDUCTION_MAX, err);
 }
 
+static bool count_exchanged(struct session *session, struct err *err)
+{
+    struct exchanged_bytes own = rank_exchanged_bytes(session->rank);
+    double sums[] = { own.sent, own.planned };
+    if (!reduce(session, sums, 2, REDUCTION_SUM, err))
+        return false;
+    double steps = session->options->steps;
+    session->out->exchanged = (struct exchanged_bytes){ sums[0] / steps, sums[1] / steps };
+    return true;
+}
+
 /* The peak is that of the steps alone: timing adds nothing to memory, but comes after. */
 static bool run_steps(struct session *session, struct err *err)
 {
     bool is_traced = session->options->is_traced;
-    return train(session, err) && measure_peak(session, err) &&
+    return train(session, err) && measure_peak(session, err) && count_exchanged(session, err) &&
            (!is_traced || (trace_instructions(session, err) && trace_ops(session, err)));
 }
 

@@ -1,5 +1,6 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
 #include "base/clock.h"
+#include "exec/rank_exchange.h"
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
 #include "exec/stopwatch.h"
@@ -215,12 +216,22 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
     sum_partial(rank, chunk->stores, chunk->num_stores, i);
+    if (rank->exchanges) {
+        rank_exchange_gradients(rank, chunk);
+        return;
+    }
     for (int s = 0; s < chunk->num_stores; s++) {
         struct store *store = chunk->stores[s];
         store_reduce(&rank->machine, store, rank_group(rank, GROUP_DATA), stream_of(rank, instr));
         if (store->zero >= 2)
             lend(rank, &store->gradients, i);
     }
+}
+
+static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
+{
+    (void)i;
+    rank_exchange_weights(rank, chunk_of(rank, instr));
 }
 
 /* Both ends add what they hold of the gradients of the vocabulary's rows. */
@@ -235,32 +246,42 @@ static void run_reduce_tied(struct rank *rank, const struct instr *instr, int i)
     }
 }
 
-static void all_reduce_double(struct rank *rank, struct stream *stream, double *at)
+static void all_reduce_double(struct rank *rank, enum group_kind kind, struct stream *stream,
+                              double *at)
 {
-    struct group *world = rank_group(rank, GROUP_WORLD);
+    struct group *group = rank_group(rank, kind);
     struct comm_call call = { .kind = COMM_ALL_REDUCE,
-                              .group = world,
+                              .group = group,
                               .stream = stream,
                               .in = at,
                               .out = at,
                               .count = 1,
                               .element = ELEMENT_FP64,
                               .reduction = REDUCTION_SUM };
-    if (world)
+    if (group)
         rank->on.comm_api->issue(&call);
 }
 
-/* Every element of the model is counted on one rank. */
+static bool sums_gradients(const struct rank *rank)
+{
+    bool sums = false;
+    for (int i = 0; i < rank->list->count; i++)
+        sums = sums || rank->list->at[i].op == INSTR_REDUCE_GRAD;
+    return sums;
+}
+
+/* Every element of the model is counted on one rank, or of every copy of it where they differ. */
 static void run_norm_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct machine *m = &rank->machine;
     struct stream *stream = stream_of(rank, instr);
-    if (!rank_group(rank, GROUP_DATA))
+    bool is_shared = exchange_keeps_replicas_equal(&rank->setup.plan->exchange);
+    if (!sums_gradients(rank))
         sum_partial(rank, rank->all_stores, rank->num_stores, i);
     m->device_api->fill(stream, rank->squares, 0, sizeof *rank->squares);
     for (int s = 0; s < rank->num_stores; s++)
         store_add_squares(m, &rank->stores[s], rank->squares, stream);
-    all_reduce_double(rank, stream, rank->squares);
+    all_reduce_double(rank, is_shared ? GROUP_WORLD : GROUP_MODEL, stream, rank->squares);
     struct clip clip = { rank->squares, rank->setup.update.clip, rank->setup.update.loss_scale,
                          rank->scale };
     m->kernel_api->clip(m->kernels, stream, &clip);
@@ -270,6 +291,7 @@ static void run_optimizer(struct rank *rank, const struct instr *instr, int i)
 {
     (void)instr, (void)i;
     take_back(rank, 0);
+    rank_exchange_before_update(rank);
     for (int s = 0; s < rank->num_stores; s++)
         store_update(&rank->machine, &rank->stores[s], &rank->setup.update, rank->scale);
 }
@@ -290,7 +312,7 @@ static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr
     [INSTR_WAIT_PARAM] = run_nothing,
     [INSTR_FREE_PARAM] = run_free_param,
     [INSTR_REDUCE_GRAD] = run_reduce_grad,
-    [INSTR_MIX_PARAM] = run_nothing, /* supported.c refuses the exchanges that have it */
+    [INSTR_MIX_PARAM] = run_mix_param,
     [INSTR_REDUCE_TIED] = run_reduce_tied,
     [INSTR_NORM_GRAD] = run_norm_grad,
     [INSTR_OPTIMIZER] = run_optimizer,
@@ -322,7 +344,9 @@ static void begin_step(struct rank *rank, long step)
     rank->setup.update.step = step - rank->skipped;
     if (m->rounded == DTYPE_FP16)
         rank->setup.update.loss_scale = rank->loss_scale.scale;
-    m->loss_gradient_scale = (float)(rank->setup.update.loss_scale / tokens);
+    rank_exchange_begin_step(rank, (int)(step - 1));
+    m->loss_gradient_scale =
+        (float)(rank->setup.update.loss_scale / tokens * rank_exchange_gradient_scale(rank));
     for (int j = 0; j < rank->num_microbatches; j++) {
         struct microbatch *at = &rank->microbatches[j];
         tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch, at->ids,
@@ -351,7 +375,7 @@ static void sum_loss(struct rank *rank)
     struct own_loss own = { rank->loss, is_last && rank->at.at[AXIS_TENSOR] == 0 };
     follow_compute(rank, stream);
     rank->on.api->call(stream, keep_own_loss, &own, sizeof own);
-    all_reduce_double(rank, stream, rank->loss);
+    all_reduce_double(rank, GROUP_WORLD, stream, rank->loss);
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -365,7 +389,7 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-/* All ranks have the same norm, so that all decide alike. */
+/* All ranks that hold the same weights have the same norm, so that they decide alike. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
     bool is_finite = isfinite(*rank->squares);
@@ -401,5 +425,6 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     whereabouts_wait(rank->on.watchdog, NULL);
     const struct model *model = rank->setup.model;
     out->loss = *rank->loss / (model->batch * model->seq);
+    rank_exchange_end_step(rank, out->loss);
     return take_norm(rank, step, out, err);
 }

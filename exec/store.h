@@ -24,7 +24,7 @@ struct store {
     struct stored_weight *weights;
     int num_weights;
     size_t elements, padded; /* padded: a multiple of the shards */
-    int shards, shard;       /* data ranks that part it, and which of them this is */
+    int shards, shard;       /* data ranks that hold the same, and which of them this is */
     int zero;
     float *values;         /* padded; NULL while ZeRO-3 has dropped them */
     float *next_values;    /* ZeRO-3: gathered for the pass after the one in use */

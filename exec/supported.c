@@ -55,10 +55,10 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
-static bool exchanges_otherwise(const struct plan *plan, const struct model *model)
+static bool averages_rounded_weights(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return !exchange_is_default(&plan->exchange);
+    return !exchange_keeps_replicas_equal(&plan->exchange) && plan->precision != PRECISION_FP32;
 }
 
 const struct refusal run_refusals[] = {
@@ -71,7 +71,8 @@ const struct refusal run_refusals[] = {
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
-    { "exchange", "of exchanges only allreduce can be run yet", exchanges_otherwise },
+    { "exchange", "weights are averaged in fp32 alone yet; dtype=fp32 can be run",
+      averages_rounded_weights },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
 const int num_run_refusals = sizeof run_refusals / sizeof *run_refusals;

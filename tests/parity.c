@@ -60,9 +60,19 @@ static void keep_weight(struct parity_result *result, const struct store *store,
     }
 }
 
+/* Of replicas that differ the first one's are kept. */
+static bool are_kept(const struct job *job)
+{
+    const struct plan *plan = job->setup->plan;
+    return exchange_keeps_replicas_equal(&plan->exchange) ||
+           layout_coordinates_of(plan, job->rank).at[AXIS_DATA] == 0;
+}
+
 static void keep_weights(struct job *job, struct rank *rank)
 {
     int count;
+    if (!are_kept(job))
+        return;
     struct store **stores = rank_stores(rank, &count);
     pthread_mutex_lock(job->mutex);
     for (int s = 0; s < count; s++)
@@ -276,9 +286,10 @@ void parity_run(const struct model *model, const char *layout, const struct pari
                     .beta2 = 0.95F,
                     .epsilon = 1e-4F,
                     .momentum = 0.9F,
-                    .clip = 1,
+                    .clip = run->unclipped ? 0 : 1,
                     .loss_scale = 1 },
         .seed = run->seed,
+        .data_ranks = { plan.dp, 1 },
     };
     *out = (struct parity_result){ .weights = calloc(MOST_WEIGHTS, sizeof *out->weights) };
     (run->process ? run_process : run_threads)(&setup, run, size, layout, out);

@@ -19,6 +19,7 @@ struct parity_run {
     int optimizer;         /* enum optimizer */
     float rate;
     bool unfused;       /* attention */
+    bool unclipped;     /* gradients; else their norm is at most 1 */
     size_t arena_bytes; /* of a rank; 0: 8 MiB. Touching it takes most of a short run */
     int precision;      /* enum precision */
     uint64_t seed;

@@ -1,0 +1,178 @@
+/* A model trained with exchanges other than all-reduce: those that change nothing give what
+ * all-reduce gives, the others learn, and all send what was planned. */
+#include "models/corpus.h"
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Plain gradient descent is linear in the gradients, so that averages of weights that were equal
+ * are those of their gradients. */
+static struct parity_run descent(void)
+{
+    return (struct parity_run){
+        .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.1F, .seed = 5, .unclipped = true
+    };
+}
+
+static struct model model_of(const char *layout)
+{
+    struct model model = layout[0] == 'p' ? parity_gpt() : parity_llama();
+    if (strstr(layout, "dp3"))
+        model.batch = 6;
+    return model;
+}
+
+/* --- as all-reduce ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *plain, *exchange;
+} alike[] = {
+    { "dp4 mb2", "ring" },
+    { "dp4 mb2", "tree" },
+    { "dp4 mb2", "hierarchical:group=2" },
+    { "dp4 mb2", "ps:3" },
+    { "dp3 mb1", "ring" },
+    { "dp3 mb1", "ps:2" },
+    { "dp2 tp2 sp", "ring" },
+    { "pp2 dp2 mb2", "tree" },
+    { "pp2 vpp2 dp2 mb2", "ps:1" },
+    { "dp4 mb2", "topk:1" },
+    { "pp2 dp2", "topk:1:memory=off" },
+    { "dp2 tp2", "ef21:1" },
+    { "dp4 mb2", "neolithic:0.5:rounds=2" },
+    { "dp4 mb2", "local:1" },
+    { "dp2 tp2 sp", "local:1" },
+    { "pp2 dp2 mb2", "local:1" },
+    { "dp2 mb2", "gossip:one-peer" },
+    { "dp3 mb1", "gossip:ring" },
+    { "dp4 mb2", "gossip:ring:group=2" },
+    { "pp2 dp4 mb1", "pga:2:graph=ring:group=2" },
+};
+
+START_TEST(what_changes_nothing_gives_what_all_reduce_gives)
+{
+    char layout[100];
+    struct model model = model_of(alike[_i].plain);
+    struct parity_run run = descent();
+    struct parity_result plain, exchanged;
+    snprintf(layout, sizeof layout, "%s exchange=%s", alike[_i].plain, alike[_i].exchange);
+    parity_run(&model, alike[_i].plain, &run, &plain);
+    parity_run(&model, layout, &run, &exchanged);
+    for (int i = 0; i < run.steps; i++)
+        ck_assert_double_eq_tol(exchanged.loss[i], plain.loss[i], 1e-5 * plain.loss[i]);
+    ck_assert_msg(parity_distance(&plain, &exchanged) <= 1e-5, "%s: %g", layout,
+                  parity_distance(&plain, &exchanged));
+    parity_release(&plain);
+    parity_release(&exchanged);
+}
+END_TEST
+
+/* --- as themselves ------------------------------------------------------------------------ */
+
+static const char *const layouts[] = {
+    "dp4 mb2 exchange=gossip:ring",
+    "pp2 dp2 mb2 exchange=gossip:one-peer:combine=beside",
+    "dp4 mb2 exchange=gossip:exp",
+    "dp2 tp2 sp exchange=local:2",
+    "dp4 mb2 exchange=pga:3:graph=grid",
+    "dp4 mb2 exchange=aga:2",
+    "pp2 dp2 mb2 exchange=qsgd:6",
+    "dp2 tp2 sp exchange=qsgd:6",
+    "dp4 mb2 exchange=topk:0.1",
+    "dp4 mb2 exchange=ef21:0.1",
+    "dp2 tp2 sp exchange=ef21:0.1",
+    "dp2 tp2 exchange=neolithic:0.05",
+    "pp2 vpp2 dp2 mb2 exchange=powersgd:2",
+};
+
+static struct parity_run adam(int steps)
+{
+    return (
+        struct parity_run){ .steps = steps, .optimizer = OPTIMIZER_ADAM, .rate = 0.01F, .seed = 5 };
+}
+
+/* Of all ranks. */
+struct bytes {
+    pthread_mutex_t mutex;
+    struct exchanged_bytes sum;
+};
+
+static bool add_bytes(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct bytes *bytes = run->context;
+    struct exchanged_bytes own = rank_exchanged_bytes(rank);
+    (void)err;
+    pthread_mutex_lock(&bytes->mutex);
+    bytes->sum.sent += own.sent;
+    bytes->sum.planned += own.planned;
+    pthread_mutex_unlock(&bytes->mutex);
+    return true;
+}
+
+static struct token_source shipped_text(const struct model *model)
+{
+    struct token_source text;
+    struct err err = { 0 };
+    char path[PATH_MAX];
+    ck_assert_msg(corpus_path("workshop", path, &err) &&
+                      token_source_open(path, model->vocab, model->seq, 7, &text, &err),
+                  "%s: %s", err.where, err.msg);
+    return text;
+}
+
+/* From the even guess among 256 bytes. */
+START_TEST(every_method_learns_and_sends_what_was_planned)
+{
+    enum { STEPS = 16 };
+    struct model model = model_of(layouts[_i]);
+    model.vocab = 256;
+    struct token_source text = shipped_text(&model);
+    struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    struct parity_run run = adam(STEPS);
+    struct parity_result result;
+    run.tokens = &text;
+    run.after = add_bytes;
+    run.context = &bytes;
+    parity_run(&model, layouts[_i], &run, &result);
+    ck_assert_msg(result.loss[STEPS - 1] < result.loss[0] - 1, "%s: from %g to %g", layouts[_i],
+                  result.loss[0], result.loss[STEPS - 1]);
+    ck_assert_double_gt(bytes.sum.planned, 0);
+    ck_assert_double_eq(bytes.sum.sent, bytes.sum.planned);
+    parity_release(&result);
+    token_source_close(&text);
+}
+END_TEST
+
+/* With random pauses before pieces of work the second time: a forgotten event changes a bit. */
+START_TEST(an_exchange_has_the_same_bits_again)
+{
+    struct model model = model_of(layouts[_i]);
+    struct parity_run run = adam(3), delayed = adam(3);
+    struct parity_result one, other;
+    delayed.delay_most_s = 50e-6;
+    parity_run(&model, layouts[_i], &run, &one);
+    parity_run(&model, layouts[_i], &delayed, &other);
+    ck_assert_msg(parity_is_equal(&one, &other, 3), "%s", layouts[_i]);
+    parity_release(&one);
+    parity_release(&other);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("train");
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
+    tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
+    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, COUNT(layouts));
+    Suite *s = suite_create("exec/rank_exchange");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
