@@ -68,15 +68,26 @@ static struct values copy_values(const int *from, int count, struct arena *arena
     return values;
 }
 
+/* The smallest divisor of n above d, or n + 1. Those above the root are found by what they leave.
+ */
+static int next_divisor(int n, int d)
+{
+    for (d++; d <= n / d; d++)
+        if (n % d == 0)
+            return d;
+    for (int quotient = n / d; quotient > 0; quotient--)
+        if (n % quotient == 0)
+            return n / quotient;
+    return n + 1;
+}
+
 /* Those of n up to `most`, rising. */
 static struct values divisors(int n, int most, struct arena *arena)
 {
     struct values values = { 0 };
     for (int pass = 0; pass < 2; pass++) {
         int count = 0;
-        for (int d = 1; d <= n && d <= most; d++) {
-            if (n % d != 0)
-                continue;
+        for (int d = 1; d <= n && d <= most; d = next_divisor(n, d)) {
             if (pass == 1)
                 values.at[count] = d;
             count++;
@@ -356,8 +367,8 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
     struct plan plan;
     if (space_family_size(space) == 0 || !block_plan(space, block, &plan))
         return true;
-    int most = most_vpp(space, plan.pp);
-    for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
+    int most = most_vpp(space, plan.pp); /* all that are listed divide it */
+    for (plan.vpp = 1; plan.vpp <= most; plan.vpp = next_divisor(most, plan.vpp))
         if (lists_vpp_of(space, &plan, most) && !meet_family(space, &plan, visitor))
             return false;
     return true;

@@ -84,8 +84,23 @@ static void walk_block(void *context, size_t block, int id)
                                 walk->request->progress_context);
 }
 
+/* All GPUs together hold at least one copy of the gradients and of the optimizer's state, however a
+ * plan divides them. */
+static bool state_may_fit(const struct walk *walk)
+{
+    const struct plan *base = &walk->space->base;
+    struct state_bytes state = plan_state_bytes(base, walk->space->model);
+    double least_bytes = state.gradients;
+    if (!plan_offloads(base, OFFLOAD_OPTIMIZER))
+        least_bytes += state.optimizer;
+    double room_bytes = walk->system->gpu.memory_bytes * walk->system->num_gpus;
+    return model_parameters(walk->space->model) * least_bytes <= room_bytes;
+}
+
 struct tally walk_run(const struct walk *walk, struct arena *arena)
 {
+    if (walk->only_whether_any_fits && !state_may_fit(walk))
+        return tally_new(arena);
     int jobs = walk_jobs(walk->request);
     struct run run = { .walk = walk,
                        .workers = ARENA_ARRAY(arena, struct worker, (size_t)jobs),

@@ -1,5 +1,6 @@
 #include "tests/testing.h"
 
+#include "search/probe.h"
 #include "search/relax.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
@@ -75,6 +76,23 @@ static void check(const struct relaxation *found, int expected)
     if (found)
         ck_assert(found->best.prediction.fits);
 }
+
+/* Also where the state of the whole model decides, before any plan is looked at. */
+START_TEST(whether_any_plan_fits_is_what_a_brute_force_loop_finds)
+{
+    struct search_request request = request_of(64, 64);
+    int num_fitting = 0, num_memories = 0;
+    for (double memory_bytes = 1e6; memory_bytes < 1e11; memory_bytes *= 1.2) {
+        instance.system.gpu.memory_bytes = memory_bytes;
+        bool fits = is_feasible(64, 64);
+        ck_assert_int_eq(probe_fits(&request).fits, fits);
+        num_fitting += fits;
+        num_memories++;
+    }
+    ck_assert_int_gt(num_fitting, 5);
+    ck_assert_int_lt(num_fitting, num_memories - 5);
+}
+END_TEST
 
 static const struct {
     int num_gpus, batch;
@@ -234,6 +252,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("relax");
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, whether_any_plan_fits_is_what_a_brute_force_loop_finds);
     tcase_add_loop_test(cases, the_nearest_batches_are_those_of_a_brute_force_loop, 0,
                         TURNS(NUM_ODD_CASES));
     tcase_add_loop_test(cases, the_nearest_counts_are_those_of_a_brute_force_loop, 0,
