@@ -4,12 +4,17 @@
 #include "base/statistics.h"
 #include "exec/kernels.h"
 #include "exec/stopwatch.h"
+#include "sim/cost/straggler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
+
+/* More than a core's own cache holds: between two exchanges a rank computes, and what sockets keep
+ * is no longer there. */
+enum { PASSING_BYTES = 8 << 20 };
 
 static double median(double *numbers, int count)
 {
@@ -33,6 +38,7 @@ struct timed_call {
     struct stream *stream;
     int kind; /* as in struct curve */
     float *in, *out;
+    float *passing; /* PASSING_BYTES, written before each exchange */
 };
 
 static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
@@ -78,6 +84,7 @@ static bool time_once(const struct timed_call *x, size_t count, double *seconds,
 {
     struct interval time;
     bool is_message = x->kind == CURVE_POINT_TO_POINT;
+    device_host.fill(x->stream, x->passing, 0, PASSING_BYTES);
     if (!host_rank_meet(x->host, x->stream, err))
         return false;
     stopwatch_note(&device_host, x->stream, &time.start_s);
@@ -170,11 +177,14 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     bool ok = (x.stream = device_host.stream_new(host->device, "exchange", err)) &&
               (x.group = neighbours(host, num_ranks, err)) &&
               (x.in = random_values(host, count, err)) &&
-              (x.out = random_values(host, count, err)) && time_sizes(&x, sizes, curve, err);
+              (x.out = random_values(host, count, err)) &&
+              (x.passing = random_values(host, PASSING_BYTES / sizeof(float), err)) && time_sizes(&x, sizes, curve, err);
     if (x.in)
         device_host.free(host->device, NULL, x.in);
     if (x.out)
         device_host.free(host->device, NULL, x.out);
+    if (x.passing)
+        device_host.free(host->device, NULL, x.passing);
     if (x.group)
         comm_tcp.group_free(x.group);
     device_host.stream_free(x.stream);
@@ -328,22 +338,101 @@ static bool measure_pair(struct pair *p, struct host_slowdown *out, struct err *
     return true;
 }
 
-bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err)
+/* --- apart from one another ----------------------------------------------------------------- */
+
+enum { ROUNDS = 48, ROUND_PRODUCTS = 6 };
+
+struct round {
+    double start_s, end_s, met_s;
+};
+
+/* Products, each followed by a pass over memory, as in a layer; then the ranks meet. */
+static void issue_round(const struct pair *p, int products, struct round *round)
 {
-    struct pair p = { .host = host };
-    bool ok = (p.kernels = kernels_host.open(host->device, err)) &&
-              (p.compute = device_host.stream_new(host->device, "compute", err)) &&
-              (p.comm = device_host.stream_new(host->device, "comm", err)) &&
-              (p.matrix = random_values(host, (size_t)SIDE * SIDE, err)) &&
-              (p.product = random_values(host, (size_t)SIDE * SIDE, err)) &&
-              (p.values = random_values(host, EXCHANGED, err)) && measure_pair(&p, out, err);
-    float *memories[] = { p.matrix, p.product, p.values };
+    struct linear_forward args = { SIDE, SIDE, SIDE, p->matrix, p->matrix, NULL, p->product };
+    struct comm_call call = { .kind = COMM_BARRIER, .group = p->host->world, .stream = p->compute };
+    stopwatch_note(&device_host, p->compute, &round->start_s);
+    for (int i = 0; i < products; i++) {
+        kernels_host.linear_forward(p->kernels, p->compute, &args);
+        device_host.fill(p->compute, p->values, 0, EXCHANGED * sizeof(float));
+    }
+    stopwatch_note(&device_host, p->compute, &round->end_s);
+    comm_tcp.issue(&call);
+    stopwatch_note(&device_host, p->compute, &round->met_s);
+}
+
+/* Means over the rounds and ranks. */
+static bool time_rounds(const struct pair *p, int products, double *compute_s, double *wait_s,
+                        struct err *err)
+{
+    struct round rounds[ROUNDS];
+    double means_s[2] = { 0 };
+    if (!host_rank_meet(p->host, p->compute, err))
+        return false;
+    for (int i = 0; i < ROUNDS; i++)
+        issue_round(p, products, &rounds[i]);
+    bool ok = device_host.stream_sync(p->compute, err) && comm_tcp.poll(p->host->comm, err);
+    for (int i = 0; i < ROUNDS && ok; i++) {
+        means_s[0] += (rounds[i].end_s - rounds[i].start_s) / ROUNDS;
+        means_s[1] += (rounds[i].met_s - rounds[i].end_s) / ROUNDS;
+    }
+    ok = ok && host_rank_average(p->host, means_s, 2, err);
+    *compute_s = means_s[0];
+    *wait_s = means_s[1];
+    return ok;
+}
+
+/* The slowest of n comes expected_maximum(n) standard deviations later than the mean. */
+static bool measure_drift(const struct pair *p, double *drift_s, struct err *err)
+{
+    double each_s[LEAST_REPEATS];
+    for (int i = 0; i < LEAST_REPEATS; i++) {
+        double none_s, alone_s, compute_s, wait_s;
+        if (!time_rounds(p, 0, &none_s, &alone_s, err) ||
+            !time_rounds(p, ROUND_PRODUCTS, &compute_s, &wait_s, err))
+            return false;
+        double deviation_s = fmax(0, wait_s - alone_s) / expected_maximum(p->host->place.size);
+        each_s[i] = deviation_s * deviation_s / compute_s;
+    }
+    *drift_s = median(each_s, LEAST_REPEATS);
+    return true;
+}
+
+static bool open_pair(struct host_rank *host, struct pair *p, struct err *err)
+{
+    *p = (struct pair){ .host = host };
+    return (p->kernels = kernels_host.open(host->device, err)) &&
+           (p->compute = device_host.stream_new(host->device, "compute", err)) &&
+           (p->comm = device_host.stream_new(host->device, "comm", err)) &&
+           (p->matrix = random_values(host, (size_t)SIDE * SIDE, err)) &&
+           (p->product = random_values(host, (size_t)SIDE * SIDE, err)) &&
+           (p->values = random_values(host, EXCHANGED, err));
+}
+
+static void close_pair(struct pair *p)
+{
+    float *memories[] = { p->matrix, p->product, p->values };
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
         if (memories[i])
-            device_host.free(host->device, NULL, memories[i]);
-    device_host.stream_free(p.compute);
-    device_host.stream_free(p.comm);
-    if (p.kernels)
-        kernels_host.close(p.kernels);
+            device_host.free(p->host->device, NULL, memories[i]);
+    device_host.stream_free(p->compute);
+    device_host.stream_free(p->comm);
+    if (p->kernels)
+        kernels_host.close(p->kernels);
+}
+
+bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err)
+{
+    struct pair p;
+    bool ok = open_pair(host, &p, err) && measure_pair(&p, out, err);
+    close_pair(&p);
+    return ok;
+}
+
+bool host_drift(struct host_rank *host, double *drift_s, struct err *err)
+{
+    struct pair p;
+    bool ok = open_pair(host, &p, err) && measure_drift(&p, drift_s, err);
+    close_pair(&p);
     return ok;
 }

@@ -31,4 +31,8 @@ struct host_slowdown {
 };
 bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err);
 
+/* How far ranks drift apart while they compute: the variance of a rank's time, per second of it
+ * (struct profile). From how long they wait for each other after every few milliseconds. */
+bool host_drift(struct host_rank *host, double *drift_s, struct err *err);
+
 #endif

@@ -8,7 +8,9 @@
 #include <string.h>
 
 enum { WARM_UPS = 2, LEAST_STEPS = 5, MOST_STEPS = 40 };
-enum { MOST_OPS_A_STEP = 96, MOST_SAMPLES = 4 * MOST_STEPS };
+/* Enough that a layer's weights have left a core's cache when it comes to them again. */
+enum { LAYERS = 4 };
+enum { MOST_OPS_A_STEP = 96 * LAYERS, MOST_SAMPLES = 10 * LAYERS * MOST_STEPS };
 
 /* --- shapes --------------------------------------------------------------------------------- */
 
@@ -57,7 +59,7 @@ static struct model model_of(const struct grid_row *row)
 {
     int heads = row->hidden / row->head_dim;
     struct model model = {
-        .layers = 1,
+        .layers = LAYERS,
         .hidden = row->hidden,
         .heads = share_of(heads, row->share),
         .kv_heads = share_of(row->is_llama ? heads / 2 : heads, row->share),
@@ -98,7 +100,7 @@ static bool divides(const struct model *model, int tp)
 static struct model tensor_share(const struct model *model, int tp, int sequences)
 {
     struct model share = *model;
-    share.layers = 1;
+    share.layers = LAYERS;
     share.heads /= tp;
     share.kv_heads /= tp;
     share.ffn /= tp;

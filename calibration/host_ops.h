@@ -1,17 +1,17 @@
 /* calibration/host_ops.h - how long the executor's ops take on this machine, by shape.
  *
- * Every rank trains a few steps of one-layer models of many shapes by itself, at the same time as
- * all others, and each op is timed where it runs: behind the op that made its input, with the
- * caches as that left them. What counts is the time that
- * the core worked for it: other programs' share of a machine that is not idle is not the op's.
- * Steps of several layers, microbatches or ranks are never looked at. */
+ * Every rank trains a few steps of models of a few layers and of many shapes by itself, at the same
+ * time as all others, and each op is timed where it runs: behind the op that made its input, with
+ * the caches as that left them. What counts is the time that the core worked for it: other
+ * programs' share of a machine that is not idle is not the op's.
+ * Steps of several microbatches or ranks, and whole steps, are never looked at. */
 #ifndef CALIBRATION_HOST_OPS_H
 #define CALIBRATION_HOST_OPS_H
 
 #include "calibration/host_rank.h"
 #include "sim/cost/kernel.h"
 
-/* What one rank computes: a model of one layer, whose layer may be a tensor rank's share. */
+/* What one rank computes: a model whose layers may be a tensor rank's share. */
 struct host_shape {
     struct model model;
     bool is_unfused; /* attention */

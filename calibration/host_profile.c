@@ -281,6 +281,7 @@ static json_t *profile_json(const struct host_measured *m, const char *source)
     json_object_set_new(profile, "overlap_compute_slowdown", json_real(m->slowdown.compute));
     json_object_set_new(profile, "overlap_comm_slowdown", json_real(m->slowdown.comm));
     json_object_set_new(profile, "chip_spread", json_real(0));
+    json_object_set_new(profile, "drift", quantity(m->drift_s, QUANTITY_SECONDS));
     json_object_set_new(profile, "error_log", json_real(interval_of(kernels, num_kernels)));
     json_object_set_new(profile, "attention", attention_json(m));
     json_object_set_new(profile, "collectives", curves_json(m));

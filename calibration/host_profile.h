@@ -16,6 +16,7 @@ struct host_measured {
     double call_s;
     double copy_bytes_per_s;
     struct host_slowdown slowdown;
+    double drift_s;
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
 };

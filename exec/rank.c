@@ -46,7 +46,9 @@ static bool open_streams(struct rank *rank, struct err *err)
     for (int lane = 0; lane < NUM_LANES && ok; lane++)
         ok = (rank->streams[lane] = api->stream_new(device, lane_names[lane], err)) != NULL;
     m->compute = rank->streams[LANE_COMPUTE];
-    ok = ok && (m->tensor_stream = api->stream_new(device, "tensor", err));
+    m->tensor_stream = m->compute; /* nothing to gain from handing work over and back */
+    if (ok && rank->setup.overlaps_tensor)
+        ok = (m->tensor_stream = api->stream_new(device, "tensor", err)) != NULL;
     ok = ok && (m->computed = api->event_new(device, err));
     ok = ok && (rank->issued = api->event_new(device, err));
     for (int i = 0; i < MAX_PART_OPS && ok; i++)
@@ -60,9 +62,10 @@ static bool open_streams(struct rank *rank, struct err *err)
 static void close_streams(struct rank *rank)
 {
     const struct device_api *api = rank->on.api;
+    if (rank->machine.tensor_stream != rank->machine.compute)
+        api->stream_free(rank->machine.tensor_stream);
     for (int lane = 0; lane < NUM_LANES; lane++)
         api->stream_free(rank->streams[lane]);
-    api->stream_free(rank->machine.tensor_stream);
     for (int i = 0; rank->done && i < rank->list->count; i++)
         api->event_free(rank->done[i]);
     for (int i = 0; i < MAX_PART_OPS; i++)

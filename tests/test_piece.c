@@ -3,6 +3,7 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
+#include "sim/cost/straggler.h"
 #include "sim/engine/data_parallel.h"
 
 #include <math.h>
@@ -87,6 +88,24 @@ START_TEST(a_list_takes_its_compute_and_what_it_exposes)
             ck_assert_double_ge(c->comm_s, -1e-12 * c->total_s);
         }
     }
+}
+END_TEST
+
+/* A forward of a layer meets twice; what was computed before each meeting adds its wait. */
+START_TEST(tensor_ranks_that_drift_wait_at_each_collective)
+{
+    load(_i);
+    struct plan plan = tensor_plan(4, false, false), one = tensor_plan(1, false, false);
+    struct list_cost even = cost(&plan).layer.forward;
+    double alone_s = cost(&one).layer.forward.total_s;
+    machine.profile.drift_s = 1e-5;
+    struct list_cost drifting = cost(&plan).layer.forward;
+    double most_s = 2 * drift_wait_s(1e-5, even.compute_s / 2, 4);
+    double wait_s = drifting.comm_s - even.comm_s;
+    ck_assert_double_eq(drifting.compute_s, even.compute_s);
+    ck_assert_double_gt(wait_s, most_s / 2);
+    ck_assert_double_le(wait_s, most_s * (1 + 1e-9));
+    ck_assert_double_eq(cost(&one).layer.forward.total_s, alone_s);
 }
 END_TEST
 
@@ -246,6 +265,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_loop_test(tc, a_list_takes_its_compute_and_what_it_exposes, 0, NUM_SETTINGS);
+    tcase_add_loop_test(tc, tensor_ranks_that_drift_wait_at_each_collective, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc, one_tensor_rank_exposes_nothing, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc,
                         overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_either, 0,

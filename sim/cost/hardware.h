@@ -118,6 +118,7 @@ struct profile {
     double overlap_comm_slowdown;
     double chip_spread; /* standard deviation of sustained speed between chips */
     double pass_spread; /* ... of one chip's passes over a chunk around their mean, relative */
+    double drift_s;     /* variance of a rank's compute time, per second of it: see drift_wait_s */
     double error_log;   /* half width of the 90 % interval, in log time, out of sample */
     struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* unfused unused */
     int num_gemm_tiles;

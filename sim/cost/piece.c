@@ -2,6 +2,7 @@
 
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
+#include "sim/cost/straggler.h"
 #include "sim/plan/context.h"
 #include "sim/schedule/schedule.h"
 
@@ -119,14 +120,27 @@ static double makespan_s(struct flight *f)
     }
 }
 
+/* Ranks of a group meet in each of its collectives: for the last of them the others wait. */
+static double wait_s(const struct timer *timer, const struct op *op, double compute_s)
+{
+    if (!op_is_collective(op->kind))
+        return 0;
+    int size = op->stream == STREAM_CONTEXT ? timer->context.num_ranks : timer->tensor.num_ranks;
+    return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
+}
+
 static struct list_cost list_cost(const struct timer *timer, struct ops ops)
 {
     assert(ops.count <= MAX_LIST_OPS);
     struct flight flight = { .timer = timer, .ops = ops };
     struct list_cost cost = { 0 };
     bool has_tensor_ops = false;
+    double met_s = 0; /* compute up to the last meeting */
     for (int i = 0; i < ops.count; i++) {
-        flight.left_s[i] = time_alone_s(timer, &ops.at[i]);
+        double waits_s = wait_s(timer, &ops.at[i], cost.compute_s - met_s);
+        flight.left_s[i] = time_alone_s(timer, &ops.at[i]) + waits_s;
+        if (op_is_collective(ops.at[i].kind))
+            met_s = cost.compute_s;
         has_tensor_ops |= ops.at[i].stream == STREAM_TENSOR;
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];

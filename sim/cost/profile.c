@@ -79,6 +79,10 @@ const struct field profile_fields[] = {
       .doc = "Standard deviation of one chip's passes around their mean: clocks, host. For --draws "
              "alone. Default assumed; whole steps on 384 GPUs, measured again, differ by 0.016 to "
              "0.032 (bloom_prequel)." },
+    { .name = "drift", QUANTITY(SECONDS, drift_s), .min = 0, .max = 1,
+      .fallback = "0 s",
+      .doc = "Variance of a rank's compute time per second of it, by which ranks of a tensor or "
+             "context group wait for each other. On GPUs what was measured of groups has it." },
     { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
       .doc = "Half width of the 90 % interval of log time, out of sample." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",

@@ -52,3 +52,8 @@ double straggler_slowdown(double spread, int num_gpus)
         return 1;
     return 1 + spread * (expected_maximum(num_gpus) - expected_maximum(MEASURED_GPUS));
 }
+
+double drift_wait_s(double drift_s, double compute_s, int num_ranks)
+{
+    return drift_s > 0 ? expected_maximum(num_ranks) * sqrt(drift_s * compute_s) : 0;
+}

@@ -13,4 +13,9 @@ double expected_maximum(double n);
  * uniform number, a draw of it. Within 5e-4 (Abramowitz and Stegun 1964, 26.2.23). */
 double maximum_quantile(double n, double probability);
 
+/* How much later than the mean the last of n ranks comes to a meeting after each computed for
+ * `compute_s`. What disturbs a rank comes at random and independently of the others', so its time's
+ * variance grows as the time does, by drift_s a second (a Poisson process, or any random walk). */
+double drift_wait_s(double drift_s, double compute_s, int num_ranks);
+
 #endif
