@@ -74,8 +74,8 @@ static bool measure_machine(struct work *w, struct err *err)
     m->slowdown = (struct host_slowdown){ 1, 1 };
     return host_call_s(&w->host, &m->call_s, err) &&
            host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err) &&
-           (w->host.place.size < 2 || (host_slowdown(&w->host, &m->slowdown, err) &&
-                                       host_drift(&w->host, &m->drift_s, err)));
+           (w->host.place.size < 2 ||
+            (host_slowdown(&w->host, &m->slowdown, err) && host_drift(&w->host, &m->drift_s, err)));
 }
 
 static bool measure_ops(struct work *w, struct err *err)

@@ -178,7 +178,8 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
               (x.group = neighbours(host, num_ranks, err)) &&
               (x.in = random_values(host, count, err)) &&
               (x.out = random_values(host, count, err)) &&
-              (x.passing = random_values(host, PASSING_BYTES / sizeof(float), err)) && time_sizes(&x, sizes, curve, err);
+              (x.passing = random_values(host, PASSING_BYTES / sizeof(float), err)) &&
+              time_sizes(&x, sizes, curve, err);
     if (x.in)
         device_host.free(host->device, NULL, x.in);
     if (x.out)

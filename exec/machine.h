@@ -28,7 +28,7 @@ struct machine {
     struct group *tensor; /* NULL: one tensor rank */
     int tensor_rank;
     struct stream *compute;
-    struct stream *tensor_stream; /* compute itself unless collectives overlap with it */
+    struct stream *tensor_stream;            /* compute itself unless collectives overlap with it */
     struct event *computed;                  /* what the tensor stream waits for */
     struct event *transferred[MAX_PART_OPS]; /* by op of a list: what compute waits for */
     enum dtype rounded;                      /* values are kept as: fp32, or rounded to 16 bits */
