@@ -26,3 +26,4 @@ run() {
 says() { grep -Eq -- "$1" "$work/err" || fail "stderr does not say /$1/"; }
 shows() { grep -Eq -- "$1" "$work/out" || fail "stdout does not show /$1/"; }
 losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr '\n' ' '; }
+has_mpi() { command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; }

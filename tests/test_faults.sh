@@ -93,7 +93,7 @@ faults_over_mpi() {
     resume "dp2 zero1 dtype=fp32" "$work/stopped-mpi" "$(newest "$work/stopped-mpi")"
     launch=()
 }
-if command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; then
+if has_mpi; then
     faults_over_mpi
 else
     echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is not here"

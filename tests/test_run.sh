@@ -64,7 +64,7 @@ says 'takes 65 bytes, the file has 40'
 
 # --- over MPI, where it is -------------------------------------------------------------------
 
-if command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; then
+if has_mpi; then
     last=("mpirun -n 2 simsearch run")
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
         mpirun --oversubscribe -n 2 "$SIMSEARCH" run "${tiny[@]}" --gpus 2 \
