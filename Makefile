@@ -146,10 +146,11 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
 
 $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 	$(call shown,LINK $@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 $(B)/tests/bench_stochastic $(B)/tests/bench_tuning: $(B)/tests/regret.o
 $(B)/tests/bench_stochastic: $(B)/tests/regret_plot.o
+$(B)/tests/bench_convex: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
 
 # Stamps that change when their text does, so that new flags recompile and a removed source relinks.
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@

@@ -11,11 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Means of the timed steps, cycle by cycle: where every H-th step exchanges more than the others,
+ * what is predicted is their mean. Fewer steps than a cycle are one. */
+static int cycle_means(const struct measured *m, double *means)
+{
+    int steps = m->session->num_timed, cycle = exchange_cycle(&m->setup->plan.exchange), count = 0;
+    int length = cycle < steps ? cycle : steps;
+    for (int first = 0; length > 0 && first + length <= steps; first += length) {
+        double sum_s = 0;
+        for (int i = 0; i < length; i++)
+            sum_s += m->session->step_s[first + i];
+        means[count++] = sum_s / length;
+    }
+    return count;
+}
+
 static void fill_step(struct measured *m)
 {
-    int count = m->session->num_timed;
-    double *sorted = arena_grow(NULL, sizeof *sorted * ((size_t)count + 1));
-    memcpy(sorted, m->session->step_s, sizeof *sorted * (size_t)count);
+    double *sorted = arena_grow(NULL, sizeof *sorted * ((size_t)m->session->num_timed + 1));
+    int count = cycle_means(m, sorted);
     numbers_sort(sorted, (size_t)count);
     m->step_s = sorted_quantile(sorted, count, 0.5);
     m->step_p10_s = sorted_quantile(sorted, count, 0.1);

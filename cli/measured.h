@@ -19,7 +19,8 @@ struct measured {
     const struct timeline *predicted_timeline;
     int num_ranks;
     /* Filled by measured_fill. */
-    double step_s, step_p10_s, step_p90_s; /* of the timed steps: median and percentiles */
+    /* Of the timed steps, or of the means of an exchange's periods: median and percentiles. */
+    double step_s, step_p10_s, step_p90_s;
     double mfu;
     double error;                               /* log(predicted / measured) */
     struct beside_seconds kinds[NUM_OP_KINDS];  /* of all ranks */

@@ -87,6 +87,7 @@ static const struct {
     { "tp2 sp pp2 zero0", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp2 zero1 pp2 mb2", PRECISION_BF16, OPTIMIZER_ADAM },
     { "tp2 dp2 zero2 mb2", PRECISION_FP16, OPTIMIZER_ADAM },
+    { "tp2 dp2 mb2 exchange=qsgd:5", PRECISION_BF16, OPTIMIZER_ADAM },
     { "pp2 vpp2 mb2", PRECISION_FP32, OPTIMIZER_SGD },
 };
 enum { NUM_RUNS = sizeof runs / sizeof *runs };
