@@ -402,7 +402,7 @@ static bool measure_drift(const struct pair *p, double *drift_s, struct err *err
 static bool open_pair(struct host_rank *host, struct pair *p, struct err *err)
 {
     *p = (struct pair){ .host = host };
-    return (p->kernels = kernels_host.open(host->device, err)) &&
+    return (p->kernels = kernels_host.open(host->device, DTYPE_FP32, err)) &&
            (p->compute = device_host.stream_new(host->device, "compute", err)) &&
            (p->comm = device_host.stream_new(host->device, "comm", err)) &&
            (p->matrix = random_values(host, (size_t)SIDE * SIDE, err)) &&

@@ -96,17 +96,18 @@ struct layer_options host_layer_options(const struct stack *stack, const struct 
                       (plan->attention == PLAN_ATTENTION_DEFAULT && !stack->flash_default);
     return (struct layer_options){ .flash_attention = !is_unfused,
                                    .fusions = stack->fusions,
-                                   .dtype = DTYPE_FP32,
+                                   .dtype = precision_value_dtype((enum precision)plan->precision),
                                    .gradient_bytes = 4,
                                    .leaves_vocab_odd = stack->leaves_vocab_odd };
 }
 
-static bool read_plan(struct host_run *run, const char *layout, int num_ranks, struct err *err)
+static bool read_plan(struct host_run *run, const struct host_run_options *options, int num_ranks,
+                      struct err *err)
 {
     struct plan *plan = &run->plan;
-    if (!plan_parse(layout, &run->arena, plan, err))
+    if (!plan_parse(options->layout, &run->arena, plan, err))
         return false;
-    plan->precision = PRECISION_FP32;
+    plan->precision = (int)options->precision;
     if (plan->dp <= 0)
         plan->dp = num_ranks / (plan->tp * plan->pp * plan->cp);
     if (plan->dp < 1)
@@ -155,7 +156,7 @@ bool host_run_open(struct host_rank *host, const struct model *model,
                               .comm = is_alone ? host->self : host->comm,
                               .rank = is_alone ? 0 : host->place.rank };
     *out = (struct host_run){ .model = *model };
-    if (read_plan(out, options->layout, is_alone ? 1 : host->place.size, err) &&
+    if (read_plan(out, options, is_alone ? 1 : host->place.size, err) &&
         set_up(out, options->stack, err))
         on.device = out->device = device_host.open(&device, err);
     if (on.device)

@@ -31,7 +31,7 @@ bool host_rank_average(struct host_rank *host, double *numbers, size_t count, st
 struct host_run {
     struct device *device;
     struct arena arena;
-    struct plan plan; /* in fp32 */
+    struct plan plan;
     struct model model;
     struct token_source tokens;
     struct run_setup setup;
@@ -40,6 +40,7 @@ struct host_run {
 
 struct host_run_options {
     const char *layout;
+    enum precision precision; /* whatever the layout says */
     const struct stack *stack;
     size_t arena_bytes;
     bool is_alone; /* every rank runs the whole plan by itself, which must be of one rank */

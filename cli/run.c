@@ -42,15 +42,6 @@ static bool make_schedule(struct setup *setup, struct run_setup *run, struct err
     return run->schedule != NULL;
 }
 
-/* The lists that were costed, but for element sizes: the host keeps all values in four bytes. */
-static struct layer_options host_options(const struct setup *setup)
-{
-    struct layer_options options = plan_layer_options(&setup->plan, &setup->system);
-    options.dtype = DTYPE_FP32;
-    options.gradient_bytes = 4;
-    return options;
-}
-
 /* What is trained with: as given, else as saved, else the default. */
 struct origin {
     uint64_t seed;
@@ -87,7 +78,7 @@ static bool make_run(const struct origin *origin, struct setup *setup,
     *out = (struct run_setup){
         .plan = &setup->plan,
         .model = &setup->model,
-        .options = host_options(setup),
+        .options = plan_layer_options(&setup->plan, &setup->system),
         .overlaps_tensor = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP),
         .tokens = tokens,
         .update = { .optimizer = setup->plan.optimizer,
@@ -139,18 +130,16 @@ static double exchange_bytes(const struct setup *setup, const struct stage_memor
            exchanger_memory_bytes(&plan->exchange, &load, &ranks);
 }
 
-/* What frameworks allocate, without their libraries; the host keeps values of 16 bits in 32. */
+/* What frameworks allocate, without their libraries. */
 static size_t arena_bytes(const struct setup *setup, const struct prediction *prediction)
 {
-    const struct plan *plan = &setup->plan;
     double most = 0;
     for (int stage = 0; stage < prediction->num_stages; stage++) {
         const struct stage_memory *memory = &prediction->stages[stage];
         most = fmax(most, memory->allocated_bytes - memory->library_bytes +
                               exchange_bytes(setup, memory));
     }
-    double widened = 4 / precision_bytes((enum precision)plan->precision);
-    return (size_t)(most * widened * arena_share + arena_extra_bytes);
+    return (size_t)(most * arena_share + arena_extra_bytes);
 }
 
 static bool run_session(const struct options *options, struct setup *setup,

@@ -10,14 +10,14 @@ static const struct op *source_op(const struct flow *flow, int i)
 /* --- products ----------------------------------------------------------------------------- */
 
 /* The gradient of a product's output: what flows, until its input gradient has kept it. */
-static float **kept_gradient(const struct flow *flow, int i)
+static void **kept_gradient(const struct flow *flow, int i)
 {
     return &flow->record->output_gradients[flow->part->source[i]];
 }
 
-static const float *output_gradient(const struct flow *flow, int i)
+static const void *output_gradient(const struct flow *flow, int i)
 {
-    const float *kept = *kept_gradient(flow, i);
+    const void *kept = *kept_gradient(flow, i);
     return kept ? kept : flow->x.at;
 }
 
@@ -35,7 +35,6 @@ static void run_input_gradient(struct flow *flow, const struct op *op, int i)
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = (long)op->m,
           .out = (long)op->k, .in = (long)op->n, .dy = flow->x.at,
           .weight = part_value(flow->part, op->name, WEIGHT_MATRIX), .dx = dx.at);
-    flow_round(flow, dx.at, op->m * op->n);
     *kept_gradient(flow, i) = flow->x.at;
     flow->x = dx;
 }
@@ -43,8 +42,8 @@ static void run_input_gradient(struct flow *flow, const struct op *op, int i)
 /* ... and here m outputs, n inputs and k rows. */
 static void run_weight_gradient(struct flow *flow, const struct op *op, int i)
 {
-    float **kept = kept_gradient(flow, i);
-    const float *input =
+    void **kept = kept_gradient(flow, i);
+    void *input =
         flow->gathered.at ? flow->gathered.at : flow_own_slot(flow, flow->part->source[i]);
     ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
           .out = (long)op->m, .in = (long)op->n, .dy = *kept, .x = input,
@@ -67,13 +66,11 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
 
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
-    float *inputs = flow_own_slot(flow, flow->part->source[i]);
-    struct attention attention = flow_attention(flow);
-    ISSUE(flow, head_norm_backward, head_norm_backward, .attention = attention,
+    void *inputs = flow_own_slot(flow, flow->part->source[i]);
+    ISSUE(flow, head_norm_backward, head_norm_backward, .attention = flow_attention(flow),
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .inputs = inputs,
-          .statistics = inputs + (size_t)(op->m * op->n), .dqkv = flow->x.at,
+          .statistics = flow_statistics(flow, inputs, op->m * op->n), .dqkv = flow->x.at,
           .dscale = part_gradient(flow->part, op->name, WEIGHT_SCALE));
-    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* The branch's gradient joins that of the stream. */
@@ -84,7 +81,6 @@ static void join(struct flow *flow, const struct op *op)
     if (flow->h.at) {
         ISSUE(flow, sum_into, sum_into, .n = (long)(op->m * op->n), .x = flow->x.at,
               .sum = flow->h.at);
-        flow_round(flow, flow->h.at, op->m * op->n);
         flow_free(flow, &flow->x);
     } else {
         flow->h = flow->x;
@@ -99,14 +95,13 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
         return;
     }
     const struct part *part = flow->part;
-    const float *input = flow_own_slot(flow, part->source[i]);
+    void *input = flow_own_slot(flow, part->source[i]);
     ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
           .kind = flow->machine->model->norm, .dy = flow->x.at, .x = input,
           .scale = part_value(part, op->name, WEIGHT_SCALE),
-          .statistics = input + (size_t)(op->m * op->n), .dx = flow->x.at,
+          .statistics = flow_statistics(flow, input, op->m * op->n), .dx = flow->x.at,
           .dscale = part_gradient(part, op->name, WEIGHT_SCALE),
           .dshift = part_gradient(part, op->name, WEIGHT_SHIFT));
-    flow_round(flow, flow->x.at, op->m * op->n);
     join(flow, op);
 }
 
@@ -117,7 +112,6 @@ static void run_activation(struct flow *flow, const struct op *op, int i)
     struct value dx = flow_new(flow, elements);
     ISSUE(flow, activation_gradient, activation_gradient, .shape = shape, .dy = flow->x.at,
           .x = flow_own_slot(flow, flow->part->source[i]), .dx = dx.at);
-    flow_round(flow, dx.at, elements);
     flow_replace(flow, &flow->x, dx);
 }
 
@@ -131,7 +125,6 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
           .residual = flow_residual(flow, source_op(flow, i), source),
           .dy = in_place ? dx.at : flow->h.at, .keeps = drops ? flow_own_slot(flow, source) : NULL,
           .dx = dx.at);
-    flow_round(flow, dx.at, op->m * op->n);
     flow->x = dx;
 }
 
@@ -140,14 +133,12 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
 static void run_rotary(struct flow *flow, const struct op *op, int i)
 {
     (void)op, (void)i;
-    struct attention attention = flow_attention(flow);
-    ISSUE(flow, rotary_backward, rotary, .attention = attention, .turns = flow->machine->turns,
-          .qkv = flow->x.at);
-    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
+    ISSUE(flow, rotary_backward, rotary, .attention = flow_attention(flow),
+          .turns = flow->machine->turns, .qkv = flow->x.at);
 }
 
 /* The product behind the core keeps its input, which is the core's output. */
-static const float *kept_context(const struct flow *flow, int forward)
+static const void *kept_context(const struct flow *flow, int forward)
 {
     const struct ops *list = &flow->part->ops->forward;
     int next = forward + 1;
@@ -163,17 +154,15 @@ static void run_flash(struct flow *flow, const struct op *op, int i)
     int source = flow->part->source[i];
     struct attention attention = flow_attention(flow);
     struct value dqkv = flow_new(flow, flow_qkv_elements(&attention));
-    struct value scratch =
-        flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
+    void *scratch = machine_take(m, m->kernel_api->flash_scratch_bytes(m->kernels, &attention));
     ISSUE(flow, flash_backward, flash_backward, .attention = attention, .dcontext = flow->x.at,
           .qkv = flow_input_slot(flow, source), .context = kept_context(flow, source),
-          .log_sums = flow_own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch.at);
-    flow_free(flow, &scratch);
-    flow_round(flow, dqkv.at, flow_qkv_elements(&attention));
+          .log_sums = flow_own_slot(flow, source), .dqkv = dqkv.at, .scratch = scratch);
+    machine_give_back(m, scratch);
     flow_replace(flow, &flow->x, dqkv);
 }
 
-static const float *packed_qkv(const struct flow *flow)
+static const void *packed_qkv(const struct flow *flow)
 {
     const struct ops *list = &flow->part->ops->forward;
     int i = 0;
@@ -188,7 +177,7 @@ static void run_context(struct flow *flow, const struct op *op, int i)
     (void)op;
     struct attention attention = flow_attention(flow);
     int source = flow->part->source[i];
-    const float *dropped =
+    const void *dropped =
         flow_own_slot(flow, flow->machine->model->dropout > 0 ? source : source - 1);
     if (!flow->scores.at) {
         flow->scores = flow_new(flow, (double)attention_score_count(&attention));
@@ -205,11 +194,11 @@ static void run_context(struct flow *flow, const struct op *op, int i)
 static void run_softmax(struct flow *flow, const struct op *op, int i)
 {
     bool drops = flow->machine->model->dropout > 0;
-    const float *probabilities = flow_own_slot(flow, flow->part->source[i]);
-    double elements = op->batch * op->m * op->n;
+    const char *probabilities = flow_own_slot(flow, flow->part->source[i]);
+    size_t bytes = machine_bytes(flow->machine, op->batch * op->m * op->n);
     ISSUE(flow, softmax_backward, softmax_backward, .attention = flow_attention(flow),
           .ddropped = flow->scores.at, .probabilities = probabilities,
-          .keeps = drops ? (const uint8_t *)(probabilities + (size_t)elements) : NULL,
+          .keeps = drops ? (const uint8_t *)probabilities + bytes : NULL,
           .dscores = flow->scores.at);
 }
 
@@ -225,7 +214,6 @@ static void run_scores(struct flow *flow, const struct op *op, int i)
     }
     m->kernel_api->scores_key_gradient(m->kernels, m->compute, &args);
     flow_free(flow, &flow->scores);
-    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
 }
 
 /* --- tokens ------------------------------------------------------------------------------- */
@@ -233,7 +221,7 @@ static void run_scores(struct flow *flow, const struct op *op, int i)
 static void run_embedding(struct flow *flow, const struct op *op, int i)
 {
     struct machine *m = flow->machine;
-    float **kept = kept_gradient(flow, i);
+    void **kept = kept_gradient(flow, i);
     ISSUE(flow, embedding_gradient, embedding_gradient,
           .embedding = flow_embedding(flow, source_op(flow, i)), .seq = (long)m->dims.seq,
           .ids = flow_own_slot(flow, flow->part->source[i]), .dy = output_gradient(flow, i),
@@ -248,17 +236,15 @@ static void run_embedding(struct flow *flow, const struct op *op, int i)
 /* In the memory of the logits. */
 static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
 {
+    (void)op;
     struct record *record = flow->record;
     ISSUE(flow, loss_gradient, loss_gradient, .loss = flow_loss(flow, source_op(flow, i)),
           .logits = record->logits, .targets = flow->microbatch->targets, .maxima = record->maxima,
           .sums = record->sums, .scale = flow->machine->loss_gradient_scale,
           .dlogits = record->logits);
-    flow_round(flow, record->logits, op->m * op->n);
     flow->x = (struct value){ record->logits, true };
-    struct value maxima = { record->maxima, true };
-    struct value sums = { record->sums, true };
-    flow_free(flow, &maxima);
-    flow_free(flow, &sums);
+    machine_give_back(flow->machine, record->maxima);
+    machine_give_back(flow->machine, record->sums);
     record->logits = record->maxima = record->sums = NULL;
 }
 
@@ -267,8 +253,7 @@ static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
 static void run_all_reduce(struct flow *flow, const struct op *op, int i)
 {
     (void)i;
-    flow_collective(flow, op, COMM_ALL_REDUCE, REDUCTION_SUM, flow->x.at, flow->x.at,
-                    op->m * op->n);
+    flow_collective(flow, op, COMM_ALL_REDUCE, flow->x.at, flow->x.at, op->m * op->n);
 }
 
 /* Of a product's input, which is kept as a rank's rows; else of what flows. */
@@ -277,12 +262,12 @@ static void run_all_gather(struct flow *flow, const struct op *op, int i)
     double part = op->m * op->n / flow->machine->plan->tp;
     struct value whole = flow_new(flow, op->m * op->n);
     if (op->pass == PASS_BACKWARD_WEIGHT) {
-        const float *own = flow_own_slot(flow, flow->part->source[i] + 1);
-        flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, own, whole.at, part);
+        const void *own = flow_own_slot(flow, flow->part->source[i] + 1);
+        flow_collective(flow, op, COMM_ALL_GATHER, own, whole.at, part);
         flow->gathered = whole;
         return;
     }
-    flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, flow->x.at, whole.at, part);
+    flow_collective(flow, op, COMM_ALL_GATHER, flow->x.at, whole.at, part);
     flow_free_late(flow, &flow->x);
     flow->x = whole;
 }
@@ -292,7 +277,7 @@ static void run_reduce_scatter(struct flow *flow, const struct op *op, int i)
     (void)i;
     double part = op->m * op->n / flow->machine->plan->tp;
     struct value own = flow_new(flow, part);
-    flow_collective(flow, op, COMM_REDUCE_SCATTER, REDUCTION_SUM, flow->x.at, own.at, part);
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow->x.at, own.at, part);
     flow_free_late(flow, &flow->x);
     flow->x = own;
 }
@@ -332,9 +317,9 @@ static void keep_for_embedding(struct flow *flow)
     flow->x = (struct value){ 0 };
 }
 
-float *machine_backward(struct machine *machine, const struct part *part,
-                        const struct microbatch *microbatch, struct record *record,
-                        float *output_gradient_at, enum gradients gradients)
+void *machine_backward(struct machine *machine, const struct part *part,
+                       const struct microbatch *microbatch, struct record *record,
+                       void *output_gradient_at, enum gradients gradients)
 {
     struct flow flow = { .machine = machine,
                          .part = part,

@@ -37,7 +37,8 @@ static const float *array_of(const struct store *store, int array)
         return store->moments[array - CHECKPOINT_MOMENTS];
     if (store->master)
         return store->master;
-    return store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
+    return store->zero == 3 ? store->value_shard
+                            : (const float *)store->values + store_first_updated(store);
 }
 
 static bool save_slice(struct saver *saver, const struct store *store,

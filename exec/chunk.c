@@ -19,18 +19,18 @@ static void give_back(struct machine *m, char **at)
     *at = NULL;
 }
 
-static float *copy_of_checkpoint(struct machine *m, const struct part *part,
-                                 const struct record *record)
+static void *copy_of_checkpoint(struct machine *m, const struct part *part,
+                                const struct record *record)
 {
-    char *copy = machine_take(m, machine_stream_bytes(m));
+    void *copy = machine_take(m, machine_stream_bytes(m));
     if (copy)
         m->device_api->copy(m->compute, copy, record->saved.kept + part->saved.checkpoint,
                             machine_stream_bytes(m));
-    return (float *)(void *)copy;
+    return copy;
 }
 
-static float *forward_part(struct machine *m, const struct part *part,
-                           const struct microbatch *microbatch, struct record *record, float *input)
+static void *forward_part(struct machine *m, const struct part *part,
+                          const struct microbatch *microbatch, struct record *record, void *input)
 {
     memset(record, 0, sizeof *record);
     record->saved.kept = machine_take(m, part->saved.kept_bytes);
@@ -40,13 +40,13 @@ static float *forward_part(struct machine *m, const struct part *part,
                             machine_stream_bytes(m));
     if (m->err.code != ERR_NONE)
         return NULL;
-    float *output = machine_forward(m, part, microbatch, record, input);
+    void *output = machine_forward(m, part, microbatch, record, input);
     give_back(m, &record->saved.replayed);
     return output;
 }
 
-float *chunk_forward(struct machine *m, const struct chunk *chunk,
-                     const struct chunk_record *record, float *input)
+void *chunk_forward(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
+                    void *input)
 {
     for (int i = 0; i < chunk->num_parts && m->err.code == ERR_NONE; i++)
         input = forward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i], input);
@@ -60,7 +60,7 @@ static void replay_layers(struct machine *m, const struct chunk *chunk,
     int i = last;
     while (chunk->parts[i].keeping == KEEP_NOTHING)
         i--;
-    float *flow = copy_of_checkpoint(m, &chunk->parts[i], &record->parts[i]);
+    void *flow = copy_of_checkpoint(m, &chunk->parts[i], &record->parts[i]);
     for (; i <= last && m->err.code == ERR_NONE; i++) {
         struct saved *saved = &record->parts[i].saved;
         saved->replayed = machine_take(m, chunk->parts[i].saved.replayed_bytes);
@@ -89,11 +89,11 @@ static void replay(struct machine *m, const struct chunk *chunk, const struct ch
         machine_replay_core(m, part, record->microbatch, &record->parts[i]);
 }
 
-static float *backward_part(struct machine *m, const struct part *part,
-                            const struct microbatch *microbatch, struct record *record,
-                            float *output_gradient, enum gradients gradients)
+static void *backward_part(struct machine *m, const struct part *part,
+                           const struct microbatch *microbatch, struct record *record,
+                           void *output_gradient, enum gradients gradients)
 {
-    float *input_gradient =
+    void *input_gradient =
         machine_backward(m, part, microbatch, record, output_gradient, gradients);
     if (gradients != GRADIENTS_OF_INPUTS) {
         give_back(m, &record->saved.kept);
@@ -102,8 +102,8 @@ static float *backward_part(struct machine *m, const struct part *part,
     return input_gradient;
 }
 
-float *chunk_backward(struct machine *m, const struct chunk *chunk,
-                      const struct chunk_record *record, float *gradient, enum gradients gradients)
+void *chunk_backward(struct machine *m, const struct chunk *chunk,
+                     const struct chunk_record *record, void *gradient, enum gradients gradients)
 {
     for (int i = chunk->num_parts - 1; i >= 0; i--) {
         replay(m, chunk, record, i);

@@ -24,12 +24,12 @@ struct chunk_record {
 };
 
 /* Takes the chunk's input and returns its output, as machine_forward. */
-float *chunk_forward(struct machine *machine, const struct chunk *chunk,
-                     const struct chunk_record *record, float *input);
+void *chunk_forward(struct machine *machine, const struct chunk *chunk,
+                    const struct chunk_record *record, void *input);
 /* As machine_backward; recomputes what was dropped, part by part. After the weights' gradients
  * nothing is kept any more. */
-float *chunk_backward(struct machine *machine, const struct chunk *chunk,
-                      const struct chunk_record *record, float *output_gradient,
-                      enum gradients gradients);
+void *chunk_backward(struct machine *machine, const struct chunk *chunk,
+                     const struct chunk_record *record, void *output_gradient,
+                     enum gradients gradients);
 
 #endif

@@ -9,8 +9,8 @@
  * Sums are made in an order that depends on nothing but the group's size and the number of
  * elements: the same layout gives the same bits. The order is that of the ranks, but for messages
  * above COMM_RING_BYTES in fp32 and fp64 over TCP, where part p (of as many as there are ranks)
- * begins with rank p + 1 and goes round, and for MPI, whose own algorithms decide. bf16 is summed
- * in fp32 and rounded once, but by MPI after every addition.
+ * begins with rank p + 1 and goes round, and for MPI, whose own algorithms decide. bf16 and
+ * fp16 are summed in fp32 and rounded once, but by MPI after every addition.
  *
  * A call that fails leaves its output undefined and the communicator unusable: it and all later
  * ones end at once, and `poll` says why. */
@@ -50,6 +50,7 @@ enum { NUM_COMM_KINDS = 0 COMM_KINDS(X) };
     X(FP32,  "fp32",  4)       \
     X(FP64,  "fp64",  8)       \
     X(BF16,  "bf16",  2)       \
+    X(FP16,  "fp16",  2)       \
     X(BYTES, "bytes", 1)
 
 enum element {

@@ -20,7 +20,7 @@ struct comm {
     const struct device_api *device;
     int rank;
     char where[24];
-    MPI_Op sum_bf16, max;
+    MPI_Op sum_16_bits, max;
     pthread_mutex_t mutex; /* of MPI */
     struct failure failure;
 };
@@ -56,6 +56,8 @@ static MPI_Datatype type_of(enum element element)
         return MPI_DOUBLE;
     case ELEMENT_BF16:
         return MPI_UINT16_T;
+    case ELEMENT_FP16: /* MPI has neither: the types tell our own sums which of them it is */
+        return MPI_INT16_T;
     case ELEMENT_BYTES:
         break;
     }
@@ -64,7 +66,10 @@ static MPI_Datatype type_of(enum element element)
 
 static enum element element_of(MPI_Datatype type)
 {
-    return type == MPI_FLOAT ? ELEMENT_FP32 : type == MPI_DOUBLE ? ELEMENT_FP64 : ELEMENT_BF16;
+    return type == MPI_FLOAT     ? ELEMENT_FP32
+           : type == MPI_DOUBLE  ? ELEMENT_FP64
+           : type == MPI_INT16_T ? ELEMENT_FP16
+                                 : ELEMENT_BF16;
 }
 
 static void combine(void *from, void *into, const int *count, const MPI_Datatype *type,
@@ -74,7 +79,7 @@ static void combine(void *from, void *into, const int *count, const MPI_Datatype
     reduce_parts(element_of(*type), reduction, parts, 2, into, (size_t)*count);
 }
 
-static void add_bf16(void *from, void *into, int *count, MPI_Datatype *type)
+static void add_16_bits(void *from, void *into, int *count, MPI_Datatype *type)
 {
     combine(from, into, count, type, REDUCTION_SUM);
 }
@@ -89,7 +94,8 @@ static MPI_Op op_of(const struct comm *comm, const struct comm_call *call)
 {
     if (call->reduction == REDUCTION_MAX)
         return comm->max;
-    return call->element == ELEMENT_BF16 ? comm->sum_bf16 : MPI_SUM;
+    bool has_16_bits = call->element == ELEMENT_BF16 || call->element == ELEMENT_FP16;
+    return has_16_bits ? comm->sum_16_bits : MPI_SUM;
 }
 
 /* --- calls ---------------------------------------------------------------------------------- */
@@ -287,7 +293,7 @@ static struct comm *mpi_open(const struct comm_options *options, struct err *err
     snprintf(comm->where, sizeof comm->where, "rank %d", rank);
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
-    MPI_Op_create(add_bf16, 1, &comm->sum_bf16);
+    MPI_Op_create(add_16_bits, 1, &comm->sum_16_bits);
     MPI_Op_create(take_larger, 1, &comm->max);
     return comm;
 }
@@ -298,7 +304,7 @@ static void mpi_close(struct comm *comm)
     if (!comm)
         return;
     if (!failure_is_kept(&comm->failure)) {
-        MPI_Op_free(&comm->sum_bf16);
+        MPI_Op_free(&comm->sum_16_bits);
         MPI_Op_free(&comm->max);
         MPI_Finalize();
     }

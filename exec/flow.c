@@ -5,14 +5,10 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-float *flow_alloc(struct flow *flow, double elements)
-{
-    return machine_take(flow->machine, sizeof(float) * (size_t)elements);
-}
-
 struct value flow_new(struct flow *flow, double elements)
 {
-    return (struct value){ flow_alloc(flow, elements), true };
+    return (struct value){ machine_take(flow->machine, machine_bytes(flow->machine, elements)),
+                           true };
 }
 
 void flow_free(struct flow *flow, struct value *value)
@@ -120,8 +116,8 @@ void flow_finish(struct flow *flow)
 
 /* --- calls -------------------------------------------------------------------------------- */
 
-void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind,
-                     enum reduction reduction, const float *in, float *out, double count)
+void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind, const void *in,
+                     void *out, double count)
 {
     struct machine *m = flow->machine;
     if (is_on_tensor_stream(op)) { /* behind what it reads, and memory that was just taken */
@@ -135,16 +131,30 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                               .in = in,
                               .out = out,
                               .count = (size_t)count,
+                              .element = machine_element(m),
+                              .reduction = REDUCTION_SUM };
+    m->comm_api->issue(&call);
+}
+
+void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count)
+{
+    struct machine *m = flow->machine;
+    struct comm_call call = { .kind = COMM_ALL_REDUCE,
+                              .group = m->tensor,
+                              .stream = m->compute,
+                              .in = at,
+                              .out = at,
+                              .count = (size_t)count,
                               .element = ELEMENT_FP32,
                               .reduction = reduction };
     m->comm_api->issue(&call);
 }
 
-void flow_round(struct flow *flow, float *values, double count)
+/* An odd number of 16-bit values leaves half a word, which the slot's own padding has room for. */
+float *flow_statistics(const struct flow *flow, void *values, double count)
 {
-    struct machine *m = flow->machine;
-    if (m->rounded != DTYPE_FP32)
-        ISSUE(flow, round, round_args, .n = (long)count, .dtype = (int)m->rounded, .x = values);
+    size_t words = (machine_bytes(flow->machine, count) + sizeof(float) - 1) / sizeof(float);
+    return (float *)values + words;
 }
 
 /* --- shapes ------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 
 /* A register: memory of its own, or a view of a saved slot. */
 struct value {
-    float *at;
+    void *at;
     bool is_owned;
 };
 
@@ -26,8 +26,7 @@ struct flow {
 /* The op at `i` of a list, which a handler runs. */
 typedef void flow_op(struct flow *flow, const struct op *op, int i);
 
-/* Device memory, for work that is issued from now on; as machine_take. */
-float *flow_alloc(struct flow *flow, double elements);
+/* Device memory for values, for work that is issued from now on; as machine_take. */
 struct value flow_new(struct flow *flow, double elements);
 void flow_free(struct flow *flow, struct value *value); /* and empties it */
 void flow_replace(struct flow *flow, struct value *old,
@@ -48,12 +47,14 @@ void flow_finish(struct flow *flow);
 /* The stream that an op of the list runs on. */
 struct stream *flow_stream(const struct flow *flow, const struct op *op);
 
-/* A collective over the tensor ranks: `count` elements of each rank, in comm.h's sense. */
-void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind,
-                     enum reduction reduction, const float *in, float *out, double count);
+/* A collective of values over the tensor ranks: `count` of each rank, in comm.h's sense. */
+void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind, const void *in,
+                     void *out, double count);
+/* The same of fp32 on the compute stream. */
+void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
 
-/* Rounds what an op wrote, where values are kept in 16 bits. */
-void flow_round(struct flow *flow, float *values, double count);
+/* fp32 behind `count` values that are kept in one slot. */
+float *flow_statistics(const struct flow *flow, void *values, double count);
 
 /* Shapes that both directions use. */
 struct attention flow_attention(const struct flow *flow);

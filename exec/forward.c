@@ -15,7 +15,7 @@ static bool is_in_place(const struct op *op)
 }
 
 /* The slot in which the op at `i` keeps its input; NULL when it keeps none. */
-static float *kept_input(const struct flow *flow, int i)
+static void *kept_input(const struct flow *flow, int i)
 {
     const struct op *op = &list_of(flow)->at[i];
     switch (op->kind) {
@@ -40,7 +40,7 @@ static struct value new_output(struct flow *flow, int i, double elements)
     int next = i + 1;
     while (next < list_of(flow)->count && is_in_place(&list_of(flow)->at[next]))
         next++;
-    float *slot = next < list_of(flow)->count ? kept_input(flow, next) : NULL;
+    void *slot = next < list_of(flow)->count ? kept_input(flow, next) : NULL;
     return slot ? (struct value){ slot, false } : flow_new(flow, elements);
 }
 
@@ -53,28 +53,25 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
     ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
           .in = (long)op->k, .x = flow->x.at, .weight = part_value(part, op->name, WEIGHT_MATRIX),
           .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at);
-    flow_round(flow, y.at, op->m * op->n);
     flow_replace(flow, &flow->x, y);
 }
 
 static void run_head_norm(struct flow *flow, const struct op *op, int i)
 {
-    float *inputs = flow_own_slot(flow, i);
-    struct attention attention = flow_attention(flow);
-    ISSUE(flow, head_norm_forward, head_norm_forward, .attention = attention,
+    void *inputs = flow_own_slot(flow, i);
+    ISSUE(flow, head_norm_forward, head_norm_forward, .attention = flow_attention(flow),
           .epsilon = flow->machine->norm_epsilon,
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .qkv = flow->x.at,
-          .inputs = inputs, .statistics = inputs + (size_t)(op->m * op->n));
-    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
+          .inputs = inputs, .statistics = flow_statistics(flow, inputs, op->m * op->n));
 }
 
 /* The stream's value is already in the slot when the residual before put it there. */
-static float *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
+static void *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
 {
     struct machine *m = flow->machine;
-    float *slot = flow_own_slot(flow, i);
+    void *slot = flow_own_slot(flow, i);
     if (from->at != slot)
-        m->device_api->copy(m->compute, slot, from->at, sizeof(float) * (size_t)(op->m * op->n));
+        m->device_api->copy(m->compute, slot, from->at, machine_bytes(m, op->m * op->n));
     return slot;
 }
 
@@ -85,24 +82,21 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
         return;
     }
     struct value *from = flow->part->kind == PART_EMBEDDING ? &flow->x : &flow->h;
-    float *kept = keep_stream(flow, from, op, i);
+    void *kept = keep_stream(flow, from, op, i);
     struct value y = new_output(flow, i, op->m * op->n);
     ISSUE(flow, norm_forward, norm_forward, .norm = flow_norm(flow, op),
           .kind = flow->machine->model->norm, .x = kept,
           .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
           .shift = part_value(flow->part, op->name, WEIGHT_SHIFT), .y = y.at,
-          .statistics = kept + (size_t)(op->m * op->n));
-    flow_round(flow, y.at, op->m * op->n);
+          .statistics = flow_statistics(flow, kept, op->m * op->n));
     flow_replace(flow, &flow->x, y);
 }
 
 static void run_rotary(struct flow *flow, const struct op *op, int i)
 {
     (void)op, (void)i;
-    struct attention attention = flow_attention(flow);
-    ISSUE(flow, rotary_forward, rotary, .attention = attention, .turns = flow->machine->turns,
-          .qkv = flow->x.at);
-    flow_round(flow, flow->x.at, flow_qkv_elements(&attention));
+    ISSUE(flow, rotary_forward, rotary, .attention = flow_attention(flow),
+          .turns = flow->machine->turns, .qkv = flow->x.at);
 }
 
 static double context_elements(const struct flow *flow)
@@ -117,12 +111,10 @@ static void run_flash(struct flow *flow, const struct op *op, int i)
     struct machine *m = flow->machine;
     struct attention attention = flow_attention(flow);
     struct value context = new_output(flow, i, context_elements(flow));
-    struct value scratch =
-        flow_new(flow, (double)m->kernel_api->flash_scratch_bytes(&attention) / sizeof(float));
+    void *scratch = machine_take(m, m->kernel_api->flash_scratch_bytes(m->kernels, &attention));
     ISSUE(flow, flash_forward, flash_forward, .attention = attention, .qkv = flow->x.at,
-          .context = context.at, .log_sums = flow_own_slot(flow, i), .scratch = scratch.at);
-    flow_free(flow, &scratch);
-    flow_round(flow, context.at, context_elements(flow));
+          .context = context.at, .log_sums = flow_own_slot(flow, i), .scratch = scratch);
+    machine_give_back(m, scratch);
     flow_replace(flow, &flow->x, context);
 }
 
@@ -137,13 +129,11 @@ static void run_scores(struct flow *flow, const struct op *op, int i)
 static void run_softmax(struct flow *flow, const struct op *op, int i)
 {
     bool drops = flow->machine->model->dropout > 0;
-    float *probabilities = flow_own_slot(flow, i);
-    double elements = op->batch * op->m * op->n;
+    char *probabilities = flow_own_slot(flow, i);
+    size_t bytes = machine_bytes(flow->machine, op->batch * op->m * op->n);
     ISSUE(flow, softmax, softmax, .attention = flow_attention(flow), .scores = probabilities,
-          .probabilities = probabilities,
-          .keeps = drops ? (uint8_t *)(probabilities + (size_t)elements) : NULL,
+          .probabilities = probabilities, .keeps = drops ? (uint8_t *)probabilities + bytes : NULL,
           .dropped = drops ? flow_own_slot(flow, i + 1) : NULL);
-    flow_round(flow, drops ? flow_own_slot(flow, i + 1) : probabilities, elements);
 }
 
 static void run_context(struct flow *flow, const struct op *op, int i)
@@ -154,7 +144,6 @@ static void run_context(struct flow *flow, const struct op *op, int i)
     ISSUE(flow, context, context, .attention = flow_attention(flow),
           .dropped = flow_own_slot(flow, drops ? i : i - 1), .qkv = flow->x.at,
           .context = context.at);
-    flow_round(flow, context.at, context_elements(flow));
     flow_replace(flow, &flow->x, context);
 }
 
@@ -163,12 +152,11 @@ static void run_activation(struct flow *flow, const struct op *op, int i)
     struct value y = new_output(flow, i, op->m * op->n);
     ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op), .x = flow->x.at,
           .y = y.at);
-    flow_round(flow, y.at, op->m * op->n);
     flow_replace(flow, &flow->x, y);
 }
 
 /* The bias of the row-parallel product whose sum this is. */
-static const float *row_parallel_bias(const struct flow *flow, int i)
+static const void *row_parallel_bias(const struct flow *flow, int i)
 {
     for (int j = i - 1; j >= 0; j--)
         if (list_of(flow)->at[j].kind == OP_GEMM)
@@ -182,7 +170,6 @@ static void run_residual(struct flow *flow, const struct op *op, int i)
     ISSUE(flow, residual, residual_args, .residual = flow_residual(flow, op, i), .x = flow->x.at,
           .bias = row_parallel_bias(flow, i), .h = flow->h.at,
           .keeps = flow->machine->model->dropout > 0 ? flow_own_slot(flow, i) : NULL, .y = y.at);
-    flow_round(flow, y.at, op->m * op->n);
     flow_free(flow, &flow->h);
     if (flow->part->kind == PART_EMBEDDING) {
         flow_replace(flow, &flow->x, y);
@@ -199,7 +186,7 @@ static void run_embedding(struct flow *flow, const struct op *op, int i)
     int64_t *ids = flow_own_slot(flow, i);
     m->device_api->copy(m->compute, ids, flow->microbatch->ids, sizeof *ids * (size_t)op->m);
     flow->x = new_output(flow, i, op->m * op->n);
-    const float *positions = part_value(flow->part, op->name, WEIGHT_POSITIONS);
+    const void *positions = part_value(flow->part, op->name, WEIGHT_POSITIONS);
     ISSUE(flow, embedding, embedding_args, .embedding = flow_embedding(flow, op),
           .seq = (long)m->dims.seq, .ids = ids,
           .table = part_value(flow->part, op->name, WEIGHT_TABLE),
@@ -225,24 +212,20 @@ static void keep_logits(struct flow *flow, const struct op *op)
 {
     struct record *record = flow->record;
     record->logits = flow->x.at;
-    record->maxima = flow_alloc(flow, op->m);
-    record->sums = flow_alloc(flow, 2 * op->m);
+    record->maxima = machine_take(flow->machine, sizeof(float) * (size_t)op->m);
+    record->sums = machine_take(flow->machine, sizeof(float) * 2 * (size_t)op->m);
     flow->x = (struct value){ 0 };
 }
 
 /* Between the two reductions are sums of what the first one gave: all on one stream. */
 static void reduce_loss(struct flow *flow, const struct op *loss)
 {
-    struct op here = *loss;
-    here.stream = STREAM_COMPUTE;
     struct record *record = flow->record;
     keep_logits(flow, loss);
     take_maxima(flow, loss);
-    flow_collective(flow, &here, COMM_ALL_REDUCE, REDUCTION_MAX, record->maxima, record->maxima,
-                    loss->m);
+    flow_all_reduce_fp32(flow, REDUCTION_MAX, record->maxima, loss->m);
     take_sums(flow, loss);
-    flow_collective(flow, &here, COMM_ALL_REDUCE, REDUCTION_SUM, record->sums, record->sums,
-                    2 * loss->m);
+    flow_all_reduce_fp32(flow, REDUCTION_SUM, record->sums, 2 * loss->m);
 }
 
 static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
@@ -265,15 +248,14 @@ static void run_all_reduce(struct flow *flow, const struct op *op, int i)
         reduce_loss(flow, &list_of(flow)->at[i + 1]);
         return;
     }
-    flow_collective(flow, op, COMM_ALL_REDUCE, REDUCTION_SUM, flow->x.at, flow->x.at,
-                    op->m * op->n);
+    flow_collective(flow, op, COMM_ALL_REDUCE, flow->x.at, flow->x.at, op->m * op->n);
 }
 
 static void run_all_gather(struct flow *flow, const struct op *op, int i)
 {
     (void)i;
     struct value whole = flow_new(flow, op->m * op->n);
-    flow_collective(flow, op, COMM_ALL_GATHER, REDUCTION_SUM, flow->x.at, whole.at,
+    flow_collective(flow, op, COMM_ALL_GATHER, flow->x.at, whole.at,
                     op->m * op->n / flow->machine->plan->tp);
     flow_free_late(flow, &flow->x);
     flow->x = whole;
@@ -283,7 +265,7 @@ static void run_reduce_scatter(struct flow *flow, const struct op *op, int i)
 {
     double part = op->m * op->n / flow->machine->plan->tp;
     struct value own = new_output(flow, i, part);
-    flow_collective(flow, op, COMM_REDUCE_SCATTER, REDUCTION_SUM, flow->x.at, own.at, part);
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow->x.at, own.at, part);
     flow_free_late(flow, &flow->x);
     flow->x = own;
 }
@@ -305,8 +287,8 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_REDUCE_SCATTER] = run_reduce_scatter,
 };
 
-float *machine_forward(struct machine *machine, const struct part *part,
-                       const struct microbatch *microbatch, struct record *record, float *input)
+void *machine_forward(struct machine *machine, const struct part *part,
+                      const struct microbatch *microbatch, struct record *record, void *input)
 {
     struct flow flow = { .machine = machine,
                          .part = part,

@@ -18,7 +18,19 @@ void machine_give_back(struct machine *m, void *memory)
         m->device_api->free(m->device, m->compute, memory);
 }
 
+size_t machine_bytes(const struct machine *m, double count)
+{
+    return (size_t)dtype_bytes(m->storage) * (size_t)count;
+}
+
+enum element machine_element(const struct machine *m)
+{
+    return m->storage == DTYPE_FP32   ? ELEMENT_FP32
+           : m->storage == DTYPE_FP16 ? ELEMENT_FP16
+                                      : ELEMENT_BF16;
+}
+
 size_t machine_stream_bytes(const struct machine *m)
 {
-    return sizeof(float) * (size_t)(m->dims.norm_tokens * m->dims.hidden);
+    return machine_bytes(m, m->dims.norm_tokens * m->dims.hidden);
 }

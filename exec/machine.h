@@ -31,7 +31,7 @@ struct machine {
     struct stream *tensor_stream;            /* compute itself unless collectives overlap with it */
     struct event *computed;                  /* what the tensor stream waits for */
     struct event *transferred[MAX_PART_OPS]; /* by op of a list: what compute waits for */
-    enum dtype rounded;                      /* values are kept as: fp32, or rounded to 16 bits */
+    enum dtype storage;                      /* of values that ops hand on: fp32, bf16, fp16 */
     const float *turns;                      /* of rotary positions */
     float norm_epsilon;
     uint64_t seed;
@@ -51,27 +51,31 @@ struct machine {
 void *machine_take(struct machine *machine, size_t bytes);
 /* Accepts NULL. */
 void machine_give_back(struct machine *machine, void *memory);
+/* Of `count` values as they are stored. */
+size_t machine_bytes(const struct machine *machine, double count);
+enum element machine_element(const struct machine *machine);
 /* Of a part between layers, and of what stages send: this rank's rows of the residual stream. */
 size_t machine_stream_bytes(const struct machine *machine);
 
 /* Rows of a microbatch, and where they are in the global batch. */
 struct microbatch {
-    int64_t *ids, *targets; /* [sequences x seq] */
+    int64_t *ids, *targets; /* [sequences x seq], on the device */
     long first_sequence;    /* in the global batch */
 };
 
 /* What one part keeps of one microbatch from its forward to the end of its backward. */
 struct record {
     struct saved saved;
-    float *output_gradients[MAX_PART_OPS]; /* by forward op: of products whose weight gradient
-                                              waits */
-    float *logits, *maxima, *sums;         /* of the head */
+    void *output_gradients[MAX_PART_OPS]; /* by forward op: of products whose weight gradient
+                                             waits */
+    void *logits;                         /* of the head */
+    float *maxima, *sums;
 };
 
 /* Takes the part's input (NULL for the embedding), whose memory it frees, and returns its output:
  * device memory of the caller, NULL for the head. */
-float *machine_forward(struct machine *machine, const struct part *part,
-                       const struct microbatch *microbatch, struct record *record, float *input);
+void *machine_forward(struct machine *machine, const struct part *part,
+                      const struct microbatch *microbatch, struct record *record, void *input);
 
 /* The attention core again, into the replayed block, from what was kept of its inputs. */
 void machine_replay_core(struct machine *machine, const struct part *part,
@@ -81,8 +85,8 @@ void machine_replay_core(struct machine *machine, const struct part *part,
  * output (NULL for the head, and for weights alone) and returns that of the input (NULL for the
  * embedding, and for weights alone). The record is empty after the weights'. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
-float *machine_backward(struct machine *machine, const struct part *part,
-                        const struct microbatch *microbatch, struct record *record,
-                        float *output_gradient, enum gradients gradients);
+void *machine_backward(struct machine *machine, const struct part *part,
+                       const struct microbatch *microbatch, struct record *record,
+                       void *output_gradient, enum gradients gradients);
 
 #endif

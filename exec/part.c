@@ -20,12 +20,14 @@ const int *part_sources(const struct local_ops *ops, struct arena *arena)
     return source;
 }
 
-float *part_value(const struct part *part, const char *name, enum weight_role role)
+void *part_value(const struct part *part, const char *name, enum weight_role role)
 {
     const struct weight *weight = weights_find(&part->weights, name, role);
     if (!weight)
         return NULL;
-    return weight->is_vocabulary ? part->vocabulary_values : part->values + weight->offset;
+    if (weight->is_vocabulary)
+        return part->vocabulary_values;
+    return (char *)part->values + weight->offset * part->value_bytes;
 }
 
 float *part_gradient(const struct part *part, const char *name, enum weight_role role)

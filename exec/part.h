@@ -19,15 +19,18 @@ struct part {
     enum keeping keeping;
     struct weights weights;
     struct store *own, *vocabulary; /* what holds them (exec/store.h); NULL: it has none such */
-    float *values, *gradients;      /* weights.elements each, by the weights' offsets */
-    float *vocabulary_values, *vocabulary_gradients; /* weights.vocabulary_elements */
+    size_t value_bytes;             /* of one value */
+    void *values;                   /* weights.elements, by the weights' offsets */
+    float *gradients;
+    void *vocabulary_values; /* weights.vocabulary_elements */
+    float *vocabulary_gradients;
 };
 
 /* The forward op of each backward op, by name. In the arena. */
 const int *part_sources(const struct local_ops *ops, struct arena *arena);
 
 /* Of the weight that op `name` uses; NULL when it has none. */
-float *part_value(const struct part *part, const char *name, enum weight_role role);
+void *part_value(const struct part *part, const char *name, enum weight_role role);
 float *part_gradient(const struct part *part, const char *name, enum weight_role role);
 
 #endif

@@ -5,6 +5,7 @@
 #include "exec/whereabouts.h"
 #include "kernels/host/rotary.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static const float norm_epsilon = 1e-5F; /* of every preset that states one */
@@ -84,20 +85,28 @@ static int most_parts(const struct rank *rank)
     return most;
 }
 
-static void place_microbatches(struct rank *rank)
+static void *take(struct rank *rank, size_t bytes, struct err *err)
+{
+    struct machine *m = &rank->machine;
+    return m->device_api->alloc(m->device, m->compute, bytes, err);
+}
+
+static bool place_microbatches(struct rank *rank, struct err *err)
 {
     const struct plan *plan = rank->setup.plan;
     size_t each = (size_t)plan->microbatch * (size_t)rank->setup.model->seq;
     size_t all = each * (size_t)rank->num_microbatches;
-    rank->tokens = ARENA_ARRAY(&rank->arena, int64_t, 2 * all);
+    rank->drawn = ARENA_ARRAY(&rank->arena, int64_t, 2 * all);
+    rank->tokens = take(rank, sizeof *rank->tokens * 2 * all, err);
     rank->microbatches =
         ARENA_ARRAY(&rank->arena, struct microbatch, (size_t)rank->num_microbatches);
-    for (int j = 0; j < rank->num_microbatches; j++)
+    for (int j = 0; j < rank->num_microbatches && rank->tokens; j++)
         rank->microbatches[j] = (struct microbatch){
             .ids = rank->tokens + each * (size_t)j,
             .targets = rank->tokens + all + each * (size_t)j,
             .first_sequence = ((long)j * plan->dp + rank->at.at[AXIS_DATA]) * plan->microbatch,
         };
+    return rank->tokens != NULL;
 }
 
 static void place_records(struct rank *rank)
@@ -111,12 +120,6 @@ static void place_records(struct rank *rank)
         rank->records[i].parts = ARENA_ARRAY(&rank->arena, struct record, parts);
         rank->records[i].microbatch = &rank->microbatches[i % (size_t)rank->num_microbatches];
     }
-}
-
-static void *take(struct rank *rank, size_t bytes, struct err *err)
-{
-    struct machine *m = &rank->machine;
-    return m->device_api->alloc(m->device, m->compute, bytes, err);
 }
 
 static bool place_scalars(struct rank *rank, struct err *err)
@@ -144,13 +147,6 @@ static bool place_turns(struct rank *rank, struct err *err)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static enum dtype rounded_dtype(const struct plan *plan)
-{
-    return plan->precision == PRECISION_FP32   ? DTYPE_FP32
-           : plan->precision == PRECISION_FP16 ? DTYPE_FP16
-                                               : DTYPE_BF16;
-}
-
 static void set_machine(struct rank *rank)
 {
     const struct run_setup *setup = &rank->setup;
@@ -164,7 +160,7 @@ static void set_machine(struct rank *rank)
         .kernel_api = on->kernel_api,
         .comm_api = on->comm_api,
         .tensor_rank = rank->at.at[AXIS_TENSOR],
-        .rounded = rounded_dtype(setup->plan),
+        .storage = setup->options.dtype,
         .norm_epsilon = norm_epsilon,
         .seed = setup->seed,
     };
@@ -174,7 +170,8 @@ static bool build(struct rank *rank, struct err *err)
 {
     const struct run_setup *setup = &rank->setup;
     set_machine(rank);
-    if (!(rank->machine.kernels = rank->on.kernel_api->open(rank->on.device, err)) ||
+    if (!(rank->machine.kernels =
+              rank->on.kernel_api->open(rank->on.device, rank->machine.storage, err)) ||
         !open_streams(rank, err) ||
         !groups_new(rank->on.comm_api, rank->on.comm, setup->plan, rank->on.rank, &rank->groups,
                     err))
@@ -182,7 +179,8 @@ static bool build(struct rank *rank, struct err *err)
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
     whereabouts_name(rank);
     rank_place_stores(rank);
-    place_microbatches(rank);
+    if (!place_microbatches(rank, err))
+        return false;
     place_records(rank);
     if (!place_scalars(rank, err) || !place_turns(rank, err))
         return false;
@@ -203,6 +201,7 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
 {
     struct rank *rank = arena_grow(NULL, sizeof *rank);
     *rank = (struct rank){ .setup = *setup, .on = *device, .loss_scale = loss_scale_new() };
+    assert(setup->options.dtype == precision_value_dtype((enum precision)setup->plan->precision));
     rank->at = layout_coordinates_of(setup->plan, device->rank);
     rank->stage = rank->at.at[AXIS_PIPELINE];
     rank->list = &setup->schedule->ranks[rank->stage];

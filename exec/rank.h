@@ -16,7 +16,7 @@ struct run_setup {
     const struct plan *plan;
     const struct model *model; /* seq and batch are the run's */
     const struct schedule *schedule;
-    struct layer_options options; /* of the op lists; dtype fp32, as the host computes */
+    struct layer_options options; /* of the op lists; dtype is that of the plan's values */
     bool overlaps_tensor;
     const struct token_source *tokens;
     struct update update; /* step and, in fp16, loss scale are the run's own */

@@ -75,7 +75,7 @@ static bool open_chunk(struct rank *rank, const struct chunk *chunk, struct err 
                                      .device_api = rank->on.api,
                                      .device = rank->on.device,
                                      .kernel_api = rank->on.kernel_api,
-                                     .kernels = rank->machine.kernels,
+                                     .kernels = rank->exchange_kernels,
                                      .stream = rank->streams[LANE_DATA],
                                      .draw = draw_of(rank, chunk) };
     at->exchanger = exchanger_new(&setup, err);
@@ -98,7 +98,9 @@ bool rank_exchange_new(struct rank *rank, struct err *err)
         !exchange_groups_new(rank->on.comm_api, rank->on.comm, exchange, &rank->setup.data_ranks,
                              data->ranks, data->index, &rank->exchange_groups, err))
         return false;
-    if (!(rank->exchanged = rank->on.api->event_new(rank->on.device, err)))
+    rank->exchange_kernels = rank->on.kernel_api->open(rank->on.device, DTYPE_FP32, err);
+    if (!rank->exchange_kernels ||
+        !(rank->exchanged = rank->on.api->event_new(rank->on.device, err)))
         return false;
     rank->exchanges = ARENA_ARRAY(&rank->arena, struct chunk_exchange, (size_t)num_chunks);
     for (int v = 0; v < num_chunks; v++)
@@ -113,6 +115,8 @@ void rank_exchange_free(struct rank *rank)
 {
     for (int v = 0; rank->exchanges && v < rank->setup.plan->vpp; v++)
         exchanger_free(rank->exchanges[v].exchanger);
+    if (rank->exchange_kernels)
+        rank->on.kernel_api->close(rank->exchange_kernels);
     rank->on.api->event_free(rank->exchanged);
     exchange_groups_free(&rank->exchange_groups);
 }
@@ -199,6 +203,7 @@ void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk)
         make_alike(rank, chunk);
 }
 
+/* Weights are exchanged where they are stored in fp32 alone (exec/supported.c). */
 static void put_weights(struct rank *rank, const struct chunk *chunk, struct stream *stream)
 {
     const float *averaged = at_chunk(rank, chunk)->averaged;

@@ -9,15 +9,15 @@
 
 /* Memory that a stream other than compute's may read until an instruction is done. */
 struct lent {
-    float *at;
+    void *at;
     struct event *until;
     int passes; /* that compute has issued since */
 };
 
 /* What passes between the chunks of a microbatch: device memory, NULL while there is none. */
 struct messages {
-    float *input, *output; /* of the forward */
-    float *output_gradient, *input_gradient;
+    void *input, *output; /* of the forward */
+    void *output_gradient, *input_gradient;
 };
 
 struct rank {
@@ -40,17 +40,20 @@ struct rank {
     struct store **all_stores;
     struct microbatch *microbatches;
     int64_t *tokens;              /* of this rank's sequences: ids, then targets */
+    int64_t *drawn;               /* the same, on the host */
     struct chunk_record *records; /* [local chunk x microbatches + microbatch] */
     struct messages *messages;    /* likewise */
     struct exchange_groups exchange_groups;
     struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
+    struct kernels *exchange_kernels; /* of fp32, whatever values are stored as */
     struct event *exchanged;
     struct lent *lent;
     int num_lent;
     double *loss, *squares; /* on the device */
     float *scale;
-    struct loss_scale loss_scale; /* of a run in fp16 */
-    long skipped;                 /* steps whose gradients overflowed */
+    double told_loss, told_squares; /* read back at the end of a step */
+    struct loss_scale loss_scale;   /* of a run in fp16 */
+    long skipped;                   /* steps whose gradients overflowed */
 };
 
 /* The group, or NULL when this rank is alone in it. */

@@ -32,17 +32,16 @@ static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum 
 {
     const struct run_setup *setup = &rank->setup;
     struct arena *arena = &rank->arena;
-    const struct layer_dims *dims = &rank->machine.dims;
     struct part_shape shape = {
         .ops = ops_of(setup->plan, setup->model, setup->model->seq, &setup->options,
                       setup->overlaps_tensor, arena),
         .keeping = keeping_of(setup->plan, kind),
     };
-    size_t stream_bytes = sizeof(float) * (size_t)(dims->norm_tokens * dims->hidden);
     shape.source = part_sources(&shape.ops, arena);
     shape.weights =
         weights_of(&shape.ops.forward, setup->plan, setup->model, rank->at.at[AXIS_TENSOR], arena);
-    shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping, stream_bytes, arena);
+    shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping,
+                                  machine_stream_bytes(&rank->machine), arena);
     return shape;
 }
 
@@ -144,6 +143,7 @@ static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind 
                            .source = shape->source,
                            .saved = shape->saved,
                            .keeping = shape->keeping,
+                           .value_bytes = machine_bytes(&rank->machine, 1),
                            .weights = shape->weights };
     if (keeping != shape->keeping) { /* of block:N and full:K */
         part->keeping = keeping;

@@ -40,13 +40,14 @@ DEFINE_ADD(add_fp64, double, sum[i] + with[i])
 DEFINE_ADD(max_fp32, float, larger_fp32(sum[i], with[i]))
 DEFINE_ADD(max_fp64, double, larger_fp64(sum[i], with[i]))
 
-/* At most a block; bf16 has been widened. */
+/* At most a block; 16 bits have been widened. */
 static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, size_t count) = {
     [REDUCTION_SUM] = { add_fp32, add_fp64 },
     [REDUCTION_MAX] = { max_fp32, max_fp64 },
 };
 
-/* fp64, or fp32, which bf16 is widened to. Held apart from `out`, which may be one of the parts. */
+/* fp64, or fp32, which 16 bits are widened to. Held apart from `out`, which may be one of the
+ * parts. */
 union block {
     float fp32[BLOCK];
     double fp64[BLOCK];
@@ -58,6 +59,8 @@ static void load(enum element element, const void *part, size_t first, size_t co
     size_t bytes = element_bytes(element);
     if (element == ELEMENT_BF16)
         bf16_unpack((long)count, (const uint16_t *)part + first, block->fp32);
+    else if (element == ELEMENT_FP16)
+        fp16_unpack((long)count, (const uint16_t *)part + first, block->fp32);
     else
         memcpy(block, (const char *)part + first * bytes, count * bytes);
 }
@@ -68,6 +71,8 @@ static void store(enum element element, const union block *block, void *out, siz
     size_t bytes = element_bytes(element);
     if (element == ELEMENT_BF16)
         bf16_pack((long)count, block->fp32, (uint16_t *)out + first);
+    else if (element == ELEMENT_FP16)
+        fp16_pack((long)count, block->fp32, (uint16_t *)out + first);
     else
         memcpy((char *)out + first * bytes, block, count * bytes);
 }

@@ -4,8 +4,8 @@
 
 #include "exec/comm.h"
 
-/* out[i] = parts[0][i] + parts[1][i] + ..., in this order; bf16 is summed in fp32 and rounded to
- * nearest even once. `out` may be one of the parts. num_parts >= 1; not for BYTES. */
+/* out[i] = parts[0][i] + parts[1][i] + ..., in this order; bf16 and fp16 are summed in fp32 and
+ * rounded to nearest even once. `out` may be one of the parts. num_parts >= 1; not for BYTES. */
 void reduce_parts(enum element element, enum reduction reduction, const void *const *parts,
                   int num_parts, void *out, size_t count);
 

@@ -29,7 +29,7 @@ static struct stream *stream_of(const struct rank *rank, const struct instr *ins
 
 /* --- memory that other streams read ------------------------------------------------------- */
 
-static void lend(struct rank *rank, float **at, int instr)
+static void lend(struct rank *rank, void **at, int instr)
 {
     if (*at)
         rank->lent[rank->num_lent++] = (struct lent){ *at, rank->done[instr], 0 };
@@ -85,7 +85,7 @@ static void run_gradients(struct rank *rank, const struct instr *instr, enum gra
     struct messages *at = &rank->messages[slot_of(rank, instr)];
     take_back(rank, PASSES_AHEAD);
     open_gradients(rank, chunk_of(rank, instr));
-    float *gradient =
+    void *gradient =
         chunk_backward(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
                        at->output_gradient, gradients);
     if (gradients != GRADIENTS_OF_WEIGHTS)
@@ -120,7 +120,7 @@ static void run_nothing(struct rank *rank, const struct instr *instr, int i)
 /* --- messages ----------------------------------------------------------------------------- */
 
 static void issue_message(struct rank *rank, const struct instr *instr, enum group_kind kind,
-                          float *at)
+                          void *at)
 {
     bool sends = !instr_is_receive(instr->op);
     const struct layer_dims *dims = &rank->machine.dims;
@@ -130,21 +130,21 @@ static void issue_message(struct rank *rank, const struct instr *instr, enum gro
                               .in = sends ? at : NULL,
                               .out = sends ? NULL : at,
                               .count = (size_t)(dims->norm_tokens * dims->hidden),
-                              .element = ELEMENT_FP32,
+                              .element = machine_element(&rank->machine),
                               .peer = sends };
     rank->on.comm_api->issue(&call);
 }
 
 static void run_send_act(struct rank *rank, const struct instr *instr, int i)
 {
-    float **at = &rank->messages[slot_of(rank, instr)].output;
+    void **at = &rank->messages[slot_of(rank, instr)].output;
     issue_message(rank, instr, GROUP_SEND_DOWN, *at);
     lend(rank, at, i);
 }
 
 static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
 {
-    float **at = &rank->messages[slot_of(rank, instr)].input_gradient;
+    void **at = &rank->messages[slot_of(rank, instr)].input_gradient;
     issue_message(rank, instr, GROUP_SEND_UP, *at);
     lend(rank, at, i);
 }
@@ -212,6 +212,13 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
 
+static void lend_gradients(struct rank *rank, struct store *store, int i)
+{
+    void *at = store->gradients;
+    store->gradients = NULL;
+    lend(rank, &at, i);
+}
+
 static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
@@ -224,7 +231,7 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
         struct store *store = chunk->stores[s];
         store_reduce(&rank->machine, store, rank_group(rank, GROUP_DATA), stream_of(rank, instr));
         if (store->zero >= 2)
-            lend(rank, &store->gradients, i);
+            lend_gradients(rank, store, i);
     }
 }
 
@@ -334,6 +341,13 @@ static void issue(struct rank *rank, int i, struct interval *times)
     rank->on.api->record(stream, rank->done[i]);
 }
 
+/* Ids and targets of all of this rank's microbatches. */
+static size_t token_bytes(const struct rank *rank)
+{
+    size_t each = (size_t)rank->setup.plan->microbatch * (size_t)rank->setup.model->seq;
+    return 2 * sizeof *rank->tokens * each * (size_t)rank->num_microbatches;
+}
+
 static void begin_step(struct rank *rank, long step)
 {
     struct machine *m = &rank->machine;
@@ -342,40 +356,33 @@ static void begin_step(struct rank *rank, long step)
     double tokens = model->batch * model->seq;
     m->step = (uint32_t)step;
     rank->setup.update.step = step - rank->skipped;
-    if (m->rounded == DTYPE_FP16)
+    if (m->storage == DTYPE_FP16)
         rank->setup.update.loss_scale = rank->loss_scale.scale;
     rank_exchange_begin_step(rank, (int)(step - 1));
     m->loss_gradient_scale =
         (float)(rank->setup.update.loss_scale / tokens * rank_exchange_gradient_scale(rank));
     for (int j = 0; j < rank->num_microbatches; j++) {
         struct microbatch *at = &rank->microbatches[j];
-        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch, at->ids,
-                  at->targets);
+        int64_t *ids = rank->drawn + (at->ids - rank->tokens);
+        int64_t *targets = rank->drawn + (at->targets - rank->tokens);
+        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch, ids, targets);
     }
+    m->device_api->copy(m->compute, rank->tokens, rank->drawn, token_bytes(rank));
     m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
 }
 
-/* Runs on the data stream, when the last stage has the sum of its losses. */
-struct own_loss {
-    double *loss;
-    bool is_counted; /* of the tensor ranks of the last stage, which have the same, one is */
-};
-
-static void keep_own_loss(void *args)
-{
-    const struct own_loss *own = args;
-    if (!own->is_counted)
-        *own->loss = 0;
-}
-
+/* Of the tensor ranks of the last stage, which have the same loss, one is counted. */
 static void sum_loss(struct rank *rank)
 {
+    const struct device_api *api = rank->on.api;
     struct stream *stream = rank->streams[LANE_DATA];
     bool is_last = rank->stage == rank->setup.plan->pp - 1;
-    struct own_loss own = { rank->loss, is_last && rank->at.at[AXIS_TENSOR] == 0 };
     follow_compute(rank, stream);
-    rank->on.api->call(stream, keep_own_loss, &own, sizeof own);
+    if (!is_last || rank->at.at[AXIS_TENSOR] > 0)
+        api->fill(stream, rank->loss, 0, sizeof *rank->loss);
     all_reduce_double(rank, GROUP_WORLD, stream, rank->loss);
+    api->copy(stream, &rank->told_loss, rank->loss, sizeof *rank->loss);
+    api->copy(stream, &rank->told_squares, rank->squares, sizeof *rank->squares);
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -392,14 +399,14 @@ static bool sync(struct rank *rank, struct err *err)
 /* All ranks that hold the same weights have the same norm, so that they decide alike. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
-    bool is_finite = isfinite(*rank->squares);
-    out->gradient_norm = sqrt(*rank->squares) / rank->setup.update.loss_scale;
+    bool is_finite = isfinite(rank->told_squares);
+    out->gradient_norm = sqrt(rank->told_squares) / rank->setup.update.loss_scale;
     out->loss_scale = rank->setup.update.loss_scale;
     out->is_skipped = !is_finite;
     rank->skipped += !is_finite;
     char where[32];
     snprintf(where, sizeof where, "step %ld", step);
-    if (rank->machine.rounded == DTYPE_FP16)
+    if (rank->machine.storage == DTYPE_FP16)
         return loss_scale_update(&rank->loss_scale, is_finite) ||
                err_set(err, ERR_SYSTEM, where, "gradients overflow even at a loss scale of %g",
                        rank->loss_scale.scale);
@@ -424,7 +431,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
         return false;
     whereabouts_wait(rank->on.watchdog, NULL);
     const struct model *model = rank->setup.model;
-    out->loss = *rank->loss / (model->batch * model->seq);
+    out->loss = rank->told_loss / (model->batch * model->seq);
     rank_exchange_end_step(rank, out->loss);
     return take_norm(rank, step, out, err);
 }

@@ -1,6 +1,11 @@
 #include "exec/store.h"
 
+#include "base/arena.h"
+#include "base/parallel.h"
+
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 static size_t shard_elements(const struct store *store)
 {
@@ -38,31 +43,30 @@ int store_num_moments(const struct store *store)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-static float *take(struct machine *m, size_t elements)
+static void *take(struct machine *m, size_t elements)
 {
-    return machine_take(m, sizeof(float) * elements);
+    return machine_take(m, machine_bytes(m, (double)elements));
 }
 
 static float *take_zeroed(struct machine *m, size_t elements)
 {
-    float *at = take(m, elements);
+    float *at = machine_take(m, sizeof *at * elements);
     if (at)
-        m->device_api->fill(m->compute, at, 0, sizeof(float) * elements);
+        m->device_api->fill(m->compute, at, 0, sizeof *at * elements);
     return at;
 }
 
-static void give_back(struct machine *m, float **at)
+/* Of an array of values. */
+static void *element_at(const struct machine *m, void *values, size_t element)
 {
-    machine_give_back(m, *at);
-    *at = NULL;
+    return (char *)values + machine_bytes(m, (double)element);
 }
 
 /* --- first values ------------------------------------------------------------------------- */
 
-/* Runs on the stream's thread. */
 struct first_values {
     const struct stored_weight *weight;
-    float *values;
+    float *values; /* of the weight, on the host */
     uint64_t seed;
     size_t real_rows; /* of the whole; padding of the vocabulary is 0 */
 };
@@ -80,47 +84,82 @@ static void draw_row(const struct first_values *first, size_t row, float *out)
         draw_normal(&draw, stored->deviation, index, (long)weight->columns, out);
 }
 
-static void draw_values(void *args)
+static void draw_or_fill_row(void *context, size_t row, int worker)
 {
-    const struct first_values *first = args;
+    (void)worker;
+    const struct first_values *first = context;
     const struct weight *weight = first->weight->weight;
-    for (size_t row = 0; row < weight->rows; row++) {
-        float *out = first->values + row * weight->columns;
-        if (first->weight->deviation > 0)
-            draw_row(first, row, out);
-        else
-            for (size_t i = 0; i < weight->columns; i++)
-                out[i] = first->weight->constant;
-    }
+    float *out = first->values + row * weight->columns;
+    if (first->weight->deviation > 0)
+        draw_row(first, row, out);
+    else
+        for (size_t i = 0; i < weight->columns; i++)
+            out[i] = first->weight->constant;
 }
 
-static void draw_store(struct machine *m, struct store *store, float *values)
+/* Of all elements; the caller frees. A draw takes tens of nanoseconds, so that large weights are
+ * worth starting threads. */
+static float *first_values(const struct machine *m, const struct store *store)
 {
-    m->device_api->fill(m->compute, values, 0, sizeof(float) * store->padded);
+    enum { WORTH_THREADS = 1 << 20, ROWS_AT_ONCE = 64 };
+    float *values = arena_grow(NULL, sizeof *values * store->padded);
+    memset(values, 0, sizeof *values * store->padded);
     for (int i = 0; i < store->num_weights; i++) {
-        struct first_values first = { &store->weights[i], values + store->weights[i].offset,
-                                      m->seed, (size_t)m->model->vocab };
-        m->device_api->call(m->compute, draw_values, &first, sizeof first);
+        const struct stored_weight *stored = &store->weights[i];
+        size_t rows = stored->weight->rows;
+        struct first_values first = { stored, values + stored->offset, m->seed,
+                                      (size_t)m->model->vocab };
+        bool is_large = rows * stored->weight->columns >= WORTH_THREADS;
+        parallel_for(is_large ? parallel_cores() : 1, rows, ROWS_AT_ONCE, draw_or_fill_row, &first);
     }
+    return values;
 }
 
-static void round_values(struct machine *m, float *values, size_t elements)
+/* --- setting ------------------------------------------------------------------------------ */
+
+static void copy_fp32(struct machine *m, float *to, const float *from, size_t elements)
 {
-    struct round_args args = { (long)elements, (int)m->rounded, values };
-    if (m->rounded != DTYPE_FP32)
-        m->kernel_api->round(m->kernels, m->compute, &args);
+    if (to)
+        m->device_api->copy(m->compute, to, from, sizeof *to * elements);
 }
 
-/* The fp32 values are where they are when nothing is rounded. */
-static void keep_master(struct machine *m, struct store *store, const float *values)
+/* From fp32 on the host. What is stored in 16 bits has fp32 masters beside it. */
+static void set_values(struct machine *m, struct store *store, const float *values)
 {
-    if (m->rounded == DTYPE_FP32)
+    bool is_shard = store->zero == 3;
+    void *to = is_shard ? store->value_shard : store->values;
+    size_t count = is_shard ? store_updated(store) : store->padded;
+    if (m->storage == DTYPE_FP32) {
+        copy_fp32(m, to, values, count);
         return;
+    }
+    float *wide = machine_take(m, sizeof *wide * count);
+    if (!wide)
+        return;
+    copy_fp32(m, wide, values, count);
+    copy_fp32(m, store->master, wide + (is_shard ? 0 : store_first_updated(store)),
+              store_updated(store));
+    m->kernel_api->pack(m->kernels, m->compute, &(struct pack){ (long)count, wide, to });
+    machine_give_back(m, wide);
+}
+
+/* Masters and values before gradients and moments: what set_values takes beside it is then less
+ * than what comes. */
+static bool draw_values(struct machine *m, struct store *store)
+{
     size_t updated = store_updated(store);
-    store->master = take(m, updated);
-    if (store->master)
-        m->device_api->copy(m->compute, store->master, values + store_first_updated(store),
-                            sizeof(float) * updated);
+    float *values = first_values(m, store);
+    if (store->zero == 3)
+        store->value_shard = take(m, updated);
+    else
+        store->values = take(m, store->padded);
+    if (m->storage != DTYPE_FP32)
+        store->master = machine_take(m, sizeof *store->master * updated);
+    if (m->err.code == ERR_NONE)
+        set_values(m, store, values + (store->zero == 3 ? store_first_updated(store) : 0));
+    bool ok = m->err.code == ERR_NONE && m->device_api->stream_sync(m->compute, &m->err);
+    free(values);
+    return ok;
 }
 
 static int num_moments(int optimizer)
@@ -130,19 +169,8 @@ static int num_moments(int optimizer)
 
 bool store_new(struct machine *m, struct store *store, int optimizer)
 {
-    float *values = take(m, store->padded);
-    if (!values)
+    if (!draw_values(m, store))
         return false;
-    draw_store(m, store, values);
-    keep_master(m, store, values);
-    round_values(m, values, store->padded);
-    store->values = values;
-    if (store->zero == 3) {
-        store->value_shard = take(m, shard_elements(store));
-        m->device_api->copy(m->compute, store->value_shard, values + store_first_updated(store),
-                            sizeof(float) * shard_elements(store));
-        give_back(m, &store->values);
-    }
     if (store->zero >= 2)
         store->gradient_shard = take_zeroed(m, shard_elements(store));
     else
@@ -152,33 +180,30 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
     return m->err.code == ERR_NONE;
 }
 
-static void set(struct machine *m, float *to, const float *from, size_t elements)
-{
-    if (to)
-        m->device_api->copy(m->compute, to, from, sizeof *to * elements);
-}
-
 bool store_set(struct machine *m, struct store *store, const float *values, float *const moments[2],
                struct err *err)
 {
-    bool is_shard = store->zero == 3;
-    float *to = is_shard ? store->value_shard : store->values;
-    size_t updated = store_updated(store), count = is_shard ? updated : store->padded;
-    set(m, to, values, count);
-    set(m, store->master, values + (is_shard ? 0 : store_first_updated(store)), updated);
-    round_values(m, to, count);
+    set_values(m, store, values);
     for (int i = 0; i < 2; i++)
-        set(m, store->moments[i], moments[i], updated);
+        copy_fp32(m, store->moments[i], moments[i], store_updated(store));
+    if (m->err.code != ERR_NONE) {
+        *err = m->err;
+        return false;
+    }
     return m->device_api->stream_sync(m->compute, err);
 }
 
 void store_free(struct machine *m, struct store *store)
 {
-    float **all[] = { &store->values,     &store->next_values,    &store->value_shard,
-                      &store->gradients,  &store->gradient_shard, &store->master,
-                      &store->moments[0], &store->moments[1] };
+    void *all[] = {
+        store->values,         store->next_values, store->value_shard, store->gradients,
+        store->gradient_shard, store->master,      store->moments[0],  store->moments[1]
+    };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        give_back(m, all[i]);
+        machine_give_back(m, all[i]);
+    store->values = store->next_values = store->value_shard = NULL;
+    store->gradients = store->gradient_shard = store->master = NULL;
+    store->moments[0] = store->moments[1] = NULL;
 }
 
 /* --- gradients ---------------------------------------------------------------------------- */
@@ -190,7 +215,8 @@ void store_open_gradients(struct machine *m, struct store *store)
 }
 
 static void collective(struct machine *m, enum comm_kind kind, struct group *group,
-                       struct stream *stream, const float *in, float *out, size_t count)
+                       struct stream *stream, enum element element, const void *in, void *out,
+                       size_t count)
 {
     struct comm_call call = { .kind = kind,
                               .group = group,
@@ -198,7 +224,7 @@ static void collective(struct machine *m, enum comm_kind kind, struct group *gro
                               .in = in,
                               .out = out,
                               .count = count,
-                              .element = ELEMENT_FP32,
+                              .element = element,
                               .reduction = REDUCTION_SUM };
     m->comm_api->issue(&call);
 }
@@ -212,7 +238,8 @@ void store_sum_partial(struct machine *m, struct store *store, struct group *ten
         const struct stored_weight *stored = &store->weights[i];
         float *at = store->gradients + stored->offset;
         if (stored->is_partial)
-            collective(m, COMM_ALL_REDUCE, tensor, stream, at, at, weight_elements(stored->weight));
+            collective(m, COMM_ALL_REDUCE, tensor, stream, ELEMENT_FP32, at, at,
+                       weight_elements(stored->weight));
     }
 }
 
@@ -223,9 +250,10 @@ static void add_to_shard(struct machine *m, struct store *store, struct group *d
     size_t count = shard_elements(store);
     float *own = store->gradients + store_first_updated(store);
     if (data)
-        collective(m, COMM_REDUCE_SCATTER, data, stream, store->gradients, own, count);
-    m->kernel_api->sum_into(m->kernels, stream,
-                            &(struct sum_into){ (long)count, own, store->gradient_shard });
+        collective(m, COMM_REDUCE_SCATTER, data, stream, ELEMENT_FP32, store->gradients, own,
+                   count);
+    m->kernel_api->gradient_sum(m->kernels, stream,
+                                &(struct gradient_sum){ (long)count, own, store->gradient_shard });
 }
 
 void store_reduce(struct machine *m, struct store *store, struct group *data, struct stream *stream)
@@ -234,10 +262,10 @@ void store_reduce(struct machine *m, struct store *store, struct group *data, st
     if (store->zero >= 2)
         add_to_shard(m, store, data, stream);
     else if (data && store->zero == 1)
-        collective(m, COMM_REDUCE_SCATTER, data, stream, all, all + store_first_updated(store),
-                   shard_elements(store));
+        collective(m, COMM_REDUCE_SCATTER, data, stream, ELEMENT_FP32, all,
+                   all + store_first_updated(store), shard_elements(store));
     else if (data)
-        collective(m, COMM_ALL_REDUCE, data, stream, all, all, store->padded);
+        collective(m, COMM_ALL_REDUCE, data, stream, ELEMENT_FP32, all, all, store->padded);
 }
 
 static float *reduced_gradients(const struct store *store)
@@ -250,34 +278,40 @@ void store_sum_tied(struct machine *m, struct store *store, struct group *holder
 {
     float *at = reduced_gradients(store);
     if (holders)
-        collective(m, COMM_ALL_REDUCE, holders, stream, at, at, store_updated(store));
+        collective(m, COMM_ALL_REDUCE, holders, stream, ELEMENT_FP32, at, at, store_updated(store));
 }
 
 /* --- values ------------------------------------------------------------------------------- */
+
+/* Those that this rank updates. */
+static void *own_values(const struct machine *m, const struct store *store)
+{
+    return store->zero == 3 ? store->value_shard
+                            : element_at(m, store->values, store_first_updated(store));
+}
 
 void store_open_values(struct machine *m, struct store *store)
 {
     if (store->zero < 3)
         return;
-    float **to = store->values ? &store->next_values : &store->values;
+    void **to = store->values ? &store->next_values : &store->values;
     *to = take(m, store->padded);
 }
 
 void store_gather(struct machine *m, struct store *store, struct group *data, struct stream *stream)
 {
     size_t count = shard_elements(store);
-    float *to = store->next_values ? store->next_values : store->values;
-    const float *own =
-        store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
+    void *to = store->next_values ? store->next_values : store->values;
+    const void *own = own_values(m, store);
     if (data)
-        collective(m, COMM_ALL_GATHER, data, stream, own, to, count);
+        collective(m, COMM_ALL_GATHER, data, stream, machine_element(m), own, to, count);
 }
 
 void store_drop_values(struct machine *m, struct store *store)
 {
     if (store->zero < 3)
         return;
-    give_back(m, &store->values);
+    machine_give_back(m, store->values);
     store->values = store->next_values;
     store->next_values = NULL;
 }
@@ -305,14 +339,16 @@ void store_add_squares(struct machine *m, const struct store *store, double *squ
 }
 
 static void run_update(struct machine *m, struct store *store, const struct update *u,
-                       const float *scale, float *weights)
+                       const float *scale)
 {
     long n = (long)store_updated(store);
     const float *gradients = reduced_gradients(store);
+    void *own = own_values(m, store), *values = store->master ? own : NULL;
+    float *weights = store->master ? store->master : own;
     if (u->optimizer == OPTIMIZER_SGD)
         m->kernel_api->sgd(
             m->kernels, m->compute,
-            &(struct sgd_args){ { u->rate, u->decay, 1 }, n, gradients, scale, weights });
+            &(struct sgd_args){ { u->rate, u->decay, 1 }, n, gradients, scale, weights, values });
     else if (u->optimizer == OPTIMIZER_MOMENTUM)
         m->kernel_api->momentum(m->kernels, m->compute,
                                 &(struct momentum_args){ { u->rate, u->decay, 1, u->momentum },
@@ -320,7 +356,8 @@ static void run_update(struct machine *m, struct store *store, const struct upda
                                                          gradients,
                                                          scale,
                                                          store->moments[0],
-                                                         weights });
+                                                         weights,
+                                                         values });
     else
         m->kernel_api->adamw(
             m->kernels, m->compute,
@@ -330,7 +367,8 @@ static void run_update(struct machine *m, struct store *store, const struct upda
                                   scale,
                                   store->moments[0],
                                   store->moments[1],
-                                  weights });
+                                  weights,
+                                  values });
 }
 
 static void clear_gradients(struct machine *m, struct store *store)
@@ -343,12 +381,6 @@ static void clear_gradients(struct machine *m, struct store *store)
 void store_update(struct machine *m, struct store *store, const struct update *update,
                   const float *scale)
 {
-    float *own = store->zero == 3 ? store->value_shard : store->values + store_first_updated(store);
-    run_update(m, store, update, scale, store->master ? store->master : own);
-    if (store->master) {
-        size_t elements = store_updated(store);
-        m->device_api->copy(m->compute, own, store->master, sizeof(float) * elements);
-        round_values(m, own, elements);
-    }
+    run_update(m, store, update, scale);
     clear_gradients(m, store);
 }

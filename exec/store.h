@@ -26,12 +26,12 @@ struct store {
     size_t elements, padded; /* padded: a multiple of the shards */
     int shards, shard;       /* data ranks that hold the same, and which of them this is */
     int zero;
-    float *values;         /* padded; NULL while ZeRO-3 has dropped them */
-    float *next_values;    /* ZeRO-3: gathered for the pass after the one in use */
-    float *value_shard;    /* ZeRO-3 */
+    void *values;          /* padded, as they are stored; NULL while ZeRO-3 has dropped them */
+    void *next_values;     /* ZeRO-3: gathered for the pass after the one in use */
+    void *value_shard;     /* ZeRO-3 */
     float *gradients;      /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
     float *gradient_shard; /* ZeRO-2 and 3 */
-    float *master;         /* of what this rank updates, where values are kept in 16 bits */
+    float *master;         /* of what this rank updates, where values are stored in 16 bits */
     float *moments[2];     /* of what this rank updates; NULL where the optimizer has none */
 };
 

@@ -217,10 +217,10 @@ static bool gather_ring(struct links *links, const struct parts *parts, char *ou
 
 /* --- collectives ---------------------------------------------------------------------------- */
 
-/* bf16 sums travel rounded, so they are made where all parts meet and rounded once. */
+/* Sums of 16 bits travel rounded, so they are made where all parts meet and rounded once. */
 static bool goes_round(const struct comm_call *call, size_t message_bytes)
 {
-    return message_bytes > COMM_RING_BYTES && call->element != ELEMENT_BF16;
+    return message_bytes > COMM_RING_BYTES && element_bytes(call->element) > 2;
 }
 
 static bool all_reduce(struct links *links, const struct comm_call *call, struct lost_member *lost)

@@ -1,6 +1,7 @@
 #include "tests/comm_cases.h"
 
 #include "base/random.h"
+#include "kernels/host/round.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ struct rank_run {
 
 /* --- values --------------------------------------------------------------------------------- */
 
-/* Whole numbers whose sums over 16 ranks are exact in bf16. */
+/* Whole numbers whose sums over 16 ranks are exact in bf16 and fp16. */
 static double value(const struct rank_run *run, int number, int rank, size_t i)
 {
     struct random rng = random_new(run->seed + (uint64_t)number, (uint64_t)rank * 1000003 + i);
@@ -48,6 +49,8 @@ static void put(enum element element, void *array, size_t i, double number)
         ((double *)array)[i] = number;
     else if (element == ELEMENT_BF16)
         ((uint16_t *)array)[i] = (uint16_t)(bits >> 16);
+    else if (element == ELEMENT_FP16)
+        fp16_pack(1, &narrow, (uint16_t *)array + i);
     else
         ((unsigned char *)array)[i] = (unsigned char)(number + 100);
 }
@@ -57,11 +60,13 @@ static double get(enum element element, const void *array, size_t i)
     uint32_t bits = element == ELEMENT_BF16 ? (uint32_t)((const uint16_t *)array)[i] << 16 : 0;
     float wide;
     memcpy(&wide, &bits, sizeof wide);
+    if (element == ELEMENT_FP16)
+        fp16_unpack(1, (const uint16_t *)array + i, &wide);
     if (element == ELEMENT_FP32)
         return (double)((const float *)array)[i];
     if (element == ELEMENT_FP64)
         return ((const double *)array)[i];
-    if (element == ELEMENT_BF16)
+    if (element == ELEMENT_BF16 || element == ELEMENT_FP16)
         return (double)wide;
     return ((const unsigned char *)array)[i] - 100;
 }

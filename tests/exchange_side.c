@@ -28,7 +28,7 @@ static bool open_machine(struct exchange_side *side, const struct exchanger_setu
     const struct device_options device = { .arena_bytes = arena_bytes(side, setup) };
     return (side->device = device_host.open(&device, err)) &&
            (side->stream = device_host.stream_new(side->device, "exchange", err)) &&
-           (side->kernels = kernels_host.open(side->device, err));
+           (side->kernels = kernels_host.open(side->device, DTYPE_FP32, err));
 }
 
 static bool open_groups(struct exchange_side *side, struct exchange_ranks numbers, struct err *err)

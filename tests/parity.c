@@ -50,7 +50,9 @@ static void keep_weight(struct parity_result *result, const struct store *store,
         find_weight(result, name, weight->whole_rows * weight->whole_columns);
     size_t begin = store_first_updated(store);
     size_t end = begin + store_updated(store);
-    const float *values = store->zero == 3 ? store->value_shard : store->values + begin;
+    const float *values = store->master      ? store->master
+                          : store->zero == 3 ? store->value_shard
+                                             : (const float *)store->values + begin;
     for (size_t i = 0; i < weight->rows * weight->columns; i++) {
         size_t at = stored->offset + i;
         if (at < begin || at >= end)
@@ -277,7 +279,9 @@ void parity_run(const struct model *model, const char *layout, const struct pari
         .plan = &plan,
         .model = model,
         .schedule = schedule,
-        .options = { .flash_attention = !run->unfused, .dtype = DTYPE_FP32, .gradient_bytes = 4 },
+        .options = { .flash_attention = !run->unfused,
+                     .dtype = precision_value_dtype((enum precision)run->precision),
+                     .gradient_bytes = 4 },
         .overlaps_tensor = strstr(layout, "overlap=tp") != NULL,
         .tokens = run->tokens ? run->tokens : &tokens,
         .update = { .optimizer = run->optimizer,

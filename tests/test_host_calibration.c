@@ -197,8 +197,19 @@ START_TEST(shapes_of_a_model_are_those_of_its_tensor_ranks)
 }
 END_TEST
 
-static const char *const alone[] = { "mb1", "mb4", "mb2 recompute=full",
-                                     "mb2 recompute=selective attn=unfused", "mb2 attn=unfused" };
+static const struct {
+    const char *layout;
+    enum precision precision;
+} alone[] = {
+    { "mb1", PRECISION_FP32 },
+    { "mb4", PRECISION_FP32 },
+    { "mb2 recompute=full", PRECISION_FP32 },
+    { "mb2 recompute=selective attn=unfused", PRECISION_FP32 },
+    { "mb2 attn=unfused", PRECISION_FP32 },
+    { "mb4", PRECISION_BF16 },
+    { "mb2 recompute=full", PRECISION_BF16 },
+    { "mb2 attn=unfused", PRECISION_FP16 },
+};
 enum { NUM_ALONE = sizeof alone / sizeof *alone };
 
 /* The arena counts what the executor takes; the formulas know it within 3 %. */
@@ -209,9 +220,11 @@ START_TEST(memory_is_predicted_as_the_arena_counts_it)
     struct host_run run;
     struct step_result ignored;
     struct model model;
-    struct host_run_options options = {
-        .layout = alone[_i], .stack = &stack, .arena_bytes = 64 << 20, .is_alone = true
-    };
+    struct host_run_options options = { .layout = alone[_i].layout,
+                                        .precision = alone[_i].precision,
+                                        .stack = &stack,
+                                        .arena_bytes = 64 << 20,
+                                        .is_alone = true };
     ck_assert(model_load("tiny", &model, &err));
     ck_assert_msg(host_run_open(&host, &model, &options, &run, &err), "%s: %s", err.where, err.msg);
     for (long step = 1; step <= 2; step++)
@@ -221,7 +234,7 @@ START_TEST(memory_is_predicted_as_the_arena_counts_it)
     struct evaluator *evaluator = evaluator_new(&system, &model);
     double predicted = evaluate_peak_bytes(evaluator, &run.plan);
     ck_assert_msg(predicted > 0.97 * measured && predicted < 1.03 * measured,
-                  "%s: predicted %.0f, measured %.0f", alone[_i], predicted, measured);
+                  "%s: predicted %.0f, measured %.0f", alone[_i].layout, predicted, measured);
     evaluator_free(evaluator);
     system_release(&system);
     host_run_close(&run);

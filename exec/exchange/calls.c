@@ -50,8 +50,8 @@ void exchanger_clear(struct exchanger *e, float *at, size_t elements)
 
 void exchanger_add(struct exchanger *e, float *sum, const float *x, size_t elements)
 {
-    e->on.kernel_api->sum_into(e->on.kernels, e->on.stream,
-                               &(struct sum_into){ (long)elements, x, sum });
+    e->on.kernel_api->gradient_sum(e->on.kernels, e->on.stream,
+                                   &(struct gradient_sum){ (long)elements, x, sum });
 }
 
 void exchanger_combine(struct exchanger *e, float a, const float *x, float b, const float *y,

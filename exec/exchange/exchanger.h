@@ -38,9 +38,9 @@ struct exchanger_setup {
     const struct device_api *device_api;
     struct device *device;
     const struct kernel_api *kernel_api;
-    struct kernels *kernels;
-    struct stream *stream; /* of all that is issued */
-    struct draw draw;      /* of this exchange and no other use; its step is the step's */
+    struct kernels *kernels; /* opened for fp32, as gradients are kept */
+    struct stream *stream;   /* of all that is issued */
+    struct draw draw;        /* of this exchange and no other use; its step is the step's */
 };
 
 struct exchanger;

@@ -1,7 +1,6 @@
 /* kernels/host/round.h - fp32 to bf16 and fp16, to nearest even, and back.
  *
- * A run in 16 bits is emulated: arrays stay float, and what an op wrote is rounded in place before
- * the next op reads it. Messages and checkpoints hold the 16 bits themselves. Infinities stay, NaN
+ * Ops compute in fp32 on what was unpacked and pack what they wrote (widen.h). Infinities stay, NaN
  * stays NaN (quiet), and what is too large becomes infinite, as IEEE 754 says. */
 #ifndef KERNELS_HOST_ROUND_H
 #define KERNELS_HOST_ROUND_H

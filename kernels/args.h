@@ -1,0 +1,316 @@
+/* kernels/args.h - what every op that a backend runs is given: a struct for each, and the table of
+ * all. C, and CUDA's C++, may include it.
+ *
+ * Values that ops hand to each other, weights among them, are `void *`: fp32, bf16 or fp16, one
+ * type for all calls of a backend's handle, whose sums are in fp32 all the same. What is `float *`
+ * or `double *` is kept so whatever the values are: statistics of rows, main gradients, masters,
+ * moments, scalars. All of it lies in the device's memory.
+ *
+ * Shapes, packings, what is saved and what may overlap are those of the headers in kernels/host,
+ * which are the reference: another backend gives the same values up to rounding. */
+#ifndef KERNELS_ARGS_H
+#define KERNELS_ARGS_H
+
+#include "kernels/host/activation.h"
+#include "kernels/host/attention.h"
+#include "kernels/host/cross_entropy.h"
+#include "kernels/host/embedding.h"
+#include "kernels/host/norm.h"
+#include "kernels/host/optimizer.h"
+#include "kernels/host/quantise.h"
+#include "kernels/host/residual.h"
+
+/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. */
+struct linear_forward {
+    long rows, out, in;
+    const void *x, *weight, *bias;
+    void *y;
+};
+struct linear_input_gradient {
+    long rows, out, in;
+    const void *dy, *weight;
+    void *dx;
+};
+struct linear_weight_gradient { /* added to */
+    long rows, out, in;
+    const void *dy, *x;
+    float *dweight;
+};
+struct linear_bias_gradient { /* added to */
+    long rows, width;
+    const void *dy;
+    float *dbias;
+};
+
+/* `kind` is enum norm_kind; statistics: mean and rstd [2, rows], or rstd [rows]. */
+struct norm_forward {
+    struct norm norm;
+    int kind;
+    const void *x, *scale, *shift;
+    void *y;
+    float *statistics;
+};
+struct norm_backward { /* dscale and dshift are added to */
+    struct norm norm;
+    int kind;
+    const void *dy, *x, *scale;
+    const float *statistics;
+    void *dx;
+    float *dscale, *dshift;
+};
+struct head_norm_forward {
+    struct attention attention;
+    float epsilon;
+    const void *scale; /* [2, head_dim]: queries', keys' */
+    void *qkv, *inputs;
+    float *statistics;
+};
+struct head_norm_backward {
+    struct attention attention;
+    const void *scale, *inputs;
+    const float *statistics;
+    void *dqkv;
+    float *dscale;
+};
+
+/* In place; `turns` is the host's rotary_table. */
+struct rotary {
+    struct attention attention;
+    const float *turns;
+    void *qkv;
+};
+
+struct flash_forward {
+    struct attention attention;
+    const void *qkv;
+    void *context;
+    float *log_sums;
+    void *scratch;
+};
+struct flash_backward {
+    struct attention attention;
+    const void *dcontext, *qkv, *context;
+    const float *log_sums;
+    void *dqkv, *scratch;
+};
+struct scores {
+    struct attention attention;
+    const void *qkv;
+    void *scores;
+};
+struct softmax {
+    struct attention attention;
+    const void *scores;
+    void *probabilities;
+    uint8_t *keeps; /* NULL without dropout, as dropped */
+    void *dropped;
+};
+struct context {
+    struct attention attention;
+    const void *dropped, *qkv;
+    void *context;
+};
+struct context_backward { /* first op: ddropped; second: the values' part of dqkv */
+    struct attention attention;
+    const void *dcontext, *qkv, *dropped;
+    void *ddropped, *dqkv;
+};
+struct softmax_backward {
+    struct attention attention;
+    const void *ddropped, *probabilities;
+    const uint8_t *keeps;
+    void *dscores;
+};
+struct scores_backward { /* the queries' part of dqkv, then the keys' */
+    struct attention attention;
+    const void *dscores, *qkv;
+    void *dqkv;
+};
+
+struct activation_args {
+    struct activation_shape shape;
+    const void *x, *bias;
+    void *y;
+};
+struct activation_gradient {
+    struct activation_shape shape;
+    const void *dy, *x, *bias;
+    void *dx;
+};
+
+struct residual_args {
+    struct residual residual;
+    const void *x, *bias, *h;
+    uint8_t *keeps;
+    void *y;
+};
+struct residual_gradient {
+    struct residual residual;
+    const void *dy;
+    const uint8_t *keeps;
+    void *dx;
+};
+struct sum_into { /* sum += x */
+    long n;
+    const void *x;
+    void *sum;
+};
+
+/* Positions are added where `positions` is given. */
+struct embedding_args {
+    struct embedding embedding;
+    long seq;
+    const int64_t *ids;
+    const void *table, *positions;
+    void *y;
+};
+struct embedding_gradient { /* added to */
+    struct embedding embedding;
+    long seq;
+    const int64_t *ids;
+    const void *dy;
+    float *dtable, *dpositions;
+};
+
+struct loss_maxima {
+    struct cross_entropy loss;
+    const void *logits;
+    float *maxima;
+};
+struct loss_sums {
+    struct cross_entropy loss;
+    const void *logits;
+    const int64_t *targets;
+    const float *maxima;
+    float *sums;
+};
+struct loss_total { /* *total += the rows' losses */
+    long rows;
+    const int64_t *targets;
+    const float *sums;
+    double *total;
+};
+struct loss_gradient {
+    struct cross_entropy loss;
+    const void *logits;
+    const int64_t *targets;
+    const float *maxima, *sums;
+    float scale;
+    void *dlogits;
+};
+
+/* Shards of n elements. *scale is what gradients are multiplied by; a NaN there leaves weights and
+ * moments as they are. `values` gets the weights as they are stored; NULL where that is fp32, and
+ * the weights themselves. */
+struct sgd_args {
+    struct sgd sgd;
+    long n;
+    const float *gradients, *scale;
+    float *weights;
+    void *values;
+};
+struct momentum_args {
+    struct momentum momentum;
+    long n;
+    const float *gradients, *scale;
+    float *velocities, *weights;
+    void *values;
+};
+struct adamw_args {
+    struct adamw adamw;
+    long n;
+    const float *gradients, *scale;
+    float *first_moments, *second_moments, *weights;
+    void *values;
+};
+struct square_sum { /* *sum += the squares; infinities and NaN stay in it */
+    long n;
+    const float *gradients;
+    double *sum;
+};
+/* *scale = the clip factor of the norm sqrt(*squares) over the loss scale; a NaN when the squares
+ * are not finite. */
+struct clip {
+    const double *squares;
+    double limit, loss_scale;
+    float *scale;
+};
+
+struct gradient_sum { /* sum += x */
+    long n;
+    const float *x;
+    float *sum;
+};
+struct pack { /* y = x as it is stored, to nearest even */
+    long n;
+    const float *x;
+    void *y;
+};
+
+/* Of exchanges that are not all-reduce, on fp32; kernels/host has their meaning. */
+struct combine_args {
+    long n;
+    float a;
+    const float *x;
+    float b;
+    const float *y;
+    float *out;
+};
+struct quantise_args {
+    struct quantiser quantiser;
+    struct draw draw;
+    uint64_t first;
+    long n;
+    const float *x;
+    float *norms;
+    uint32_t *codes;
+};
+struct dequantise_args {
+    struct quantiser quantiser;
+    long n;
+    const float *norms;
+    const uint32_t *codes;
+    float *sum;
+};
+struct top_k_args {
+    long n;
+    float *x; /* taken out of, or added to */
+    long k;
+    uint32_t *indices;
+    float *values;
+};
+struct orthogonalise_args {
+    long rows, rank;
+    float *columns;
+};
+
+// clang-format off
+#define KERNELS(X)                                                                         \
+    X(linear_forward, linear_forward) X(linear_input_gradient, linear_input_gradient)      \
+    X(linear_weight_gradient, linear_weight_gradient)                                      \
+    X(linear_bias_gradient, linear_bias_gradient)                                          \
+    X(norm_forward, norm_forward) X(norm_backward, norm_backward)                          \
+    X(head_norm_forward, head_norm_forward) X(head_norm_backward, head_norm_backward)      \
+    X(rotary_forward, rotary) X(rotary_backward, rotary)                                   \
+    X(flash_forward, flash_forward) X(flash_backward, flash_backward)                      \
+    X(scores, scores) X(softmax, softmax) X(context, context)                              \
+    X(context_probability_gradient, context_backward)                                      \
+    X(context_value_gradient, context_backward) X(softmax_backward, softmax_backward)      \
+    X(scores_query_gradient, scores_backward) X(scores_key_gradient, scores_backward)      \
+    X(activation, activation_args) X(activation_gradient, activation_gradient)             \
+    X(residual, residual_args) X(residual_gradient, residual_gradient)                     \
+    X(sum_into, sum_into)                                                                  \
+    X(embedding, embedding_args) X(embedding_gradient, embedding_gradient)                 \
+    X(loss_maxima, loss_maxima) X(loss_sums, loss_sums) X(loss_total, loss_total)          \
+    X(loss_gradient, loss_gradient)                                                        \
+    X(sgd, sgd_args) X(momentum, momentum_args) X(adamw, adamw_args)                       \
+    X(square_sum, square_sum) X(clip, clip)                                                \
+    X(gradient_sum, gradient_sum) X(pack, pack)
+/* A backend has all of these or none. */
+#define EXCHANGE_KERNELS(X)                                                                \
+    X(combine, combine_args) X(quantise, quantise_args) X(dequantise_add, dequantise_args)  \
+    X(top_k_take, top_k_args) X(top_k_add, top_k_args)                                     \
+    X(orthogonalise, orthogonalise_args)
+// clang-format on
+
+#endif

@@ -1,0 +1,20 @@
+/* kernels/host/stored.h - every op of kernels/args.h on values as they are stored: computed in fp32
+ * by the headers beside this one, rounded once when written. The reference of other backends. */
+#ifndef KERNELS_HOST_STORED_H
+#define KERNELS_HOST_STORED_H
+
+#include "kernels/args.h"
+#include "kernels/host/blas.h"
+#include "models/op.h"
+
+struct host_kernels {
+    struct blas blas;
+    enum dtype storage;
+};
+
+#define X(name, args) void stored_##name(const struct host_kernels *kernels, const struct args *a);
+KERNELS(X)
+EXCHANGE_KERNELS(X)
+#undef X
+
+#endif
