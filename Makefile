@@ -55,22 +55,40 @@ has_lib    = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$1.a) \
                                  $(shell $(CC) -print-file-name=lib$1.so)),-l$1)
 CHECK_LIBS = $(or $(call has_lib,check_pic),-lcheck) $(call has_lib,subunit) $(call has_lib,rt) -lm
 
-# Found or left out, never required. Override with CUDA=0 MPI=0. OpenBLAS is not compiled against:
+# Found or left out, never required. Override with CUDA=0 NCCL=0 MPI=0. OpenBLAS is not compiled against:
 # kernels/host loads the library when a run begins, and multiplies itself where there is none.
 CUDA     ?= $(if $(shell command -v nvcc),1,0)
 MPI      ?= $(if $(shell command -v mpicc),1,0)
 OPENBLAS ?= $(if $(findstring /,$(shell $(CC) -print-file-name=libopenblas.so.0)),1,0)
 found     = $(if $(filter 1,$1),yes,no)
 
+# The toolkit's folder, and NCCL's, which may be another one (PyTorch's wheels bring it).
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v nvcc)))
+NCCL_HOME ?= $(CUDA_HOME)
+NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.h),1,0),0)
+# Compute capabilities to compile for; `make CUDA_ARCHS=90a` is for one GPU, and quick. A toolkit
+# that is older than an architecture leaves it out; the last one without a letter is kept as PTX
+# too, which the driver compiles for GPUs that come later.
+CUDA_ARCHS ?= 80 90a 100
+
 FOLDERS ?= base models sim search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
-PLUGIN_SRC := exec/cuda.c exec/comm_nccl.c exec/comm_mpi.c $(wildcard kernels/cuda/*.c)
-# MPI is not built for sanitizers: they would blame its own.
-PLUGINS    := $(if $(filter exec,$(FOLDERS)),$(if $(filter release clang,$(VARIANT)),\
-                $(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)))
+CUDA_SRC   := $(wildcard exec/cuda/*.c kernels/cuda/*.c)
+CUDA_CU    := $(wildcard kernels/cuda/*.cu)
+PLUGIN_SRC := exec/comm_mpi.c $(CUDA_SRC)
+KERNEL_SRC := $(CUDA_CU) $(wildcard kernels/cuda/*.cuh)
+# They are not built for sanitizers, which would blame MPI's and CUDA's own.
+PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
+                $(if $(filter release clang,$(VARIANT)),$(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)) \
+                $(if $(filter release,$(VARIANT)),$(if $(filter 1,$(CUDA)),$(if $(CUDA_CU),$(B)/simsearch-cuda.so))))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
 MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c kernels/host/round.c \
                   base/arena.c base/err.c
+CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
+                  $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_stream.c links.c \
+                    mesh.c place.c plugin.c reduce.c region.c socket.c tcp_collective.c) \
+                  kernels/host/round.c \
+                  $(addprefix base/,arena.c clock.c err.c file.c random.c)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
@@ -83,8 +101,10 @@ TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
 # Other sources in tests/ are helpers that every test may use.
-HELPER_SRC := $(filter-out tests/test_% tests/bench_%,$(wildcard tests/*.c))
-ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(HELPER_SRC)
+HELPER_SRC := $(filter-out tests/test_% tests/bench_% tests/gpu_%,$(wildcard tests/*.c))
+# What needs a GPU; tests/gpu.sh builds and runs them.
+GPU_SRC    := $(wildcard tests/gpu_*.c)
+ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC)
 HEADERS    := $(wildcard */*.h */*/*.h)
 
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
@@ -105,10 +125,11 @@ AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
 all: needed
 	+@$(AGAIN) $(PROGRAM) $(PLUGINS)
 	@echo "$(PROGRAM) is ready. Found here, and not required:" \
-	      "CUDA $(call found,$(CUDA)), MPI $(call found,$(MPI)), OpenBLAS $(call found,$(OPENBLAS))."
+	      "CUDA $(call found,$(CUDA)), NCCL $(call found,$(NCCL)), MPI $(call found,$(MPI)), OpenBLAS $(call found,$(OPENBLAS))."
 
+# The kernels of CUDA take minutes, and the first answer needs none.
 run: deps-program
-	+@$(AGAIN) $(PROGRAM) $(PLUGINS)
+	+@$(AGAIN) $(PROGRAM) $(filter-out %-cuda.so,$(PLUGINS))
 	@$(PROGRAM) $(ARGS)
 
 help:
@@ -125,6 +146,34 @@ $(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h kernels/host/*.h ba
 	$(call shown,PLUGIN $@)
 	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) -fPIC \
 	    -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
+
+# gcc compiles what is C, nvcc the kernels alone; headers of the toolkit are not ours to warn about.
+CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
+                $(if $(filter 1,$(NCCL)),-DHAS_NCCL)
+KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
+ARCHS_HERE    = $(foreach arch,$(CUDA_ARCHS),$(if $(filter $(KNOWN_ARCHS),$(arch:%a=%)),$(arch)))
+PTX_ARCH      = $(lastword $(foreach arch,$(ARCHS_HERE),$(if $(filter %a,$(arch)),,$(arch))))
+NVCC_FLAGS    = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+                $(if $(CI),-Werror all-warnings) \
+                $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=sm_$(arch)) \
+                $(foreach arch,$(PTX_ARCH),-gencode arch=compute_$(arch),code=compute_$(arch))
+found_in      = $(foreach folder,$(wildcard $1/lib64 $1/lib),-L$(folder) -Wl,-rpath,$(folder))
+NCCL_LIBS     = $(call found_in,$(NCCL_HOME)) -lnccl
+CUDA_LIBS     = $(call found_in,$(CUDA_HOME)) -lcublasLt -lcudart_static \
+                $(if $(filter 1,$(NCCL)),$(NCCL_LIBS)) -lstdc++ -lm -lpthread -ldl -lrt
+$(B)/simsearch-cuda.so: $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.o) $(CUDA_CU:%.cu=$(B)/pic/%.cu.o)
+	$(call shown,PLUGIN $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ $(CUDA_LIBS)
+
+$(B)/pic/%.o: %.c $(B)/cuda-flags $(B)/flags
+	@mkdir -p $(@D)
+	$(call shown,CC $< for the plugin)
+	$(Q)$(CC) $(ALL_CFLAGS) $(CUDA_C_FLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
+$(B)/pic/%.cu.o: %.cu $(B)/cuda-flags
+	@mkdir -p $(@D)
+	$(call shown,NVCC $<)
+	$(Q)nvcc $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # In one piece or not at all, and without objects whose source is gone.
 $(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
@@ -144,6 +193,10 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
+$(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
+	$(call shown,LINK $@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
+
 $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -156,6 +209,8 @@ $(B)/tests/bench_convex: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@
 $(B)/flags: FORCE
 	$(call stamp,$(CC) $(ALL_CFLAGS))
+$(B)/cuda-flags: FORCE
+	$(call stamp,$(CUDA_C_FLAGS) $(NVCC_FLAGS))
 $(B)/sources: FORCE
 	$(call stamp,$(LIB_SRC))
 FORCE:
@@ -217,6 +272,9 @@ coverage:
 	@for source in $(filter base/% models/% sim/% search/%,$(LIB_SRC)); do \
 	    gcov -n -o $(BUILD)/cov/$${source%.c}.o $$source; done 2>/dev/null | awk -f tests/coverage.awk
 
+gpu-tests: needed
+	+@$(AGAIN) $(GPU_SRC:%.c=$(B)/%)
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -226,7 +284,7 @@ bench: needed
 	    [ $$? = 77 ] || exit 1; done
 
 layers:
-	@awk -f tests/layers.awk tests/layers.txt $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS)
+	@awk -f tests/layers.awk tests/layers.txt $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS)
 
 # Release only: sanitizers and coverage add objects of their own.
 globals: $(filter $(addprefix $(B)/,base/% models/% sim/% search/%),$(LIB_OBJ))
@@ -251,7 +309,7 @@ SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
 lint:
 	@status=0; \
 	if command -v clang-format >/dev/null; then \
-	    clang-format --dry-run -Werror $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS) || status=1; \
+	    clang-format --dry-run -Werror $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS) || status=1; \
 	else echo "clang-format is not installed: left out"; fi; \
 	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS) || status=1; \
 	else echo "shellcheck is not installed: left out"; fi; \
@@ -262,7 +320,7 @@ lint:
 	exit $$status
 
 format:
-	clang-format -i $(ALL_SRC) $(wildcard $(PLUGIN_SRC)) $(HEADERS)
+	clang-format -i $(ALL_SRC) $(PLUGIN_SRC) $(KERNEL_SRC) $(HEADERS)
 
 # --- installing -----------------------------------------------------------------------------
 
@@ -330,8 +388,9 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test parity-all coverage bench layers globals docs docs-current accuracy lint format install \
+.PHONY: all run help test parity-all coverage gpu-tests bench layers globals docs docs-current accuracy lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.c,$(B)/%.d,$(ALL_SRC))
+-include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
+         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d)

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "exec/kernels.h"
-#include "exec/stopwatch.h"
 #include "sim/cost/straggler.h"
 
 #include <math.h>
@@ -87,12 +86,12 @@ static bool time_once(const struct timed_call *x, size_t count, double *seconds,
     device_host.fill(x->stream, x->passing, 0, PASSING_BYTES);
     if (!host_rank_meet(x->host, x->stream, err))
         return false;
-    stopwatch_note(&device_host, x->stream, &time.start_s);
+    device_host.note(x->stream, &time.start_s, NULL);
     if (is_message)
         issue_ping(x, count);
     else
         issue(x, comm_kinds[x->kind], count);
-    stopwatch_note(&device_host, x->stream, &time.end_s);
+    device_host.note(x->stream, &time.end_s, NULL);
     if (!device_host.stream_sync(x->stream, err) || !comm_tcp.poll(x->host->comm, err))
         return false;
     *seconds = (time.end_s - time.start_s) / (is_message ? 2 : 1);
@@ -285,10 +284,10 @@ static bool time_pair(const struct pair *p, bool computes, bool exchanges, doubl
     start_s = clock_now_s();
     if (exchanges)
         issue_exchanges(p);
-    stopwatch_note(&device_host, p->comm, &comm_end_s);
+    device_host.note(p->comm, &comm_end_s, NULL);
     if (computes)
         issue_products(p);
-    stopwatch_note(&device_host, p->compute, &compute_end_s);
+    device_host.note(p->compute, &compute_end_s, NULL);
     bool ok = device_host.stream_sync(p->compute, err) && device_host.stream_sync(p->comm, err) &&
               comm_tcp.poll(p->host->comm, err);
     double ends_s[2] = { compute_end_s - start_s, comm_end_s - start_s };
@@ -352,14 +351,14 @@ static void issue_round(const struct pair *p, int products, struct round *round)
 {
     struct linear_forward args = { SIDE, SIDE, SIDE, p->matrix, p->matrix, NULL, p->product };
     struct comm_call call = { .kind = COMM_BARRIER, .group = p->host->world, .stream = p->compute };
-    stopwatch_note(&device_host, p->compute, &round->start_s);
+    device_host.note(p->compute, &round->start_s, NULL);
     for (int i = 0; i < products; i++) {
         kernels_host.linear_forward(p->kernels, p->compute, &args);
         device_host.fill(p->compute, p->values, 0, EXCHANGED * sizeof(float));
     }
-    stopwatch_note(&device_host, p->compute, &round->end_s);
+    device_host.note(p->compute, &round->end_s, NULL);
     comm_tcp.issue(&call);
-    stopwatch_note(&device_host, p->compute, &round->met_s);
+    device_host.note(p->compute, &round->met_s, NULL);
 }
 
 /* Means over the rounds and ranks. */

@@ -1,7 +1,6 @@
 #include "calibration/host_ops.h"
 
 #include "base/statistics.h"
-#include "exec/stopwatch.h"
 
 #include <math.h>
 #include <stdio.h>

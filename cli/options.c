@@ -196,10 +196,11 @@ const struct option_row option_rows[] = {
         .doc = "Goes on from the newest whole checkpoint of --checkpoint, on this layout or another; "
                "--rate wins over the saved one." } },
     { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
-      { "backend", TEXT(backend), .doc = "What runs it: host." } },
+      { "backend", TEXT(backend), .doc = "What runs it: host (the usual one), or cuda." } },
     { "--comm", NULL, "NAME", RUN | SEARCH,
       { "comm", TEXT(comm),
-        .doc = "What ranks talk through: tcp, or mpi, which mpirun implies." } },
+        .doc = "What ranks talk through: tcp, or mpi, which mpirun implies; on cuda nccl, or "
+               "staged, by way of the host." } },
     { "--watchdog", NULL, "T", RUN | SEARCH,
       { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(watchdog_s),
         .min = 0.01, .max = 1e9,

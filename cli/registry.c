@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/reference.h"
+#include "exec/backend.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "models/model.h"
@@ -249,10 +250,18 @@ static json_t *list_costs(struct err *err)
     return list;
 }
 
-static json_t *list_nothing(struct err *err)
+/* Whether it is here, or why not. */
+static json_t *list_backends(struct err *err)
 {
     (void)err;
-    return json_array();
+    json_t *list = json_array();
+    for (int i = 0; backend_names[i]; i++) {
+        struct err missing = { 0 };
+        const struct backend *backend = backend_find(backend_names[i], &missing);
+        bool is_here = backend && backend->device->is_there(0, &missing);
+        add_entry(list, backend_names[i], NULL, is_here ? "can be used here" : missing.msg, NULL);
+    }
+    return list;
 }
 
 static json_t *list_rules(struct err *err)
@@ -297,7 +306,7 @@ static const struct registry registries[] = {
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
     { "costs", "sorts of cost that --robust draws", list_costs, NULL },
-    { "backends", "what a plan can run on (none in this version)", list_nothing, NULL },
+    { "backends", "what a plan can run on, for --backend", list_backends, NULL },
     { "rules", "what a plan must keep", list_rules, NULL },
     { "refusals", "what `run` cannot run yet, by the layout's word", list_refusals, NULL },
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },

@@ -108,11 +108,24 @@ static bool open_tokens(const struct options *options, const struct setup *setup
 
 /* --- a rank ------------------------------------------------------------------------------- */
 
-static const char *comm_name(const struct options *options, const struct place *place)
+/* One that the machine has for the rank. */
+static const struct backend *find_backend(const struct options *options, int local_rank,
+                                          struct err *err)
 {
-    if (options->comm)
-        return options->comm;
-    return strcmp(place->launcher, "mpirun") == 0 ? "mpi" : "tcp";
+    const struct backend *backend = backend_find(options->backend ? options->backend : "host", err);
+    return backend && backend->device->is_there(local_rank, err) ? backend : NULL;
+}
+
+static const struct comm_api *find_comm(const struct options *options, const struct place *place,
+                                        const struct device_api *device, struct err *err)
+{
+    const char *name = options->comm ? options->comm : comm_usual(device, place);
+    const struct comm_api *comm = comm_find(name, err);
+    if (!comm || strcmp(comm->device, device->name) == 0)
+        return comm;
+    err_set(err, ERR_USAGE, "--comm", "%s moves the memory of %s, and this runs on %s", name,
+            comm->device, device->name);
+    return NULL;
 }
 
 /* An exchange works on copies of its own; what it keeps beside them is at most what it would keep
@@ -146,13 +159,16 @@ static bool run_session(const struct options *options, struct setup *setup,
                         const struct place *place, const struct prediction *prediction,
                         struct session_result *out, struct run_setup *run, struct err *err)
 {
+    const struct backend *backend = find_backend(options, place->local_rank, err);
+    if (!backend)
+        return false;
     struct token_source tokens;
     struct origin origin = { 0 };
     int steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
     struct session_options session = {
         .setup = run,
-        .device_api = device_find(options->backend ? options->backend : "host", err),
-        .kernel_api = &kernels_host,
+        .device_api = backend->device,
+        .kernel_api = backend->kernels,
         .place = place,
         .arena_bytes = arena_bytes(setup, prediction),
         .steps = steps,
@@ -163,7 +179,7 @@ static bool run_session(const struct options *options, struct setup *setup,
         .checkpoint_every = options->checkpoint_every,
         .resumes = options->resume,
     };
-    if (!session.device_api || !(session.comm_api = comm_find(comm_name(options, place), err)) ||
+    if (!(session.comm_api = find_comm(options, place, backend->device, err)) ||
         !find_origin(options, &origin, err) ||
         !open_tokens(options, setup, origin.seed, &tokens, err))
         return false;
@@ -272,7 +288,8 @@ static int run_plan(const struct options *options, struct setup *setup, int argc
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)
-        return ranks_launch(ranks, argc, argv, err);
+        return find_backend(options, ranks - 1, err) ? ranks_launch(ranks, argc, argv, err)
+                                                     : exit_code_of(err);
     int code = run_rank(options, setup, &place, err);
     return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;
 }

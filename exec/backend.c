@@ -1,90 +1,60 @@
-#define _GNU_SOURCE // readlink; NOLINT(bugprone-reserved-identifier)
 #include "exec/backend.h"
 
-#include "base/file.h"
-
-#include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static bool program_folder(char *folder, size_t size)
+static const struct comm_api *const host_comms[] = { &comm_local, &comm_tcp, NULL };
+static const struct backend backend_host = {
+    .abi = BACKEND_ABI, .device = &device_host, .kernels = &kernels_host, .comms = host_comms
+};
+
+const char *const backend_names[] = { "host", "cuda", NULL };
+
+const struct backend *backend_find(const char *name, struct err *err)
 {
-    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
-    if (length <= 0)
-        return false;
-    folder[length] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    return true;
+    if (strcmp(name, device_host.name) == 0)
+        return &backend_host;
+    const struct backend *backend = plugin_load(name, err);
+    if (!backend || (backend->device && backend->kernels))
+        return backend;
+    err_set(err, ERR_UNAVAILABLE, name, "nothing can be run on it; host and cuda are backends");
+    return NULL;
 }
 
-static bool find_plugin(const char *name, char *path, size_t size)
+/* Which plugin has a communicator; others are plugins themselves. */
+static const struct {
+    const char *comm, *plugin;
+} homes[] = { { "nccl", "cuda" }, { "staged", "cuda" } };
+
+static const char *plugin_of(const char *comm)
 {
-    char folder[PATH_MAX];
-    const char *given = getenv("SIMSEARCH_PLUGINS");
-    if (given) {
-        snprintf(path, size, "%s/simsearch-%s.so", given, name);
-        return file_exists(path);
-    }
-    if (!program_folder(folder, sizeof folder))
-        return false;
-    snprintf(path, size, "%s/simsearch-%s.so", folder, name);
-    if (file_exists(path))
-        return true;
-    snprintf(path, size, "%s/../lib/simsearch/simsearch-%s.so", folder, name);
-    return file_exists(path);
+    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++)
+        if (strcmp(homes[i].comm, comm) == 0)
+            return homes[i].plugin;
+    return comm;
 }
 
-/* Never closed: MPI and CUDA leave threads and handlers behind. */
-const struct backend *backend_load(const char *name, struct err *err)
+static const struct comm_api *find_in(const struct backend *backend, const char *name)
 {
-    char path[PATH_MAX + 64];
-    if (!find_plugin(name, path, sizeof path)) {
-        err_set(err, ERR_UNAVAILABLE, name,
-                "simsearch-%s.so is not installed; `make` builds it where its library is found",
-                name);
-        return NULL;
-    }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        err_set(err, ERR_UNAVAILABLE, name, "%s", dlerror());
-        return NULL;
-    }
-    backend_function *function;
-    void *symbol = dlsym(library, BACKEND_SYMBOL);
-    memcpy(&function, &symbol, sizeof function); /* as dlsym(3) has it */
-    const struct backend *backend = function ? function() : NULL;
-    if (!backend || backend->abi != BACKEND_ABI) {
-        err_set(err, ERR_UNAVAILABLE, name, "%s was built for another version of the program",
-                path);
-        return NULL;
-    }
-    return backend;
+    for (int i = 0; backend->comms && backend->comms[i]; i++)
+        if (strcmp(backend->comms[i]->name, name) == 0)
+            return backend->comms[i];
+    return NULL;
 }
 
 const struct comm_api *comm_find(const char *name, struct err *err)
 {
-    if (strcmp(name, comm_local.name) == 0)
-        return &comm_local;
-    if (strcmp(name, comm_tcp.name) == 0)
-        return &comm_tcp;
-    const struct backend *backend = backend_load(name, err);
-    if (backend && !backend->comm)
-        err_set(err, ERR_UNAVAILABLE, name, "offers no communicator");
-    return backend ? backend->comm : NULL;
+    const struct comm_api *comm = find_in(&backend_host, name);
+    const struct backend *backend = comm ? NULL : plugin_load(plugin_of(name), err);
+    if (!backend)
+        return comm;
+    comm = find_in(backend, name);
+    if (!comm)
+        err_set(err, ERR_UNAVAILABLE, name, "simsearch-%s.so was built without it",
+                plugin_of(name));
+    return comm;
 }
 
-const struct device_api *device_find(const char *name, struct err *err)
+const char *comm_usual(const struct device_api *device, const struct place *place)
 {
-    if (strcmp(name, device_host.name) == 0)
-        return &device_host;
-    const struct backend *backend = backend_load(name, err);
-    if (backend && !backend->device)
-        err_set(err, ERR_UNAVAILABLE, name, "offers no device");
-    return backend ? backend->device : NULL;
+    return strcmp(device->name, "cuda") == 0 ? "nccl" : place_comm(place);
 }

@@ -1,10 +1,11 @@
 /* exec/comm.h - what ranks tell each other: groups, collectives, messages.
  *
  * Three communicators offer this table on the host: `comm_local` (ranks are threads of one
- * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). A call is issued on a stream
- * and returns at once; it runs after what was issued there before, and what is issued after it
- * finds its result. Calls of one group run one at a time and in the same order on all its ranks:
- * issue them on one stream, or put events between them.
+ * process), `comm_tcp` (processes, over sockets) and MPI's (a plugin). Two do on GPUs, of the CUDA
+ * plugin: NCCL, and `staged`, which goes through the host's memory and one of the former. A call is
+ * issued on a stream and returns at once; it runs after what was issued there before, and what is
+ * issued after it finds its result. Calls of one group run one at a time and in the same order on
+ * all its ranks: issue them on one stream, or put events between them.
  *
  * Sums are made in an order that depends on nothing but the group's size and the number of
  * elements: the same layout gives the same bits. The order is that of the ranks, but for messages
@@ -88,9 +89,10 @@ struct group {
     const int *ranks; /* of the world, `size` of them; owned by the group */
 };
 
-/* One call. `in` and `out` stay the caller's, and untouched, until the call has run. ALL_REDUCE and
- * BROADCAST may have in == out, ALL_GATHER in == own part of out, REDUCE_SCATTER out == own part of
- * in; otherwise they do not overlap. `peer` and `source` are indices in the group. */
+/* One call, on memory of the device whose streams it is issued on. `in` and `out` stay the
+ * caller's, and untouched, until the call has run. ALL_REDUCE and BROADCAST may have in == out,
+ * ALL_GATHER in == own part of out, REDUCE_SCATTER out == own part of in; otherwise they do not
+ * overlap. `peer` and `source` are indices in the group. */
 struct comm_call {
     enum comm_kind kind;
     struct group *group;
@@ -111,7 +113,8 @@ struct comm_options {
 };
 
 struct comm_api {
-    const char *name; /* "tcp" */
+    const char *name;   /* "tcp" */
+    const char *device; /* the one whose memory it reads and writes: "host", "cuda" */
 
     /* Every rank calls it; returns when all have. NULL with ERR_SYSTEM, or ERR_UNAVAILABLE when
      * the environment lacks what it needs. */

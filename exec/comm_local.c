@@ -456,6 +456,7 @@ static void local_abort(struct comm *comm)
 
 const struct comm_api comm_local = {
     .name = "local",
+    .device = "host",
     .open = local_open,
     .close = local_close,
     .group_new = local_group_new,

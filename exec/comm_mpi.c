@@ -1,4 +1,4 @@
-#include "exec/backend.h"
+#include "exec/plugin.h"
 
 #include "base/arena.h"
 #include "exec/failure.h"
@@ -366,6 +366,7 @@ static void mpi_abort(struct comm *comm)
 
 static const struct comm_api comm_mpi = {
     .name = "mpi",
+    .device = "host",
     .open = mpi_open,
     .close = mpi_close,
     .group_new = mpi_group_new,
@@ -378,6 +379,7 @@ static const struct comm_api comm_mpi = {
 
 const struct backend *simsearch_backend(void)
 {
-    static const struct backend backend = { .abi = BACKEND_ABI, .comm = &comm_mpi };
+    static const struct comm_api *const comms[] = { &comm_mpi, NULL };
+    static const struct backend backend = { .abi = BACKEND_ABI, .comms = comms };
     return &backend;
 }

@@ -159,6 +159,7 @@ static void tcp_abort(struct comm *comm)
 
 const struct comm_api comm_tcp = {
     .name = "tcp",
+    .device = "host",
     .open = tcp_open,
     .close = tcp_close,
     .group_new = tcp_group_new,

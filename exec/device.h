@@ -31,8 +31,10 @@ enum { STREAM_ARGS_BYTES = 512 };
 /* Arguments are never NULL but where it is said. `close` frees what it is called on and accepts
  * NULL, and so do `stream_free` and `event_free`. */
 struct device_api {
-    const char *name; /* "host" */
+    const char *name; /* "host", "cuda" */
 
+    /* Whether the machine has one for that local rank; else ERR_UNAVAILABLE, which says why. */
+    bool (*is_there)(int local_rank, struct err *err);
     /* NULL with ERR_UNAVAILABLE (no such device) or ERR_SYSTEM (no memory). */
     struct device *(*open)(const struct device_options *options, struct err *err);
     /* Streams and events must have been freed. */
@@ -59,9 +61,14 @@ struct device_api {
     void (*copy)(struct stream *stream, void *to, const void *from, size_t bytes);
     void (*fill)(struct stream *stream, void *to, int byte, size_t bytes);
     /* Runs function(args) on the host, on a copy of the `size` <= STREAM_ARGS_BYTES bytes at
-     * `args` (aligned for any type). The host's kernels and communicators are issued like this. */
+     * `args` (aligned for any type). The host's kernels and communicators are issued like this.
+     * It does not wait for other streams: a GPU has one thread for all such calls. */
     void (*call)(struct stream *stream, void (*function)(void *args), const void *args,
                  size_t size);
+    /* *at_s = when the stream comes to this place, by the machine's clock; it is there after a
+     * stream_sync and must last until then. *own_s, unless it is NULL: the time that the stream's
+     * own thread has computed; what has no such thread gives *at_s again. */
+    void (*note)(struct stream *stream, double *at_s, double *own_s);
 
     struct event *(*event_new)(struct device *device, struct err *err);
     void (*event_free)(struct event *event);

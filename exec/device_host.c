@@ -2,6 +2,7 @@
 #include "exec/device.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "exec/host_stream.h"
 
 #include <assert.h>
@@ -53,6 +54,12 @@ static void host_close(struct device *device)
     region_free(device->region);
     pthread_mutex_destroy(&device->mutex);
     free(device);
+}
+
+static bool host_is_there(int local_rank, struct err *err)
+{
+    (void)local_rank, (void)err;
+    return true;
 }
 
 static struct device *host_open(const struct device_options *options, struct err *err)
@@ -162,6 +169,24 @@ static void host_fill(struct stream *stream, void *to, int byte, size_t bytes)
         host_stream_call(stream, run_fill, &fill, sizeof fill);
 }
 
+struct note_args {
+    double *at_s, *own_s;
+};
+
+static void run_note(void *args)
+{
+    const struct note_args *note = args;
+    *note->at_s = clock_now_s();
+    if (note->own_s)
+        *note->own_s = clock_thread_s();
+}
+
+static void host_note(struct stream *stream, double *at_s, double *own_s)
+{
+    struct note_args note = { at_s, own_s };
+    host_stream_call(stream, run_note, &note, sizeof note);
+}
+
 static struct event *host_new_event(struct device *device, struct err *err)
 {
     (void)err;
@@ -170,6 +195,7 @@ static struct event *host_new_event(struct device *device, struct err *err)
 
 const struct device_api device_host = {
     .name = "host",
+    .is_there = host_is_there,
     .open = host_open,
     .close = host_close,
     .abort = host_abort,
@@ -182,6 +208,7 @@ const struct device_api device_host = {
     .copy = host_copy,
     .fill = host_fill,
     .call = host_stream_call,
+    .note = host_note,
     .event_new = host_new_event,
     .event_free = host_event_free,
     .record = host_event_record,

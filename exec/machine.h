@@ -10,8 +10,8 @@
 
 #include "exec/comm.h"
 #include "exec/kernels.h"
+#include "exec/op_log.h"
 #include "exec/part.h"
-#include "exec/stopwatch.h"
 
 enum { MAX_PART_OPS = 64 };
 

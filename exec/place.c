@@ -146,3 +146,8 @@ bool place_of_environment(struct place *place, struct err *err)
     }
     return true;
 }
+
+const char *place_comm(const struct place *place)
+{
+    return strcmp(place->launcher, "mpirun") == 0 ? "mpi" : "tcp";
+}

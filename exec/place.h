@@ -26,4 +26,7 @@ struct place place_alone(void);
  * where = the variable, when one is missing, is no number or contradicts another. */
 bool place_of_environment(struct place *place, struct err *err);
 
+/* What processes that were started like this can meet by: "mpi" or "tcp" (exec/comm.h). */
+const char *place_comm(const struct place *place);
+
 #endif

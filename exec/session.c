@@ -1,6 +1,5 @@
 #include "exec/session.h"
 
-#include "exec/stopwatch.h"
 #include "exec/whereabouts.h"
 
 #include <stdatomic.h>
@@ -26,18 +25,32 @@ struct session {
 
 /* --- telling each other ------------------------------------------------------------------- */
 
+/* An all-reduce or all-gather of numbers in the host's memory, by way of the device's. */
 static bool collect(struct session *session, struct comm_call call, struct err *err)
 {
+    const struct rank_device *on = &session->on;
+    size_t in_bytes = call.count * element_bytes(call.element);
+    size_t out_bytes =
+        in_bytes * (size_t)(call.kind == COMM_ALL_GATHER ? session->options->place->size : 1);
+    const void *from = call.in;
+    void *to = call.out;
     if (!session->world)
         return true;
     call.group = session->world;
     call.stream = session->stream;
-    whereabouts_wait(session->on.watchdog, "for what others measured");
-    session->on.comm_api->issue(&call);
-    bool ok = session->on.api->stream_sync(session->stream, err) &&
-              session->on.comm_api->poll(session->on.comm, err);
+    call.out = on->api->alloc(on->device, call.stream, out_bytes, err);
+    if (!call.out)
+        return false;
+    char *own = (char *)call.out + (call.kind == COMM_ALL_GATHER ? in_bytes * (size_t)on->rank : 0);
+    call.in = own;
+    whereabouts_wait(on->watchdog, "for what others measured");
+    on->api->copy(call.stream, own, from, in_bytes);
+    on->comm_api->issue(&call);
+    on->api->copy(call.stream, to, call.out, out_bytes);
+    bool ok = on->api->stream_sync(session->stream, err) && on->comm_api->poll(on->comm, err);
+    on->api->free(on->device, call.stream, call.out);
     if (ok)
-        whereabouts_wait(session->on.watchdog, NULL);
+        whereabouts_wait(on->watchdog, NULL);
     return ok;
 }
 

@@ -3,7 +3,6 @@
 #include "exec/rank_exchange.h"
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
-#include "exec/stopwatch.h"
 #include "exec/whereabouts.h"
 
 #include <math.h>
@@ -332,12 +331,12 @@ static void issue(struct rank *rank, int i, struct interval *times)
     if (instr->after != NO_INSTR)
         rank->on.api->wait(stream, rank->done[instr->after]);
     if (times)
-        stopwatch_note(rank->on.api, stream, &times[i].start_s);
+        rank->on.api->note(stream, &times[i].start_s, NULL);
     whereabouts_begin(rank, stream, i);
     handlers[instr->op](rank, instr, i);
     whereabouts_end(rank, stream, i);
     if (times)
-        stopwatch_note(rank->on.api, stream, &times[i].end_s);
+        rank->on.api->note(stream, &times[i].end_s, NULL);
     rank->on.api->record(stream, rank->done[i]);
 }
 

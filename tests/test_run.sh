@@ -46,8 +46,6 @@ shows 'predicted +measured'
 
 run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"
 says '^simsearch: cp: context parallelism'
-run 6 run --model tiny --gpus 1 --layout "dtype=fp32" --backend cuda
-says 'cuda'
 run 2 run
 says 'plan file'
 run 2 run --model tiny --gpus 2 --layout "dp2 dtype=fp32" --ranks 3

@@ -1,0 +1,431 @@
+/* Ranks on GPUs, by NCCL. Every group is a communicator that ncclCommSplit makes of one root, so
+ * that calls of different groups never wait for one another.
+ *
+ * Communicators do not block: every call returns at once, and is waited for until it is on its
+ * stream, with an eye on whether somebody has stopped the run. What fails on the way is found by a
+ * thread that asks NCCL ten times a second. NCCL's maximum of anything and a NaN is the other; no
+ * result is taken from such a maximum alone. */
+#include "exec/cuda/comms_cuda.h"
+
+#include "base/arena.h"
+#include "base/clock.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/cuda/host_comm_cuda.h"
+
+#include <assert.h>
+#include <nccl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct nccl_group {
+    struct group base;
+    struct nccl_group *next;
+    int *ranks;
+    ncclComm_t members; /* NULL for one rank alone, and after an abort */
+};
+
+struct comm {
+    int rank;
+    char where[24];
+    double patience_s;
+    ncclComm_t root;       /* NULL for one rank alone, and after an abort */
+    int *barrier;          /* two numbers on the GPU: barriers add up the first */
+    pthread_mutex_t mutex; /* of NCCL's communicators and the list */
+    struct nccl_group *groups;
+    struct failure failure;
+    atomic_bool is_over; /* aborted, or closing */
+    pthread_t watcher;
+    bool is_watched;
+};
+
+/* --- failures ----------------------------------------------------------------------------- */
+
+static bool keep(struct comm *comm, const char *what, const char *why)
+{
+    struct err err = { 0 };
+    err_set(&err, ERR_SYSTEM, comm->where, "%s: %s", what, why);
+    failure_keep(&comm->failure, &err);
+    return false;
+}
+
+static bool check(struct comm *comm, ncclResult_t status, const char *what)
+{
+    if (status == ncclSuccess || status == ncclInProgress)
+        return true;
+    return keep(comm, what, ncclGetErrorString(status));
+}
+
+static bool is_lost(const struct comm *comm)
+{
+    return atomic_load(&comm->is_over) || failure_is_kept(&comm->failure);
+}
+
+/* Until what was asked of `members` is done, at most patience_s (0: for ever). */
+static bool settle(struct comm *comm, ncclComm_t members, const char *what, double patience_s)
+{
+    ncclResult_t state = ncclInProgress;
+    double end_s = clock_now_s() + patience_s;
+    for (int tries = 0; state == ncclInProgress && !is_lost(comm); tries++) {
+        if (!check(comm, ncclCommGetAsyncError(members, &state), what))
+            return false;
+        if (patience_s > 0 && clock_now_s() > end_s)
+            return keep(comm, what, "the other ranks did not come");
+        if (state == ncclInProgress && tries > 1000)
+            nanosleep(&(struct timespec){ .tv_nsec = 20000 }, NULL);
+        else if (state == ncclInProgress)
+            sched_yield();
+    }
+    return !is_lost(comm) && check(comm, state, what);
+}
+
+/* --- calls -------------------------------------------------------------------------------- */
+
+static ncclDataType_t type_of(enum element element)
+{
+    switch (element) {
+    case ELEMENT_FP32:
+        return ncclFloat32;
+    case ELEMENT_FP64:
+        return ncclFloat64;
+    case ELEMENT_BF16:
+        return ncclBfloat16;
+    case ELEMENT_FP16:
+        return ncclFloat16;
+    case ELEMENT_BYTES:
+        break;
+    }
+    return ncclUint8;
+}
+
+static ncclResult_t exchange(const struct comm_call *call, ncclComm_t members, cudaStream_t stream)
+{
+    ncclDataType_t type = type_of(call->element);
+    size_t bytes = call->count * element_bytes(call->element);
+    ncclResult_t status = ncclGroupStart();
+    if (call->kind == COMM_SEND_RECV) {
+        ncclSend(call->in, call->count, type, call->peer, members, stream);
+        ncclRecv(call->out, call->count, type, call->source, members, stream);
+    }
+    for (int i = 0; call->kind == COMM_ALL_TO_ALL && i < call->group->size; i++) {
+        size_t at = (size_t)i * bytes;
+        ncclSend((const char *)call->in + at, call->count, type, i, members, stream);
+        ncclRecv((char *)call->out + at, call->count, type, i, members, stream);
+    }
+    ncclResult_t ended = ncclGroupEnd(); /* tells what failed inside */
+    return status == ncclSuccess ? ended : status;
+}
+
+static ncclResult_t start(const struct comm_call *call, ncclComm_t members, cudaStream_t stream)
+{
+    ncclDataType_t type = type_of(call->element);
+    ncclRedOp_t sum = call->reduction == REDUCTION_MAX ? ncclMax : ncclSum;
+    int *barrier = call->group->comm->barrier;
+    switch (call->kind) {
+    case COMM_ALL_REDUCE:
+        return ncclAllReduce(call->in, call->out, call->count, type, sum, members, stream);
+    case COMM_ALL_GATHER:
+        return ncclAllGather(call->in, call->out, call->count, type, members, stream);
+    case COMM_REDUCE_SCATTER:
+        return ncclReduceScatter(call->in, call->out, call->count, type, sum, members, stream);
+    case COMM_BROADCAST:
+        return ncclBroadcast(call->in, call->out, call->count, type, call->peer, members, stream);
+    case COMM_SEND:
+        return ncclSend(call->in, call->count, type, call->peer, members, stream);
+    case COMM_RECV:
+        return ncclRecv(call->out, call->count, type, call->peer, members, stream);
+    case COMM_ALL_TO_ALL:
+    case COMM_SEND_RECV:
+        return exchange(call, members, stream);
+    case COMM_BARRIER:
+        return ncclAllReduce(barrier, barrier, 1, ncclInt32, ncclSum, members, stream);
+    }
+    return ncclInvalidArgument;
+}
+
+/* A group of one has its result already. */
+static void run_alone(const struct comm_call *call)
+{
+    if (call->kind != COMM_BARRIER && call->out != call->in)
+        cuda_stream_copy(call->stream, call->out, call->in,
+                         call->count * element_bytes(call->element));
+}
+
+static void nccl_issue(const struct comm_call *call)
+{
+    struct nccl_group *group = (struct nccl_group *)call->group;
+    struct comm *comm = group->base.comm;
+    if (group->base.size == 1) {
+        run_alone(call);
+        return;
+    }
+    pthread_mutex_lock(&comm->mutex);
+    if (!is_lost(comm) && device_use(call->stream->device) &&
+        check(comm, start(call, group->members, call->stream->cuda), comm_kind_names[call->kind]))
+        settle(comm, group->members, comm_kind_names[call->kind], 0);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+/* --- watching ----------------------------------------------------------------------------- */
+
+/* Behind the mutex. What waits on the GPU then ends. */
+static void drop_all(struct comm *comm)
+{
+    for (struct nccl_group *group = comm->groups; group; group = group->next) {
+        if (group->members)
+            ncclCommAbort(group->members);
+        group->members = NULL;
+    }
+    if (comm->root)
+        ncclCommAbort(comm->root);
+    comm->root = NULL;
+}
+
+static void look_at(struct comm *comm, ncclComm_t members)
+{
+    ncclResult_t state = ncclSuccess;
+    if (members && check(comm, ncclCommGetAsyncError(members, &state), "NCCL"))
+        check(comm, state, "NCCL");
+}
+
+static void *watch(void *context)
+{
+    struct comm *comm = context;
+    while (!atomic_load(&comm->is_over)) {
+        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        pthread_mutex_lock(&comm->mutex);
+        look_at(comm, comm->root);
+        for (struct nccl_group *group = comm->groups; group; group = group->next)
+            look_at(comm, group->members);
+        if (failure_is_kept(&comm->failure))
+            drop_all(comm);
+        pthread_mutex_unlock(&comm->mutex);
+    }
+    return NULL;
+}
+
+static void nccl_abort(struct comm *comm)
+{
+    keep(comm, "NCCL", "communication was stopped");
+    pthread_mutex_lock(&comm->mutex);
+    drop_all(comm);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+static bool nccl_poll(struct comm *comm, struct err *err)
+{
+    return failure_check(&comm->failure, err);
+}
+
+/* --- a life ------------------------------------------------------------------------------- */
+
+/* The id goes round by the host's communicator, which is not needed any more then. */
+static bool meet(const struct comm_options *options, ncclUniqueId *id, struct err *err)
+{
+    struct host_comm host;
+    const struct place *place = options->place;
+    ncclResult_t status = place->rank == 0 ? ncclGetUniqueId(id) : ncclSuccess;
+    if (status != ncclSuccess)
+        return err_set(err, ERR_SYSTEM, "nccl", "no id: %s", ncclGetErrorString(status));
+    if (!host_comm_open(options, &host, err))
+        return false;
+    bool ok = host_comm_tell(&host, place->size, id, sizeof *id, err);
+    host_comm_close(&host);
+    return ok;
+}
+
+/* NCCL refuses two ranks on one GPU of one host, and takes the host's name from the environment:
+ * ranks that share a GPU, for tests, seem to be on hosts of their own and talk over sockets. */
+static void seem_apart(int rank)
+{
+    const char *shares = getenv("SIMSEARCH_SHARE_GPUS");
+    char host[32];
+    if (!shares || strcmp(shares, "1") != 0)
+        return;
+    snprintf(host, sizeof host, "rank%d", rank);
+    setenv("NCCL_HOSTID", host, 0);
+    setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+    setenv("NCCL_NET", "Socket", 0);
+    setenv("NCCL_MNNVL_ENABLE", "0", 0);
+    setenv("NCCL_ALGO", "Ring", 0);
+    setenv("NCCL_PROTO", "Simple", 0);
+    setenv("NCCL_MAX_CTAS", "2", 0);
+}
+
+/* Connections are all made here: the first call of a link would otherwise wait for its other end to
+ * be as far. */
+static bool open_root(struct comm *comm, const struct comm_options *options, struct err *err)
+{
+    ncclUniqueId id;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+    seem_apart(comm->rank);
+    if (!meet(options, &id, err))
+        return false;
+    bool ok =
+        check(comm,
+              ncclCommInitRankConfig(&comm->root, options->place->size, id, comm->rank, &config),
+              "ncclCommInitRank") &&
+        settle(comm, comm->root, "ncclCommInitRank", comm->patience_s);
+    if (cudaMalloc((void **)&comm->barrier, 2 * sizeof *comm->barrier) != cudaSuccess ||
+        cudaMemset(comm->barrier, 0, 2 * sizeof *comm->barrier) != cudaSuccess)
+        ok = keep(comm, "cudaMalloc", "no memory for barriers");
+    return ok || failure_check(&comm->failure, err);
+}
+
+static void nccl_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    assert(!comm->groups && "groups are freed before their communicator");
+    atomic_store(&comm->is_over, true);
+    if (comm->is_watched)
+        pthread_join(comm->watcher, NULL);
+    if (comm->root && failure_is_kept(&comm->failure))
+        ncclCommAbort(comm->root);
+    else if (comm->root)
+        ncclCommDestroy(comm->root);
+    if (comm->barrier)
+        cudaFree(comm->barrier);
+    pthread_mutex_destroy(&comm->mutex);
+    failure_release(&comm->failure);
+    free(comm);
+}
+
+/* NCCL takes the calling thread's GPU: that of the device which was opened before. */
+static struct comm *nccl_open(const struct comm_options *options, struct err *err)
+{
+    struct comm *comm = arena_grow(NULL, sizeof *comm);
+    *comm = (struct comm){ .rank = options->place->rank, .patience_s = options->patience_s };
+    snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
+    pthread_mutex_init(&comm->mutex, NULL);
+    failure_init(&comm->failure);
+    if (options->place->size == 1)
+        return comm;
+    if (open_root(comm, options, err)) {
+        comm->is_watched = pthread_create(&comm->watcher, NULL, watch, comm) == 0;
+        if (comm->is_watched)
+            return comm;
+        err_set(err, ERR_SYSTEM, comm->where, "no thread to watch NCCL with");
+    }
+    nccl_close(comm);
+    return NULL;
+}
+
+/* --- groups ------------------------------------------------------------------------------- */
+
+static struct nccl_group *group_of(struct comm *comm, const int *ranks, int num_ranks)
+{
+    struct nccl_group *group = arena_grow(NULL, sizeof *group);
+    int index = 0;
+    while (ranks[index] != comm->rank) {
+        index++;
+        assert(index < num_ranks && "a rank names a group that it is in");
+    }
+    *group = (struct nccl_group){ .ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks) };
+    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
+    group->base =
+        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
+    return group;
+}
+
+static bool has_arrived(struct comm *comm)
+{
+    double end_s = clock_now_s() + comm->patience_s;
+    cudaError_t status = cudaErrorNotReady;
+    while (status == cudaErrorNotReady && clock_now_s() < end_s && !is_lost(comm))
+        status = cudaStreamQuery(NULL);
+    return status == cudaSuccess || keep(comm, "the first message", cudaGetErrorString(status));
+}
+
+/* A pair's first messages, both ways at once: their connections are made by need. */
+static bool greet(struct comm *comm, ncclComm_t members, int index)
+{
+    ncclGroupStart();
+    ncclSend(comm->barrier, 1, ncclInt32, 1 - index, members, NULL);
+    ncclRecv(comm->barrier + 1, 1, ncclInt32, 1 - index, members, NULL);
+    return check(comm, ncclGroupEnd(), "the first message") &&
+           settle(comm, members, "the first message", comm->patience_s) && has_arrived(comm);
+}
+
+static bool split(struct comm *comm, struct nccl_group *group, int color, struct err *err)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t members = NULL;
+    config.blocking = 0;
+    pthread_mutex_lock(&comm->mutex);
+    bool ok =
+        !is_lost(comm) &&
+        check(comm,
+              ncclCommSplit(comm->root, color, group ? group->base.index : 0, &members, &config),
+              "ncclCommSplit") &&
+        settle(comm, comm->root, "ncclCommSplit", comm->patience_s);
+    if (ok && color != NCCL_SPLIT_NOCOLOR)
+        ok = settle(comm, members, "ncclCommSplit", comm->patience_s) &&
+             (group->base.size != 2 || greet(comm, members, group->base.index));
+    if (ok && color != NCCL_SPLIT_NOCOLOR)
+        group->members = members;
+    pthread_mutex_unlock(&comm->mutex);
+    return ok || failure_check(&comm->failure, err);
+}
+
+static void release_group(struct nccl_group *group)
+{
+    if (!group)
+        return;
+    free(group->ranks);
+    free(group);
+}
+
+/* All ranks split the root together, whether they are in a group of several or not. */
+static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num_ranks,
+                                    struct err *err)
+{
+    struct nccl_group *group = num_ranks > 0 ? group_of(comm, ranks, num_ranks) : NULL;
+    int color = num_ranks > 1 ? ranks[0] : NCCL_SPLIT_NOCOLOR;
+    if (comm->root && !split(comm, group, color, err)) {
+        release_group(group);
+        return NULL;
+    }
+    if (!group)
+        return NULL;
+    pthread_mutex_lock(&comm->mutex);
+    group->next = comm->groups;
+    comm->groups = group;
+    pthread_mutex_unlock(&comm->mutex);
+    return &group->base;
+}
+
+static void nccl_group_free(struct group *base)
+{
+    if (!base)
+        return;
+    struct nccl_group *group = (struct nccl_group *)base;
+    struct comm *comm = base->comm;
+    pthread_mutex_lock(&comm->mutex);
+    struct nccl_group **link = &comm->groups;
+    while (*link != group)
+        link = &(*link)->next;
+    *link = group->next;
+    if (group->members && failure_is_kept(&comm->failure))
+        ncclCommAbort(group->members);
+    else if (group->members)
+        ncclCommDestroy(group->members);
+    pthread_mutex_unlock(&comm->mutex);
+    release_group(group);
+}
+
+const struct comm_api comm_nccl = {
+    .name = "nccl",
+    .device = "cuda",
+    .open = nccl_open,
+    .close = nccl_close,
+    .group_new = nccl_group_new,
+    .group_free = nccl_group_free,
+    .issue = nccl_issue,
+    .poll = nccl_poll,
+    .abort = nccl_abort,
+};

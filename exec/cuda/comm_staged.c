@@ -1,0 +1,335 @@
+/* Ranks on GPUs, by way of the host: what a call reads is copied there, the communicator of the
+ * host runs it, and what it wrote is copied back. Slow, and with sums in the host's order: what
+ * NCCL's results are held against, and for ranks that share a GPU.
+ *
+ * Every stream has a thread on the host. Stream and thread wait for each other's numbers in memory
+ * that both see: not in calls of the stream, of which the driver runs one at a time, so that ranks
+ * would wait for each other's. */
+#include "exec/cuda/comms_cuda.h"
+
+#include "base/arena.h"
+#include "exec/cuda/device_cuda.h"
+#include "exec/cuda/host_comm_cuda.h"
+
+#include <cuda.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* The numbers of the latest call whose input has come, and of the latest that is done. */
+struct progress {
+    _Atomic uint32_t arrived, done;
+};
+
+/* A stream's side of the communicator. */
+struct lane {
+    struct lane *next;
+    struct stream *stream;     /* of the GPU */
+    struct stream *thread;     /* of the host */
+    struct progress *progress; /* pinned, as the buffers are */
+    uint32_t issued;
+    void *in, *out;
+    size_t in_bytes, out_bytes;
+    struct comm *comm;
+};
+
+struct comm {
+    struct host_comm host;
+    CUresult (*wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+    CUresult (*write_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+    pthread_mutex_t mutex; /* of the list */
+    struct lane *lanes;
+    atomic_bool is_over;
+};
+
+struct staged_group {
+    struct group base;
+    struct group *host;
+};
+
+/* --- the driver's calls ------------------------------------------------------------------- */
+
+static bool find_call(const char *name, void **function, struct err *err)
+{
+    enum cudaDriverEntryPointQueryResult found;
+#if CUDART_VERSION >= 12050
+    enum { SINCE = 12000 };
+    cudaError_t status =
+        cudaGetDriverEntryPointByVersion(name, function, SINCE, cudaEnableDefault, &found);
+#else
+    cudaError_t status = cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
+#endif
+    return (status == cudaSuccess && found == cudaDriverEntryPointSuccess) ||
+           err_set(err, ERR_UNAVAILABLE, "staged", "the driver has no %s", name);
+}
+
+static bool find_calls(struct comm *comm, struct err *err)
+{
+    void *wait = NULL, *write = NULL;
+    if (!find_call("cuStreamWaitValue32", &wait, err) ||
+        !find_call("cuStreamWriteValue32", &write, err))
+        return false;
+    memcpy(&comm->wait_value, &wait, sizeof wait); /* as dlsym(3) has it */
+    memcpy(&comm->write_value, &write, sizeof write);
+    return true;
+}
+
+static CUdeviceptr address_of(const _Atomic uint32_t *number)
+{
+    return (CUdeviceptr)(uintptr_t)number;
+}
+
+static void check_driver(struct lane *lane, CUresult status, const char *what)
+{
+    device_check(lane->stream->device, status == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown,
+                 what);
+}
+
+/* --- lanes -------------------------------------------------------------------------------- */
+
+static struct lane *new_lane(struct comm *comm, struct stream *stream, struct err *err)
+{
+    struct lane *lane = arena_grow(NULL, sizeof *lane);
+    void *progress = NULL;
+    *lane = (struct lane){ .comm = comm, .stream = stream };
+    lane->thread = device_host.stream_new(comm->host.device, stream->name, err);
+    if (!device_check(stream->device,
+                      cudaHostAlloc(&progress, sizeof *lane->progress, cudaHostAllocMapped),
+                      "cudaHostAlloc") ||
+        !lane->thread) {
+        device_host.stream_free(lane->thread);
+        free(lane);
+        return NULL;
+    }
+    lane->progress = progress;
+    atomic_init(&lane->progress->arrived, 0);
+    atomic_init(&lane->progress->done, 0);
+    return lane;
+}
+
+static struct lane *lane_of(struct comm *comm, struct stream *stream)
+{
+    struct err unheard = { 0 };
+    pthread_mutex_lock(&comm->mutex);
+    struct lane *lane = comm->lanes;
+    while (lane && lane->stream != stream)
+        lane = lane->next;
+    if (!lane && (lane = new_lane(comm, stream, &unheard))) {
+        lane->next = comm->lanes;
+        comm->lanes = lane;
+    }
+    pthread_mutex_unlock(&comm->mutex);
+    return lane;
+}
+
+static void free_lane(struct lane *lane)
+{
+    device_host.stream_free(lane->thread);
+    cudaFreeHost(lane->in);
+    cudaFreeHost(lane->out);
+    cudaFreeHost(lane->progress);
+    free(lane);
+}
+
+/* Calls of a stream use one buffer after the other; a larger one is needed rarely. */
+static bool make_room(struct lane *lane, void **buffer, size_t *room_bytes, size_t bytes)
+{
+    struct err unheard = { 0 };
+    if (bytes <= *room_bytes)
+        return true;
+    if (!cuda_stream_sync(lane->stream, &unheard))
+        return false;
+    cudaFreeHost(*buffer);
+    *buffer = NULL;
+    *room_bytes = 0;
+    if (!device_check(lane->stream->device, cudaHostAlloc(buffer, bytes, cudaHostAllocDefault),
+                      "cudaHostAlloc"))
+        return false;
+    *room_bytes = bytes;
+    return true;
+}
+
+/* --- calls -------------------------------------------------------------------------------- */
+
+static size_t read_bytes(const struct comm_call *call)
+{
+    size_t bytes = call->count * element_bytes(call->element);
+    size_t size = (size_t)call->group->size;
+    bool is_root = call->group->index == call->peer;
+    switch (call->kind) {
+    case COMM_ALL_REDUCE:
+    case COMM_ALL_GATHER:
+    case COMM_SEND:
+    case COMM_SEND_RECV:
+        return bytes;
+    case COMM_REDUCE_SCATTER:
+    case COMM_ALL_TO_ALL:
+        return size * bytes;
+    case COMM_BROADCAST:
+        return is_root ? bytes : 0;
+    case COMM_RECV:
+    case COMM_BARRIER:
+        break;
+    }
+    return 0;
+}
+
+static size_t written_bytes(const struct comm_call *call)
+{
+    size_t bytes = call->count * element_bytes(call->element);
+    size_t size = (size_t)call->group->size;
+    switch (call->kind) {
+    case COMM_ALL_REDUCE:
+    case COMM_REDUCE_SCATTER:
+    case COMM_BROADCAST:
+    case COMM_RECV:
+    case COMM_SEND_RECV:
+        return bytes;
+    case COMM_ALL_GATHER:
+    case COMM_ALL_TO_ALL:
+        return size * bytes;
+    case COMM_SEND:
+    case COMM_BARRIER:
+        break;
+    }
+    return 0;
+}
+
+struct turn {
+    struct lane *lane;
+    uint32_t number;
+};
+
+static void await_input(void *args)
+{
+    const struct turn *turn = args;
+    const struct progress *progress = turn->lane->progress;
+    while (atomic_load(&progress->arrived) != turn->number &&
+           !atomic_load(&turn->lane->comm->is_over))
+        nanosleep(&(struct timespec){ .tv_nsec = 10000 }, NULL);
+}
+
+static void tell_done(void *args)
+{
+    const struct turn *turn = args;
+    atomic_store(&turn->lane->progress->done, turn->number);
+}
+
+/* On the thread: nothing but the host's memory is touched there. */
+static void issue_on_host(const struct lane *lane, const struct comm_call *call,
+                          const struct turn *turn)
+{
+    struct comm_call own = *call;
+    own.group = ((const struct staged_group *)call->group)->host;
+    own.stream = lane->thread;
+    own.in = lane->in;
+    own.out = lane->out;
+    device_host.call(lane->thread, await_input, turn, sizeof *turn);
+    lane->comm->host.api->issue(&own);
+    device_host.call(lane->thread, tell_done, turn, sizeof *turn);
+}
+
+static void issue_on_lane(struct lane *lane, const struct comm_call *call)
+{
+    const struct comm *comm = lane->comm;
+    struct turn turn = { lane, ++lane->issued };
+    CUstream stream = lane->stream->cuda;
+    cuda_stream_copy(lane->stream, lane->in, call->in, read_bytes(call));
+    check_driver(lane,
+                 comm->write_value(stream, address_of(&lane->progress->arrived), turn.number,
+                                   CU_STREAM_WRITE_VALUE_DEFAULT),
+                 "cuStreamWriteValue32");
+    issue_on_host(lane, call, &turn);
+    check_driver(lane,
+                 comm->wait_value(stream, address_of(&lane->progress->done), turn.number,
+                                  CU_STREAM_WAIT_VALUE_GEQ),
+                 "cuStreamWaitValue32");
+    cuda_stream_copy(lane->stream, call->out, lane->out, written_bytes(call));
+}
+
+static void staged_issue(const struct comm_call *call)
+{
+    struct comm *comm = call->group->comm;
+    struct lane *lane = lane_of(comm, call->stream);
+    if (lane && !atomic_load(&comm->is_over) && !device_is_over(call->stream->device) &&
+        make_room(lane, &lane->in, &lane->in_bytes, read_bytes(call)) &&
+        make_room(lane, &lane->out, &lane->out_bytes, written_bytes(call)))
+        issue_on_lane(lane, call);
+}
+
+/* --- a life ------------------------------------------------------------------------------- */
+
+static void staged_close(struct comm *comm)
+{
+    if (!comm)
+        return;
+    while (comm->lanes) {
+        struct lane *lane = comm->lanes;
+        comm->lanes = lane->next;
+        free_lane(lane);
+    }
+    host_comm_close(&comm->host);
+    pthread_mutex_destroy(&comm->mutex);
+    free(comm);
+}
+
+static struct comm *staged_open(const struct comm_options *options, struct err *err)
+{
+    struct comm *comm = arena_grow(NULL, sizeof *comm);
+    *comm = (struct comm){ 0 };
+    pthread_mutex_init(&comm->mutex, NULL);
+    if (find_calls(comm, err) && host_comm_open(options, &comm->host, err))
+        return comm;
+    staged_close(comm);
+    return NULL;
+}
+
+static struct group *staged_group_new(struct comm *comm, const int *ranks, int num_ranks,
+                                      struct err *err)
+{
+    struct group *host = comm->host.api->group_new(comm->host.comm, ranks, num_ranks, err);
+    if (!host)
+        return NULL;
+    struct staged_group *group = arena_grow(NULL, sizeof *group);
+    *group = (struct staged_group){ .base = *host, .host = host };
+    group->base.comm = comm;
+    return &group->base;
+}
+
+static void staged_group_free(struct group *base)
+{
+    if (!base)
+        return;
+    struct staged_group *group = (struct staged_group *)base;
+    base->comm->host.api->group_free(group->host);
+    free(group);
+}
+
+static bool staged_poll(struct comm *comm, struct err *err)
+{
+    return comm->host.api->poll(comm->host.comm, err);
+}
+
+/* Streams that wait for the host go on, with whatever is in the buffers. */
+static void staged_abort(struct comm *comm)
+{
+    atomic_store(&comm->is_over, true);
+    comm->host.api->abort(comm->host.comm);
+    pthread_mutex_lock(&comm->mutex);
+    for (struct lane *lane = comm->lanes; lane; lane = lane->next)
+        atomic_store(&lane->progress->done, lane->issued);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
+const struct comm_api comm_staged = {
+    .name = "staged",
+    .device = "cuda",
+    .open = staged_open,
+    .close = staged_close,
+    .group_new = staged_group_new,
+    .group_free = staged_group_free,
+    .issue = staged_issue,
+    .poll = staged_poll,
+    .abort = staged_abort,
+};

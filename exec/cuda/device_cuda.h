@@ -1,0 +1,76 @@
+/* exec/cuda/device_cuda.h - one GPU as a device of exec/device.h: an arena on its memory, streams
+ * and events of the runtime. Only the sources of exec/cuda include it.
+ *
+ * A call of the runtime that fails is kept as the device's failure, the first of them: stream_sync
+ * and event_sync tell it. The runtime's current GPU is a thread's own, so everything that calls the
+ * runtime says device_use first. */
+#ifndef EXEC_CUDA_DEVICE_CUDA_H
+#define EXEC_CUDA_DEVICE_CUDA_H
+
+#include "exec/device.h"
+#include "exec/failure.h"
+
+#include <cuda_runtime_api.h>
+
+extern const struct device_api device_cuda;
+
+struct stream_note; /* a time that is asked for */
+
+struct device {
+    int gpu; /* the runtime's number of it */
+    char where[24];
+    pthread_mutex_t mutex; /* of the region and of what is below it */
+    struct region *region;
+    unsigned char *memory;
+    bool poisons;
+    struct stream *clock_stream; /* nothing but the mark runs there */
+    cudaEvent_t mark;            /* reached at mark_s of the machine's clock */
+    double mark_s;
+    long num_notes; /* asked for and not yet told */
+    struct stream_note *free_notes;
+    struct failure failure;
+    atomic_bool is_aborted;
+};
+
+struct stream {
+    struct device *device;
+    const char *name;
+    cudaStream_t cuda;
+    struct stream_note *notes; /* newest first */
+};
+
+struct event {
+    struct device *device;
+    cudaEvent_t cuda;
+};
+
+/* False, and kept, when `status` is not success; `what` names the call. */
+bool device_check(struct device *device, cudaError_t status, const char *what);
+bool device_use(struct device *device);
+/* Whether nothing is to be issued any more. */
+bool device_is_over(const struct device *device);
+
+/* exec/cuda/stream_cuda.c */
+struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
+void cuda_stream_free(struct stream *stream);
+bool cuda_stream_sync(struct stream *stream, struct err *err);
+void cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes);
+void cuda_stream_fill(struct stream *stream, void *to, int byte, size_t bytes);
+void cuda_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
+                      size_t size);
+struct event *cuda_event_new(struct device *device, struct err *err);
+void cuda_event_free(struct event *event);
+void cuda_event_record(struct stream *stream, struct event *event);
+void cuda_event_wait(struct stream *stream, struct event *event);
+bool cuda_event_sync(struct event *event, struct err *err);
+double cuda_event_elapsed_s(struct event *from, struct event *to);
+
+/* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
+void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);
+/* What was asked for on a stream that has come to its end. */
+void cuda_notes_tell(struct stream *stream);
+void cuda_notes_release(struct device *device);
+/* Until then no note is taken. */
+bool cuda_clock_open(struct device *device, struct err *err);
+
+#endif

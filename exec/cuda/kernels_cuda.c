@@ -1,0 +1,133 @@
+/* The kernels of kernels/cuda on the streams of device_cuda. */
+#include "exec/cuda/kernels_cuda.h"
+
+#include "base/arena.h"
+#include "exec/cuda/device_cuda.h"
+#include "kernels/cuda/gemm.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_STREAMS = 16 };
+
+/* What no two streams may use at once. */
+struct workspace {
+    struct stream *stream;
+    void *memory;
+};
+
+struct kernels {
+    struct device *device;
+    enum dtype storage;
+    struct gemm *gemm;
+    struct workspace workspaces[MOST_STREAMS];
+    int num_workspaces;
+};
+
+/* --- a life ------------------------------------------------------------------------------- */
+
+/* $SIMSEARCH_GEMM_TABLE ("": none), else in the user's cache; false where there is neither. */
+static bool find_table(char *path, size_t size)
+{
+    const char *given = getenv("SIMSEARCH_GEMM_TABLE"), *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    char folder[PATH_MAX];
+    if (given) {
+        snprintf(path, size, "%s", given);
+        return given[0] != '\0';
+    }
+    if (!cache && !home)
+        return false;
+    snprintf(folder, sizeof folder, "%s%s", cache ? cache : home, cache ? "" : "/.cache");
+    mkdir(folder, 0777); /* where it cannot be, the table cannot be written, which is said then */
+    snprintf(path, size, "%s/simsearch", folder);
+    mkdir(path, 0777);
+    snprintf(path, size, "%s/simsearch/gemm.table", folder);
+    return true;
+}
+
+static void close_kernels(struct kernels *kernels)
+{
+    if (!kernels)
+        return;
+    gemm_close(kernels->gemm);
+    for (int i = 0; i < kernels->num_workspaces; i++)
+        cudaFree(kernels->workspaces[i].memory);
+    free(kernels);
+}
+
+static struct kernels *open_kernels(struct device *device, enum dtype storage, struct err *err)
+{
+    char path[PATH_MAX + 32];
+    struct kernels *kernels = arena_grow(NULL, sizeof *kernels);
+    *kernels = (struct kernels){ .device = device, .storage = storage };
+    device_use(device);
+    if ((kernels->gemm = gemm_open(find_table(path, sizeof path) ? path : NULL, err)))
+        return kernels;
+    close_kernels(kernels);
+    return NULL;
+}
+
+static size_t flash_scratch_bytes(const struct kernels *kernels, const struct attention *attention)
+{
+    (void)kernels;
+    return launch_flash_scratch_bytes(attention);
+}
+
+/* --- calls -------------------------------------------------------------------------------- */
+
+static void *workspace_of(struct kernels *kernels, struct stream *stream)
+{
+    for (int i = 0; i < kernels->num_workspaces; i++)
+        if (kernels->workspaces[i].stream == stream)
+            return kernels->workspaces[i].memory;
+    void *memory = NULL;
+    if (kernels->num_workspaces == MOST_STREAMS ||
+        !device_check(kernels->device, cudaMalloc(&memory, WORKSPACE_BYTES), "a workspace"))
+        return NULL;
+    kernels->workspaces[kernels->num_workspaces++] = (struct workspace){ stream, memory };
+    return memory;
+}
+
+/* False when nothing can be issued there. */
+static bool find_launch(struct kernels *kernels, struct stream *stream, struct launch *out)
+{
+    if (device_is_over(stream->device) || !device_use(stream->device))
+        return false;
+    *out = (struct launch){ .stream = stream->cuda,
+                            .storage = kernels->storage,
+                            .workspace = workspace_of(kernels, stream),
+                            .gemm = kernels->gemm };
+    return out->workspace != NULL;
+}
+
+static void check_launch(struct kernels *kernels, cudaError_t status, const char *name)
+{
+    const char *failure = status == cudaSuccess ? "" : gemm_failure(kernels->gemm);
+    char what[200];
+    snprintf(what, sizeof what, "%s%s%s", name, failure[0] ? ": " : "", failure);
+    device_check(kernels->device, status, what);
+}
+
+#define X(name, args)                                                        \
+    static void issue_##name(struct kernels *kernels, struct stream *stream, \
+                             const struct args *args)                        \
+    {                                                                        \
+        struct launch launch;                                                \
+        if (find_launch(kernels, stream, &launch))                           \
+            check_launch(kernels, launch_##name(&launch, args), #name);      \
+    }
+KERNELS(X)
+#undef X
+
+const struct kernel_api kernels_cuda = { .name = "cuda",
+                                         .open = open_kernels,
+                                         .close = close_kernels,
+                                         .flash_scratch_bytes = flash_scratch_bytes,
+#define X(name, args) .name = issue_##name,
+                                         KERNELS(X)
+#undef X
+};

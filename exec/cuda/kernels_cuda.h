@@ -1,0 +1,9 @@
+/* exec/cuda/kernels_cuda.h - the compute of a step on a GPU. */
+#ifndef EXEC_CUDA_KERNELS_CUDA_H
+#define EXEC_CUDA_KERNELS_CUDA_H
+
+#include "exec/kernels.h"
+
+extern const struct kernel_api kernels_cuda; /* on streams of device_cuda */
+
+#endif

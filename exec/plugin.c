@@ -1,0 +1,68 @@
+#define _GNU_SOURCE // readlink; NOLINT(bugprone-reserved-identifier)
+#include "exec/plugin.h"
+
+#include "base/file.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool program_folder(char *folder, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    return true;
+}
+
+static bool find_plugin(const char *name, char *path, size_t size)
+{
+    char folder[PATH_MAX];
+    const char *given = getenv("SIMSEARCH_PLUGINS");
+    if (given) {
+        snprintf(path, size, "%s/simsearch-%s.so", given, name);
+        return file_exists(path);
+    }
+    if (!program_folder(folder, sizeof folder))
+        return false;
+    snprintf(path, size, "%s/simsearch-%s.so", folder, name);
+    if (file_exists(path))
+        return true;
+    snprintf(path, size, "%s/../lib/simsearch/simsearch-%s.so", folder, name);
+    return file_exists(path);
+}
+
+/* Never closed: MPI and CUDA leave threads and handlers behind. */
+const struct backend *plugin_load(const char *name, struct err *err)
+{
+    char path[PATH_MAX + 64];
+    if (!find_plugin(name, path, sizeof path)) {
+        err_set(err, ERR_UNAVAILABLE, name,
+                "simsearch-%s.so is not installed; `make` builds it where its library is found",
+                name);
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        err_set(err, ERR_UNAVAILABLE, name, "%s", dlerror());
+        return NULL;
+    }
+    backend_function *function;
+    void *symbol = dlsym(library, BACKEND_SYMBOL);
+    memcpy(&function, &symbol, sizeof function); /* as dlsym(3) has it */
+    const struct backend *backend = function ? function() : NULL;
+    if (!backend || backend->abi != BACKEND_ABI) {
+        err_set(err, ERR_UNAVAILABLE, name, "%s was built for another version of the program",
+                path);
+        return NULL;
+    }
+    return backend;
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The backend of CUDA where there is no GPU: a sentence and exit code 6, whatever is missing. Where
+# there is a GPU, tests/gpu.sh has more to say.
+# shellcheck source-path=SCRIPTDIR
+set -u
+. "$(dirname "$0")/program.sh"
+
+plan=(--model tiny --batch 8 --layout "dtype=bf16" --steps 2)
+
+# --- the planner knows nothing of CUDA -------------------------------------------------------
+
+if command -v ldd >/dev/null && ldd "$SIMSEARCH" | grep -Ei 'cuda|cublas|nccl|nvidia'; then
+    fail "the program itself is linked with a library of CUDA"
+fi
+
+# --- no plugin -------------------------------------------------------------------------------
+
+built=$SIMSEARCH_PLUGINS/simsearch-cuda.so
+export SIMSEARCH_PLUGINS=$work
+one_sentence() { [ "$(wc -l <"$work/err")" = 1 ] || fail "expected one line on stderr"; }
+for gpus in 1 2; do
+    run 6 run "${plan[@]}" --gpus $gpus --backend cuda
+    says '^simsearch: cuda: simsearch-cuda.so is not installed'
+    one_sentence
+done
+run 0 list backends
+shows '^host '
+shows '^cuda .*not installed'
+echo "not a library" >"$work/simsearch-cuda.so"
+run 6 run "${plan[@]}" --gpus 1 --backend cuda
+one_sentence
+rm "$work/simsearch-cuda.so"
+run 6 run "${plan[@]}" --gpus 1 --backend rocm
+says 'simsearch-rocm.so is not installed'
+
+# --- the plugin, and no GPU ------------------------------------------------------------------
+
+export SIMSEARCH_PLUGINS=${built%/*}
+if [ -e "$built" ]; then
+    run 2 run "${plan[@]}" --gpus 1 --backend host --comm staged
+    says '^simsearch: --comm: staged moves the memory of cuda, and this runs on host'
+    if ! nvidia-smi -L >/dev/null 2>&1; then
+        for gpus in 1 2; do
+            run 6 run "${plan[@]}" --gpus $gpus --backend cuda
+            says '^simsearch: cuda: .*(no NVIDIA driver|finds no GPU)'
+            one_sentence
+        done
+        run 0 list backends
+        shows '^cuda .*(no NVIDIA driver|finds no GPU)'
+    fi
+fi
+exit $failed
