@@ -1,10 +1,13 @@
 #include "calibration/host.h"
 
 #include "base/clock.h"
+#include "calibration/gpu_profile.h"
+#include "calibration/gpu_sweep.h"
+#include "calibration/host_resume.h"
 
 #include <stdio.h>
 
-enum { MOST_OPS = 8192 };
+enum { MOST_OPS = 8192, MOST_READINGS = 256 };
 
 /* A calibration under way. */
 struct work {
@@ -13,6 +16,9 @@ struct work {
     struct arena arena;
     struct host_shapes shapes;
     struct host_measured measured;
+    struct nvml *nvml; /* NULL: nobody tells clocks and power */
+    struct gpu_log log;
+    struct host_resume *resume;
     double parts, done; /* of about equal length */
 };
 
@@ -78,24 +84,52 @@ static bool measure_machine(struct work *w, struct err *err)
             (host_slowdown(&w->host, &m->slowdown, err) && host_drift(&w->host, &m->drift_s, err)));
 }
 
-static bool measure_ops(struct work *w, struct err *err)
+static void take_reading(struct work *w)
+{
+    struct gpu_log *log = &w->log;
+    if (!w->nvml || log->num_readings == MOST_READINGS)
+        return;
+    struct nvml_reading reading = nvml_read(w->nvml);
+    log->sm_hz[log->num_readings] = reading.sm_hz;
+    log->power_w[log->num_readings++] = reading.power_w;
+}
+
+/* Of the shape, unless a pass that was cut short has them. Clocks are those behind its last step.
+ */
+static bool measure_shape(struct work *w, int i, struct err *err)
 {
     double seconds = w->options->is_quick ? 0.8 : 2.5;
+    const struct host_shape *shape = &w->shapes.at[i];
+    struct host_ops *ops = &w->measured.ops;
+    int before = ops->count;
+    tell(w, shape->model.name);
+    if (host_resume_take(w->resume, i, &w->arena, ops))
+        return true;
+    if (!host_ops_measure(&w->host, shape, w->options->stack, seconds, &w->arena, ops, err))
+        return false;
+    take_reading(w);
+    return w->host.place.rank > 0 || host_resume_keep(w->resume, i, ops, before, err);
+}
+
+static bool measure_ops(struct work *w, struct err *err)
+{
     struct host_ops *ops = &w->measured.ops;
     ops->room = MOST_OPS;
     ops->at = ARENA_ARRAY(&w->arena, struct host_op, MOST_OPS);
-    for (int i = 0; i < w->shapes.count; i++) {
-        tell(w, w->shapes.at[i].model.name);
-        if (!host_ops_measure(&w->host, &w->shapes.at[i], w->options->stack, seconds, &w->arena,
-                              ops, err))
+    for (int i = 0; i < w->shapes.count; i++)
+        if (!measure_shape(w, i, err))
             return false;
-    }
-    return true;
+    if (w->host.load->grid != GRID_GPU)
+        return true;
+    tell(w, "products, attention, updates");
+    bool ok = gpu_sweep_measure(&w->host, w->options->is_quick, ops, err);
+    take_reading(w);
+    return ok;
 }
 
 static void choose_shapes(struct work *w, int num_ranks)
 {
-    w->shapes = host_shapes_grid(w->options->is_quick, &w->arena);
+    w->shapes = host_shapes_grid(w->host.load->grid, w->options->is_quick, &w->arena);
     if (w->options->model)
         host_shapes_add(&w->shapes, w->options->model, num_ranks, &w->arena);
     w->parts = w->shapes.count + 3 * num_sizes(num_ranks) + 2;
@@ -110,20 +144,41 @@ static void describe(struct work *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
+static void open_log(struct work *w)
+{
+    struct err unheard = { 0 };
+    w->log.sm_hz = ARENA_ARRAY(&w->arena, double, MOST_READINGS);
+    w->log.power_w = ARENA_ARRAY(&w->arena, double, MOST_READINGS);
+    if (w->host.load->grid == GRID_GPU)
+        w->nvml = nvml_open(w->host.place.local_rank, &unheard);
+    if (w->nvml)
+        w->log.words = nvml_words(w->nvml);
+}
+
+static json_t *file_of(const struct work *w, struct err *err)
+{
+    if (w->host.load->grid == GRID_GPU)
+        return gpu_cluster_json(&w->measured, &w->log, w->options->stack, err);
+    return host_cluster_json(&w->measured, w->options->stack);
+}
+
 bool host_calibrate(const struct place *place, const struct host_calibration *options, json_t **out,
                     struct err *err)
 {
-    enum { ARENA_BYTES = 320 << 20 };
     struct work w = { .options = options };
     double start_s = clock_now_s();
     *out = NULL;
-    if (!host_rank_open(place, ARENA_BYTES, &w.host, err))
+    if (!host_rank_open(place, options->backend, host_arena_bytes(options->backend), &w.host, err))
         return false;
+    open_log(&w);
     choose_shapes(&w, place->size);
-    bool ok = measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err);
+    bool ok = (w.resume = host_resume_open(options->resume_path, &w.shapes, err)) &&
+              measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err);
     describe(&w, start_s);
     if (ok && place->rank == 0)
-        *out = host_cluster_json(&w.measured, options->stack);
+        ok = (*out = file_of(&w, err)) != NULL;
+    host_resume_close(w.resume);
+    nvml_close(w.nvml);
     host_rank_close(&w.host);
     arena_release(&w.arena);
     return ok;

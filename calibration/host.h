@@ -5,9 +5,12 @@
 #include "calibration/host_profile.h"
 
 struct host_calibration {
+    const char *backend;       /* of exec/backend.h */
     bool is_quick;             /* under a minute on two cores */
     const struct model *model; /* whose own shapes are measured too; NULL: none */
-    const struct stack *stack; /* the host's */
+    const struct stack *stack; /* the executor's on that backend */
+    const char *resume_path;   /* a file that holds the ops of shapes that are done, so that a pass
+                                  which was cut short goes on; NULL: none */
     /* Told before each part, by rank 0 alone: how much is done (0 to 1), and what comes. NULL:
      * nobody asks. */
     void (*progress)(double share, const char *what);

@@ -1,5 +1,6 @@
 #include "calibration/host_comm.h"
 
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "exec/kernels.h"
@@ -66,7 +67,7 @@ static void issue(const struct timed_call *x, enum comm_kind kind, size_t count)
                               .element = ELEMENT_FP32,
                               .reduction = REDUCTION_SUM,
                               .peer = kind == COMM_BROADCAST ? 0 : 1 - x->group->index };
-    comm_tcp.issue(&call);
+    x->host->comm_api->issue(&call);
 }
 
 /* There and back, so that both ends' clocks stay their own: twice one way. */
@@ -83,16 +84,16 @@ static bool time_once(const struct timed_call *x, size_t count, double *seconds,
 {
     struct interval time;
     bool is_message = x->kind == CURVE_POINT_TO_POINT;
-    device_host.fill(x->stream, x->passing, 0, PASSING_BYTES);
+    x->host->api->fill(x->stream, x->passing, 0, PASSING_BYTES);
     if (!host_rank_meet(x->host, x->stream, err))
         return false;
-    device_host.note(x->stream, &time.start_s, NULL);
+    x->host->api->note(x->stream, &time.start_s, NULL);
     if (is_message)
         issue_ping(x, count);
     else
         issue(x, comm_kinds[x->kind], count);
-    device_host.note(x->stream, &time.end_s, NULL);
-    if (!device_host.stream_sync(x->stream, err) || !comm_tcp.poll(x->host->comm, err))
+    x->host->api->note(x->stream, &time.end_s, NULL);
+    if (!x->host->api->stream_sync(x->stream, err) || !x->host->comm_api->poll(x->host->comm, err))
         return false;
     *seconds = (time.end_s - time.start_s) / (is_message ? 2 : 1);
     return true;
@@ -146,14 +147,21 @@ static bool time_sizes(const struct timed_call *x, const struct host_sizes *size
     return true;
 }
 
+/* Even over -0.5 to 0.5; the arrays of a device are written by its stream. */
 static float *random_values(struct host_rank *host, size_t count, struct err *err)
 {
-    float *at = device_host.alloc(host->device, NULL, count * sizeof *at, err);
+    float *values = arena_grow(NULL, count * sizeof *values);
+    struct stream *stream = host->api->stream_new(host->device, "values", err);
+    float *at = stream ? host->api->alloc(host->device, stream, count * sizeof *at, err) : NULL;
     unsigned state = 1;
     for (size_t i = 0; at && i < count; i++) {
         state = state * 1664525U + 1013904223U;
-        at[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
+        values[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
     }
+    if (at)
+        host->api->copy(stream, at, values, count * sizeof *at);
+    host->api->stream_free(stream);
+    free(values);
     return at;
 }
 
@@ -164,7 +172,7 @@ static struct group *neighbours(struct host_rank *host, int num_ranks, struct er
     int first = host->place.rank / num_ranks * num_ranks;
     for (int i = first; i < first + num_ranks && i < host->place.size; i++)
         members[count++] = i;
-    return comm_tcp.group_new(host->comm, members, count, err);
+    return host->comm_api->group_new(host->comm, members, count, err);
 }
 
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
@@ -173,77 +181,92 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     size_t count = (size_t)(sizes->most_bytes / sizeof(float)) + 64;
     struct timed_call x = { .host = host, .kind = kind };
     *curve = (struct curve){ .collective = kind, .num_ranks = num_ranks, .num_nodes = 1 };
-    bool ok = (x.stream = device_host.stream_new(host->device, "exchange", err)) &&
+    bool ok = (x.stream = host->api->stream_new(host->device, "exchange", err)) &&
               (x.group = neighbours(host, num_ranks, err)) &&
               (x.in = random_values(host, count, err)) &&
               (x.out = random_values(host, count, err)) &&
               (x.passing = random_values(host, PASSING_BYTES / sizeof(float), err)) &&
               time_sizes(&x, sizes, curve, err);
     if (x.in)
-        device_host.free(host->device, NULL, x.in);
+        host->api->free(host->device, NULL, x.in);
     if (x.out)
-        device_host.free(host->device, NULL, x.out);
+        host->api->free(host->device, NULL, x.out);
     if (x.passing)
-        device_host.free(host->device, NULL, x.passing);
+        host->api->free(host->device, NULL, x.passing);
     if (x.group)
-        comm_tcp.group_free(x.group);
-    device_host.stream_free(x.stream);
+        host->comm_api->group_free(x.group);
+    host->api->stream_free(x.stream);
     return ok;
 }
 
 /* --- streams and memory --------------------------------------------------------------------- */
 
-static void do_nothing(void *args)
+/* Of kernels that have one number to add. */
+static bool time_calls(struct host_rank *host, struct kernels *kernels, struct stream *stream,
+                       float *number, double *each_s, struct err *err)
 {
-    (void)args;
+    enum { CALLS = 2000 };
+    struct gradient_sum args = { 1, number, number + 1 };
+    double start_s = clock_now_s();
+    for (int call = 0; call < CALLS; call++)
+        host->kernel_api->gradient_sum(kernels, stream, &args);
+    bool ok = host->api->stream_sync(stream, err);
+    *each_s = (clock_now_s() - start_s) / CALLS;
+    return ok;
 }
 
 bool host_call_s(struct host_rank *host, double *seconds, struct err *err)
 {
-    enum { CALLS = 2000 };
     double each_s[LEAST_REPEATS];
-    int nothing = 0;
-    struct stream *stream = device_host.stream_new(host->device, "calls", err);
-    bool ok = stream != NULL;
-    for (int i = 0; i < LEAST_REPEATS && ok; i++) {
-        double start_s = clock_now_s();
-        for (int call = 0; call < CALLS; call++)
-            device_host.call(stream, do_nothing, &nothing, sizeof nothing);
-        ok = device_host.stream_sync(stream, err);
-        each_s[i] = (clock_now_s() - start_s) / CALLS;
-    }
-    device_host.stream_free(stream);
+    struct stream *stream = host->api->stream_new(host->device, "calls", err);
+    struct kernels *kernels = host->kernel_api->open(host->device, DTYPE_FP32, err);
+    float *numbers = random_values(host, 2, err);
+    bool ok = stream && kernels && numbers;
+    for (int i = 0; i < LEAST_REPEATS && ok; i++)
+        ok = time_calls(host, kernels, stream, numbers, &each_s[i], err);
+    host->api->free(host->device, NULL, numbers);
+    host->api->stream_free(stream);
+    if (kernels)
+        host->kernel_api->close(kernels);
     *seconds = ok ? median(each_s, LEAST_REPEATS) : 0;
     return ok && host_rank_average(host, seconds, 1, err);
 }
 
+/* By the stream's clock: a GPU's copy is over in microseconds. */
+static bool time_copy(struct host_rank *host, struct stream *stream, float *to, const float *from,
+                      double *seconds, struct err *err)
+{
+    double start_s = 0, end_s = 0;
+    if (!host_rank_meet(host, stream, err))
+        return false;
+    host->api->note(stream, &start_s, NULL);
+    host->api->copy(stream, to, from, host->load->copied_bytes);
+    host->api->note(stream, &end_s, NULL);
+    bool ok = host->api->stream_sync(stream, err);
+    *seconds = end_s - start_s;
+    return ok;
+}
+
 bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct err *err)
 {
-    enum { COPIED = 64 << 20 };
     double each_s[LEAST_REPEATS];
-    struct stream *stream = device_host.stream_new(host->device, "copy", err);
-    float *from = random_values(host, COPIED / sizeof(float), err);
-    float *to = random_values(host, COPIED / sizeof(float), err);
+    size_t count = host->load->copied_bytes / sizeof(float);
+    struct stream *stream = host->api->stream_new(host->device, "copy", err);
+    float *from = random_values(host, count, err);
+    float *to = random_values(host, count, err);
     bool ok = stream && from && to;
-    for (int i = 0; i < LEAST_REPEATS && ok; i++) {
-        ok = host_rank_meet(host, stream, err);
-        double start_s = clock_now_s();
-        device_host.copy(stream, to, from, COPIED);
-        ok = ok && device_host.stream_sync(stream, err);
-        each_s[i] = clock_now_s() - start_s;
-    }
-    if (from)
-        device_host.free(host->device, NULL, from);
-    if (to)
-        device_host.free(host->device, NULL, to);
-    device_host.stream_free(stream);
-    *bytes_per_s = ok ? 2.0 * COPIED / median(each_s, LEAST_REPEATS) : 0;
+    for (int i = 0; i < LEAST_REPEATS && ok; i++)
+        ok = time_copy(host, stream, to, from, &each_s[i], err);
+    host->api->free(host->device, NULL, from);
+    host->api->free(host->device, NULL, to);
+    host->api->stream_free(stream);
+    *bytes_per_s = ok ? 2.0 * (double)host->load->copied_bytes / median(each_s, LEAST_REPEATS) : 0;
     return ok && host_rank_average(host, bytes_per_s, 1, err);
 }
 
 /* --- one beside the other ------------------------------------------------------------------- */
 
-enum { SIDE = 256, EXCHANGED = 1 << 18, BATCH_MS = 60, MOST_SLOWDOWN = 10 };
+enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
 
 struct pair {
     struct host_rank *host;
@@ -255,9 +278,10 @@ struct pair {
 
 static void issue_products(const struct pair *p)
 {
-    struct linear_forward args = { SIDE, SIDE, SIDE, p->matrix, p->matrix, NULL, p->product };
+    long side = p->host->load->side;
+    struct linear_forward args = { side, side, side, p->matrix, p->matrix, NULL, p->product };
     for (int i = 0; i < p->products; i++)
-        kernels_host.linear_forward(p->kernels, p->compute, &args);
+        p->host->kernel_api->linear_forward(p->kernels, p->compute, &args);
 }
 
 static void issue_exchanges(const struct pair *p)
@@ -267,11 +291,11 @@ static void issue_exchanges(const struct pair *p)
                               .stream = p->comm,
                               .in = p->values,
                               .out = p->values,
-                              .count = EXCHANGED,
+                              .count = p->host->load->exchanged,
                               .element = ELEMENT_FP32,
                               .reduction = REDUCTION_MAX };
     for (int i = 0; i < p->exchanges; i++)
-        comm_tcp.issue(&call);
+        p->host->comm_api->issue(&call);
 }
 
 /* Ends of both, from a common start. */
@@ -284,12 +308,13 @@ static bool time_pair(const struct pair *p, bool computes, bool exchanges, doubl
     start_s = clock_now_s();
     if (exchanges)
         issue_exchanges(p);
-    device_host.note(p->comm, &comm_end_s, NULL);
+    p->host->api->note(p->comm, &comm_end_s, NULL);
     if (computes)
         issue_products(p);
-    device_host.note(p->compute, &compute_end_s, NULL);
-    bool ok = device_host.stream_sync(p->compute, err) && device_host.stream_sync(p->comm, err) &&
-              comm_tcp.poll(p->host->comm, err);
+    p->host->api->note(p->compute, &compute_end_s, NULL);
+    bool ok = p->host->api->stream_sync(p->compute, err) &&
+              p->host->api->stream_sync(p->comm, err) &&
+              p->host->comm_api->poll(p->host->comm, err);
     double ends_s[2] = { compute_end_s - start_s, comm_end_s - start_s };
     ok = ok && host_rank_average(p->host, ends_s, 2, err);
     *compute_s = ends_s[0];
@@ -349,16 +374,18 @@ struct round {
 /* Products, each followed by a pass over memory, as in a layer; then the ranks meet. */
 static void issue_round(const struct pair *p, int products, struct round *round)
 {
-    struct linear_forward args = { SIDE, SIDE, SIDE, p->matrix, p->matrix, NULL, p->product };
+    const struct host_load *load = p->host->load;
+    struct linear_forward args = { load->side, load->side, load->side, p->matrix,
+                                   p->matrix,  NULL,       p->product };
     struct comm_call call = { .kind = COMM_BARRIER, .group = p->host->world, .stream = p->compute };
-    device_host.note(p->compute, &round->start_s, NULL);
+    p->host->api->note(p->compute, &round->start_s, NULL);
     for (int i = 0; i < products; i++) {
-        kernels_host.linear_forward(p->kernels, p->compute, &args);
-        device_host.fill(p->compute, p->values, 0, EXCHANGED * sizeof(float));
+        p->host->kernel_api->linear_forward(p->kernels, p->compute, &args);
+        p->host->api->fill(p->compute, p->values, 0, load->exchanged * sizeof(float));
     }
-    device_host.note(p->compute, &round->end_s, NULL);
-    comm_tcp.issue(&call);
-    device_host.note(p->compute, &round->met_s, NULL);
+    p->host->api->note(p->compute, &round->end_s, NULL);
+    p->host->comm_api->issue(&call);
+    p->host->api->note(p->compute, &round->met_s, NULL);
 }
 
 /* Means over the rounds and ranks. */
@@ -371,7 +398,8 @@ static bool time_rounds(const struct pair *p, int products, double *compute_s, d
         return false;
     for (int i = 0; i < ROUNDS; i++)
         issue_round(p, products, &rounds[i]);
-    bool ok = device_host.stream_sync(p->compute, err) && comm_tcp.poll(p->host->comm, err);
+    bool ok =
+        p->host->api->stream_sync(p->compute, err) && p->host->comm_api->poll(p->host->comm, err);
     for (int i = 0; i < ROUNDS && ok; i++) {
         means_s[0] += (rounds[i].end_s - rounds[i].start_s) / ROUNDS;
         means_s[1] += (rounds[i].met_s - rounds[i].end_s) / ROUNDS;
@@ -400,13 +428,14 @@ static bool measure_drift(const struct pair *p, double *drift_s, struct err *err
 
 static bool open_pair(struct host_rank *host, struct pair *p, struct err *err)
 {
+    size_t area = (size_t)host->load->side * (size_t)host->load->side;
     *p = (struct pair){ .host = host };
-    return (p->kernels = kernels_host.open(host->device, DTYPE_FP32, err)) &&
-           (p->compute = device_host.stream_new(host->device, "compute", err)) &&
-           (p->comm = device_host.stream_new(host->device, "comm", err)) &&
-           (p->matrix = random_values(host, (size_t)SIDE * SIDE, err)) &&
-           (p->product = random_values(host, (size_t)SIDE * SIDE, err)) &&
-           (p->values = random_values(host, EXCHANGED, err));
+    return (p->kernels = host->kernel_api->open(host->device, DTYPE_FP32, err)) &&
+           (p->compute = host->api->stream_new(host->device, "compute", err)) &&
+           (p->comm = host->api->stream_new(host->device, "comm", err)) &&
+           (p->matrix = random_values(host, area, err)) &&
+           (p->product = random_values(host, area, err)) &&
+           (p->values = random_values(host, host->load->exchanged, err));
 }
 
 static void close_pair(struct pair *p)
@@ -414,11 +443,11 @@ static void close_pair(struct pair *p)
     float *memories[] = { p->matrix, p->product, p->values };
     for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
         if (memories[i])
-            device_host.free(p->host->device, NULL, memories[i]);
-    device_host.stream_free(p->compute);
-    device_host.stream_free(p->comm);
+            p->host->api->free(p->host->device, NULL, memories[i]);
+    p->host->api->stream_free(p->compute);
+    p->host->api->stream_free(p->comm);
     if (p->kernels)
-        kernels_host.close(p->kernels);
+        p->host->kernel_api->close(p->kernels);
 }
 
 bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err)

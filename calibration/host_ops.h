@@ -9,27 +9,8 @@
 #define CALIBRATION_HOST_OPS_H
 
 #include "calibration/host_rank.h"
+#include "calibration/host_shapes.h"
 #include "sim/cost/kernel.h"
-
-/* What one rank computes: a model whose layers may be a tensor rank's share. */
-struct host_shape {
-    struct model model;
-    bool is_unfused; /* attention */
-};
-
-struct host_shapes {
-    struct host_shape *at;
-    int count;
-};
-
-/* Shapes around those of models that train on a host: hidden 64 to 1024. `is_quick`: fewer. In the
- * arena. */
-struct host_shapes host_shapes_grid(bool is_quick, struct arena *arena);
-
-/* The same with those of a model on up to `num_ranks` tensor ranks and for microbatches of 1 to 4.
- */
-void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
-                     struct arena *arena);
 
 /* Seconds of one op: over the repeats, and over all ranks. */
 struct host_time {

@@ -1,4 +1,4 @@
-#include "calibration/host_profile.h"
+#include "calibration/host_profile_part.h"
 
 #include "base/statistics.h"
 #include "kernels/host/blas.h"
@@ -117,7 +117,7 @@ static void library_word(char *text, size_t size)
         snprintf(text, size, "products without OpenBLAS");
 }
 
-static void source_words(const struct host_measured *measured, char *text, size_t size)
+void host_source_words(const struct host_measured *measured, char *text, size_t size)
 {
     char host[64] = "", cpu[64], library[96], day[32];
     time_t now = time(NULL);
@@ -229,8 +229,8 @@ static json_t *spread_json(const struct host_ops *ops)
     return error_json(spreads, count);
 }
 
-static json_t *residuals_json(const struct host_measured *m, const struct kernel *kernels,
-                              int num_kernels)
+json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
+                            int num_kernels)
 {
     json_t *by_kind = json_object();
     for (int kind = 0; kind < NUM_KERNEL_KINDS; kind++) {
@@ -248,7 +248,7 @@ static json_t *residuals_json(const struct host_measured *m, const struct kernel
 
 /* The errors of single ops average out over a step and are not its own; what a run adds is in them
  * at least. */
-static double interval_of(const struct kernel *kernels, int num_kernels)
+double host_interval_of(const struct kernel *kernels, int num_kernels)
 {
     int count;
     double *errors = host_left_out(kernels, num_kernels, OP_GEMM, &count);
@@ -257,7 +257,7 @@ static double interval_of(const struct kernel *kernels, int num_kernels)
     return fmin(fmax(p90, 0.05), 0.5);
 }
 
-static json_t *curves_json(const struct host_measured *m)
+json_t *host_curves_json(const struct host_measured *m)
 {
     json_t *curves = json_array();
     for (int i = 0; i < m->num_curves; i++) {
@@ -282,10 +282,10 @@ static json_t *profile_json(const struct host_measured *m, const char *source)
     json_object_set_new(profile, "overlap_comm_slowdown", json_real(m->slowdown.comm));
     json_object_set_new(profile, "chip_spread", json_real(0));
     json_object_set_new(profile, "drift", quantity(m->drift_s, QUANTITY_SECONDS));
-    json_object_set_new(profile, "error_log", json_real(interval_of(kernels, num_kernels)));
+    json_object_set_new(profile, "error_log", json_real(host_interval_of(kernels, num_kernels)));
     json_object_set_new(profile, "attention", attention_json(m));
-    json_object_set_new(profile, "collectives", curves_json(m));
-    json_object_set_new(profile, "residuals", residuals_json(m, kernels, num_kernels));
+    json_object_set_new(profile, "collectives", host_curves_json(m));
+    json_object_set_new(profile, "residuals", host_residuals_json(m, kernels, num_kernels));
     for (int i = 0; i < num_kernels; i++) {
         json_array_append_new(tables, kernel_write(&kernels[i]));
         kernel_release(&kernels[i]);
@@ -304,7 +304,7 @@ static const struct curve *message_curve(const struct host_measured *m)
 }
 
 /* What formulas would take beyond the curves: the largest message's rate, the smallest's time. */
-static json_t *level_json(const struct host_measured *m)
+json_t *host_level_json(const struct host_measured *m)
 {
     const struct curve *curve = message_curve(m);
     double bytes_per_s = m->copy_bytes_per_s, latency_s = m->call_s;
@@ -337,9 +337,9 @@ static json_t *stack_json(const struct host_measured *m, const struct stack *sta
 json_t *host_cluster_json(const struct host_measured *m, const struct stack *stack)
 {
     char source[320];
-    source_words(m, source, sizeof source);
+    host_source_words(m, source, sizeof source);
     json_t *group = json_pack("{s:o, s:o, s:i, s:[o]}", "gpu", gpu_json(m, source), "profile",
-                              profile_json(m, source), "nodes", 1, "levels", level_json(m));
+                              profile_json(m, source), "nodes", 1, "levels", host_level_json(m));
     json_t *cluster =
         json_pack("{s:i, s:s, s:s, s:s}", "format", 1, "name", NAME, "source", source, "summary",
                   "The cores of one machine, each a device of the host executor");

@@ -1,6 +1,6 @@
 #include "calibration/host_rank.h"
 
-#include "exec/kernels.h"
+#include "exec/backend.h"
 #include "sim/schedule/generators.h"
 #include "sim/schedule/lowering.h"
 
@@ -8,12 +8,20 @@
 
 static const double patience_s = 60;
 
+static const struct host_load load_of_core = { 64 << 20, 256, 1 << 18, GRID_CORE };
+static const struct host_load load_of_gpu = { 1 << 30, 4096, 1 << 24, GRID_GPU };
+
+size_t host_arena_bytes(const char *backend)
+{
+    bool is_host = strcmp(backend, device_host.name) == 0;
+    return is_host ? (size_t)320 << 20 : (size_t)3 << 30;
+}
+
 static bool open_self(struct host_rank *host, struct err *err)
 {
     struct place alone = place_alone();
-    struct comm_options options = { .place = &alone, .device = &device_host, .patience_s = 1 };
-    host->alone = options.local_world = local_world_new(1);
-    host->self = comm_local.open(&options, err);
+    struct comm_options options = { .place = &alone, .device = host->api, .patience_s = 1 };
+    host->self = host->comm_api->open(&options, err);
     return host->self != NULL;
 }
 
@@ -22,24 +30,40 @@ static bool open_world(struct host_rank *host, struct err *err)
     enum { MOST_RANKS = 1024 };
     int ranks[MOST_RANKS];
     struct comm_options options = { .place = &host->place,
-                                    .device = &device_host,
+                                    .device = host->api,
                                     .patience_s = patience_s };
     if (host->place.size > MOST_RANKS)
         return err_set(err, ERR_USAGE, "--ranks", "expected at most %d", MOST_RANKS);
     for (int i = 0; i < host->place.size; i++)
         ranks[i] = i;
-    host->comm = comm_tcp.open(&options, err);
+    host->comm = host->comm_api->open(&options, err);
     if (host->comm)
-        host->world = comm_tcp.group_new(host->comm, ranks, host->place.size, err);
+        host->world = host->comm_api->group_new(host->comm, ranks, host->place.size, err);
     return host->world != NULL;
 }
 
-bool host_rank_open(const struct place *place, size_t arena_bytes, struct host_rank *out,
-                    struct err *err)
+static bool find_backend(const char *name, struct host_rank *host, struct err *err)
+{
+    const struct backend *backend = backend_find(name, err);
+    if (!backend || !backend->device->is_there(host->place.local_rank, err))
+        return false;
+    bool is_host = backend->device == &device_host;
+    host->api = backend->device;
+    host->kernel_api = backend->kernels;
+    host->load = is_host ? &load_of_core : &load_of_gpu;
+    host->precision = is_host ? PRECISION_FP32 : PRECISION_BF16;
+    host->comm_api = comm_find(comm_usual(host->api, &host->place), err);
+    return host->comm_api != NULL;
+}
+
+bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
+                    struct host_rank *out, struct err *err)
 {
     struct device_options options = { .local_rank = place->local_rank, .arena_bytes = arena_bytes };
     *out = (struct host_rank){ .place = *place };
-    out->device = device_host.open(&options, err);
+    if (!find_backend(backend, out, err))
+        return false;
+    out->device = out->api->open(&options, err);
     if (out->device && open_world(out, err) && open_self(out, err))
         return true;
     host_rank_close(out);
@@ -49,40 +73,45 @@ bool host_rank_open(const struct place *place, size_t arena_bytes, struct host_r
 void host_rank_close(struct host_rank *host)
 {
     if (host->world)
-        comm_tcp.group_free(host->world);
+        host->comm_api->group_free(host->world);
     if (host->comm)
-        comm_tcp.close(host->comm);
+        host->comm_api->close(host->comm);
     if (host->self)
-        comm_local.close(host->self);
-    if (host->alone)
-        local_world_free(host->alone);
-    device_host.close(host->device);
+        host->comm_api->close(host->self);
+    if (host->api)
+        host->api->close(host->device);
     *host = (struct host_rank){ 0 };
 }
 
 bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *err)
 {
     struct comm_call call = { .kind = COMM_BARRIER, .group = host->world, .stream = stream };
-    comm_tcp.issue(&call);
-    return device_host.stream_sync(stream, err) && comm_tcp.poll(host->comm, err);
+    host->comm_api->issue(&call);
+    return host->api->stream_sync(stream, err) && host->comm_api->poll(host->comm, err);
 }
 
+/* By way of the device's memory. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err)
 {
-    struct stream *stream = device_host.stream_new(host->device, "average", err);
+    struct stream *stream = host->api->stream_new(host->device, "average", err);
+    double *at = stream ? host->api->alloc(host->device, stream, count * sizeof *at, err) : NULL;
     struct comm_call call = { .kind = COMM_ALL_REDUCE,
                               .group = host->world,
                               .stream = stream,
-                              .in = numbers,
-                              .out = numbers,
+                              .in = at,
+                              .out = at,
                               .count = count,
                               .element = ELEMENT_FP64,
                               .reduction = REDUCTION_SUM };
-    if (!stream)
-        return false;
-    comm_tcp.issue(&call);
-    bool ok = device_host.stream_sync(stream, err) && comm_tcp.poll(host->comm, err);
-    device_host.stream_free(stream);
+    bool ok = at != NULL;
+    if (ok) {
+        host->api->copy(stream, at, numbers, count * sizeof *at);
+        host->comm_api->issue(&call);
+        host->api->copy(stream, numbers, at, count * sizeof *at);
+        ok = host->api->stream_sync(stream, err) && host->comm_api->poll(host->comm, err);
+    }
+    host->api->free(host->device, stream, at);
+    host->api->stream_free(stream);
     for (size_t i = 0; i < count; i++)
         numbers[i] /= host->place.size;
     return ok;
@@ -101,13 +130,13 @@ struct layer_options host_layer_options(const struct stack *stack, const struct 
                                    .leaves_vocab_odd = stack->leaves_vocab_odd };
 }
 
-static bool read_plan(struct host_run *run, const struct host_run_options *options, int num_ranks,
-                      struct err *err)
+static bool read_plan(struct host_run *run, const char *layout, enum precision precision,
+                      int num_ranks, struct err *err)
 {
     struct plan *plan = &run->plan;
-    if (!plan_parse(options->layout, &run->arena, plan, err))
+    if (!plan_parse(layout, &run->arena, plan, err))
         return false;
-    plan->precision = (int)options->precision;
+    plan->precision = (int)precision;
     if (plan->dp <= 0)
         plan->dp = num_ranks / (plan->tp * plan->pp * plan->cp);
     if (plan->dp < 1)
@@ -150,15 +179,15 @@ bool host_run_open(struct host_rank *host, const struct model *model,
     bool is_alone = options->is_alone;
     struct device_options device = { .local_rank = host->place.local_rank,
                                      .arena_bytes = options->arena_bytes };
-    struct rank_device on = { .api = &device_host,
-                              .kernel_api = &kernels_host,
-                              .comm_api = is_alone ? &comm_local : &comm_tcp,
+    struct rank_device on = { .api = host->api,
+                              .kernel_api = host->kernel_api,
+                              .comm_api = host->comm_api,
                               .comm = is_alone ? host->self : host->comm,
                               .rank = is_alone ? 0 : host->place.rank };
-    *out = (struct host_run){ .model = *model };
-    if (read_plan(out, options, is_alone ? 1 : host->place.size, err) &&
+    *out = (struct host_run){ .model = *model, .api = host->api };
+    if (read_plan(out, options->layout, host->precision, is_alone ? 1 : host->place.size, err) &&
         set_up(out, options->stack, err))
-        on.device = out->device = device_host.open(&device, err);
+        on.device = out->device = host->api->open(&device, err);
     if (on.device)
         out->rank = rank_new(&out->setup, &on, err);
     if (out->rank)
@@ -172,7 +201,7 @@ bool host_run_open(struct host_rank *host, const struct model *model,
 void host_run_close(struct host_run *run)
 {
     rank_free(run->rank);
-    device_host.close(run->device);
+    run->api->close(run->device);
     arena_release(&run->arena);
     *run = (struct host_run){ 0 };
 }

@@ -1,25 +1,41 @@
-/* calibration/host_rank.h - one process of several that measure the host together: its device, its
- * communicator, and training steps of a plan on them. */
+/* calibration/host_rank.h - one process of several that measure a machine together: its device, its
+ * communicator, and training steps of a plan on them. The machine's devices are cores or GPUs. */
 #ifndef CALIBRATION_HOST_RANK_H
 #define CALIBRATION_HOST_RANK_H
 
+#include "calibration/host_shapes.h"
 #include "exec/place.h"
 #include "exec/rank.h"
 #include "sim/cost/hardware.h"
 
-struct host_rank {
-    struct place place;
-    struct device *device;
-    struct comm *comm;         /* over TCP: all ranks of the place */
-    struct group *world;       /* all of them */
-    struct local_world *alone; /* of this rank by itself */
-    struct comm *self;
+/* How much it takes to keep a device busy. */
+struct host_load {
+    size_t copied_bytes; /* more than any cache holds */
+    long side;           /* of square products that run beside messages, ... */
+    size_t exchanged;    /* ... and the fp32 numbers of one of those */
+    enum host_grid grid; /* of models whose ops are timed */
 };
 
-/* All ranks of the place call it together. On failure nothing is left. */
-bool host_rank_open(const struct place *place, size_t arena_bytes, struct host_rank *out,
-                    struct err *err);
+struct host_rank {
+    struct place place;
+    const struct device_api *api;
+    const struct kernel_api *kernel_api;
+    const struct comm_api *comm_api;
+    const struct host_load *load;
+    enum precision precision; /* of what is trained */
+    struct device *device;
+    struct comm *comm;   /* all ranks of the place */
+    struct group *world; /* all of them */
+    struct comm *self;   /* of this rank by itself */
+};
+
+/* All ranks of the place call it together, on a backend of exec/backend.h. On failure nothing is
+ * left. */
+bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
+                    struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
+/* That suffices for everything in calibration/host_comm.h. */
+size_t host_arena_bytes(const char *backend);
 
 /* Waits until all ranks have come here. */
 bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *err);
@@ -27,8 +43,10 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
 /* Replaces each of `count` numbers by its mean over the ranks. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
 
-/* A plan made ready to run steps of random tokens with AdamW, on a device of its own. */
+/* A plan made ready to run steps of random tokens with AdamW, on a device of its own beside the
+ * rank's. */
 struct host_run {
+    const struct device_api *api;
     struct device *device;
     struct arena arena;
     struct plan plan;
@@ -40,7 +58,6 @@ struct host_run {
 
 struct host_run_options {
     const char *layout;
-    enum precision precision; /* whatever the layout says */
     const struct stack *stack;
     size_t arena_bytes;
     bool is_alone; /* every rank runs the whole plan by itself, which must be of one rank */

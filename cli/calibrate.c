@@ -11,6 +11,7 @@
 #include "cli/ranks.h"
 #include "cli/setup.h"
 #include "cli/terminal.h"
+#include "exec/backend.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,12 +75,15 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     if (!gpu_read(json_object_get(group, "gpu"), &gpu, err) ||
         !profile_read(json_object_get(group, "profile"), &profile, err))
         return false;
-    units_show(gpu.peak_flops_per_s[DTYPE_FP32], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
-    units_show(gpu.memory_bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth, sizeof bandwidth);
+    enum dtype dtype = gpu.peak_flops_per_s[DTYPE_BF16] > 0 ? DTYPE_BF16 : DTYPE_FP32;
+    units_show(gpu.peak_flops_per_s[dtype], QUANTITY_FLOPS_PER_S, peak, sizeof peak);
+    units_show(profile.memory_efficiency * gpu.memory_bytes_per_s, QUANTITY_BYTES_PER_S, bandwidth,
+               sizeof bandwidth);
     if (profile.num_kernels == 0)
         printf("%s: %d measured collectives\n", profile.name, profile.num_curves);
     else
-        printf("%s\n%s in products, %s in copies, a core; compute runs %.2f times longer beside "
+        printf("%s\nat most %s in products, %s in copies, a device; compute runs %.2f times longer "
+               "beside "
                "communication\n",
                profile.source, peak, bandwidth, profile.overlap_compute_slowdown);
     if (profile.num_kernels > 0)
@@ -111,6 +115,13 @@ static int tell(json_t *cluster, const struct options *options, struct err *err)
 
 /* --- this machine --------------------------------------------------------------------------- */
 
+static const char *backend_name(const struct options *options)
+{
+    return options->backend ? options->backend : device_host.name;
+}
+
+/* A pass that is cut short leaves what it has beside the file that it was to write; the next one
+ * goes on from there. */
 static int measure(const struct options *options, const struct place *place, struct err *err)
 {
     struct stack stack;
@@ -118,9 +129,14 @@ static int measure(const struct options *options, const struct place *place, str
     json_t *cluster = NULL;
     bool shows = place->rank == 0 && !options->quiet && isatty(STDERR_FILENO);
     if ((options->for_model && !model_load(options->for_model, &model, err)) ||
-        !stack_load("host", &stack, err))
+        !stack_load(backend_name(options), &stack, err))
         return exit_code_of(err);
-    struct host_calibration calibration = { .is_quick = options->quick,
+    struct text part = { 0 };
+    if (options->output)
+        text_add(&part, "%s.part", options->output);
+    struct host_calibration calibration = { .backend = backend_name(options),
+                                            .resume_path = options->output ? text_get(&part) : NULL,
+                                            .is_quick = options->quick,
                                             .model = options->for_model ? &model : NULL,
                                             .stack = &stack,
                                             .progress = shows ? show_progress : NULL };
@@ -129,24 +145,26 @@ static int measure(const struct options *options, const struct place *place, str
         clear_progress();
     stack_release(&stack);
     int code = ok && cluster ? tell(cluster, options, err) : exit_code_of(err);
+    if (cluster && code == EXIT_DONE && options->output)
+        unlink(text_get(&part));
+    text_release(&part);
     json_decref(cluster);
     return code;
 }
 
-static int measure_host(const struct options *options, int argc, char **argv, struct err *err)
+/* Ranks on the cores of a host, or on GPUs: one where nobody says how many. */
+static int measure_machine(const struct options *options, int argc, char **argv, struct err *err)
 {
     struct place place;
-    int num_ranks = options->ranks > 0 ? options->ranks : parallel_cores();
-    if (options->backend && strcmp(options->backend, "host") != 0) {
-        err_set(err, ERR_UNAVAILABLE, "--backend", "expected host; found \"%.40s\"",
-                options->backend);
+    const struct backend *backend = backend_find(backend_name(options), err);
+    bool is_host = backend && backend->device == &device_host;
+    int num_ranks = options->ranks > 0 ? options->ranks : is_host ? parallel_cores() : 1;
+    if (!backend || !place_of_environment(&place, err))
         return exit_code_of(err);
-    }
-    if (!place_of_environment(&place, err))
-        return exit_code_of(err);
-    if (*place.launcher == '\0' && num_ranks > 1)
-        return ranks_launch(num_ranks, argc, argv, err);
-    return measure(options, &place, err);
+    if (*place.launcher != '\0' || num_ranks == 1)
+        return measure(options, &place, err);
+    return backend->device->is_there(num_ranks - 1, err) ? ranks_launch(num_ranks, argc, argv, err)
+                                                         : exit_code_of(err);
 }
 
 /* --- others' benchmarks --------------------------------------------------------------------- */
@@ -331,5 +349,5 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
         err_set(err, ERR_USAGE, options.files[0], "expected --nccl-tests or --osu before files");
         return exit_code_of(err);
     }
-    return measure_host(&options, argc, argv, err);
+    return measure_machine(&options, argc, argv, err);
 }

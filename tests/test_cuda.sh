@@ -23,6 +23,9 @@ for gpus in 1 2; do
     says '^simsearch: cuda: simsearch-cuda.so is not installed'
     one_sentence
 done
+run 6 calibrate --backend cuda
+says '^simsearch: cuda: simsearch-cuda.so is not installed'
+one_sentence
 run 0 list backends
 shows '^host '
 shows '^cuda .*not installed'
@@ -45,6 +48,9 @@ if [ -e "$built" ]; then
             says '^simsearch: cuda: .*(no NVIDIA driver|finds no GPU)'
             one_sentence
         done
+        run 6 calibrate --backend cuda
+        says '^simsearch: cuda: .*(no NVIDIA driver|finds no GPU)'
+        one_sentence
         run 0 list backends
         shows '^cuda .*(no NVIDIA driver|finds no GPU)'
     fi

@@ -18,7 +18,8 @@ static void set_up(void)
     struct err err = { 0 };
     struct place place = place_alone();
     ck_assert_msg(stack_load("host", &stack, &err), "%s: %s", err.where, err.msg);
-    ck_assert_msg(host_rank_open(&place, 8 << 20, &host, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(host_rank_open(&place, "host", 32 << 20, &host, &err), "%s: %s", err.where,
+                  err.msg);
 }
 
 static void tear_down(void)
@@ -184,7 +185,7 @@ START_TEST(shapes_of_a_model_are_those_of_its_tensor_ranks)
 {
     struct err err = { 0 };
     struct model model;
-    struct host_shapes shapes = host_shapes_grid(true, &arena);
+    struct host_shapes shapes = host_shapes_grid(GRID_CORE, true, &arena);
     int before = shapes.count;
     ck_assert(model_load("tiny", &model, &err));
     host_shapes_add(&shapes, &model, 2, &arena);
@@ -220,11 +221,10 @@ START_TEST(memory_is_predicted_as_the_arena_counts_it)
     struct host_run run;
     struct step_result ignored;
     struct model model;
-    struct host_run_options options = { .layout = alone[_i].layout,
-                                        .precision = alone[_i].precision,
-                                        .stack = &stack,
-                                        .arena_bytes = 64 << 20,
-                                        .is_alone = true };
+    struct host_run_options options = {
+        .layout = alone[_i].layout, .stack = &stack, .arena_bytes = 64 << 20, .is_alone = true
+    };
+    host.precision = alone[_i].precision;
     ck_assert(model_load("tiny", &model, &err));
     ck_assert_msg(host_run_open(&host, &model, &options, &run, &err), "%s: %s", err.where, err.msg);
     for (long step = 1; step <= 2; step++)

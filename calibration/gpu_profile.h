@@ -1,0 +1,22 @@
+/* calibration/gpu_profile.h - what was measured of GPUs, as a cluster file: the datasheet of the
+ * GPU that the driver names, its shipped profile with the measured ops in the place of formulas,
+ * and the executor's stack. */
+#ifndef CALIBRATION_GPU_PROFILE_H
+#define CALIBRATION_GPU_PROFILE_H
+
+#include "calibration/host_profile.h"
+#include "calibration/nvml.h"
+
+/* Clock and power while ops were timed, over all readings. */
+struct gpu_log {
+    struct nvml_words words;
+    double *sm_hz, *power_w; /* num_readings each */
+    int num_readings;
+};
+
+/* NULL with ERR_UNAVAILABLE when no file of calibration/hardware has the GPU's name among its
+ * words. The caller frees. */
+json_t *gpu_cluster_json(const struct host_measured *measured, const struct gpu_log *log,
+                         const struct stack *stack, struct err *err);
+
+#endif

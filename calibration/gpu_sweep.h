@@ -1,0 +1,17 @@
+/* calibration/gpu_sweep.h - how long single ops take on a GPU, one after the other, over grids that
+ * show what a formula would smooth away: edges of tiles and waves of products, short sequences,
+ * small updates.
+ *
+ * Every op runs alone on random values, three times unseen and then a few times; its inputs are
+ * fresh from nowhere, so caches help it only where they hold all of them. Whole layers, where each
+ * op finds what the one before left, are calibration/host_ops.h. */
+#ifndef CALIBRATION_GPU_SWEEP_H
+#define CALIBRATION_GPU_SWEEP_H
+
+#include "calibration/host_ops.h"
+
+/* Adds the ops of the grid, which `is_quick` thins. All ranks call it together. */
+bool gpu_sweep_measure(struct host_rank *host, bool is_quick, struct host_ops *ops,
+                       struct err *err);
+
+#endif

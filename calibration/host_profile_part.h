@@ -1,0 +1,19 @@
+/* calibration/host_profile_part.h - parts of a measured cluster file that cores and GPUs share;
+ * only host_profile.c and gpu_profile.c include it. */
+#ifndef CALIBRATION_HOST_PROFILE_PART_H
+#define CALIBRATION_HOST_PROFILE_PART_H
+
+#include "calibration/host_profile.h"
+
+/* Command, date, machine and software. */
+void host_source_words(const struct host_measured *measured, char *text, size_t size);
+/* Errors of the tables at points that are left out, and the repeats' spread. */
+json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
+                            int num_kernels);
+/* Half width of the predictions' interval, in log time. */
+double host_interval_of(const struct kernel *kernels, int num_kernels);
+json_t *host_curves_json(const struct host_measured *m);
+/* The machine as a level of the network. */
+json_t *host_level_json(const struct host_measured *m);
+
+#endif

@@ -1,0 +1,24 @@
+/* calibration/host_resume.h - what a calibration that was cut short had measured: a line of JSON
+ * for each shape whose ops are done, behind a line that says of which grid they are. */
+#ifndef CALIBRATION_HOST_RESUME_H
+#define CALIBRATION_HOST_RESUME_H
+
+#include "calibration/host_ops.h"
+
+struct host_resume;
+
+/* What is in the file at `path`, where there is one; lines that were cut off, and files of another
+ * grid, count for nothing. `path` NULL: an empty one that is not kept. NULL with ERR_SYSTEM when
+ * the file cannot be written. */
+struct host_resume *host_resume_open(const char *path, const struct host_shapes *shapes,
+                                     struct err *err);
+void host_resume_close(struct host_resume *resume); /* accepts NULL */
+
+/* Adds the ops of the shape at `shape`, when they are known; their texts are in the arena. */
+bool host_resume_take(const struct host_resume *resume, int shape, struct arena *arena,
+                      struct host_ops *ops);
+/* Writes those from `first` on as the shape's. One rank alone calls it. */
+bool host_resume_keep(struct host_resume *resume, int shape, const struct host_ops *ops, int first,
+                      struct err *err);
+
+#endif

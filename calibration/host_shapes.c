@@ -1,0 +1,141 @@
+#include "calibration/host_shapes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// clang-format off
+struct grid_row {
+    int hidden, head_dim, seq, sequences;
+    double share; /* of heads, ffn and vocabulary: what one of several tensor ranks has */
+    int vocab;
+    bool is_llama, drops, is_unfused, is_quick;
+};
+static const struct grid_row core_rows[] = {
+    { 64,   16,  64, 1, 1,   256,  false, false, false, true },
+    { 64,   16,  64, 4, 0.5, 256,  false, false, false, true },
+    { 64,   16, 128, 8, 1,   512,  false, true,  false, false },
+    { 128,  32, 128, 2, 1,   1024, false, false, false, true },
+    { 128,  32,  64, 1, 0.5, 256,  true,  false, false, false },
+    { 256,  64, 128, 1, 1,   512,  false, false, false, true },
+    { 256,  32, 128, 2, 0.5, 1024, false, false, false, true },
+    { 256,  64, 256, 4, 1,   2048, false, false, false, true },
+    { 256,  64, 256, 2, 1,   1024, true,  false, false, true },
+    { 256,  64, 256, 1, 1,   1024, false, true,  false, true },
+    { 256,  64, 256, 2, 1,   512,  false, false, true,  true },
+    { 256,  64, 512, 8, 0.5, 1024, false, false, false, false },
+    { 512,  64, 128, 1, 0.5, 512,  false, false, false, true },
+    { 512,  64, 256, 2, 1,   4096, false, false, false, true },
+    { 512,  64, 256, 4, 0.5, 1024, false, false, false, true },
+    { 512,  64, 512, 1, 1,   1024, true,  false, false, true },
+    { 512, 128, 512, 2, 1,   1024, false, true,  false, false },
+    { 512,  64, 512, 2, 1,   8192, false, false, false, false },
+    { 512,  64, 512, 1, 1,   1024, false, true,  true,  false },
+    { 768,  64, 256, 1, 1,   2048, false, false, false, false },
+    { 768,  64, 256, 4, 0.5, 2048, false, false, false, false },
+    { 1024, 64, 128, 1, 1,   1024, false, false, false, true },
+    { 1024, 64, 512, 1, 0.5, 1024, false, false, false, true },
+    { 1024,128, 512, 2, 1,   2048, true,  false, false, false },
+};
+/* Widths of GPT-2 to GPT-3 and of Llama, what 1 to 8 tensor ranks have of them. */
+static const struct grid_row gpu_rows[] = {
+    { 768,   64,  1024, 4, 1,     50304, false, false, false, true },
+    { 768,   64,  1024, 16, 1,    50304, false, true,  false, false },
+    { 1024,  64,  1024, 4, 0.5,   50304, false, false, false, false },
+    { 2048,  64,  1024, 4, 1,     50304, false, false, false, true },
+    { 2048, 128,  2048, 1, 1,     32000, true,  false, false, true },
+    { 2560,  80,  2048, 1, 1,     50304, false, false, false, false },
+    { 2048,  64,  1024, 2, 1,     50304, false, true,  true,  false },
+    { 4096, 128,  2048, 1, 1,     32000, true,  false, false, true },
+    { 4096, 128,  4096, 1, 1,     32000, true,  false, false, false },
+    { 4096, 128,  8192, 1, 1,     32000, true,  false, false, true },
+    { 4096, 128,  2048, 4, 0.5,   32000, true,  false, false, false },
+    { 4096, 128,  2048, 2, 0.125, 32000, true,  false, false, true },
+    { 5120, 128,  2048, 1, 0.5,   50304, false, false, false, false },
+    { 8192, 128,  2048, 1, 0.25,  32000, true,  false, false, false },
+    { 8192, 128,  4096, 1, 0.125, 32000, true,  false, false, true },
+    { 12288,128,  2048, 1, 0.125, 50304, false, false, false, false },
+};
+static const struct {
+    const struct grid_row *rows;
+    int count;
+} grids[] = {
+    [GRID_CORE] = { core_rows, sizeof core_rows / sizeof *core_rows },
+    [GRID_GPU] = { gpu_rows, sizeof gpu_rows / sizeof *gpu_rows },
+};
+// clang-format on
+
+static int share_of(int whole, double share)
+{
+    int part = (int)(whole * share);
+    return part > 0 ? part : 1;
+}
+
+static struct model model_of(const struct grid_row *row)
+{
+    int heads = row->hidden / row->head_dim;
+    struct model model = {
+        .layers = HOST_SHAPE_LAYERS,
+        .hidden = row->hidden,
+        .heads = share_of(heads, row->share),
+        .kv_heads = share_of(row->is_llama ? heads / 2 : heads, row->share),
+        .head_dim = row->head_dim,
+        .ffn =
+            share_of(row->is_llama ? row->hidden * 8 / 3 / 32 * 32 : 4 * row->hidden, row->share),
+        .vocab = share_of(row->vocab, row->share),
+        .seq = row->seq,
+        .max_positions = row->is_llama ? 0 : row->seq,
+        .norm = row->is_llama ? NORM_RMS : NORM_LAYER,
+        .activation = row->is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
+        .positions = row->is_llama ? POSITION_ROTARY : POSITION_LEARNED,
+        .linear_bias = !row->is_llama,
+        .tied = !row->is_llama,
+        .dropout = row->drops ? 0.1 : 0,
+        .batch = row->sequences,
+    };
+    snprintf(model.name, sizeof model.name, "h%d-s%d-b%d", row->hidden, row->seq, row->sequences);
+    return model;
+}
+
+struct host_shapes host_shapes_grid(enum host_grid grid, bool is_quick, struct arena *arena)
+{
+    int most = grids[grid].count;
+    struct host_shapes shapes = { .at = ARENA_ARRAY(arena, struct host_shape, (size_t)most) };
+    for (int i = 0; i < most; i++) {
+        const struct grid_row *row = &grids[grid].rows[i];
+        if (row->is_quick || !is_quick)
+            shapes.at[shapes.count++] = (struct host_shape){ model_of(row), row->is_unfused };
+    }
+    return shapes;
+}
+
+static bool divides(const struct model *model, int tp)
+{
+    return model->heads % tp == 0 && model->kv_heads % tp == 0 && model->ffn % tp == 0;
+}
+
+static struct model tensor_share(const struct model *model, int tp, int sequences)
+{
+    struct model share = *model;
+    share.layers = HOST_SHAPE_LAYERS;
+    share.heads /= tp;
+    share.kv_heads /= tp;
+    share.ffn /= tp;
+    share.vocab = (model->vocab + tp - 1) / tp;
+    share.batch = sequences;
+    return share;
+}
+
+void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
+                     struct arena *arena)
+{
+    enum { MOST_TENSOR_RANKS = 8, MOST_SEQUENCES = 4, MOST_ADDED = 16 };
+    struct host_shape *all =
+        ARENA_ARRAY(arena, struct host_shape, (size_t)shapes->count + MOST_ADDED);
+    memcpy(all, shapes->at, (size_t)shapes->count * sizeof *all);
+    shapes->at = all;
+    for (int tp = 1; tp <= num_ranks && tp <= MOST_TENSOR_RANKS; tp *= 2)
+        for (int sequences = 1; sequences <= MOST_SEQUENCES; sequences *= 2)
+            if (divides(model, tp))
+                shapes->at[shapes->count++] =
+                    (struct host_shape){ tensor_share(model, tp, sequences), false };
+}

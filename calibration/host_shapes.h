@@ -1,0 +1,34 @@
+/* calibration/host_shapes.h - which models are trained to time their ops. */
+#ifndef CALIBRATION_HOST_SHAPES_H
+#define CALIBRATION_HOST_SHAPES_H
+
+#include "base/arena.h"
+#include "models/model.h"
+
+/* Enough that a layer's weights have left a core's cache when it comes to them again. */
+enum { HOST_SHAPE_LAYERS = 4 };
+
+/* What one rank computes: a model whose layers may be a tensor rank's share. */
+struct host_shape {
+    struct model model;
+    bool is_unfused; /* attention */
+};
+
+struct host_shapes {
+    struct host_shape *at;
+    int count;
+};
+
+/* Around the models that train on a host's core (hidden 64 to 1024), or on a GPU (768 to 12,288).
+ */
+enum host_grid { GRID_CORE, GRID_GPU };
+
+/* `is_quick`: fewer. In the arena. */
+struct host_shapes host_shapes_grid(enum host_grid grid, bool is_quick, struct arena *arena);
+
+/* The same with those of a model on up to `num_ranks` tensor ranks and for microbatches of 1 to 4.
+ */
+void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
+                     struct arena *arena);
+
+#endif

@@ -1,0 +1,30 @@
+/* calibration/nvml.h - clocks and power of one GPU as its driver tells them, through NVIDIA's
+ * management library, which is loaded when it is asked for: the program starts where there is none.
+ */
+#ifndef CALIBRATION_NVML_H
+#define CALIBRATION_NVML_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+
+struct nvml;
+
+/* The driver's `index`-th GPU. NULL with ERR_UNAVAILABLE. */
+struct nvml *nvml_open(int index, struct err *err);
+void nvml_close(struct nvml *nvml); /* accepts NULL */
+
+struct nvml_words {
+    char gpu[96];    /* "NVIDIA H200" */
+    char driver[80]; /* "580.159.04" */
+};
+/* "" for what the driver does not tell. */
+struct nvml_words nvml_words(struct nvml *nvml);
+
+/* At this moment; 0 for what the driver does not tell. */
+struct nvml_reading {
+    double sm_hz, memory_hz, power_w;
+};
+struct nvml_reading nvml_read(struct nvml *nvml);
+
+#endif
