@@ -51,8 +51,8 @@ LIBS := -ljansson -lglpk -lm -ldl -pthread
 
 # Debian's Check wants the _pic archive, and subunit and rt beside it; others have -lcheck alone.
 # Expanded when the first test is linked: `make test` may have installed Check just before.
-has_lib    = $(if $(findstring /,$(shell $(CC) -print-file-name=lib$1.a) \
-                                 $(shell $(CC) -print-file-name=lib$1.so)),-l$1)
+has_lib    = $(if $(findstring /,$(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.a) \
+                                 $(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.so)),-l$1)
 CHECK_LIBS = $(or $(call has_lib,check_pic),-lcheck) $(call has_lib,subunit) $(call has_lib,rt) -lm
 
 # Found or left out, never required. Override with CUDA=0 NCCL=0 MPI=0. OpenBLAS is not compiled against:

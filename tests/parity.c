@@ -39,25 +39,37 @@ static struct parity_weight *find_weight(struct parity_result *result, const cha
     return weight;
 }
 
+/* Those that this rank updates, from the device; the caller frees. */
+static float *own_values(struct rank *rank, const struct store *store)
+{
+    const struct machine *m = rank_machine(rank);
+    size_t count = store_updated(store);
+    const float *values = store->master ? store->master
+                          : store->zero == 3
+                              ? store->value_shard
+                              : (const float *)store->values + store_first_updated(store);
+    struct err err = { 0 };
+    float *own = malloc(count * sizeof *own);
+    m->device_api->copy(m->compute, own, values, count * sizeof *own);
+    ck_assert_msg(m->device_api->stream_sync(m->compute, &err), "%s", err.msg);
+    return own;
+}
+
 /* Of a sharded store this rank has only its own elements. */
 static void keep_weight(struct parity_result *result, const struct store *store,
-                        const struct stored_weight *stored)
+                        const struct stored_weight *stored, const float *own)
 {
     const struct weight *weight = stored->weight;
     char name[48];
     snprintf(name, sizeof name, "%d.%s.%d", stored->layer, weight->name, (int)weight->role);
     struct parity_weight *whole =
         find_weight(result, name, weight->whole_rows * weight->whole_columns);
-    size_t begin = store_first_updated(store);
-    size_t end = begin + store_updated(store);
-    const float *values = store->master      ? store->master
-                          : store->zero == 3 ? store->value_shard
-                                             : (const float *)store->values + begin;
+    struct range updated = store_updated_range(store);
     for (size_t i = 0; i < weight->rows * weight->columns; i++) {
         size_t at = stored->offset + i;
-        if (at < begin || at >= end)
+        if (at < updated.from || at >= updated.to)
             continue;
-        whole->values[weight_whole_index(weight, i)] = values[at - begin];
+        whole->values[weight_whole_index(weight, i)] = own[at - updated.from];
         whole->is_held[weight_whole_index(weight, i)] = true;
     }
 }
@@ -77,10 +89,13 @@ static void keep_weights(struct job *job, struct rank *rank)
         return;
     struct store **stores = rank_stores(rank, &count);
     pthread_mutex_lock(job->mutex);
-    for (int s = 0; s < count; s++)
+    for (int s = 0; s < count; s++) {
+        float *own = own_values(rank, stores[s]);
         for (int i = 0; i < stores[s]->num_weights; i++)
             if (stores[s]->weights[i].deviation >= 0)
-                keep_weight(job->result, stores[s], &stores[s]->weights[i]);
+                keep_weight(job->result, stores[s], &stores[s]->weights[i], own);
+        free(own);
+    }
     pthread_mutex_unlock(job->mutex);
 }
 
@@ -133,7 +148,7 @@ static void *run_job(void *context)
     struct place place = place_alone();
     place.rank = place.local_rank = job->rank;
     place.size = place.local_size = job->size;
-    struct rank_device on = { .api = &device_host,
+    struct rank_device on = { .api = job->run->device ? job->run->device : &device_host,
                               .kernel_api = job->run->kernels ? job->run->kernels : &kernels_host,
                               .comm_api = job->run->comm ? job->run->comm
                                           : process      ? process->api

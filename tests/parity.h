@@ -28,6 +28,7 @@ struct parity_run {
     const struct comm_api *comm;          /* NULL: comm_local, or the process's */
     const struct parity_process *process; /* NULL: threads are ranks */
     const struct kernel_api *kernels;     /* NULL: kernels_host */
+    const struct device_api *device;      /* NULL: device_host */
     /* On every rank, before its first step and after its last; NULL: nothing. False fails the test.
      */
     bool (*before)(struct rank *rank, const struct parity_run *run, struct err *err);

@@ -1,0 +1,126 @@
+/* Whole steps on a GPU against the host's, which tests/test_torch.c holds against PyTorch's:
+ * losses, gradient norms, weights after a few updates. tests/gpu.sh runs it where there is a GPU.
+ */
+#include "exec/backend.h"
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static const struct backend *gpu;
+static const struct comm_api *staged;
+
+static void find_gpu(void)
+{
+    struct err err = { 0 };
+    gpu = backend_find("cuda", &err);
+    if (gpu && gpu->device->is_there(0, &err))
+        staged = comm_find("staged", &err);
+    ck_assert_msg(staged != NULL, "%s: %s", err.where, err.msg);
+}
+
+/* On one rank: nothing is staged. */
+static struct parity_run on_gpu(struct parity_run run)
+{
+    run.device = gpu->device;
+    run.kernels = gpu->kernels;
+    run.comm = staged;
+    return run;
+}
+
+/* What one step's sums may differ by, in other orders and with other roundings of the same type;
+ * fp32 products may not be made of TF32. */
+static const struct {
+    int precision;
+    double loss_error, norm_error, distance;
+} kept[] = {
+    { PRECISION_FP32, 1e-5, 1e-4, 1e-4 },
+    { PRECISION_BF16, 4e-3, 2e-2, 5e-2 },
+    { PRECISION_FP16, 1e-3, 5e-3, 5e-2 },
+};
+enum { NUM_KEPT = sizeof kept / sizeof *kept };
+
+static const struct {
+    bool is_llama, is_unfused;
+    double dropout;
+} cases[] = {
+    { false, false, 0 }, { false, false, 0.1 }, { false, true, 0.1 }, { true, false, 0 }
+};
+enum { NUM_CASES = sizeof cases / sizeof *cases };
+
+/* Flash attention on a GPU needs heads of 64 at least. */
+static struct model model_of(int i)
+{
+    struct model model = cases[i].is_llama ? parity_llama() : parity_gpt();
+    model.hidden = 256;
+    model.heads = 4;
+    model.kv_heads = cases[i].is_llama ? 2 : 4;
+    model.head_dim = 64;
+    model.ffn = 512;
+    model.dropout = cases[i].dropout;
+    return model;
+}
+
+static struct parity_run run_of(int i, int precision)
+{
+    return (struct parity_run){ .steps = 4,
+                                .optimizer = OPTIMIZER_SGD,
+                                .rate = 0.05F,
+                                .precision = precision,
+                                .unfused = cases[i].is_unfused,
+                                .arena_bytes = 256 << 20,
+                                .seed = 11 };
+}
+
+START_TEST(steps_are_those_of_the_host)
+{
+    int i = _i / NUM_KEPT, k = _i % NUM_KEPT;
+    struct model model = model_of(i);
+    struct parity_run host_run = run_of(i, kept[k].precision), gpu_run = on_gpu(host_run);
+    struct parity_result host, on;
+    parity_run(&model, "mb2", &host_run, &host);
+    parity_run(&model, "mb2", &gpu_run, &on);
+    for (int step = 0; step < host_run.steps; step++) {
+        double loss = fabs(on.loss[step] / host.loss[step] - 1);
+        double norm = fabs(on.gradient_norm[step] / host.gradient_norm[step] - 1);
+        ck_assert_msg(loss < kept[k].loss_error, "step %d: loss %.7g, on the host %.7g", step + 1,
+                      on.loss[step], host.loss[step]);
+        ck_assert_msg(norm < kept[k].norm_error, "step %d: gradient norm %.7g, on the host %.7g",
+                      step + 1, on.gradient_norm[step], host.gradient_norm[step]);
+    }
+    double distance = parity_distance(&host, &on);
+    ck_assert_msg(distance < kept[k].distance, "weights are %.2g apart", distance);
+    parity_release(&host);
+    parity_release(&on);
+}
+END_TEST
+
+/* The same run again, and with layers made again in the backward. */
+static const char *const layouts[] = { "mb2", "mb2 recompute=full", "mb2 recompute=selective" };
+
+START_TEST(bits_are_the_same_again_and_with_recompute)
+{
+    struct model model = model_of(1);
+    struct parity_run run = on_gpu(run_of(1, PRECISION_BF16));
+    struct parity_result one, other;
+    parity_run(&model, "mb2", &run, &one);
+    parity_run(&model, layouts[_i], &run, &other);
+    ck_assert_msg(parity_is_equal(&one, &other, run.steps), "%s: other bits", layouts[_i]);
+    parity_release(&one);
+    parity_release(&other);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("gpu_step");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, find_gpu, NULL);
+    tcase_add_loop_test(tc, steps_are_those_of_the_host, 0, NUM_CASES * NUM_KEPT);
+    tcase_add_loop_test(tc, bits_are_the_same_again_and_with_recompute, 0, 3);
+    Suite *s = suite_create("exec on a GPU");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
