@@ -154,14 +154,14 @@ several_ranks() {
 
 calibrate() {
     "$program" calibrate --backend cuda --quick -o "$work/here.json" || return 1
-    "$program" --gpus 1 --model tiny --cluster "$work/here.json" --stack cuda --quiet || return 1
+    "$program" --gpus 1 --model tiny --cluster "$work/here.json" --quiet || return 1
     echo "quick pass done"
 }
 
 # run_model MODEL LAYOUT
 run_model() {
     [ -e "$work/here.json" ] || { echo "not calibrated"; return 77; }
-    "$program" run --model "$1" --gpus 1 --cluster "$work/here.json" --stack cuda --batch 32 \
+    "$program" run --model "$1" --gpus 1 --cluster "$work/here.json" --batch 32 \
         --layout "$2" --backend cuda --steps 8 --json >"$work/run.json" || return 1
     python3 - "$work/run.json" <<'EOF'
 import json, sys

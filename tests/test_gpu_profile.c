@@ -1,0 +1,142 @@
+/* The cluster file that a calibration on GPUs writes; what stands in for the measurement is made
+ * up. */
+#include "calibration/gpu_profile.h"
+#include "sim/engine/simulate.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct stack stack;
+static double sm_hz[] = { 1.98e9, 1.6e9, 1.7e9 }, power_w[] = { 650, 700, 690 };
+static struct host_op ops[] = {
+    { OP_GEMM, PASS_FORWARD, "", { 4096, 4096, 4096, 1 }, { 2.0e-4, 1.9e-4, 2.2e-4 } },
+    { OP_GEMM, PASS_FORWARD, "", { 8192, 4096, 4096, 1 }, { 3.9e-4, 3.8e-4, 4.1e-4 } },
+};
+static struct curve curve = { .collective = COLLECTIVE_ALL_REDUCE, .num_ranks = 2, .num_nodes = 1 };
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    ck_assert_msg(stack_load("cuda", &stack, &err), "%s: %s", err.where, err.msg);
+    curve.num_points = 2;
+    curve.points[0] = (struct curve_point){ .bytes = 1024, .time_s = 1e-5 };
+    curve.points[1] = (struct curve_point){ .bytes = 1e8, .time_s = 5e-4 };
+}
+
+static void tear_down(void)
+{
+    stack_release(&stack);
+}
+
+static struct host_measured measured_on(int num_ranks)
+{
+    return (struct host_measured){ .num_ranks = num_ranks,
+                                   .ops = { .at = ops, .count = 2, .room = 2 },
+                                   .curves = &curve,
+                                   .num_curves = num_ranks > 1,
+                                   .call_s = 3e-6,
+                                   .copy_bytes_per_s = 4.3e12,
+                                   .slowdown = { 1.2, 1.3 } };
+}
+
+static struct gpu_log log_of(const char *name)
+{
+    struct gpu_log log = { .sm_hz = sm_hz, .power_w = power_w, .num_readings = 3 };
+    snprintf(log.words.gpu, sizeof log.words.gpu, "%s", name);
+    snprintf(log.words.driver, sizeof log.words.driver, "580.1");
+    return log;
+}
+
+static struct system loaded(const struct host_measured *measured)
+{
+    struct err err = { 0 };
+    struct system system;
+    struct gpu_log log = log_of("NVIDIA H200");
+    json_t *json = gpu_cluster_json(measured, &log, &stack, &err);
+    ck_assert_msg(json != NULL, "%s: %s", err.where, err.msg);
+    char path[] = "/tmp/test_gpu_profile.XXXXXX";
+    close(mkstemp(path));
+    ck_assert_int_eq(json_dump_file(json, path, 0), 0);
+    json_decref(json);
+    bool ok = system_load(path, NULL, 1, &system, &err);
+    unlink(path);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    return system;
+}
+
+START_TEST(the_file_has_the_datasheet_and_what_was_measured)
+{
+    struct host_measured measured = measured_on(1);
+    struct system system = loaded(&measured);
+    ck_assert_str_eq(system.gpu.name, "h200-141g-sxm");
+    ck_assert_str_eq(system.stack.name, "cuda");
+    ck_assert_double_eq(system.stack.issue_s, 3e-6);
+    ck_assert(system.profile.measured);
+    ck_assert_int_eq(system.profile.num_kernels, 1);
+    ck_assert_double_eq_tol(kernel_s(&system.profile.kernels[0], ops[0].size), 2.0e-4, 1e-8);
+    ck_assert_double_eq_tol(system.profile.memory_efficiency, 4.3e12 / 4.8e12, 0.01);
+    system_release(&system);
+}
+END_TEST
+
+/* One rank has nobody to be slowed down by: the shipped profile's numbers stay. */
+START_TEST(what_one_rank_cannot_measure_stays_as_shipped)
+{
+    struct host_measured alone = measured_on(1), two = measured_on(2);
+    struct system of_one = loaded(&alone), of_two = loaded(&two);
+    ck_assert_double_eq(of_one.profile.overlap_compute_slowdown, 1.15);
+    ck_assert_double_eq(of_two.profile.overlap_compute_slowdown, 1.2);
+    ck_assert_int_eq(of_two.profile.num_curves, 1);
+    system_release(&of_one);
+    system_release(&of_two);
+}
+END_TEST
+
+START_TEST(plans_are_predicted_with_it)
+{
+    struct err err = { 0 };
+    struct host_measured measured = measured_on(1);
+    struct system system = loaded(&measured);
+    struct model model;
+    struct arena arena = { 0 };
+    struct plan plan;
+    ck_assert(model_load("gpt2", &model, &err));
+    ck_assert(plan_parse("mb8", &arena, &plan, &err));
+    plan.dp = 1;
+    struct evaluator *evaluator = evaluator_new(&system, &model);
+    struct prediction prediction = evaluate(evaluator, &plan);
+    ck_assert(prediction.step_s > 0 && prediction.mfu > 0 && prediction.mfu < 1);
+    evaluator_free(evaluator);
+    arena_release(&arena);
+    system_release(&system);
+}
+END_TEST
+
+START_TEST(a_gpu_without_a_datasheet_is_refused_by_name)
+{
+    struct err err = { 0 };
+    struct host_measured measured = measured_on(1);
+    struct gpu_log log = log_of("NVIDIA Unheard Of");
+    ck_assert_ptr_null(gpu_cluster_json(&measured, &log, &stack, &err));
+    ck_assert_int_eq(err.code, ERR_UNAVAILABLE);
+    ck_assert(strstr(err.msg, "\"NVIDIA Unheard Of\"") != NULL);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("gpu_profile");
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, the_file_has_the_datasheet_and_what_was_measured);
+    tcase_add_test(tc, what_one_rank_cannot_measure_stays_as_shipped);
+    tcase_add_test(tc, plans_are_predicted_with_it);
+    tcase_add_test(tc, a_gpu_without_a_datasheet_is_refused_by_name);
+    Suite *s = suite_create("calibration/gpu_profile");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
