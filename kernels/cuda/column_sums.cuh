@@ -1,0 +1,82 @@
+/* kernels/cuda/column_sums.cuh - sums down the columns of matrices, in fp32 and one order: the
+ * gradients of what all rows share.
+ *
+ * Rows are cut into slices; each slice's sums go to the workspace, and then those are added up, the
+ * first slice first. */
+#ifndef KERNELS_CUDA_COLUMN_SUMS_CUH
+#define KERNELS_CUDA_COLUMN_SUMS_CUH
+
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+enum { SLICE_WARPS = 8, LEAST_SLICE_ROWS = 32, MOST_SLICES = 64 };
+
+/* slices[num_slices, K, width]. A warp has LANES N columns and every SLICE_WARPS-th row of its
+ * slice; terms(row, column, out) gives the K x N terms of N columns from `column` on. */
+template <int K, int N, typename Terms>
+__global__ void sum_slice(long rows, long width, Terms terms, float *slices)
+{
+    float(*parts)[LANES] = (float(*)[LANES])shared_memory(); /* [SLICE_WARPS][LANES] */
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+    long column = ((long)blockIdx.x * LANES + lane) * N;
+    long slice_rows = (rows + gridDim.y - 1) / gridDim.y;
+    long first = blockIdx.y * slice_rows;
+    long end = first + slice_rows < rows ? first + slice_rows : rows;
+    float sums[K][N] = {};
+    for (long row = first + warp; row < end && column < width; row += SLICE_WARPS) {
+        float term[K][N];
+        terms(row, column, term);
+        for (int k = 0; k < K; k++)
+            for (int j = 0; j < N; j++)
+                sums[k][j] += term[k][j];
+    }
+    for (int k = 0; k < K; k++)
+        for (int j = 0; j < N; j++) {
+            parts[warp][lane] = sums[k][j];
+            __syncthreads();
+            float sum = 0;
+            for (int w = 0; w < SLICE_WARPS; w++)
+                sum += parts[w][lane];
+            if (warp == 0 && column < width)
+                slices[((long)blockIdx.y * K + k) * width + column + j] = sum;
+            __syncthreads();
+        }
+}
+
+/* sums += the slices' sums of one of the K. */
+template <int K>
+__global__ void add_slices(int num_slices, long width, const float *slices, float *sums)
+{
+    long column = own_element<1>();
+    if (column >= width)
+        return;
+    float sum = 0;
+    for (int slice = 0; slice < num_slices; slice++)
+        sum += slices[(long)slice * K * width + column];
+    sums[column] += sum;
+}
+
+/* sums[k][width] += terms over all rows. width is a multiple of N. */
+template <int K, int N, typename Terms>
+cudaError_t add_column_sums(const struct launch *on, long rows, long width, const Terms &terms,
+                            float *const *sums)
+{
+    if (rows == 0 || width == 0)
+        return cudaSuccess;
+    long num_slices = least(ceil_div(rows, LEAST_SLICE_ROWS), MOST_SLICES);
+    num_slices = least(num_slices, WORKSPACE_BYTES / (K * width * (long)sizeof(float)));
+    if (num_slices == 0)
+        return cudaErrorInvalidValue;
+    float *slices = (float *)on->workspace;
+    struct grid grid = { .blocks = ceil_div(width, LANES * N),
+                         .threads = SLICE_WARPS * LANES,
+                         .shared_bytes = SLICE_WARPS * LANES * sizeof(float),
+                         .blocks_y = (int)num_slices };
+    cudaError_t error = run_grid(on, grid, sum_slice<K, N, Terms>, rows, width, terms, slices);
+    for (int k = 0; k < K && error == cudaSuccess; k++)
+        error = run_grid(on, grid_of_elements(width, 1), add_slices<K>, (int)num_slices, width,
+                         slices + k * width, sums[k]);
+    return error;
+}
+
+#endif

@@ -1,0 +1,145 @@
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+__device__ __forceinline__ bool holds(const struct embedding &embedding, int64_t id)
+{
+    return id >= embedding.first && id < embedding.first + embedding.rows;
+}
+
+/* A thread has N values of one token. */
+template <typename T, int N> __global__ void gather(struct embedding_args a)
+{
+    long width = a.embedding.width, at = own_element<N>();
+    if (at >= a.embedding.tokens * width)
+        return;
+    long token = at / width, column = at % width;
+    int64_t id = a.ids[token];
+    float v[N] = {}, p[N];
+    if (holds(a.embedding, id))
+        load_values<N>((const T *)a.table + (id - a.embedding.first) * width + column, v);
+    if (a.positions) {
+        load_values<N>((const T *)a.positions + token % a.seq * width + column, p);
+        for (int j = 0; j < N; j++)
+            v[j] += p[j];
+    }
+    store_values<N>((T *)a.y + at, v);
+}
+
+/* Whether a token before this one has its id; the block looks back. */
+__device__ __forceinline__ bool is_met_before(const int64_t *ids, long token)
+{
+    int64_t id = ids[token];
+    for (long end = token; end > 0; end -= THREADS) {
+        long at = end - 1 - threadIdx.x;
+        if (__syncthreads_or(at >= 0 && ids[at] == id))
+            return true;
+    }
+    return false;
+}
+
+/* Which of `THREADS` tokens from `first` on have the id: a bit for each, in shared memory. */
+__device__ __forceinline__ void find_id(const struct embedding_gradient &a, int64_t id, long first,
+                                        unsigned *found)
+{
+    long at = first + threadIdx.x;
+    unsigned votes = __ballot_sync(~0u, at < a.embedding.tokens && a.ids[at] == id);
+    __syncthreads(); /* the bits before have been read */
+    if (threadIdx.x % LANES == 0)
+        found[threadIdx.x / LANES] = votes;
+    __syncthreads();
+}
+
+/* A block for each token; that of the first token with an id adds up all who have it, one after
+ * another as the host does, so that no sum is shared. Blocks (x, y) have the y-th part of the
+ * columns, of which a thread has UNITS times N. */
+enum { UNITS = 2 };
+
+template <typename T, int N> __global__ void accumulate(struct embedding_gradient a)
+{
+    unsigned *found = (unsigned *)shared_memory();
+    long token = blockIdx.x, width = a.embedding.width;
+    int64_t id = a.ids[token];
+    if (!holds(a.embedding, id) || is_met_before(a.ids, token))
+        return;
+    long column = ((long)blockIdx.y * UNITS * THREADS + threadIdx.x) * N;
+    float *to = a.dtable + (id - a.embedding.first) * width;
+    float sums[UNITS][N] = {}, d[N];
+    for (int u = 0; u < UNITS; u++)
+        for (int j = 0; j < N; j++)
+            if (column + u * THREADS * N < width)
+                sums[u][j] = to[column + u * THREADS * N + j];
+    for (long first = token; first < a.embedding.tokens; first += THREADS) {
+        find_id(a, id, first, found);
+        for (int warp = 0; warp < THREADS / LANES; warp++)
+            for (unsigned bits = found[warp]; bits; bits &= bits - 1) {
+                long at = (first + warp * LANES + __ffs((int)bits) - 1) * width;
+                for (int u = 0; u < UNITS; u++) {
+                    long i = column + u * THREADS * N;
+                    if (i >= width)
+                        continue;
+                    load_values<N>((const T *)a.dy + at + i, d);
+                    for (int j = 0; j < N; j++)
+                        sums[u][j] += d[j];
+                }
+            }
+    }
+    for (int u = 0; u < UNITS; u++)
+        for (int j = 0; j < N; j++)
+            if (column + u * THREADS * N < width)
+                to[column + u * THREADS * N + j] = sums[u][j];
+}
+
+/* A thread has N columns of one position, of all sequences in turn. */
+template <typename T, int N> __global__ void accumulate_positions(struct embedding_gradient a)
+{
+    long width = a.embedding.width, at = own_element<N>(), step = a.seq * width;
+    if (at >= step)
+        return;
+    float sums[N], d[N];
+    for (int j = 0; j < N; j++)
+        sums[j] = a.dpositions[at + j];
+    for (long i = at; i < a.embedding.tokens * width; i += step) {
+        load_values<N>((const T *)a.dy + i, d);
+        for (int j = 0; j < N; j++)
+            sums[j] += d[j];
+    }
+    for (int j = 0; j < N; j++)
+        a.dpositions[at + j] = sums[j];
+}
+
+cudaError_t launch_embedding(const struct launch *on, const struct embedding_args *a)
+{
+    long width = a->embedding.width;
+    return by_storage(on->storage, [&](auto type) {
+        using T = decltype(type);
+        bool is_aligned = rows_are_aligned<T>(width, a->table, a->positions, a->y);
+        return by_lanes<T>(is_aligned, [&](auto lanes) {
+            constexpr int N = lanes.count;
+            return run_grid(on, grid_of_elements(a->embedding.tokens * width, N), gather<T, N>, *a);
+        });
+    });
+}
+
+template <typename T, int N>
+static cudaError_t add_gradients(const struct launch *on, const struct embedding_gradient &a)
+{
+    struct grid grid = { .blocks = a.embedding.tokens,
+                         .threads = THREADS,
+                         .shared_bytes = THREADS / LANES * sizeof(unsigned),
+                         .blocks_y = (int)ceil_div(a.embedding.width, UNITS * THREADS * N) };
+    cudaError_t error = run_grid(on, grid, accumulate<T, N>, a);
+    if (error != cudaSuccess || !a.dpositions || a.embedding.tokens == 0)
+        return error;
+    return run_grid(on, grid_of_elements(a.seq * a.embedding.width, N), accumulate_positions<T, N>,
+                    a);
+}
+
+cudaError_t launch_embedding_gradient(const struct launch *on, const struct embedding_gradient *a)
+{
+    return by_storage(on->storage, [&](auto type) {
+        using T = decltype(type);
+        bool is_aligned = rows_are_aligned<T>(a->embedding.width, a->dy);
+        return by_lanes<T>(is_aligned,
+                           [&](auto lanes) { return add_gradients<T, lanes.count>(on, *a); });
+    });
+}

@@ -1,0 +1,58 @@
+/* kernels/cuda/grid.cuh - starting a kernel. */
+#ifndef KERNELS_CUDA_GRID_CUH
+#define KERNELS_CUDA_GRID_CUH
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/storage.cuh"
+
+struct grid {
+    long blocks; /* none: nothing runs */
+    int threads; /* of a block: whole warps */
+    size_t shared_bytes = 0;
+    int blocks_y = 1;
+};
+
+inline long ceil_div(long a, long b)
+{
+    return (a + b - 1) / b;
+}
+
+inline long least(long a, long b)
+{
+    return a < b ? a : b;
+}
+
+/* More than 48 KiB of a block must be asked for. */
+enum { SHARED_BYTES_UNASKED = 48 << 10 };
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t run_grid(const struct launch *on, const struct grid &grid,
+                     void (*kernel)(Parameters...), Arguments... arguments)
+{
+    if (grid.blocks == 0)
+        return cudaSuccess;
+    if (grid.shared_bytes > SHARED_BYTES_UNASKED) {
+        cudaError_t error = cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)grid.shared_bytes);
+        if (error != cudaSuccess)
+            return error;
+    }
+    dim3 blocks((unsigned)grid.blocks, (unsigned)grid.blocks_y), threads((unsigned)grid.threads);
+    cudaLaunchConfig_t config = { blocks, threads, grid.shared_bytes, on->stream, NULL, 0 };
+    return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+
+/* One thread for `lanes` of n elements. */
+enum { THREADS = 256 };
+inline struct grid grid_of_elements(long n, int lanes)
+{
+    return { .blocks = ceil_div(n, (long)THREADS * lanes), .threads = THREADS };
+}
+
+/* The first of its elements. */
+template <int N> __device__ __forceinline__ long own_element()
+{
+    return ((long)blockIdx.x * THREADS + threadIdx.x) * N;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* kernels/cuda/head.cuh - where the heads of a sequence lie in the packed arrays of
+ * kernels/host/attention.h, and which of their probabilities dropout keeps. */
+#ifndef KERNELS_CUDA_HEAD_CUH
+#define KERNELS_CUDA_HEAD_CUH
+
+#include "kernels/cuda/philox.cuh"
+
+extern "C" {
+#include "kernels/host/attention.h"
+}
+
+/* Offsets of the first token's, and how far the next token's are. */
+struct head_place {
+    long query, key, value, qkv_stride;
+    long context, context_stride;
+    long row; /* in [sequences, heads, seq] */
+};
+
+__host__ __device__ inline head_place head_at(const struct attention &a, long sequence, long head)
+{
+    long queries = a.heads / a.kv_heads, group = head / queries;
+    long heads_of_token = a.heads + 2 * a.kv_heads, first_token = sequence * a.seq;
+    long first = first_token * heads_of_token + group * (queries + 2);
+    return {
+        (first + head % queries) * a.head_dim,       (first + queries) * a.head_dim,
+        (first + queries + 1) * a.head_dim,          heads_of_token * a.head_dim,
+        (first_token * a.heads + head) * a.head_dim, a.heads * a.head_dim,
+        (sequence * a.heads + head) * a.seq,
+    };
+}
+
+/* The number of a query's first probability, of those of the whole model and global batch. */
+__device__ __forceinline__ uint64_t first_probability(const struct attention &a, long sequence,
+                                                      long head, long query)
+{
+    const struct attention_dropout &d = a.dropout;
+    long matrix = (d.first_sequence + sequence) * d.model_heads + d.first_head + head;
+    return (uint64_t)((matrix * a.seq + query) * a.seq);
+}
+
+inline float score_scale(const struct attention &a)
+{
+    return (float)(1 / sqrt((double)a.head_dim));
+}
+
+#endif

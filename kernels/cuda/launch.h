@@ -1,0 +1,43 @@
+/* kernels/cuda/launch.h - the ops of kernels/args.h on a stream of CUDA: one function each.
+ *
+ * Pointers are to the device's memory, values are kept as `storage` says. A call issues its work
+ * and returns at once; it never waits and never takes memory, so all of them may be captured in a
+ * graph. Every sum runs in one order: the same call on the same values gives the same bits. What
+ * is returned is the first error of the launches, cudaSuccess as a rule; cudaErrorInvalidValue for
+ * a shape that no kernel takes. */
+#ifndef KERNELS_CUDA_LAUNCH_H
+#define KERNELS_CUDA_LAUNCH_H
+
+#include "kernels/args.h"
+#include "models/op.h"
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WORKSPACE_BYTES = 32 << 20 };
+
+struct gemm; /* handles and tuned algorithms: gemm.h */
+
+/* Where calls go. */
+struct launch {
+    cudaStream_t stream;
+    enum dtype storage; /* fp32, bf16 or fp16 */
+    void *workspace;    /* WORKSPACE_BYTES of the device's, which no other stream uses */
+    struct gemm *gemm;
+};
+
+#define X(name, args) cudaError_t launch_##name(const struct launch *on, const struct args *a);
+KERNELS(X)
+#undef X
+
+/* Of the scratch of launch_flash_forward and launch_flash_backward. */
+size_t launch_flash_scratch_bytes(const struct attention *attention);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

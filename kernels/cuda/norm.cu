@@ -1,0 +1,181 @@
+/* LayerNorm and RMSNorm: a block for each row, which reads it again from the cache for each pass.
+ */
+#include "kernels/cuda/column_sums.cuh"
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+extern "C" {
+#include "models/model.h"
+}
+
+enum { PARTS_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
+
+template <typename T, int N, bool is_centered>
+__global__ void norm_forward_row(struct norm_forward a)
+{
+    float *parts = (float *)shared_memory();
+    long row = blockIdx.x, width = a.norm.width;
+    const T *x = (const T *)a.x + row * width, *gamma = (const T *)a.scale;
+    const T *beta = (const T *)a.shift;
+    T *y = (T *)a.y + row * width;
+    float mean = 0;
+    if (is_centered)
+        mean = sum_row<N>(width, parts,
+                          [&](long i) {
+                              float v[N], sum = 0;
+                              load_values<N>(x + i, v);
+                              for (int j = 0; j < N; j++)
+                                  sum += v[j];
+                              return sum;
+                          }) /
+               (float)width;
+    float squares = sum_row<N>(width, parts, [&](long i) {
+        float v[N], sum = 0;
+        load_values<N>(x + i, v);
+        for (int j = 0; j < N; j++)
+            sum += (v[j] - mean) * (v[j] - mean);
+        return sum;
+    });
+    float rstd = 1 / sqrtf(squares / (float)width + a.norm.epsilon);
+    for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
+        float v[N], g[N], b[N] = {};
+        load_values<N>(x + i, v);
+        load_values<N>(gamma + i, g);
+        if (is_centered)
+            load_values<N>(beta + i, b);
+        for (int j = 0; j < N; j++)
+            v[j] = (v[j] - mean) * rstd * g[j] + b[j];
+        store_values<N>(y + i, v);
+    }
+    if (threadIdx.x == 0) {
+        if (is_centered)
+            a.statistics[row] = mean;
+        a.statistics[is_centered ? a.norm.rows + row : row] = rstd;
+    }
+}
+
+/* Of a row, as the forward saved it. */
+struct row_statistics {
+    float mean, rstd;
+};
+
+template <bool is_centered>
+__device__ __forceinline__ row_statistics statistics_at(const struct norm_backward &a, long row)
+{
+    if (is_centered)
+        return { a.statistics[row], a.statistics[a.norm.rows + row] };
+    return { 0, a.statistics[row] };
+}
+
+/* With g = dy gamma and xhat = (x - mean) rstd: dx = rstd (g - mean(g) - xhat mean(g xhat)),
+ * without mean(g) where nothing was centered. */
+template <typename T, int N, bool is_centered>
+__global__ void norm_backward_row(struct norm_backward a)
+{
+    float *parts = (float *)shared_memory();
+    long row = blockIdx.x, width = a.norm.width;
+    const T *x = (const T *)a.x + row * width, *dy = (const T *)a.dy + row * width;
+    const T *gamma = (const T *)a.scale;
+    T *dx = (T *)a.dx + row * width;
+    row_statistics s = statistics_at<is_centered>(a, row);
+    float mean_g = 0;
+    if (is_centered)
+        mean_g = sum_row<N>(width, parts,
+                            [&](long i) {
+                                float d[N], g[N], sum = 0;
+                                load_values<N>(dy + i, d);
+                                load_values<N>(gamma + i, g);
+                                for (int j = 0; j < N; j++)
+                                    sum += d[j] * g[j];
+                                return sum;
+                            }) /
+                 (float)width;
+    float covariance = sum_row<N>(width, parts, [&](long i) {
+        float d[N], g[N], v[N], sum = 0;
+        load_values<N>(dy + i, d);
+        load_values<N>(gamma + i, g);
+        load_values<N>(x + i, v);
+        for (int j = 0; j < N; j++)
+            sum += d[j] * g[j] * (v[j] - s.mean);
+        return sum;
+    });
+    float mean_g_xhat = covariance * s.rstd / (float)width;
+    for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
+        float d[N], g[N], v[N];
+        load_values<N>(dy + i, d);
+        load_values<N>(gamma + i, g);
+        load_values<N>(x + i, v);
+        for (int j = 0; j < N; j++) {
+            float xhat = (v[j] - s.mean) * s.rstd;
+            d[j] = s.rstd * (d[j] * g[j] - mean_g - xhat * mean_g_xhat);
+        }
+        store_values<N>(dx + i, d);
+    }
+}
+
+/* What the gradients of gamma and, where x was centered, beta are sums of. */
+template <typename T, int N, bool is_centered> struct norm_terms {
+    struct norm_backward a;
+
+    __device__ void operator()(long row, long column, float out[][N]) const
+    {
+        long at = row * a.norm.width + column;
+        row_statistics s = statistics_at<is_centered>(a, row);
+        float d[N], v[N];
+        load_values<N>((const T *)a.dy + at, d);
+        load_values<N>((const T *)a.x + at, v);
+        for (int j = 0; j < N; j++) {
+            out[0][j] = d[j] * (v[j] - s.mean) * s.rstd;
+            if (is_centered)
+                out[1][j] = d[j];
+        }
+    }
+};
+
+static struct grid grid_of_rows(long rows)
+{
+    return { .blocks = rows, .threads = THREADS, .shared_bytes = PARTS_BYTES };
+}
+
+template <typename T, int N>
+static cudaError_t forward(const struct launch *on, const struct norm_forward &a)
+{
+    return a.kind == NORM_LAYER
+               ? run_grid(on, grid_of_rows(a.norm.rows), norm_forward_row<T, N, true>, a)
+               : run_grid(on, grid_of_rows(a.norm.rows), norm_forward_row<T, N, false>, a);
+}
+
+cudaError_t launch_norm_forward(const struct launch *on, const struct norm_forward *a)
+{
+    return by_storage(on->storage, [&](auto type) {
+        using T = decltype(type);
+        bool is_aligned = rows_are_aligned<T>(a->norm.width, a->x, a->scale, a->shift, a->y);
+        return by_lanes<T>(is_aligned, [&](auto n) { return forward<T, n.count>(on, *a); });
+    });
+}
+
+/* The weights' gradients come first: dx may be dy. */
+template <typename T, int N, bool is_centered>
+static cudaError_t backward(const struct launch *on, const struct norm_backward &a)
+{
+    norm_terms<T, N, is_centered> terms = { a };
+    float *const sums[] = { a.dscale, a.dshift };
+    cudaError_t error = add_column_sums < is_centered ? 2 : 1,
+                N > (on, a.norm.rows, a.norm.width, terms, sums);
+    if (error != cudaSuccess)
+        return error;
+    return run_grid(on, grid_of_rows(a.norm.rows), norm_backward_row<T, N, is_centered>, a);
+}
+
+cudaError_t launch_norm_backward(const struct launch *on, const struct norm_backward *a)
+{
+    return by_storage(on->storage, [&](auto type) {
+        using T = decltype(type);
+        bool is_aligned = rows_are_aligned<T>(a->norm.width, a->dy, a->x, a->scale, a->dx);
+        return by_lanes<T>(is_aligned, [&](auto n) {
+            constexpr int N = n.count;
+            return a->kind == NORM_LAYER ? backward<T, N, true>(on, *a)
+                                         : backward<T, N, false>(on, *a);
+        });
+    });
+}

@@ -1,0 +1,63 @@
+/* kernels/cuda/philox.cuh - kernels/host/philox.h on the device: the same words, bit for bit. */
+#ifndef KERNELS_CUDA_PHILOX_CUH
+#define KERNELS_CUDA_PHILOX_CUH
+
+#include "kernels/cuda/ptx.cuh"
+
+extern "C" {
+#include "kernels/host/philox.h"
+}
+
+struct philox_block {
+    uint32_t words[4];
+};
+
+__device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t block)
+{
+    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32);
+    uint32_t c2 = draw.step, c3 = (uint32_t)draw.layer << 16 | draw.op;
+    uint32_t k0 = (uint32_t)draw.seed, k1 = (uint32_t)(draw.seed >> 32);
+#pragma unroll
+    for (int round = 0; round < 10; round++) {
+        uint32_t high0 = __umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
+        uint32_t high1 = __umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
+        c0 = high1 ^ c1 ^ k0;
+        c1 = low1;
+        c2 = high0 ^ c3 ^ k1;
+        c3 = low0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return { { c0, c1, c2, c3 } };
+}
+
+/* What decides over an element: it is kept when its word is not below. */
+struct dropper {
+    struct draw draw;
+    uint32_t dropped_below;
+    float kept_scale; /* 1 / (1 - dropout) */
+};
+
+inline struct dropper dropper_of(const struct draw &draw, double dropout)
+{
+    return { draw, (uint32_t)(dropout * 0x1p32), (float)(1 / (1 - dropout)) };
+}
+
+/* Whether each of N elements from `first` on is kept. */
+template <int N>
+__device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uint64_t first,
+                                              bool *keeps)
+{
+    philox_block block = philox(dropper.draw, first / 4);
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        uint32_t at = (uint32_t)(first + i) % 4;
+        if (i > 0 && at == 0)
+            block = philox(dropper.draw, (first + i) / 4);
+        uint32_t word = at < 2 ? (at == 0 ? block.words[0] : block.words[1])
+                               : (at == 2 ? block.words[2] : block.words[3]);
+        keeps[i] = word >= dropper.dropped_below;
+    }
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* kernels/cuda/ptx.cuh - instructions that CUDA C++ has no word for, one function each. PTX ISA,
+ * sections "cvt", "ex2", "mma", "ldmatrix" and "cp.async"; all of sm_80.
+ *
+ * Another compiler's cuda_runtime.h brings these functions along (tests/cuda_on_host), so that the
+ * kernels above them can run without a GPU. */
+#ifndef KERNELS_CUDA_PTX_CUH
+#define KERNELS_CUDA_PTX_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+
+/* --- conversions: to nearest even --------------------------------------------------------- */
+
+__device__ __forceinline__ uint16_t bf16_bits_of(float value)
+{
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ uint16_t fp16_bits_of(float value)
+{
+    uint16_t bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+__device__ __forceinline__ float float_of_fp16_bits(uint16_t bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+/* Two of them in one register; the instruction names the upper one first. */
+__device__ __forceinline__ uint32_t bf16_pair_of(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+__device__ __forceinline__ uint32_t fp16_pair_of(float low, float high)
+{
+    uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+/* 2^x within 2 ulp; 0 for -infinity. */
+__device__ __forceinline__ float exp2_fast(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+/* --- products of matrices ----------------------------------------------------------------- */
+
+/* d[16,8] += a[16,16] b[16,8] over a warp. Lane 4 g + t holds, two neighbours to a register, lower
+ * one low: of a rows g, g + 8, g, g + 8 and columns 2t, 2t + 1 (the first two), 2t + 8, 2t + 9; of
+ * b column g and rows 2t, 2t + 1, then 2t + 8, 2t + 9; of d rows g, g, g + 8, g + 8 and columns 2t,
+ * 2t + 1. */
+__device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ __forceinline__ void mma_fp16(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* --- shared memory ------------------------------------------------------------------------ */
+
+/* What the launch asked for, aligned to 16 bytes. */
+__device__ __forceinline__ char *shared_memory()
+{
+    extern __shared__ __align__(16) char shared_bytes[];
+    return shared_bytes;
+}
+
+__device__ __forceinline__ uint32_t shared_address(const void *shared)
+{
+    return (uint32_t)__cvta_generic_to_shared(shared);
+}
+
+/* Four matrices of 8 rows of 8 values in 16 bits: lane 8 i + r points at row r of matrix i, in
+ * shared memory and on a multiple of 16 bytes. Lane 4 g + t gets row g, columns 2t and 2t + 1 of
+ * each; transposed, column g of rows 2t and 2t + 1. */
+__device__ __forceinline__ void load_matrices(uint32_t to[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+__device__ __forceinline__ void load_matrices_transposed(uint32_t to[4], const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+/* From global to shared memory, under way until this thread waits for it; zeros, and nothing is
+ * read, where `is_read` is false (`from` must be a valid address all the same). */
+__device__ __forceinline__ void copy_16_bytes(void *to, const void *from, bool is_read)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(__cvta_generic_to_global(from)), "r"(is_read ? 16 : 0)
+                 : "memory");
+}
+
+__device__ __forceinline__ void copies_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until all groups but the latest `groups_left` have arrived; other threads see them after a
+ * barrier. */
+template <int groups_left> __device__ __forceinline__ void copies_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
+}
+
+#endif
+
+#endif

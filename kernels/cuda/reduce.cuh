@@ -1,0 +1,57 @@
+/* kernels/cuda/reduce.cuh - sums and maxima over the threads of a warp or a block, in one order. */
+#ifndef KERNELS_CUDA_REDUCE_CUH
+#define KERNELS_CUDA_REDUCE_CUH
+
+#include "kernels/cuda/ptx.cuh"
+
+enum { LANES = 32, MOST_WARPS_OF_A_BLOCK = 32 };
+
+struct add {
+    template <typename V> __device__ __forceinline__ V operator()(V a, V b) const
+    {
+        return a + b;
+    }
+};
+
+/* A NaN is passed over, as fmaxf does. */
+struct larger {
+    __device__ __forceinline__ float operator()(float a, float b) const
+    {
+        return fmaxf(a, b);
+    }
+};
+
+/* Every thread gets the result. */
+template <typename V, typename Op> __device__ __forceinline__ V reduce_warp(V value, const Op &op)
+{
+#pragma unroll
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        value = op(value, __shfl_xor_sync(~0u, value, distance));
+    return value;
+}
+
+/* Likewise over a block of whole warps; `empty` changes nothing. `parts` is shared memory for
+ * MOST_WARPS_OF_A_BLOCK values, which may be those of the reduction before. */
+template <typename V, typename Op>
+__device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *parts)
+{
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+    value = reduce_warp(value, op);
+    __syncthreads();
+    if (lane == 0)
+        parts[warp] = value;
+    __syncthreads();
+    return reduce_warp(lane < (int)blockDim.x / LANES ? parts[lane] : empty, op);
+}
+
+/* Sum over a row of what part(i) gives for each N neighbours from i on, by the block. */
+template <int N, typename Part>
+__device__ __forceinline__ float sum_row(long width, float *parts, const Part &part)
+{
+    float sum = 0;
+    for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N)
+        sum += part(i);
+    return reduce_block(sum, 0.0F, add(), parts);
+}
+
+#endif

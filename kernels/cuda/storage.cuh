@@ -1,0 +1,103 @@
+/* kernels/cuda/storage.cuh - how values lie in device memory: fp32, bf16 or fp16, computed with as
+ * fp32 and rounded to nearest even when they are stored. */
+#ifndef KERNELS_CUDA_STORAGE_CUH
+#define KERNELS_CUDA_STORAGE_CUH
+
+#include "kernels/cuda/ptx.cuh"
+
+extern "C" {
+#include "models/op.h"
+}
+
+struct bf16 {
+    uint16_t bits;
+};
+struct fp16 {
+    uint16_t bits;
+};
+
+__device__ __forceinline__ float value_of(float stored)
+{
+    return stored;
+}
+__device__ __forceinline__ float value_of(bf16 stored)
+{
+    return __uint_as_float((uint32_t)stored.bits << 16);
+}
+__device__ __forceinline__ float value_of(fp16 stored)
+{
+    return float_of_fp16_bits(stored.bits);
+}
+
+__device__ __forceinline__ void store(float *to, float value)
+{
+    *to = value;
+}
+__device__ __forceinline__ void store(bf16 *to, float value)
+{
+    to->bits = bf16_bits_of(value);
+}
+__device__ __forceinline__ void store(fp16 *to, float value)
+{
+    to->bits = fp16_bits_of(value);
+}
+
+/* N neighbours in one access; with N > 1 their address is a multiple of their size, which is at
+ * most 16 bytes. */
+template <typename T, int N> struct alignas(sizeof(T) * N) neighbours {
+    T at[N];
+};
+
+template <int N, typename T> __device__ __forceinline__ void load_values(const T *from, float *to)
+{
+    neighbours<T, N> values = *reinterpret_cast<const neighbours<T, N> *>(from);
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        to[i] = value_of(values.at[i]);
+}
+
+template <int N, typename T> __device__ __forceinline__ void store_values(T *to, const float *from)
+{
+    neighbours<T, N> values;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        store(&values.at[i], from[i]);
+    *reinterpret_cast<neighbours<T, N> *>(to) = values;
+}
+
+/* How many neighbours a kernel takes at once, as a type. */
+template <int N> struct lanes {
+    static constexpr int count = N;
+};
+
+/* run(lanes<N>()) with 16 bytes of T if every run of values that the kernel takes begins on a
+ * multiple of 16 bytes, else with one value. */
+template <typename T, typename Run> cudaError_t by_lanes(bool is_aligned, const Run &run)
+{
+    return is_aligned ? run(lanes<16 / (int)sizeof(T)>()) : run(lanes<1>());
+}
+
+/* Rows of `width` T that begin at each of the pointers (NULL: none). */
+template <typename T, typename... Pointers> bool rows_are_aligned(long width, Pointers... first)
+{
+    return width * (long)sizeof(T) % 16 == 0 && (... && ((uintptr_t)first % 16 == 0));
+}
+
+/* run(T()) with the type that values are stored in. */
+template <typename Run> cudaError_t by_storage(enum dtype storage, const Run &run)
+{
+    switch (storage) {
+    case DTYPE_FP32:
+        return run(float());
+    case DTYPE_BF16:
+        return run(bf16());
+    case DTYPE_FP16:
+        return run(fp16());
+    case DTYPE_FP8:
+    case NUM_DTYPES:
+        break;
+    }
+    return cudaErrorInvalidValue;
+}
+
+#endif
