@@ -1,0 +1,39 @@
+/* kernels/cuda/flash.cuh - the ways to run fused attention: tiles on tensor cores for the head
+ * sizes that models have, and plain code for every size and storage. attention.cu chooses.
+ *
+ * Both save the same log sums; row_dots[sequences, heads, seq] is scratch of the backward. */
+#ifndef KERNELS_CUDA_FLASH_CUH
+#define KERNELS_CUDA_FLASH_CUH
+
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/storage.cuh"
+
+#include <math.h>
+
+/* Exponentials are made of powers of 2. */
+constexpr float LOG2_E = 1.4426950408889634F, LN_2 = 0.6931471805599453F;
+
+/* run(T(), lanes<HEAD_DIM>()) for what tiles take: 16 bits and these head sizes. */
+template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, const Run &run)
+{
+    auto by_head = [&](auto type) {
+        return head_dim == 64    ? run(type, lanes<64>())
+               : head_dim == 80  ? run(type, lanes<80>())
+               : head_dim == 96  ? run(type, lanes<96>())
+               : head_dim == 128 ? run(type, lanes<128>())
+                                 : cudaErrorInvalidValue;
+    };
+    return storage == DTYPE_BF16   ? by_head(bf16())
+           : storage == DTYPE_FP16 ? by_head(fp16())
+                                   : cudaErrorInvalidValue;
+}
+
+cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a);
+cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_backward &a,
+                                 const float *row_dots);
+
+cudaError_t flash_plain_forward(const struct launch *on, const struct flash_forward &a);
+cudaError_t flash_plain_backward(const struct launch *on, const struct flash_backward &a,
+                                 const float *row_dots);
+
+#endif

@@ -1,0 +1,308 @@
+/* The gradients of fused attention on tensor cores, after Dao 2023 (FlashAttention-2, algorithm 2),
+ * in two passes and not one: a block that has keys adds up over the queries, and one that has
+ * queries over the keys. Probabilities are made twice (7 products in place of 5), and no two blocks
+ * add to the same value: the same bits each time, without atomics. */
+#include "kernels/cuda/flash.cuh"
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/head.cuh"
+#include "kernels/cuda/tile.cuh"
+
+namespace
+{
+
+/* A warp has 16 rows of its block: keys in one pass, queries in the other. */
+enum { WARPS = 4, BLOCK = WARPS * LANES, ROWS = WARPS * MMA_ROWS, COLUMNS = 32 };
+
+/* Of both passes; the queries' columns are keys and the other way round. */
+struct backward_args {
+    struct flash_backward a;
+    const float *row_dots; /* context times its gradient, [sequences, heads, seq] */
+    float scale, scale2;   /* of scores, and that in powers of 2 */
+    struct dropper dropper;
+};
+
+__device__ __forceinline__ long last_of(long end, long seq)
+{
+    return end < seq ? end : seq;
+}
+
+/* The probability of a raw score, 0 where the key is not seen or the query is none. */
+__device__ __forceinline__ float probability(const backward_args &b, float score, float log_sum,
+                                             long query, long key)
+{
+    bool is_seen = key <= query && query < b.a.attention.seq;
+    return is_seen ? exp2_fast(score * b.scale2 - log_sum * LOG2_E) : 0;
+}
+
+/* What dropout makes of the gradient of a kept probability, and of the probability. */
+__device__ __forceinline__ void drop(const backward_args &b, uint64_t number, float *gradient,
+                                     float *dropped)
+{
+    bool is_kept;
+    draw_keeps_of<1>(b.dropper, number, &is_kept);
+    *gradient = is_kept ? *gradient * b.dropper.kept_scale : 0;
+    *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
+}
+
+/* The warp's 16 rows of a gradient, through the tile that it has read for the last time. */
+template <int HEAD_DIM, typename T>
+__device__ __forceinline__ void write_gradient(T *to, long stride, T *tile, const accumulator *d,
+                                               float scale, long rows_left)
+{
+    __syncwarp();
+    store_rows<HEAD_DIM>(tile, d, [&](int) { return scale; });
+    __syncwarp();
+    write_rows<HEAD_DIM>(to, stride, tile, rows_left);
+}
+
+/* --- keys and values ---------------------------------------------------------------------- */
+
+template <typename T, int HEAD_DIM> struct key_tiles {
+    T keys[tile_values<HEAD_DIM>(ROWS)], values[tile_values<HEAD_DIM>(ROWS)];
+    struct stage {
+        T queries[tile_values<HEAD_DIM>(COLUMNS)], dcontext[tile_values<HEAD_DIM>(COLUMNS)];
+        float log_sums[COLUMNS], row_dots[COLUMNS];
+    } stages[2];
+};
+
+/* Queries of one of the heads that share the keys. */
+struct query_step {
+    head_place at;
+    long head, query0;
+};
+
+/* One after another: a head's queries from the block's first key on, then the next head's. */
+__device__ __forceinline__ query_step next_step(const struct attention &a, const query_step &step,
+                                                long sequence, long key0)
+{
+    if (step.query0 + COLUMNS < a.seq)
+        return { step.at, step.head, step.query0 + COLUMNS };
+    return { head_at(a, sequence, step.head + 1), step.head + 1, key0 };
+}
+
+template <int HEAD_DIM, typename T, typename Stage>
+__device__ __forceinline__ void copy_queries(Stage *to, const backward_args &b,
+                                             const query_step &step)
+{
+    const head_place &at = step.at;
+    long left = b.a.attention.seq - step.query0;
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->queries,
+                                        (const T *)b.a.qkv + at.query + step.query0 * at.qkv_stride,
+                                        at.qkv_stride, left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(
+        to->dcontext, (const T *)b.a.dcontext + at.context + step.query0 * at.context_stride,
+        at.context_stride, left);
+}
+
+/* The first threads fetch a number of a row each while others are computed on. */
+__device__ __forceinline__ float fetch_row(const backward_args &b, const query_step &step)
+{
+    int i = (int)threadIdx.x % COLUMNS;
+    const float *rows = (int)threadIdx.x < COLUMNS ? b.a.log_sums : b.row_dots;
+    bool is_there = (int)threadIdx.x < 2 * COLUMNS && step.query0 + i < b.a.attention.seq;
+    return is_there ? rows[step.at.row + step.query0 + i] : 0;
+}
+
+template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, float value)
+{
+    int i = (int)threadIdx.x % COLUMNS;
+    if ((int)threadIdx.x < COLUMNS)
+        to->log_sums[i] = value;
+    else if ((int)threadIdx.x < 2 * COLUMNS)
+        to->row_dots[i] = value;
+}
+
+/* From raw scores and the gradients of the probabilities, both [16 keys, COLUMNS queries], to the
+ * probabilities as the context saw them, and the gradients of the scores less their scale. */
+template <bool drops, typename Stage>
+__device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
+                                                const query_step &step, long sequence, long key,
+                                                accumulator *scores, accumulator *gradients)
+{
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
+            long query = step.query0 + column, own_key = key + i / 2 * 8;
+            float p = probability(b, scores[n][i], stage->log_sums[column], query, own_key);
+            scores[n][i] = p;
+            if (drops)
+                drop(b,
+                     first_probability(b.a.attention, sequence, step.head, query) +
+                         (uint64_t)own_key,
+                     &gradients[n][i], &scores[n][i]);
+            gradients[n][i] = p * (gradients[n][i] - stage->row_dots[column]);
+        }
+}
+
+template <typename T, int HEAD_DIM, bool drops>
+__global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
+{
+    const struct attention &a = b.a.attention;
+    auto *shared = (key_tiles<T, HEAD_DIM> *)shared_memory();
+    long groups = a.sequences * a.kv_heads, tiles = (a.seq + ROWS - 1) / ROWS;
+    long group = blockIdx.x % groups, sequence = group / a.kv_heads;
+    long key0 = blockIdx.x / groups % tiles * ROWS; /* the first ones are seen by most queries */
+    group %= a.kv_heads;
+    int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
+    T *keys = shared->keys + warp_row * tile_stride<HEAD_DIM>;
+    T *values = shared->values + warp_row * tile_stride<HEAD_DIM>;
+    long key = key0 + warp_row + own_lane() / 4;
+    long steps = (a.heads / a.kv_heads) * ((a.seq - key0 + COLUMNS - 1) / COLUMNS);
+    long first_head = group * (a.heads / a.kv_heads);
+    head_place at = head_at(a, sequence, first_head);
+    query_step step = { at, first_head, key0 };
+
+    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->keys, qkv + at.key, at.qkv_stride, a.seq - key0);
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->values, qkv + at.value, at.qkv_stride, a.seq - key0);
+    copy_queries<HEAD_DIM, T>(&shared->stages[0], b, step);
+    copies_commit();
+    keep_row(&shared->stages[0], fetch_row(b, step));
+
+    accumulator dkeys[1][HEAD_DIM / MMA_COLUMNS] = {}, dvalues[1][HEAD_DIM / MMA_COLUMNS] = {};
+    for (long i = 0; i < steps; i++) {
+        auto *stage = &shared->stages[i % 2], *next = &shared->stages[(i + 1) % 2];
+        query_step present = step;
+        float row = 0;
+        if (i + 1 < steps) {
+            step = next_step(a, step, sequence, key0);
+            copy_queries<HEAD_DIM, T>(next, b, step);
+            row = fetch_row(b, step);
+        }
+        copies_commit();
+        copies_wait<1>();
+        __syncthreads();
+        accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
+        accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
+        multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
+        multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
+        score_gradients<drops>(b, stage, present, sequence, key, scores[0], gradients[0]);
+        multiply_by_columns<1, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
+        multiply_by_columns<1, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
+        keep_row(next, row);
+        __syncthreads();
+    }
+
+    T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
+    long left = a.seq - key0 - warp_row;
+    write_gradient<HEAD_DIM>(dqkv + at.key, at.qkv_stride, keys, dkeys[0], b.scale, left);
+    write_gradient<HEAD_DIM>(dqkv + at.value, at.qkv_stride, values, dvalues[0], 1, left);
+}
+
+/* --- queries ------------------------------------------------------------------------------ */
+
+template <typename T, int HEAD_DIM> struct query_tiles {
+    T queries[tile_values<HEAD_DIM>(ROWS)], dcontext[tile_values<HEAD_DIM>(ROWS)];
+    struct stage {
+        T keys[tile_values<HEAD_DIM>(COLUMNS)], values[tile_values<HEAD_DIM>(COLUMNS)];
+    } stages[2];
+};
+
+template <int HEAD_DIM, typename T, typename Stage>
+__device__ __forceinline__ void copy_keys(Stage *to, const backward_args &b, const head_place &at,
+                                          long key0)
+{
+    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
+    long left = b.a.attention.seq - key0;
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->keys, qkv + at.key, at.qkv_stride, left);
+    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
+}
+
+template <typename T, int HEAD_DIM, bool drops>
+__global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
+{
+    const struct attention &a = b.a.attention;
+    auto *shared = (query_tiles<T, HEAD_DIM> *)shared_memory();
+    long heads = a.sequences * a.heads, tiles = (a.seq + ROWS - 1) / ROWS;
+    long head = blockIdx.x % heads, sequence = head / a.heads;
+    long query0 = (tiles - 1 - blockIdx.x / heads) * ROWS; /* the last ones see most keys */
+    head %= a.heads;
+    head_place at = head_at(a, sequence, head);
+    int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
+    T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
+    const T *dcontext = shared->dcontext + warp_row * tile_stride<HEAD_DIM>;
+    long query = query0 + warp_row + own_lane() / 4, end = last_of(query0 + ROWS, a.seq);
+    float log_sums[2], row_dots[2];
+    for (int half = 0; half < 2; half++) {
+        bool is_there = query + 8 * half < a.seq;
+        log_sums[half] = is_there ? b.a.log_sums[at.row + query + 8 * half] : 0;
+        row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
+    }
+
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries,
+                                     (const T *)b.a.qkv + at.query + query0 * at.qkv_stride,
+                                     at.qkv_stride, a.seq - query0);
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(
+        shared->dcontext, (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
+        at.context_stride, a.seq - query0);
+    copy_keys<HEAD_DIM, T>(&shared->stages[0], b, at, 0);
+    copies_commit();
+
+    accumulator dqueries[1][HEAD_DIM / MMA_COLUMNS] = {};
+    for (long key0 = 0; key0 < end; key0 += COLUMNS) {
+        auto *stage = &shared->stages[key0 / COLUMNS % 2];
+        if (key0 + COLUMNS < end)
+            copy_keys<HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
+                                   key0 + COLUMNS);
+        copies_commit();
+        copies_wait<1>();
+        __syncthreads();
+        if (key0 < query0 + warp_row + MMA_ROWS) { /* some of the warp's queries see some */
+            accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
+            accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
+            multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
+            multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, dcontext, stage->values);
+#pragma unroll
+            for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    long own_query = query + i / 2 * 8;
+                    long key = key0 + n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
+                    float p = probability(b, scores[0][n][i], log_sums[i / 2], own_query, key);
+                    if (drops)
+                        drop(b, first_probability(a, sequence, head, own_query) + (uint64_t)key,
+                             &gradients[0][n][i], &scores[0][n][i]);
+                    gradients[0][n][i] = p * (gradients[0][n][i] - row_dots[i / 2]);
+                }
+            multiply_by_columns<1, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);
+        }
+        __syncthreads();
+    }
+    write_gradient<HEAD_DIM>((T *)b.a.dqkv + at.query + (query0 + warp_row) * at.qkv_stride,
+                             at.qkv_stride, queries, dqueries[0], b.scale,
+                             a.seq - query0 - warp_row);
+}
+
+template <typename T, int HEAD_DIM>
+cudaError_t backward(const struct launch *on, const backward_args &b)
+{
+    const struct attention &a = b.a.attention;
+    bool drops = a.dropout.dropout > 0;
+    auto of_keys = drops ? key_gradients<T, HEAD_DIM, true> : key_gradients<T, HEAD_DIM, false>;
+    auto of_queries =
+        drops ? query_gradients<T, HEAD_DIM, true> : query_gradients<T, HEAD_DIM, false>;
+    long tiles = ceil_div(a.seq, ROWS);
+    struct grid keys = { .blocks = tiles * a.sequences * a.kv_heads,
+                         .threads = BLOCK,
+                         .shared_bytes = sizeof(key_tiles<T, HEAD_DIM>) };
+    struct grid queries = { .blocks = tiles * a.sequences * a.heads,
+                            .threads = BLOCK,
+                            .shared_bytes = sizeof(query_tiles<T, HEAD_DIM>) };
+    cudaError_t error = run_grid(on, keys, of_keys, b);
+    return error == cudaSuccess ? run_grid(on, queries, of_queries, b) : error;
+}
+
+} // namespace
+
+cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_backward &a,
+                                 const float *row_dots)
+{
+    float scale = score_scale(a.attention);
+    backward_args b = { a, row_dots, scale, scale * LOG2_E,
+                        dropper_of(a.attention.dropout.draw, a.attention.dropout.dropout) };
+    return by_tile(on->storage, a.attention.head_dim, [&](auto type, auto head_dim) {
+        return backward<decltype(type), head_dim.count>(on, b);
+    });
+}

@@ -1,0 +1,208 @@
+/* Fused attention on tensor cores, after Dao 2023 (FlashAttention-2, algorithm 1): a block has the
+ * queries [query0, query0 + ROWS) of one head, passes over the keys that they see, KEYS at a time,
+ * and rescales what it has when a row's maximum grows. The next keys and values arrive while the
+ * present ones are computed on. */
+#include "kernels/cuda/flash.cuh"
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/head.cuh"
+#include "kernels/cuda/tile.cuh"
+
+namespace
+{
+
+/* A warp has MATRICES runs of 16 queries. */
+enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES * MMA_ROWS };
+
+template <int HEAD_DIM> constexpr int KEYS = HEAD_DIM > 64 ? 32 : 64;
+
+/* Queries; two stages of keys and values. */
+template <typename T, int HEAD_DIM> struct shared_tiles {
+    T queries[tile_values<HEAD_DIM>(ROWS)];
+    struct stage {
+        T keys[tile_values<HEAD_DIM>(KEYS<HEAD_DIM>)];
+        T values[tile_values<HEAD_DIM>(KEYS<HEAD_DIM>)];
+    } stages[2];
+};
+
+/* Which queries of which head a block has; those with the most keys begin first. */
+struct work {
+    long sequence, head, query0;
+};
+
+__device__ __forceinline__ work own_work(const struct attention &a)
+{
+    long heads = a.sequences * a.heads, tiles = (a.seq + ROWS - 1) / ROWS;
+    long head = blockIdx.x % heads;
+    return { head / a.heads, head % a.heads, (tiles - 1 - blockIdx.x / heads) * ROWS };
+}
+
+template <int HEAD_DIM, typename T, typename Stage>
+__device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
+                                           const head_place &at, const T *qkv, long key0)
+{
+    long first = key0 * at.qkv_stride, left = a.seq - key0;
+    copy_tile<KEYS<HEAD_DIM>, HEAD_DIM, BLOCK>(to->keys, qkv + at.key + first, at.qkv_stride, left);
+    copy_tile<KEYS<HEAD_DIM>, HEAD_DIM, BLOCK>(to->values, qkv + at.value + first, at.qkv_stride,
+                                               left);
+}
+
+/* What of a run of 16 queries goes along the keys: of this lane's rows g and g + 8 the largest raw
+ * score, and the sum of the lane's own columns. */
+struct running {
+    float most[2], sum[2];
+};
+
+/* Keys behind a query become -infinity; `query` and `key` are this lane's first. The first key of
+ * all is seen by every row, so that a row's maximum is finite. */
+template <int COLUMNS>
+__device__ __forceinline__ void hide_keys(accumulator *scores, long query, long key)
+{
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (key + n * MMA_COLUMNS + i % 2 > query + i / 2 * 8)
+                scores[n][i] = -INFINITY;
+}
+
+/* Scores become exp(scale (score - maximum so far)); returns what sums so far must be multiplied
+ * by. scale2: in powers of 2. */
+template <int COLUMNS>
+__device__ __forceinline__ float exponentials(accumulator *scores, int half, float scale2,
+                                              running *run)
+{
+    float most = run->most[half], sum = 0;
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+        most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+    most = reduce_row(most, larger());
+    float rescale = exp2_fast((run->most[half] - most) * scale2), shift = most * scale2;
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; i++) {
+            scores[n][i] = exp2_fast(scores[n][i] * scale2 - shift);
+            sum += scores[n][i];
+        }
+    run->most[half] = most;
+    run->sum[half] = run->sum[half] * rescale + sum;
+    return rescale;
+}
+
+/* As drawn for the lane's rows and columns; `first` numbers its first probability. */
+template <int COLUMNS>
+__device__ __forceinline__ void drop(accumulator *p, const struct dropper &dropper, uint64_t first,
+                                     long seq)
+{
+#pragma unroll
+    for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            bool keeps[2];
+            draw_keeps_of<2>(dropper, first + half * 8 * seq + n * MMA_COLUMNS, keeps);
+            for (int i = 0; i < 2; i++)
+                p[n][2 * half + i] = keeps[i] ? p[n][2 * half + i] * dropper.kept_scale : 0;
+        }
+}
+
+template <typename T, int HEAD_DIM, bool drops>
+__global__ void __launch_bounds__(BLOCK)
+    forward_tile(struct flash_forward a, float scale2, struct dropper dropper)
+{
+    constexpr int COLUMNS = KEYS<HEAD_DIM>;
+    const struct attention &attention = a.attention;
+    auto *shared = (shared_tiles<T, HEAD_DIM> *)shared_memory();
+    work w = own_work(attention);
+    head_place at = head_at(attention, w.sequence, w.head);
+    const T *qkv = (const T *)a.qkv;
+    int warp_row = (int)threadIdx.x / LANES * MATRICES * MMA_ROWS;
+    int g = own_lane() / 4, t = own_lane() % 4;
+    long own_query = w.query0 + warp_row; /* the warp's first */
+    T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
+    long end = w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq; /* of keys */
+
+    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries, qkv + at.query + w.query0 * at.qkv_stride,
+                                     at.qkv_stride, attention.seq - w.query0);
+    copy_stage<HEAD_DIM>(&shared->stages[0], attention, at, qkv, 0);
+    copies_commit();
+
+    accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
+    running run[MATRICES];
+    for (int m = 0; m < MATRICES; m++)
+        run[m] = { { -INFINITY, -INFINITY }, { 0, 0 } };
+    for (long key0 = 0; key0 < end; key0 += COLUMNS) {
+        auto *stage = &shared->stages[key0 / COLUMNS % 2];
+        if (key0 + COLUMNS < end)
+            copy_stage<HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at, qkv,
+                                 key0 + COLUMNS);
+        copies_commit();
+        copies_wait<1>();
+        __syncthreads();
+        if (key0 < own_query + MATRICES * MMA_ROWS) { /* some of the warp's queries see some */
+            accumulator scores[MATRICES][COLUMNS / MMA_COLUMNS] = {};
+            multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
+#pragma unroll
+            for (int m = 0; m < MATRICES; m++) {
+                long query = own_query + m * MMA_ROWS + g, key = key0 + 2 * t;
+                if (key0 + COLUMNS > own_query + m * MMA_ROWS + 1)
+                    hide_keys<COLUMNS>(scores[m], query, key);
+#pragma unroll
+                for (int half = 0; half < 2; half++) {
+                    float rescale = exponentials<COLUMNS>(scores[m], half, scale2, &run[m]);
+#pragma unroll
+                    for (int n = 0; n < HEAD_DIM / MMA_COLUMNS; n++) {
+                        out[m][n][2 * half] *= rescale;
+                        out[m][n][2 * half + 1] *= rescale;
+                    }
+                }
+                if (drops)
+                    drop<COLUMNS>(scores[m], dropper,
+                                  first_probability(attention, w.sequence, w.head, query) + key,
+                                  attention.seq);
+            }
+            multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);
+        }
+        __syncthreads();
+    }
+
+#pragma unroll
+    for (int m = 0; m < MATRICES; m++) {
+        long first = own_query + m * MMA_ROWS, left = attention.seq - first;
+        T *rows = queries + m * MMA_ROWS * tile_stride<HEAD_DIM>; /* read no more */
+        float sums[2];
+        for (int half = 0; half < 2; half++) {
+            sums[half] = reduce_row(run[m].sum[half], add());
+            if (t == 0 && g + 8 * half < left)
+                a.log_sums[at.row + first + g + 8 * half] =
+                    run[m].most[half] * scale2 * LN_2 + logf(sums[half]);
+        }
+        store_rows<HEAD_DIM>(rows, out[m], [&](int half) { return 1 / sums[half]; });
+        __syncwarp();
+        write_rows<HEAD_DIM>((T *)a.context + at.context + first * at.context_stride,
+                             at.context_stride, rows, left);
+    }
+}
+
+template <typename T, int HEAD_DIM>
+cudaError_t forward(const struct launch *on, const struct flash_forward &a)
+{
+    const struct attention &attention = a.attention;
+    struct grid grid = {
+        .blocks = attention.sequences * attention.heads * ceil_div(attention.seq, ROWS),
+        .threads = BLOCK,
+        .shared_bytes = sizeof(shared_tiles<T, HEAD_DIM>),
+    };
+    bool drops = attention.dropout.dropout > 0;
+    auto kernel = drops ? forward_tile<T, HEAD_DIM, true> : forward_tile<T, HEAD_DIM, false>;
+    return run_grid(on, grid, kernel, a, score_scale(attention) * LOG2_E,
+                    dropper_of(attention.dropout.draw, attention.dropout.dropout));
+}
+
+} // namespace
+
+cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a)
+{
+    return by_tile(on->storage, a.attention.head_dim, [&](auto type, auto head_dim) {
+        return forward<decltype(type), head_dim.count>(on, a);
+    });
+}
