@@ -1,0 +1,39 @@
+/* kernels/cuda/gemm.h - products of matrices by cuBLASLt, and which of its algorithms run.
+ *
+ * The first product of a shape is tuned: the algorithms that the library proposes are timed on the
+ * stream and the fastest is kept, in memory and in the table (gemm_table.h). That call waits for
+ * the stream, and takes memory for a second result where the product is added to one; when there is
+ * none, or when the stream is being captured, the library's first proposal runs and nothing is
+ * kept. */
+#ifndef KERNELS_CUDA_GEMM_H
+#define KERNELS_CUDA_GEMM_H
+
+#include "base/err.h"
+#include "kernels/cuda/launch.h"
+
+/* As `struct product` of kernels/host/blas.h: c[m,n] = a[m,k] b[k,n] + beta c, row-major; a
+ * transposed operand is stored the other way round. a and b are values as stored; so is c, or
+ * fp32. Of `batch` products the matrices lie `step` values apart (0: the same one). */
+struct gemm_product {
+    long m, n, k;
+    bool a_is_transposed, b_is_transposed;
+    bool is_added;            /* beta: 1 or 0 */
+    enum dtype c_dtype;       /* as `storage`, or fp32 */
+    const void *a, *b, *bias; /* bias[n], as c; NULL: none */
+    void *c;
+    long a_stride, b_stride, c_stride;
+    long batch, a_step, b_step, c_step;
+};
+
+/* On the current device. `table_path` (kept by copy) is read here and written after each tuning;
+ * NULL: no file. One thread at a time uses it. NULL with err. */
+struct gemm *gemm_open(const char *table_path, struct err *err);
+void gemm_close(struct gemm *gemm);
+
+cudaError_t gemm_run(const struct launch *on, const struct gemm_product *product);
+
+/* What cuBLASLt, or writing the table, failed at last; "" when nothing did. Valid until the next
+ * failure. */
+const char *gemm_failure(const struct gemm *gemm);
+
+#endif

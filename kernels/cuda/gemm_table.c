@@ -1,0 +1,120 @@
+#include "kernels/cuda/gemm_table.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define X(name) +1
+enum { NUM_FIELDS = 0 GEMM_SHAPE(X), NUM_WORDS = 8, LINE_BYTES = 1024 };
+#undef X
+
+/* The members of a shape are all of one type: in a line and in memory they follow each other. */
+static void fields_of(const struct gemm_shape *shape, int64_t fields[NUM_FIELDS])
+{
+    memcpy(fields, shape, sizeof *shape);
+}
+
+static bool read_number(const char **text, int base, uint64_t *out)
+{
+    char *end;
+    *out = strtoull(*text, &end, base);
+    bool is_one = end != *text && (*end == ' ' || *end == '\n');
+    *text = end;
+    return is_one;
+}
+
+/* Leaves `text` behind the line's end. */
+static bool read_choice(const char **text, struct gemm_choice *choice)
+{
+    uint64_t fields[NUM_FIELDS];
+    for (int i = 0; i < NUM_FIELDS; i++)
+        if (!read_number(text, 10, &fields[i]))
+            return false;
+    memcpy(&choice->shape, fields, sizeof choice->shape);
+    if (!read_number(text, 10, &choice->workspace_bytes))
+        return false;
+    for (int i = 0; i < NUM_WORDS; i++)
+        if (!read_number(text, 16, &choice->algorithm[i]))
+            return false;
+    return *(*text)++ == '\n';
+}
+
+static bool read_lines(const char *text, struct gemm_table *table, struct err *err)
+{
+    for (int line = 1; *text; line++) {
+        struct gemm_choice choice;
+        if (!read_choice(&text, &choice)) {
+            char where[32];
+            snprintf(where, sizeof where, "line %d", line);
+            return err_set(err, ERR_INPUT, where,
+                           "expected %d decimal numbers and %d hexadecimal ones; without the file, "
+                           "products are tuned anew",
+                           NUM_FIELDS + 1, NUM_WORDS);
+        }
+        gemm_table_add(table, &choice);
+    }
+    return true;
+}
+
+bool gemm_table_read(const char *path, struct gemm_table *table, struct err *err)
+{
+    *table = (struct gemm_table){ 0 };
+    if (!file_exists(path))
+        return true;
+    char *text = file_read(path, FILE_MAX_BYTES, NULL, err);
+    bool ok = text && read_lines(text, table, err);
+    if (text && !ok) {
+        char outer[300];
+        snprintf(outer, sizeof outer, "%s: ", path);
+        err_prefix(err, outer);
+    }
+    free(text);
+    return ok;
+}
+
+static int write_choice(const struct gemm_choice *choice, char *line)
+{
+    int64_t fields[NUM_FIELDS];
+    fields_of(&choice->shape, fields);
+    int length = 0;
+    for (int i = 0; i < NUM_FIELDS; i++)
+        length += snprintf(line + length, (size_t)(LINE_BYTES - length), "%" PRId64 " ", fields[i]);
+    length +=
+        snprintf(line + length, (size_t)(LINE_BYTES - length), "%" PRIu64, choice->workspace_bytes);
+    for (int i = 0; i < NUM_WORDS; i++)
+        length += snprintf(line + length, (size_t)(LINE_BYTES - length), " %016" PRIx64,
+                           choice->algorithm[i]);
+    length += snprintf(line + length, (size_t)(LINE_BYTES - length), "\n");
+    return length;
+}
+
+bool gemm_table_write(const char *path, const struct gemm_table *table, struct err *err)
+{
+    char *text = arena_grow(NULL, (size_t)table->count * LINE_BYTES + 1);
+    size_t length = 0;
+    for (int i = 0; i < table->count; i++)
+        length += (size_t)write_choice(&table->at[i], text + length);
+    bool ok = file_write(path, text, length, err);
+    free(text);
+    return ok;
+}
+
+const struct gemm_choice *gemm_table_find(const struct gemm_table *table,
+                                          const struct gemm_shape *shape)
+{
+    for (int i = 0; i < table->count; i++)
+        if (memcmp(&table->at[i].shape, shape, sizeof *shape) == 0)
+            return &table->at[i];
+    return NULL;
+}
+
+void gemm_table_add(struct gemm_table *table, const struct gemm_choice *choice)
+{
+    size_t bytes = sizeof *table->at * (size_t)(table->count + 1);
+    table->at = arena_grow(table->at, bytes);
+    table->at[table->count++] = *choice;
+}

@@ -1,0 +1,50 @@
+/* kernels/cuda/gemm_table.h - which of cuBLASLt's algorithms is taken for a product of a shape.
+ *
+ * A text file: a line for each shape, its numbers and then the 16 hexadecimal words that cuBLASLt
+ * says may be kept (cublasLtMatmulAlgo_t) for the version of the library that made them. Lines of
+ * other versions and other GPUs are kept and not used. With the file, a run multiplies with the
+ * same algorithms as the one before, and gets the same bits. */
+#ifndef KERNELS_CUDA_GEMM_TABLE_H
+#define KERNELS_CUDA_GEMM_TABLE_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+/* All that an algorithm depends on. */
+// clang-format off
+#define GEMM_SHAPE(X)                                                               \
+    X(library) X(capability) /* version of cuBLASLt; 90 for sm_90 */                \
+    X(m) X(n) X(k) X(a_is_transposed) X(b_is_transposed)                            \
+    X(a_stride) X(b_stride) X(c_stride) X(batch) X(a_step) X(b_step) X(c_step)      \
+    X(storage) X(c_dtype) X(has_bias) X(is_added)                                   \
+    X(alignment_bytes) /* the largest power of 2, up to 256, that divides all addresses */
+// clang-format on
+struct gemm_shape {
+#define X(name) int64_t name;
+    GEMM_SHAPE(X)
+#undef X
+};
+
+struct gemm_choice {
+    struct gemm_shape shape;
+    uint64_t algorithm[8];
+    uint64_t workspace_bytes;
+};
+
+struct gemm_table {
+    struct gemm_choice *at;
+    int count;
+};
+
+/* A file that is not there is an empty table. ERR_INPUT at the first line that is no choice. The
+ * caller frees `at`. */
+bool gemm_table_read(const char *path, struct gemm_table *table, struct err *err);
+bool gemm_table_write(const char *path, const struct gemm_table *table, struct err *err);
+
+/* The first of the shape; NULL when there is none. */
+const struct gemm_choice *gemm_table_find(const struct gemm_table *table,
+                                          const struct gemm_shape *shape);
+void gemm_table_add(struct gemm_table *table, const struct gemm_choice *choice);
+
+#endif

@@ -1,0 +1,294 @@
+/* The ops that are products of matrices: linear layers, and attention whose matrices lie in memory.
+ */
+#include "kernels/cuda/gemm.h"
+
+/* --- linear layers ------------------------------------------------------------------------ */
+
+cudaError_t launch_linear_forward(const struct launch *on, const struct linear_forward *a)
+{
+    return gemm_run(on, &(struct gemm_product){
+                            .m = a->rows,
+                            .n = a->out,
+                            .k = a->in,
+                            .b_is_transposed = true,
+                            .c_dtype = on->storage,
+                            .a = a->x,
+                            .b = a->weight,
+                            .bias = a->bias,
+                            .c = a->y,
+                            .a_stride = a->in,
+                            .b_stride = a->in,
+                            .c_stride = a->out,
+                            .batch = 1,
+                        });
+}
+
+cudaError_t launch_linear_input_gradient(const struct launch *on,
+                                         const struct linear_input_gradient *a)
+{
+    return gemm_run(on, &(struct gemm_product){
+                            .m = a->rows,
+                            .n = a->in,
+                            .k = a->out,
+                            .c_dtype = on->storage,
+                            .a = a->dy,
+                            .b = a->weight,
+                            .c = a->dx,
+                            .a_stride = a->out,
+                            .b_stride = a->in,
+                            .c_stride = a->in,
+                            .batch = 1,
+                        });
+}
+
+/* Into the fp32 main gradient. */
+cudaError_t launch_linear_weight_gradient(const struct launch *on,
+                                          const struct linear_weight_gradient *a)
+{
+    if (a->rows == 0)
+        return cudaSuccess;
+    return gemm_run(on, &(struct gemm_product){
+                            .m = a->out,
+                            .n = a->in,
+                            .k = a->rows,
+                            .a_is_transposed = true,
+                            .is_added = true,
+                            .c_dtype = DTYPE_FP32,
+                            .a = a->dy,
+                            .b = a->x,
+                            .c = a->dweight,
+                            .a_stride = a->out,
+                            .b_stride = a->in,
+                            .c_stride = a->in,
+                            .batch = 1,
+                        });
+}
+
+/* --- attention ---------------------------------------------------------------------------- */
+
+/* Packed as kernels/host/attention.h says. The n-th heads of all groups lie at even distances, so
+ * they are one batch: there are as many batches as sequences, and queries of a group in each. */
+struct batch {
+    const struct attention *attention;
+    long sequence, in_group;
+};
+
+/* Rows of a part of all heads, and how far the next group's are: values, not bytes. */
+struct rows {
+    long first, stride, step;
+};
+
+static long queries_of_a_group(const struct attention *a)
+{
+    return a->heads / a->kv_heads;
+}
+
+/* `part`: a query of the group, then its key, then its value. */
+static struct rows rows_of_part(const struct batch *b, long part)
+{
+    const struct attention *a = b->attention;
+    long width = (a->heads + 2 * a->kv_heads) * a->head_dim;
+    return (struct rows){ b->sequence * a->seq * width + part * a->head_dim, width,
+                          (queries_of_a_group(a) + 2) * a->head_dim };
+}
+
+static struct rows rows_of_query(const struct batch *b)
+{
+    return rows_of_part(b, b->in_group);
+}
+
+static struct rows rows_of_key(const struct batch *b)
+{
+    return rows_of_part(b, queries_of_a_group(b->attention));
+}
+
+static struct rows rows_of_value(const struct batch *b)
+{
+    return rows_of_part(b, queries_of_a_group(b->attention) + 1);
+}
+
+static struct rows rows_of_context(const struct batch *b)
+{
+    const struct attention *a = b->attention;
+    long width = a->heads * a->head_dim;
+    return (struct rows){ b->sequence * a->seq * width + b->in_group * a->head_dim, width,
+                          queries_of_a_group(a) * a->head_dim };
+}
+
+static struct rows rows_of_matrix(const struct batch *b)
+{
+    const struct attention *a = b->attention;
+    long matrix = a->seq * a->seq;
+    return (struct rows){ (b->sequence * a->heads + b->in_group) * matrix, a->seq,
+                          queries_of_a_group(a) * matrix };
+}
+
+/* The place of value `first`. */
+static void *at(const struct launch *on, const void *values, long first)
+{
+    return (char *)(uintptr_t)values + first * (on->storage == DTYPE_FP32 ? 4 : 2);
+}
+
+/* matrix[seq, seq] = x[seq, head_dim] y[seq, head_dim]^T */
+static cudaError_t outer_products(const struct launch *on, const struct batch *b, const void *x,
+                                  struct rows x_rows, const void *y, struct rows y_rows,
+                                  void *matrix)
+{
+    struct rows out = rows_of_matrix(b);
+    return gemm_run(on, &(struct gemm_product){
+                            .m = b->attention->seq,
+                            .n = b->attention->seq,
+                            .k = b->attention->head_dim,
+                            .b_is_transposed = true,
+                            .c_dtype = on->storage,
+                            .a = at(on, x, x_rows.first),
+                            .b = at(on, y, y_rows.first),
+                            .c = at(on, matrix, out.first),
+                            .a_stride = x_rows.stride,
+                            .b_stride = y_rows.stride,
+                            .c_stride = out.stride,
+                            .batch = b->attention->kv_heads,
+                            .a_step = x_rows.step,
+                            .b_step = y_rows.step,
+                            .c_step = out.step,
+                        });
+}
+
+/* out[seq, head_dim] (+)= weights[seq, seq] x[seq, head_dim]; over the queries, weights are
+ * transposed. */
+struct weighted_sum {
+    const void *weights, *x;
+    void *out;
+    struct rows x_rows, out_rows;
+    bool is_over_queries, is_added;
+};
+
+static cudaError_t sum_rows(const struct launch *on, const struct batch *b,
+                            const struct weighted_sum *sum)
+{
+    struct rows weights = rows_of_matrix(b);
+    return gemm_run(on, &(struct gemm_product){
+                            .m = b->attention->seq,
+                            .n = b->attention->head_dim,
+                            .k = b->attention->seq,
+                            .a_is_transposed = sum->is_over_queries,
+                            .is_added = sum->is_added,
+                            .c_dtype = on->storage,
+                            .a = at(on, sum->weights, weights.first),
+                            .b = at(on, sum->x, sum->x_rows.first),
+                            .c = at(on, sum->out, sum->out_rows.first),
+                            .a_stride = weights.stride,
+                            .b_stride = sum->x_rows.stride,
+                            .c_stride = sum->out_rows.stride,
+                            .batch = b->attention->kv_heads,
+                            .a_step = weights.step,
+                            .b_step = sum->x_rows.step,
+                            .c_step = sum->out_rows.step,
+                        });
+}
+
+/* issue(on, batch, a) for every batch, until one fails. */
+#define EACH_BATCH(issue, on, a)                                                           \
+    do {                                                                                   \
+        struct batch batch = { .attention = &(a)->attention };                             \
+        cudaError_t error = cudaSuccess;                                                   \
+        for (; batch.sequence < (a)->attention.sequences; batch.sequence++)                \
+            for (batch.in_group = 0; batch.in_group < queries_of_a_group(batch.attention); \
+                 batch.in_group++)                                                         \
+                if (error == cudaSuccess)                                                  \
+                    error = issue(on, &batch, a);                                          \
+        return error;                                                                      \
+    } while (0)
+
+static cudaError_t issue_scores(const struct launch *on, const struct batch *b,
+                                const struct scores *a)
+{
+    return outer_products(on, b, a->qkv, rows_of_query(b), a->qkv, rows_of_key(b), a->scores);
+}
+
+cudaError_t launch_scores(const struct launch *on, const struct scores *a)
+{
+    EACH_BATCH(issue_scores, on, a);
+}
+
+static cudaError_t issue_context(const struct launch *on, const struct batch *b,
+                                 const struct context *a)
+{
+    return sum_rows(on, b,
+                    &(struct weighted_sum){ .weights = a->dropped,
+                                            .x = a->qkv,
+                                            .out = a->context,
+                                            .x_rows = rows_of_value(b),
+                                            .out_rows = rows_of_context(b) });
+}
+
+cudaError_t launch_context(const struct launch *on, const struct context *a)
+{
+    EACH_BATCH(issue_context, on, a);
+}
+
+static cudaError_t issue_probability_gradient(const struct launch *on, const struct batch *b,
+                                              const struct context_backward *a)
+{
+    return outer_products(on, b, a->dcontext, rows_of_context(b), a->qkv, rows_of_value(b),
+                          a->ddropped);
+}
+
+cudaError_t launch_context_probability_gradient(const struct launch *on,
+                                                const struct context_backward *a)
+{
+    EACH_BATCH(issue_probability_gradient, on, a);
+}
+
+/* The heads of a group add up in their shared value: the first of them writes. */
+static cudaError_t issue_value_gradient(const struct launch *on, const struct batch *b,
+                                        const struct context_backward *a)
+{
+    return sum_rows(on, b,
+                    &(struct weighted_sum){ .weights = a->dropped,
+                                            .x = a->dcontext,
+                                            .out = a->dqkv,
+                                            .x_rows = rows_of_context(b),
+                                            .out_rows = rows_of_value(b),
+                                            .is_over_queries = true,
+                                            .is_added = b->in_group > 0 });
+}
+
+cudaError_t launch_context_value_gradient(const struct launch *on, const struct context_backward *a)
+{
+    EACH_BATCH(issue_value_gradient, on, a);
+}
+
+static cudaError_t issue_query_gradient(const struct launch *on, const struct batch *b,
+                                        const struct scores_backward *a)
+{
+    return sum_rows(on, b,
+                    &(struct weighted_sum){ .weights = a->dscores,
+                                            .x = a->qkv,
+                                            .out = a->dqkv,
+                                            .x_rows = rows_of_key(b),
+                                            .out_rows = rows_of_query(b) });
+}
+
+cudaError_t launch_scores_query_gradient(const struct launch *on, const struct scores_backward *a)
+{
+    EACH_BATCH(issue_query_gradient, on, a);
+}
+
+static cudaError_t issue_key_gradient(const struct launch *on, const struct batch *b,
+                                      const struct scores_backward *a)
+{
+    return sum_rows(on, b,
+                    &(struct weighted_sum){ .weights = a->dscores,
+                                            .x = a->qkv,
+                                            .out = a->dqkv,
+                                            .x_rows = rows_of_query(b),
+                                            .out_rows = rows_of_key(b),
+                                            .is_over_queries = true,
+                                            .is_added = b->in_group > 0 });
+}
+
+cudaError_t launch_scores_key_gradient(const struct launch *on, const struct scores_backward *a)
+{
+    EACH_BATCH(issue_key_gradient, on, a);
+}
