@@ -97,6 +97,11 @@ TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
 ifeq ($(VARIANT)$(T),tsan)
 TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC))
 endif
+# CUDA's kernels are C++, and run on the host where there is a compiler for it.
+CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
+ifeq ($(shell command -v $(CXX)),)
+TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
+endif
 TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
@@ -104,7 +109,8 @@ BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
 HELPER_SRC := $(filter-out tests/test_% tests/bench_% tests/gpu_%,$(wildcard tests/*.c))
 # What needs a GPU; tests/gpu.sh builds and runs them.
 GPU_SRC    := $(wildcard tests/gpu_*.c)
-ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC)
+ON_HOST_C  := $(wildcard tests/cuda_on_host/*.c)
+ALL_SRC    := $(LIB_SRC) $(MAIN_SRC) $(TEST_SRC) $(BENCH_SRC) $(GPU_SRC) $(HELPER_SRC) $(ON_HOST_C)
 HEADERS    := $(wildcard */*.h */*/*.h)
 
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
@@ -196,6 +202,24 @@ $(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
 $(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
+
+# CUDA's kernels as they are, with headers in place of the toolkit's (tests/cuda_on_host).
+ON_HOST       := -Itests/cuda_on_host
+ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c kernels/cuda/*.cu))
+ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) -ffp-contract=off -pthread \
+                 -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wno-unknown-pragmas \
+                 $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CXXFLAGS)
+$(B)/on_host/%.c.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call shown,CC $< for the host)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ON_HOST) -MMD -MP -c -o $@ $<
+$(B)/on_host/%.cu.o: %.cu $(B)/flags
+	@mkdir -p $(@D)
+	$(call shown,CXX $< for the host)
+	$(Q)$(CXX) -x c++ $(ON_HOST_FLAGS) -MMD -MP -c -o $@ $<
+$(CUDA_TESTS:%.c=$(B)/%.o): private ALL_CFLAGS += $(ON_HOST)
+$(CUDA_TESTS:%.c=$(B)/%): private LIBS := $(B)/libsimsearch.a $(LIBS)
+$(CUDA_TESTS:%.c=$(B)/%): $(ON_HOST_OBJ)
 
 $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 	$(call shown,LINK $@)
@@ -393,4 +417,4 @@ needed:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
-         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d)
+         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(ON_HOST_OBJ:.o=.d)

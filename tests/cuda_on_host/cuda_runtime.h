@@ -1,0 +1,177 @@
+/* tests/cuda_on_host/cuda_runtime.h - as much of CUDA C++ as kernels/cuda needs, for a host
+ * compiler: found in place of the toolkit's header of this name, so that the kernels' sources are
+ * compiled as they are and run on grid.h. */
+#ifndef TESTS_CUDA_ON_HOST_CUDA_RUNTIME_H
+#define TESTS_CUDA_ON_HOST_CUDA_RUNTIME_H
+
+extern "C" {
+#include "tests/cuda_on_host/grid.h"
+}
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+
+#define threadIdx (grid_now->thread)
+#define blockIdx  (grid_now->block)
+#define blockDim  (grid_now->num_threads)
+#define gridDim   (grid_now->num_blocks)
+
+/* --- launching ---------------------------------------------------------------------------- */
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned along_x = 1, unsigned along_y = 1, unsigned along_z = 1)
+        : x(along_x), y(along_y), z(along_z)
+    {
+    }
+};
+struct cudaLaunchConfig_t {
+    dim3 grid, block; /* the toolkit's names for them are taken above */
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    void *attrs;
+    unsigned numAttrs;
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+
+template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}
+
+template <typename Call> void grid_call(void *call)
+{
+    (*static_cast<Call *>(call))();
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                               Arguments... arguments)
+{
+    auto call = [&] { kernel(Parameters(arguments)...); };
+    struct grid_shape shape = {
+        { config->grid.x, config->grid.y, config->grid.z },
+        { config->block.x, config->block.y, config->block.z },
+        config->dynamicSmemBytes,
+    };
+    return grid_run(&shape, grid_call<decltype(call)>, &call) ? cudaSuccess
+                                                              : cudaErrorInvalidConfiguration;
+}
+
+/* --- what threads do together ------------------------------------------------------------- */
+
+inline void __syncthreads()
+{
+    grid_meet_block(nullptr, nullptr);
+}
+
+struct grid_vote {
+    int given, any;
+};
+
+inline void grid_count_votes(void *const *offers, int count)
+{
+    int any = 0;
+    for (int i = 0; i < count; i++)
+        any |= offers[i] && static_cast<grid_vote *>(offers[i])->given;
+    for (int i = 0; i < count; i++)
+        if (offers[i])
+            static_cast<grid_vote *>(offers[i])->any = any;
+}
+
+inline int __syncthreads_or(int given)
+{
+    grid_vote vote = { given != 0, 0 };
+    grid_meet_block(grid_count_votes, &vote);
+    return vote.any;
+}
+
+inline void __syncwarp(unsigned = ~0u)
+{
+    grid_meet_warp(nullptr, nullptr);
+}
+
+struct grid_ballot {
+    int given;
+    unsigned votes;
+};
+
+inline void grid_count_ballots(void *const *offers, int count)
+{
+    unsigned votes = 0;
+    for (int i = 0; i < count; i++)
+        votes |= offers[i] && static_cast<grid_ballot *>(offers[i])->given ? 1u << i : 0;
+    for (int i = 0; i < count; i++)
+        if (offers[i])
+            static_cast<grid_ballot *>(offers[i])->votes = votes;
+}
+
+inline unsigned __ballot_sync(unsigned, int given)
+{
+    grid_ballot ballot = { given != 0, 0 };
+    grid_meet_warp(grid_count_ballots, &ballot);
+    return ballot.votes;
+}
+
+template <typename V> struct grid_shuffle {
+    V given, taken;
+    int from;
+};
+
+template <typename V> void grid_do_shuffle(void *const *offers, int)
+{
+    for (int i = 0; i < WARP_LANES; i++) {
+        grid_shuffle<V> *shuffle = static_cast<grid_shuffle<V> *>(offers[i]);
+        if (shuffle)
+            shuffle->taken = static_cast<grid_shuffle<V> *>(offers[shuffle->from])->given;
+    }
+}
+
+template <typename V> V __shfl_sync(unsigned, V value, int from)
+{
+    grid_shuffle<V> shuffle = { value, value, from };
+    grid_meet_warp(grid_do_shuffle<V>, &shuffle);
+    return shuffle.taken;
+}
+
+template <typename V> V __shfl_xor_sync(unsigned, V value, int mask)
+{
+    return __shfl_sync(~0u, value, (int)threadIdx.x % WARP_LANES ^ mask);
+}
+
+/* --- one thread's ------------------------------------------------------------------------- */
+
+inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
+
+inline unsigned __float_as_uint(float value)
+{
+    unsigned bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+inline float __uint_as_float(unsigned bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+inline int __ffs(int bits)
+{
+    return __builtin_ffs(bits);
+}
+
+#include "tests/cuda_on_host/ptx.h"
+
+#endif

@@ -1,0 +1,449 @@
+#include "tests/op_cases.h"
+
+#include "models/model.h"
+#include "tests/op_case.h"
+#include "tests/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void add(struct op_case *c, const char *what, enum tensor_kind kind, enum tensor_role role,
+                long rows, long width)
+{
+    c->tensors[c->count++] = (struct tensor){ what, kind, role, rows, width };
+}
+
+static const struct draw draw = { .seed = 5, .step = 2, .layer = 1, .op = 3 };
+enum { TOKENS_OF_A_SEQUENCE = 5 };
+
+/* --- linear layers ------------------------------------------------------------------------ */
+
+static void run_linear(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
+                                                         at[2], at[3] });
+    b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
+                                                         NULL, at[4] });
+    b->linear_input_gradient(b->self, &(struct linear_input_gradient){ c->rows, c->width, c->inner,
+                                                                       at[5], at[1], at[6] });
+    b->linear_weight_gradient(b->self, &(struct linear_weight_gradient){
+                                           c->rows, c->width, c->inner, at[5], at[0], at[7] });
+}
+
+static struct op_case linear_case(long rows, long out, long in)
+{
+    struct op_case c = {
+        .name = "linear", .run = run_linear, .rows = rows, .width = out, .inner = in
+    };
+    add(&c, "x", VALUES, IN, rows, in);
+    add(&c, "weight", VALUES, IN, out, in);
+    add(&c, "bias", VALUES, IN, 1, out);
+    add(&c, "y", VALUES, OUT, rows, out);
+    add(&c, "y without bias", VALUES, OUT, rows, out);
+    add(&c, "dy", VALUES, IN, rows, out);
+    add(&c, "dx", VALUES, OUT, rows, in);
+    add(&c, "dweight", FLOATS, IN_OUT, out, in);
+    return c;
+}
+
+static void run_bias_gradient(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->linear_bias_gradient(b->self,
+                            &(struct linear_bias_gradient){ c->rows, c->width, at[0], at[1] });
+}
+
+static struct op_case bias_gradient_case(long rows, long width)
+{
+    struct op_case c = {
+        .name = "bias gradient", .run = run_bias_gradient, .rows = rows, .width = width
+    };
+    add(&c, "dy", VALUES, IN, rows, width);
+    add(&c, "dbias", FLOATS, IN_OUT, 1, width);
+    return c;
+}
+
+/* --- norms -------------------------------------------------------------------------------- */
+
+static void run_norm(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct norm norm = { c->rows, c->width, 1e-5F };
+    b->norm_forward(b->self,
+                    &(struct norm_forward){ norm, c->kind, at[0], at[1], at[2], at[3], at[4] });
+    b->norm_backward(b->self, &(struct norm_backward){ norm, c->kind, at[5], at[0], at[1], at[4],
+                                                       at[5], at[6], at[7] });
+}
+
+static struct op_case norm_case(int kind, long rows, long width)
+{
+    struct op_case c = { .name = kind == NORM_LAYER ? "layer norm" : "rms norm",
+                         .run = run_norm,
+                         .rows = rows,
+                         .width = width,
+                         .kind = kind };
+    bool is_layer = kind == NORM_LAYER;
+    add(&c, "x", VALUES, IN, rows, width);
+    add(&c, "gamma", VALUES, IN, 1, width);
+    add(&c, "beta", VALUES, IN, 1, width);
+    add(&c, "y", VALUES, OUT, rows, width);
+    add(&c, "statistics", FLOATS, OUT, is_layer ? 2 : 1, rows);
+    add(&c, "dx", VALUES, IN_OUT, rows, width);
+    add(&c, "dgamma", FLOATS, IN_OUT, 1, width);
+    add(&c, "dbeta", FLOATS, is_layer ? IN_OUT : IN, 1, width);
+    return c;
+}
+
+static void run_head_norm(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->head_norm_forward(
+        b->self, &(struct head_norm_forward){ c->attention, 1e-5F, at[0], at[1], at[2], at[3] });
+    b->head_norm_backward(
+        b->self, &(struct head_norm_backward){ c->attention, at[0], at[2], at[3], at[4], at[5] });
+}
+
+static struct op_case head_norm_case(struct attention a)
+{
+    struct op_case c = { .name = "head norm", .run = run_head_norm, .attention = a };
+    long tokens = attention_tokens(&a), width = attention_qkv_width(&a);
+    add(&c, "gamma", VALUES, IN, 2, a.head_dim);
+    add(&c, "qkv", VALUES, IN_OUT, tokens, width);
+    add(&c, "inputs", VALUES, OUT, tokens, (a.heads + a.kv_heads) * a.head_dim);
+    add(&c, "statistics", FLOATS, OUT, tokens, a.heads + a.kv_heads);
+    add(&c, "dqkv", VALUES, IN_OUT, tokens, width);
+    add(&c, "dgamma", FLOATS, IN_OUT, 2, a.head_dim);
+    return c;
+}
+
+/* --- attention ---------------------------------------------------------------------------- */
+
+static void run_rotary(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->rotary_forward(b->self, &(struct rotary){ c->attention, at[0], at[1] });
+    b->rotary_backward(b->self, &(struct rotary){ c->attention, at[0], at[2] });
+}
+
+static struct op_case rotary_case(struct attention a)
+{
+    struct op_case c = { .name = "rotary", .run = run_rotary, .attention = a };
+    add(&c, "turns", FLOATS, IN, a.seq, a.head_dim);
+    add(&c, "qkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
+    add(&c, "dqkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
+    return c;
+}
+
+static void run_flash(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    size_t bytes = b->flash_scratch_bytes(b->self, &c->attention);
+    char *poison = malloc(bytes + 1);
+    ck_assert_ptr_nonnull(poison);
+    memset(poison, 0xff, bytes);
+    void *scratch = b->copy_in(b->self, poison, bytes);
+    b->flash_forward(b->self,
+                     &(struct flash_forward){ c->attention, at[0], at[1], at[2], scratch });
+    b->flash_backward(b->self, &(struct flash_backward){ c->attention, at[3], at[0], at[1], at[2],
+                                                         at[4], scratch });
+    b->release(b->self, scratch);
+    free(poison);
+}
+
+static struct op_case flash_case(struct attention a)
+{
+    struct op_case c = { .name = "flash attention", .run = run_flash, .attention = a };
+    long tokens = attention_tokens(&a);
+    c.roundings = 1;
+    add(&c, "qkv", VALUES, IN, tokens, attention_qkv_width(&a));
+    add(&c, "context", VALUES, OUT, tokens, attention_context_width(&a));
+    add(&c, "log sums", FLOATS, OUT, a.sequences * a.heads, a.seq);
+    add(&c, "dcontext", VALUES, IN, tokens, attention_context_width(&a));
+    add(&c, "dqkv", VALUES, OUT, tokens, attention_qkv_width(&a));
+    return c;
+}
+
+static void run_unfused(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    bool drops = c->attention.dropout.dropout > 0;
+    void *qkv = at[0], *probabilities = at[1], *context = at[2], *dcontext = at[3];
+    void *matrix = at[4], *dqkv = at[5];
+    void *keeps = drops ? at[6] : NULL, *dropped = drops ? at[7] : NULL;
+    void *weights = drops ? dropped : probabilities;
+    struct attention a = c->attention;
+    b->scores(b->self, &(struct scores){ a, qkv, probabilities });
+    b->softmax(b->self, &(struct softmax){ a, probabilities, probabilities, keeps, dropped });
+    b->context(b->self, &(struct context){ a, weights, qkv, context });
+    b->context_probability_gradient(
+        b->self, &(struct context_backward){ a, dcontext, qkv, NULL, matrix, NULL });
+    b->context_value_gradient(b->self,
+                              &(struct context_backward){ a, dcontext, NULL, weights, NULL, dqkv });
+    b->softmax_backward(b->self,
+                        &(struct softmax_backward){ a, matrix, probabilities, keeps, matrix });
+    b->scores_query_gradient(b->self, &(struct scores_backward){ a, matrix, qkv, dqkv });
+    b->scores_key_gradient(b->self, &(struct scores_backward){ a, matrix, qkv, dqkv });
+}
+
+static struct op_case unfused_case(struct attention a)
+{
+    struct op_case c = { .name = "unfused attention", .run = run_unfused, .attention = a };
+    long tokens = attention_tokens(&a), rows = a.sequences * a.heads * a.seq;
+    c.roundings = 1; /* of sums over the heads of a group */
+    add(&c, "qkv", VALUES, IN, tokens, attention_qkv_width(&a));
+    add(&c, "probabilities", VALUES, OUT, rows, a.seq);
+    add(&c, "context", VALUES, OUT, tokens, attention_context_width(&a));
+    add(&c, "dcontext", VALUES, IN, tokens, attention_context_width(&a));
+    add(&c, "dscores", VALUES, OUT, rows, a.seq);
+    add(&c, "dqkv", VALUES, OUT, tokens, attention_qkv_width(&a));
+    if (a.dropout.dropout > 0) {
+        add(&c, "keeps", BYTES, OUT, rows, a.seq);
+        add(&c, "dropped", VALUES, OUT, rows, a.seq);
+    }
+    return c;
+}
+
+/* --- element by element ------------------------------------------------------------------- */
+
+static void run_activation(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct activation_shape shape = { (enum activation_kind)c->kind, c->rows, c->width };
+    b->activation(b->self, &(struct activation_args){ shape, at[0], at[1], at[2] });
+    b->activation_gradient(b->self,
+                           &(struct activation_gradient){ shape, at[3], at[0], at[1], at[4] });
+    b->activation(b->self, &(struct activation_args){ shape, at[0], NULL, at[5] });
+}
+
+static struct op_case activation_case(enum activation_kind kind, long rows, long width)
+{
+    struct op_case c = {
+        .name = "activation", .run = run_activation, .rows = rows, .width = width, .kind = (int)kind
+    };
+    long inputs = activation_inputs(&(struct activation_shape){ kind, 1, width });
+    add(&c, "x", VALUES, IN, rows, inputs);
+    add(&c, "bias", VALUES, IN, 1, inputs);
+    add(&c, "y", VALUES, OUT, rows, width);
+    add(&c, "dy", VALUES, IN, rows, width);
+    add(&c, "dx", VALUES, OUT, rows, inputs);
+    add(&c, "y without bias", VALUES, OUT, rows, width);
+    return c;
+}
+
+static void run_residual(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct residual residual = { c->rows, c->width, c->dropout, draw, 77 };
+    uint8_t *keeps = c->dropout > 0 ? at[4] : NULL;
+    b->residual(b->self, &(struct residual_args){ residual, at[0], at[1], at[2], keeps, at[3] });
+    b->residual(b->self, &(struct residual_args){ residual, at[0], NULL, NULL, keeps, at[5] });
+    b->residual_gradient(b->self, &(struct residual_gradient){ residual, at[0], keeps, at[6] });
+    b->sum_into(b->self, &(struct sum_into){ c->rows * c->width, at[0], at[7] });
+    b->gradient_sum(b->self, &(struct gradient_sum){ c->rows * c->width, at[8], at[9] });
+}
+
+static struct op_case residual_case(double dropout, long rows, long width)
+{
+    struct op_case c = {
+        .name = "residual", .run = run_residual, .rows = rows, .width = width, .dropout = dropout
+    };
+    add(&c, "x", VALUES, IN, rows, width);
+    add(&c, "bias", VALUES, IN, 1, width);
+    add(&c, "h", VALUES, IN, rows, width);
+    add(&c, "y", VALUES, OUT, rows, width);
+    add(&c, "keeps", BYTES, dropout > 0 ? OUT : IN, rows, width);
+    add(&c, "y without bias and h", VALUES, OUT, rows, width);
+    add(&c, "dx", VALUES, OUT, rows, width);
+    add(&c, "sum", VALUES, IN_OUT, rows, width);
+    add(&c, "gradients", FLOATS, IN, rows, width);
+    add(&c, "sum of gradients", FLOATS, IN_OUT, rows, width);
+    return c;
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
+enum { TABLE_ROWS = 13 }; /* ids are of twice as many */
+
+static void run_embedding(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct embedding embedding = { c->rows, c->width, TABLE_ROWS / 2, TABLE_ROWS };
+    b->embedding(b->self, &(struct embedding_args){ embedding, TOKENS_OF_A_SEQUENCE, at[0], at[1],
+                                                    at[2], at[3] });
+    b->embedding(b->self, &(struct embedding_args){ embedding, TOKENS_OF_A_SEQUENCE, at[0], at[1],
+                                                    NULL, at[4] });
+    b->embedding_gradient(b->self, &(struct embedding_gradient){ embedding, TOKENS_OF_A_SEQUENCE,
+                                                                 at[0], at[5], at[6], at[7] });
+}
+
+static struct op_case embedding_case(long tokens, long width)
+{
+    struct op_case c = {
+        .name = "embedding", .run = run_embedding, .rows = tokens, .width = width
+    };
+    add(&c, "ids", IDS, IN, tokens, 1);
+    add(&c, "table", VALUES, IN, TABLE_ROWS, width);
+    add(&c, "positions", VALUES, IN, TOKENS_OF_A_SEQUENCE, width);
+    add(&c, "y", VALUES, OUT, tokens, width);
+    add(&c, "y without positions", VALUES, OUT, tokens, width);
+    add(&c, "dy", VALUES, IN, tokens, width);
+    add(&c, "dtable", FLOATS, IN_OUT, TABLE_ROWS, width);
+    add(&c, "dpositions", FLOATS, IN_OUT, TOKENS_OF_A_SEQUENCE, width);
+    return c;
+}
+
+/* `inner`: the whole vocabulary, of which a shard of `width` begins at 7. */
+static void run_loss(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct cross_entropy loss = { c->rows, c->width, 7, c->inner };
+    b->loss_maxima(b->self, &(struct loss_maxima){ loss, at[0], at[2] });
+    b->loss_sums(b->self, &(struct loss_sums){ loss, at[0], at[1], at[2], at[3] });
+    b->loss_total(b->self, &(struct loss_total){ c->rows, at[1], at[6], at[4] });
+    b->loss_gradient(b->self,
+                     &(struct loss_gradient){ loss, at[0], at[1], at[2], at[6], 0.125F, at[5] });
+}
+
+static struct op_case loss_case(long rows, long columns, long vocab)
+{
+    struct op_case c = {
+        .name = "cross-entropy", .run = run_loss, .rows = rows, .width = columns, .inner = vocab
+    };
+    add(&c, "logits", VALUES, IN, rows, columns);
+    add(&c, "targets", IDS, IN, rows, 1);
+    add(&c, "maxima", FLOATS, OUT, rows, 1);
+    add(&c, "sums", FLOATS, OUT, rows, 2);
+    add(&c, "loss", DOUBLES, IN_OUT, 1, 1);
+    add(&c, "dlogits", VALUES, OUT, rows, columns);
+    add(&c, "sums of all ranks", POSITIVE, IN, rows, 2);
+    return c;
+}
+
+/* --- updates ------------------------------------------------------------------------------ */
+
+enum { SGD, MOMENTUM, ADAMW };
+
+static void run_update(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct sgd sgd = { 1e-2F, 0.1F, 0 };
+    struct momentum momentum = { 1e-2F, 0.1F, 0, 0.9F };
+    struct adamw adamw = { 1e-2F, 0.1F, 0, 0.9F, 0.95F, 1e-8F, 3 };
+    switch (c->kind) {
+    case SGD:
+        b->sgd(b->self, &(struct sgd_args){ sgd, c->width, at[0], at[1], at[2], at[5] });
+        break;
+    case MOMENTUM:
+        b->momentum(b->self, &(struct momentum_args){ momentum, c->width, at[0], at[1], at[3],
+                                                      at[2], at[5] });
+        break;
+    default:
+        b->adamw(b->self,
+                 &(struct adamw_args){ adamw, c->width, at[0], at[1], at[3], at[4], at[2], at[5] });
+    }
+}
+
+static struct op_case update_case(int optimizer, long n)
+{
+    struct op_case c = { .name = "update", .run = run_update, .width = n, .kind = optimizer };
+    add(&c, "gradients", FLOATS, IN, 1, n);
+    add(&c, "scale", POSITIVE, IN, 1, 1);
+    add(&c, "weights", FLOATS, IN_OUT, 1, n);
+    add(&c, "first moments", FLOATS, IN_OUT, 1, n);
+    add(&c, "second moments", POSITIVE, IN_OUT, 1, n);
+    add(&c, "values", VALUES, OUT, 1, n);
+    return c;
+}
+
+static void run_squares(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->square_sum(b->self, &(struct square_sum){ c->width, at[0], at[1] });
+    b->clip(b->self, &(struct clip){ at[1], 0.5, 8, at[2] });
+    b->clip(b->self, &(struct clip){ at[1], 0, 8, at[3] });
+    b->pack(b->self, &(struct pack){ c->width, at[0], at[4] });
+}
+
+static struct op_case squares_case(long n)
+{
+    struct op_case c = { .name = "squares", .run = run_squares, .width = n };
+    add(&c, "gradients", FLOATS, IN, 1, n);
+    add(&c, "squares", DOUBLES, IN_OUT, 1, 1);
+    add(&c, "clip", FLOATS, OUT, 1, 1);
+    add(&c, "no clip", FLOATS, OUT, 1, 1);
+    add(&c, "packed", VALUES, OUT, 1, n);
+    return c;
+}
+
+/* --- all of them -------------------------------------------------------------------------- */
+
+static const struct attention_dropout dropout = {
+    .dropout = 0.25, .draw = draw, .first_sequence = 4, .first_head = 6, .model_heads = 24
+};
+
+/* Sizes at, below and beyond what a thread, a warp, a tile and a block hold; rows of a whole number
+ * of 16 bytes and others. */
+static const struct attention attentions[] = {
+    { .sequences = 3, .seq = 6, .heads = 2, .kv_heads = 1, .head_dim = 4 },
+    { .sequences = 1, .seq = 35, .heads = 6, .kv_heads = 2, .head_dim = 10 },
+    { .sequences = 1, .seq = 67, .heads = 2, .kv_heads = 2, .head_dim = 16 },
+};
+/* Of the head sizes that tensor cores take; sequences of a tile and less, and beyond. */
+static const struct attention tiled[] = {
+    { .sequences = 2, .seq = 7, .heads = 2, .kv_heads = 1, .head_dim = 64 },
+    { .sequences = 1, .seq = 131, .heads = 1, .kv_heads = 1, .head_dim = 64 },
+    { .sequences = 1, .seq = 70, .heads = 1, .kv_heads = 1, .head_dim = 80 },
+    { .sequences = 1, .seq = 33, .heads = 3, .kv_heads = 1, .head_dim = 96 },
+    { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
+};
+enum { NUM_TILED = sizeof tiled / sizeof *tiled };
+enum { NUM_ATTENTIONS = sizeof attentions / sizeof *attentions };
+
+#define EACH_ATTENTION(function)             \
+    for (int i = 0; i < NUM_ATTENTIONS; i++) \
+    list.at[list.count++] = function(attentions[i])
+
+enum { MOST_CASES = 80 };
+static struct case_list {
+    struct op_case at[MOST_CASES];
+    int count;
+} list;
+
+static struct attention dropped(struct attention attention)
+{
+    attention.dropout = dropout;
+    return attention;
+}
+
+static void list_rows(long rows, long width)
+{
+    list.at[list.count++] = bias_gradient_case(rows, width);
+    list.at[list.count++] = norm_case(NORM_LAYER, rows, width);
+    list.at[list.count++] = norm_case(NORM_RMS, rows, width);
+    for (int kind = ACTIVATION_GELU; kind <= ACTIVATION_GEGLU; kind++)
+        list.at[list.count++] = activation_case((enum activation_kind)kind, rows, width);
+    list.at[list.count++] = residual_case(0, rows, width);
+    list.at[list.count++] = residual_case(0.1, rows, width);
+    list.at[list.count++] = embedding_case(rows, width);
+    list.at[list.count++] = loss_case(rows, width, width + 4);
+}
+
+static void list_cases(void)
+{
+    if (list.count > 0)
+        return;
+    list_rows(7, 13);
+    list_rows(67, 24);
+    list_rows(5, 2056);
+    list.at[list.count++] = embedding_case(301, 8);
+    list.at[list.count++] = linear_case(5, 7, 3);
+    list.at[list.count++] = linear_case(33, 48, 24);
+    EACH_ATTENTION(head_norm_case);
+    EACH_ATTENTION(rotary_case);
+    EACH_ATTENTION(unfused_case);
+    EACH_ATTENTION(flash_case);
+    for (int i = 0; i < NUM_TILED; i++)
+        list.at[list.count++] = flash_case(tiled[i]);
+    list.at[list.count++] = flash_case(dropped(tiled[3]));
+    list.at[list.count++] = unfused_case(dropped(attentions[1]));
+    list.at[list.count++] = flash_case(dropped(attentions[1]));
+    for (int optimizer = SGD; optimizer <= ADAMW; optimizer++)
+        list.at[list.count++] = update_case(optimizer, 1003);
+    list.at[list.count++] = squares_case(1003);
+    list.at[list.count++] = squares_case(1024);
+}
+
+const struct op_case *op_cases(int *count)
+{
+    list_cases();
+    *count = list.count;
+    return list.at;
+}

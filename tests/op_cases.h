@@ -1,0 +1,37 @@
+/* tests/op_cases.h - every op of kernels/args.h on awkward shapes and fresh random inputs: what a
+ * backend makes of them, held against what the host does.
+ *
+ * The host computes each case twice: in fp32 from the very inputs, and as the case is stored. The
+ * backend's root mean square error may be 1.5 times that of the host's stored result (and a
+ * little), and no row may be off by more than a few roundings of its largest value and twice what
+ * the host is off by anywhere, so that a missing row can't hide. Outputs hold NaN before, and a
+ * second run gives the same bits. */
+#ifndef TESTS_OP_CASES_H
+#define TESTS_OP_CASES_H
+
+#include "kernels/args.h"
+#include "models/op.h"
+
+#include <stddef.h>
+
+/* Where ops run: memory of its own, and every op, run to its end. */
+struct op_backend {
+    const char *name;
+    void *self;
+    void *(*copy_in)(void *self, const void *from, size_t bytes);
+    void (*copy_out)(void *self, void *to, const void *from, size_t bytes);
+    void (*release)(void *self, void *memory);
+    size_t (*flash_scratch_bytes)(void *self, const struct attention *attention);
+#define X(name, args) void (*name)(void *self, const struct args *args);
+    KERNELS(X)
+#undef X
+};
+
+int op_case_count(void);
+const char *op_case_name(int index);
+
+/* `self` runs values that are stored as `storage`. Ends the test at the first difference, with the
+ * seed of the inputs: SEED=n in the environment brings it back. */
+void op_case_check(int index, enum dtype storage, const struct op_backend *backend);
+
+#endif

@@ -1,0 +1,168 @@
+/* How products are tuned, on a library that has two algorithms (tests/cuda_on_host/cublasLt.h). */
+#include "base/file.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_table.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/simsearch-gemm-XXXXXX";
+static struct err err;
+
+/* A name that no file has. */
+static void begin(void)
+{
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    close(file);
+    unlink(path);
+    err = (struct err){ 0 };
+}
+
+static void end(void)
+{
+    unlink(path);
+}
+
+static struct gemm_choice choice_of(int64_t m, uint64_t word)
+{
+    return (struct gemm_choice){ .shape = { .m = m, .n = -1, .alignment_bytes = 16 },
+                                 .algorithm = { word, 0, UINT64_MAX },
+                                 .workspace_bytes = 12345 };
+}
+
+START_TEST(a_table_is_read_as_it_was_written)
+{
+    struct gemm_table table = { 0 }, again;
+    struct gemm_choice first = choice_of(7, 3), second = choice_of(8, 4);
+    gemm_table_add(&table, &first);
+    gemm_table_add(&table, &second);
+    ck_assert(gemm_table_write(path, &table, &err));
+    ck_assert_msg(gemm_table_read(path, &again, &err), "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(again.count, 2);
+    ck_assert_mem_eq(again.at, table.at, 2 * sizeof *table.at);
+    ck_assert_ptr_eq(gemm_table_find(&again, &second.shape), &again.at[1]);
+    second.shape.k = 1;
+    ck_assert_ptr_null(gemm_table_find(&again, &second.shape));
+    free(table.at);
+    free(again.at);
+}
+END_TEST
+
+START_TEST(a_table_that_is_not_there_is_empty)
+{
+    struct gemm_table table;
+    ck_assert(gemm_table_read(path, &table, &err));
+    ck_assert_int_eq(table.count, 0);
+}
+END_TEST
+
+START_TEST(a_line_that_is_no_choice_is_named)
+{
+    static const char *const lines[] = { "\n", "1 2 3\n", "nonsense",
+                                         "1 2 3 4 5 6 7 8 9 10 11 12 "
+                                         "13 14 15 16 17 18 19 20 0 0 "
+                                         "0 0 0 0 0 0 0\n" };
+    struct gemm_table table = { 0 }, again;
+    struct gemm_choice choice = choice_of(7, 3);
+    gemm_table_add(&table, &choice);
+    ck_assert(gemm_table_write(path, &table, &err));
+    FILE *file = fopen(path, "a");
+    ck_assert_ptr_nonnull(file);
+    fputs(lines[_i], file);
+    fclose(file);
+    ck_assert(!gemm_table_read(path, &again, &err));
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_ptr_nonnull(strstr(err.where, "line 2"));
+    ck_assert_ptr_nonnull(strstr(err.where, path));
+    free(table.at);
+    free(again.at);
+}
+END_TEST
+
+/* c = a b^T of ones, added to what is there. */
+static void multiply(struct gemm *gemm, float *c)
+{
+    static char workspace[1];
+    static const float ones[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    struct launch launch = { .storage = DTYPE_FP32, .workspace = workspace, .gemm = gemm };
+    struct gemm_product product = { .m = 2,
+                                    .n = 3,
+                                    .k = 4,
+                                    .b_is_transposed = true,
+                                    .is_added = true,
+                                    .c_dtype = DTYPE_FP32,
+                                    .a = ones,
+                                    .b = ones,
+                                    .c = c,
+                                    .a_stride = 4,
+                                    .b_stride = 4,
+                                    .c_stride = 3,
+                                    .batch = 1 };
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
+}
+
+START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
+{
+    float c[6] = { 1, 2, 3, 4, 5, 6 };
+    struct gemm *gemm = gemm_open(path, &err);
+    ck_assert_msg(gemm != NULL, "%s: %s", err.where, err.msg);
+    multiply(gemm, c);
+    multiply(gemm, c);
+    for (int i = 0; i < 6; i++)
+        ck_assert_double_eq((double)c[i], i + 1 + 8);
+    ck_assert_str_eq(gemm_failure(gemm), "");
+    gemm_close(gemm);
+    struct gemm_table table;
+    ck_assert_msg(gemm_table_read(path, &table, &err), "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(table.count, 1);
+    ck_assert_int_eq(table.at[0].shape.m, 2);
+    ck_assert_uint_eq(table.at[0].algorithm[0], 2);
+    free(table.at);
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_written_is_said_and_not_needed)
+{
+    float c[6] = { 0 };
+    struct gemm *gemm = gemm_open("/tmp/no/such/folder/gemm.table", &err);
+    ck_assert_ptr_nonnull(gemm);
+    multiply(gemm, c);
+    ck_assert_double_eq((double)c[0], 4);
+    ck_assert_ptr_nonnull(strstr(gemm_failure(gemm), "/tmp/no/such/folder"));
+    gemm_close(gemm);
+}
+END_TEST
+
+START_TEST(a_product_that_the_library_refuses_is_named)
+{
+    struct gemm *gemm = gemm_open(NULL, &err);
+    struct launch launch = { .storage = DTYPE_FP32, .gemm = gemm };
+    struct gemm_product product = {
+        .m = 2, .n = 3, .k = 4, .a_stride = 3, .b_stride = 3, .c_stride = 3, .batch = 1
+    };
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaErrorUnknown);
+    ck_assert_ptr_nonnull(strstr(gemm_failure(gemm), "[2,3] from 4"));
+    gemm_close(gemm);
+}
+END_TEST
+
+static Suite *cuda_gemm_suite(void)
+{
+    Suite *suite = suite_create("cuda_gemm");
+    TCase *gemm = tcase_create("gemm");
+    tcase_add_checked_fixture(gemm, begin, end);
+    tcase_add_test(gemm, a_table_is_read_as_it_was_written);
+    tcase_add_test(gemm, a_table_that_is_not_there_is_empty);
+    tcase_add_loop_test(gemm, a_line_that_is_no_choice_is_named, 0, 4);
+    tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
+    tcase_add_test(gemm, a_table_that_cannot_be_written_is_said_and_not_needed);
+    tcase_add_test(gemm, a_product_that_the_library_refuses_is_named);
+    suite_add_tcase(suite, gemm);
+    return suite;
+}
+
+TEST_MAIN(cuda_gemm_suite)
