@@ -26,12 +26,12 @@ __device__ __forceinline__ long last_of(long end, long seq)
     return end < seq ? end : seq;
 }
 
-/* The probability of a raw score, 0 where the key is not seen or the query is none. */
+/* The probability of a raw score, 0 where the key is not seen. Of queries behind the sequence all
+ * that is multiplied by it is 0. */
 __device__ __forceinline__ float probability(const backward_args &b, float score, float log_sum,
                                              long query, long key)
 {
-    bool is_seen = key <= query && query < b.a.attention.seq;
-    return is_seen ? exp2_fast(score * b.scale2 - log_sum * LOG2_E) : 0;
+    return key <= query ? exp2_fast(score * b.scale2 - log_sum * LOG2_E) : 0;
 }
 
 /* What dropout makes of the gradient of a kept probability, and of the probability. */
@@ -44,12 +44,12 @@ __device__ __forceinline__ void drop(const backward_args &b, uint64_t number, fl
     *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
 }
 
-/* The warp's 16 rows of a gradient, through the tile that it has read for the last time. */
+/* The warp's 16 rows of a gradient, through the tile that it has read for the last time, a barrier
+ * ago. */
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile, const accumulator *d,
                                                float scale, long rows_left)
 {
-    __syncwarp();
     store_rows<HEAD_DIM>(tile, d, [&](int) { return scale; });
     __syncwarp();
     write_rows<HEAD_DIM>(to, stride, tile, rows_left);
