@@ -5,6 +5,7 @@
 #include "calibration/gpu_sweep.h"
 #include "calibration/host_resume.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { MOST_OPS = 8192, MOST_READINGS = 256 };
@@ -45,14 +46,21 @@ static int num_sizes(int num_ranks)
     return count;
 }
 
+/* What stages send each other and tensor ranks add up, of one sequence. */
+static double stream_bytes(const struct model *model)
+{
+    return (double)model->seq * model->hidden * sizeof(float);
+}
+
 static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *err)
 {
     bool is_quick = w->options->is_quick;
     struct host_sizes sizes = { .least_bytes = 256,
                                 .most_bytes = is_quick ? 64 << 20 : 128 << 20,
-                                .factor = is_quick ? 4 : 2,
-                                .seconds = is_quick ? 0.12 : 0.4,
+                                .seconds = is_quick ? 0.06 : 0.4,
                                 .most_s = is_quick ? 0.15 : 0.5 };
+    for (int i = 0; w->options->model && i < MAX_OWN_SIZES; i++)
+        sizes.own_bytes[i] = stream_bytes(w->options->model) * exp2(i);
     char what[64];
     snprintf(what, sizeof what, "%s of %d", curve_names[kind], num_ranks);
     tell(w, what);

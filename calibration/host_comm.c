@@ -131,6 +131,17 @@ static void add_point(struct curve *curve, double bytes, double time_s)
         (struct curve_point){ bytes, time_s, log(bytes), log(time_s) };
 }
 
+/* Doubling, and one's own sizes between. */
+static double size_after(const struct host_sizes *sizes, double bytes)
+{
+    double doublings = floor(log2(bytes / sizes->least_bytes) + 1e-6);
+    double next = sizes->least_bytes * exp2(doublings + 1);
+    for (int i = 0; i < MAX_OWN_SIZES; i++)
+        if (sizes->own_bytes[i] > 1.05 * bytes && sizes->own_bytes[i] < next / 1.05)
+            return sizes->own_bytes[i];
+    return next;
+}
+
 static bool time_sizes(const struct timed_call *x, const struct host_sizes *sizes,
                        struct curve *curve, struct err *err)
 {
@@ -142,7 +153,7 @@ static bool time_sizes(const struct timed_call *x, const struct host_sizes *size
         add_point(curve, bytes, typical_s);
         if (typical_s > sizes->most_s)
             break;
-        bytes *= sizes->factor;
+        bytes = size_after(sizes, bytes);
     }
     return true;
 }

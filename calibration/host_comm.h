@@ -8,10 +8,15 @@
 #include "calibration/host_rank.h"
 #include "sim/cost/curve.h"
 
+enum { MAX_OWN_SIZES = 4 };
+
+/* From the least to the most, each twice the one before, and one's own between, ascending (0:
+ * none). No larger ones once one takes most_s: all beyond is the link's rate. */
 struct host_sizes {
-    double least_bytes, most_bytes, factor;
+    double least_bytes, most_bytes;
+    double own_bytes[MAX_OWN_SIZES];
     double seconds; /* spent on each size */
-    double most_s;  /* no larger sizes once one takes so long: all beyond is the link's rate */
+    double most_s;
 };
 
 /* Fills `curve` with the lower quartiles of one collective, or of messages that go one way, in
