@@ -328,6 +328,7 @@ accuracy: needed
 	@$(PROGRAM) validate --report docs/accuracy >/dev/null
 	@chmod 644 docs/accuracy.md docs/accuracy.svg
 
+CUDA_TIDY = $(if $(filter 1,$(CUDA)),$(filter exec/cuda/% kernels/cuda/%,$(CUDA_PLUGIN_SRC)))
 SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
 # Every tool has its say before the target fails.
 lint:
@@ -338,8 +339,9 @@ lint:
 	if command -v shellcheck >/dev/null; then shellcheck $(SCRIPTS) || status=1; \
 	else echo "shellcheck is not installed: left out"; fi; \
 	if command -v clang-tidy >/dev/null; then \
-	    printf '%s\n' $(LIB_SRC) $(MAIN_SRC) | xargs -P $(NPROC) -I{} sh -c 'clang-tidy --quiet {} -- \
-	        -std=c17 -D_POSIX_C_SOURCE=200809L -I. 2>/dev/null' || status=1; \
+	    printf '%s\n' $(LIB_SRC) $(MAIN_SRC) $(CUDA_TIDY) | xargs -P $(NPROC) -I{} sh -c \
+	        'clang-tidy --quiet {} -- -std=c17 -D_POSIX_C_SOURCE=200809L -I. $(CUDA_C_FLAGS) \
+	        2>/dev/null' || status=1; \
 	else echo "clang-tidy is not installed: left out"; fi; \
 	exit $$status
 

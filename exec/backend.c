@@ -56,5 +56,8 @@ const struct comm_api *comm_find(const char *name, struct err *err)
 
 const char *comm_usual(const struct device_api *device, const struct place *place)
 {
-    return strcmp(device->name, "cuda") == 0 ? "nccl" : place_comm(place);
+    struct err none = { 0 };
+    if (strcmp(device->name, "cuda") == 0)
+        return comm_find("nccl", &none) ? "nccl" : "staged";
+    return place_comm(place);
 }

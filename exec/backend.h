@@ -16,7 +16,7 @@ const struct backend *backend_find(const char *name, struct err *err);
 const struct comm_api *comm_find(const char *name, struct err *err);
 
 /* What ranks on `device` talk through when nobody says: the program's or its launcher's own means
- * on the host, NCCL on GPUs. */
+ * on the host; on GPUs NCCL, or `staged` where the plugin was built without it. */
 const char *comm_usual(const struct device_api *device, const struct place *place);
 
 #endif

@@ -351,23 +351,24 @@ static bool greet(struct comm *comm, ncclComm_t members, int index)
            settle(comm, members, "the first message", comm->patience_s) && has_arrived(comm);
 }
 
-static bool split(struct comm *comm, struct nccl_group *group, int color, struct err *err)
+/* All ranks split the root together, whether they are in a group of several or not. */
+static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
 {
+    bool is_member = group && group->base.size > 1;
+    int color = is_member ? group->ranks[0] : NCCL_SPLIT_NOCOLOR;
+    int key = is_member ? group->base.index : 0;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t members = NULL;
     config.blocking = 0;
     pthread_mutex_lock(&comm->mutex);
-    bool ok =
-        !is_lost(comm) &&
-        check(comm,
-              ncclCommSplit(comm->root, color, group ? group->base.index : 0, &members, &config),
-              "ncclCommSplit") &&
-        settle(comm, comm->root, "ncclCommSplit", comm->patience_s);
-    if (ok && color != NCCL_SPLIT_NOCOLOR)
-        ok = settle(comm, members, "ncclCommSplit", comm->patience_s) &&
-             (group->base.size != 2 || greet(comm, members, group->base.index));
-    if (ok && color != NCCL_SPLIT_NOCOLOR)
+    bool ok = !is_lost(comm) &&
+              check(comm, ncclCommSplit(comm->root, color, key, &members, &config), "a group") &&
+              settle(comm, comm->root, "a group", comm->patience_s);
+    if (ok && is_member) {
+        ok = settle(comm, members, "a group", comm->patience_s) &&
+             (group->base.size != 2 || greet(comm, members, key));
         group->members = members;
+    }
     pthread_mutex_unlock(&comm->mutex);
     return ok || failure_check(&comm->failure, err);
 }
@@ -380,13 +381,11 @@ static void release_group(struct nccl_group *group)
     free(group);
 }
 
-/* All ranks split the root together, whether they are in a group of several or not. */
 static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num_ranks,
                                     struct err *err)
 {
     struct nccl_group *group = num_ranks > 0 ? group_of(comm, ranks, num_ranks) : NULL;
-    int color = num_ranks > 1 ? ranks[0] : NCCL_SPLIT_NOCOLOR;
-    if (comm->root && !split(comm, group, color, err)) {
+    if (comm->root && !split(comm, group, err)) {
         release_group(group);
         return NULL;
     }
