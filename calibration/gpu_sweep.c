@@ -30,9 +30,9 @@ struct sweep {
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-static const size_t most_array_bytes = (size_t)400 << 20; /* 16k x 12k in 16 bits */
-static const size_t most_number_bytes = (size_t)512 << 20;
-static const size_t most_scratch_bytes = (size_t)512 << 20;
+/* Bytes for each element of a square of the load's side: rows of four sides by three sides in 16
+ * bits, products of two squares in fp32. On a GPU, of side 4096, 400 and 512 MiB. */
+enum { ARRAY_BYTES = 25, NUMBER_BYTES = 32, SCRATCH_BYTES = 32 };
 
 /* Normal enough: the sum of three even numbers, each of deviation 1. Zeros would run faster: a chip
  * draws less power for them. */
@@ -62,12 +62,14 @@ static void fill_array(struct sweep *s, void *array, const float *piece, size_t 
 
 static bool fill_arrays(struct sweep *s)
 {
-    enum { PIECE = 1 << 22 };
+    enum { MOST_PIECE = 1 << 22 };
     const struct device_api *api = s->host->api;
-    float *numbers = random_numbers(PIECE);
-    api->copy(s->stream, s->numbers[0], numbers, PIECE * sizeof *numbers);
+    size_t count = s->array_bytes / sizeof(float);
+    size_t piece = count < MOST_PIECE ? count : MOST_PIECE;
+    float *numbers = random_numbers(piece);
+    api->copy(s->stream, s->numbers[0], numbers, piece * sizeof *numbers);
     for (int i = 0; i < NUM_ARRAYS; i++)
-        fill_array(s, s->arrays[i], s->numbers[0], PIECE);
+        fill_array(s, s->arrays[i], s->numbers[0], piece);
     for (int i = 0; i < 4; i++)
         api->fill(s->stream, s->numbers[i], 0, s->number_bytes);
     bool ok = api->stream_sync(s->stream, s->err);
@@ -79,9 +81,10 @@ static bool take_memory(struct sweep *s)
 {
     const struct device_api *api = s->host->api;
     bool ok = true;
-    s->array_bytes = most_array_bytes;
-    s->number_bytes = most_number_bytes;
-    s->scratch_bytes = most_scratch_bytes;
+    size_t area = (size_t)s->host->load->side * (size_t)s->host->load->side;
+    s->array_bytes = ARRAY_BYTES * area;
+    s->number_bytes = NUMBER_BYTES * area;
+    s->scratch_bytes = SCRATCH_BYTES * area;
     for (int i = 0; i < NUM_ARRAYS && ok; i++)
         ok = (s->arrays[i] = api->alloc(s->host->device, s->stream, s->array_bytes, s->err));
     for (int i = 0; i < 4 && ok; i++)
@@ -223,19 +226,20 @@ static bool measure_passes(struct sweep *s, int kind, long m, long n, long k, lo
     return true;
 }
 
-/* Widths in steps of half a tile, rows around whole waves of tiles, inner dimensions in doublings,
- * and squares. */
+/* On a GPU: widths in steps of 64, half a tile; rows in steps of 128, a wave of tiles after the
+ * other, then of an eighth; inner dimensions in doublings from 64, and squares from 256. */
 static bool sweep_products(struct sweep *s)
 {
     bool ok = true;
-    for (long n = 3072; n <= 5120 && ok; n += 64 * s->step)
-        ok = measure_passes(s, OP_GEMM, 4096, n, 4096, 1);
-    for (long m = 128; m <= 16384 && ok; m += m < 2048 ? 128 * s->step : m / 8 * s->step)
-        ok = measure_passes(s, OP_GEMM, m, 4096, 4096, 1);
-    for (long k = 64; k <= 16384 && ok; k *= 2)
-        ok = measure_passes(s, OP_GEMM, 4096, 4096, k, 1);
-    for (long side = 256; side <= 12288 && ok; side *= 2)
-        ok = measure_passes(s, OP_GEMM, side, side, side, 1);
+    long side = s->host->load->side;
+    for (long n = side * 3 / 4; n <= side * 5 / 4 && ok; n += side / 64 * s->step)
+        ok = measure_passes(s, OP_GEMM, side, n, side, 1);
+    for (long m = side / 32; m <= 4 * side && ok; m += (m < side / 2 ? side / 32 : m / 8) * s->step)
+        ok = measure_passes(s, OP_GEMM, m, side, side, 1);
+    for (long k = side / 64; k <= 4 * side && ok; k *= 2)
+        ok = measure_passes(s, OP_GEMM, side, side, k, 1);
+    for (long n = side / 16; n <= 3 * side && ok; n *= 2)
+        ok = measure_passes(s, OP_GEMM, n, n, n, 1);
     return ok;
 }
 
@@ -243,8 +247,9 @@ static bool sweep_attention(struct sweep *s)
 {
     static const long widths[] = { 64, 128 };
     bool ok = true;
+    long side = s->host->load->side;
     for (int i = 0; i < 2; i++)
-        for (long seq = 512; seq <= 16384 && ok; seq *= 2)
+        for (long seq = side / 8; seq <= 4 * side && ok; seq *= 2)
             for (long heads = 8; heads <= 128 && ok; heads *= s->step > 1 ? 4 : 2)
                 ok = measure_passes(s, OP_FLASH_ATTENTION, seq, seq, widths[i], heads);
     return ok;
@@ -253,7 +258,8 @@ static bool sweep_attention(struct sweep *s)
 static bool sweep_updates(struct sweep *s)
 {
     bool ok = true;
-    for (long n = 1 << 10; n <= 1 << 27 && ok; n *= 4)
+    long area = s->host->load->side * s->host->load->side;
+    for (long n = area >> 14; n <= 8 * area && ok; n *= 4)
         ok = measure(s, (struct swept){ KERNEL_OPTIMIZER, PASS_FORWARD, n, 1, 1, 1 });
     return ok;
 }

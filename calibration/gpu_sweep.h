@@ -2,9 +2,9 @@
  * show what a formula would smooth away: edges of tiles and waves of products, short sequences,
  * small updates.
  *
- * Every op runs alone on random values, three times unseen and then a few times; its inputs are
- * fresh from nowhere, so caches help it only where they hold all of them. Whole layers, where each
- * op finds what the one before left, are calibration/host_ops.h. */
+ * Every op runs by itself on random values, three times unseen and then a few times, so that caches
+ * help it where they hold all that it reads. Whole layers, where each op finds what the one before
+ * left, are calibration/host_ops.h. The grid is as wide as the device is (struct host_load). */
 #ifndef CALIBRATION_GPU_SWEEP_H
 #define CALIBRATION_GPU_SWEEP_H
 

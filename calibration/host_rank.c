@@ -14,7 +14,7 @@ static const struct host_load load_of_gpu = { 1 << 30, 4096, 1 << 24, GRID_GPU }
 size_t host_arena_bytes(const char *backend)
 {
     bool is_host = strcmp(backend, device_host.name) == 0;
-    return is_host ? (size_t)320 << 20 : (size_t)3 << 30;
+    return is_host ? (size_t)320 << 20 : (size_t)5 << 30;
 }
 
 static bool open_self(struct host_rank *host, struct err *err)

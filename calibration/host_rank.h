@@ -11,7 +11,7 @@
 /* How much it takes to keep a device busy. */
 struct host_load {
     size_t copied_bytes; /* more than any cache holds */
-    long side;           /* of square products that run beside messages, ... */
+    long side;           /* of square products: those that run beside messages, ... */
     size_t exchanged;    /* ... and the fp32 numbers of one of those */
     enum host_grid grid; /* of models whose ops are timed */
 };
@@ -34,7 +34,7 @@ struct host_rank {
 bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
                     struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
-/* That suffices for everything in calibration/host_comm.h. */
+/* That suffices for everything in calibration/host_comm.h and gpu_sweep.h. */
 size_t host_arena_bytes(const char *backend);
 
 /* Waits until all ranks have come here. */

@@ -1,5 +1,6 @@
 /* The machinery of calibration, on one rank and one small shape. No time is expected to be any
  * number of seconds. */
+#include "calibration/gpu_sweep.h"
 #include "calibration/host_profile.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
@@ -79,6 +80,25 @@ START_TEST(every_op_of_a_step_is_timed)
         ck_assert(time->median_s > 0 && time->p10_s <= time->median_s &&
                   time->median_s <= time->p90_s);
     }
+}
+END_TEST
+
+/* The grid is as wide as the device is: on a core it takes a second. */
+START_TEST(a_sweep_has_every_pass_of_products_attention_and_updates)
+{
+    struct err err = { 0 };
+    enum { ROOM = 1024 };
+    struct host_ops ops = { .at = ARENA_ARRAY(&arena, struct host_op, ROOM), .room = ROOM };
+    ck_assert_msg(gpu_sweep_measure(&host, true, &ops, &err), "%s: %s", err.where, err.msg);
+    int products = count_kind(&ops, OP_GEMM, PASS_FORWARD);
+    ck_assert_int_ge(products, 20);
+    ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_BACKWARD_INPUT), products);
+    ck_assert_int_ge(count_kind(&ops, OP_GEMM, PASS_BACKWARD_WEIGHT), 20);
+    ck_assert_int_ge(count_kind(&ops, OP_FLASH_ATTENTION, PASS_FORWARD), 3);
+    ck_assert_int_ge(count_kind(&ops, OP_FLASH_ATTENTION, PASS_BACKWARD_INPUT), 3);
+    ck_assert_int_ge(count_kind(&ops, KERNEL_OPTIMIZER, PASS_FORWARD), 5);
+    for (int i = 0; i < ops.count; i++)
+        ck_assert(ops.at[i].time.p10_s > 0 && ops.at[i].time.p10_s <= ops.at[i].time.median_s);
 }
 END_TEST
 
@@ -247,6 +267,7 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 60);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, every_op_of_a_step_is_timed);
+    tcase_add_test(cases, a_sweep_has_every_pass_of_products_attention_and_updates);
     tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
     tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);
