@@ -104,6 +104,21 @@ static void write_layout(FILE *to)
         write_row(run_refusals[i].where, run_refusals[i].sentence, NULL, to);
 }
 
+static void write_exchanges(FILE *to)
+{
+    fprintf(to, "\n## Exchanges\n\nWhat `exchange=` names; parameters that are written NAME=VALUE "
+                "follow the others behind colons, in any order.\n\n"
+                "| exchange | meaning | source |\n|---|---|---|\n");
+    for (int i = 0; i < num_exchange_methods; i++)
+        write_row(exchange_methods[i].form, exchange_methods[i].summary, exchange_methods[i].source,
+                  to);
+    fprintf(to, "\n| parameter | of | meaning |\n|---|---|---|\n");
+    for (int i = 0; i < num_exchange_methods; i++)
+        for (int j = 0; j < MAX_EXCHANGE_PARAMETERS && exchange_methods[i].parameters[j].name; j++)
+            fprintf(to, "| `%s` | `%s` | %s |\n", exchange_methods[i].parameters[j].name,
+                    exchange_methods[i].name, exchange_methods[i].parameters[j].doc);
+}
+
 static void write_methods(FILE *to)
 {
     fprintf(to, "\n## Axes\n\n| axis | meaning | source |\n|---|---|---|\n");
@@ -121,6 +136,7 @@ static void write_methods(FILE *to)
     for (int i = 0; i < num_collective_algos; i++)
         write_row(collective_algos[i].name, collective_algos[i].summary, collective_algos[i].source,
                   to);
+    write_exchanges(to);
     fprintf(to, "\n## Costs\n\nWhat `--robust` draws.\n\n| cost | what is scaled |\n|---|---|\n");
     for (int i = 0; i < num_cost_classes; i++)
         write_row(cost_classes[i].name, cost_classes[i].summary, NULL, to);

@@ -231,6 +231,20 @@ static json_t *list_collectives(struct err *err)
     return list;
 }
 
+static json_t *list_exchanges(struct err *err)
+{
+    (void)err;
+    json_t *list = json_array();
+    for (int i = 0; i < num_exchange_methods; i++) {
+        const struct exchange_method *method = &exchange_methods[i];
+        json_t *entry = add_entry(list, method->name, NULL, method->summary, method->source);
+        json_object_set_new(entry, "form", json_string(method->form));
+        json_object_set_new(entry, "changes",
+                            method->changes ? json_string(method->changes) : json_null());
+    }
+    return list;
+}
+
 static json_t *list_methods(struct err *err)
 {
     (void)err;
@@ -304,6 +318,7 @@ static const struct registry registries[] = {
     { "axes", "the ways a step can be split", list_axes, NULL },
     { "schedules", "orders of the pipeline, for schedule=", list_schedules, NULL },
     { "collectives", "algorithms that a collective may run as", list_collectives, NULL },
+    { "exchanges", "how data ranks agree, for exchange=", list_exchanges, NULL },
     { "methods", "ways to search, for --method", list_methods, NULL },
     { "costs", "sorts of cost that --robust draws", list_costs, NULL },
     { "backends", "what a plan can run on, for --backend", list_backends, NULL },

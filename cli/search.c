@@ -311,6 +311,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
         goto done;
     extras.robust = robust_find(options, setup, &request, &result);
     relax_find(&request, &result, &extras.relaxations);
+    if (result.num_top > 0)
+        setup_note_exchange(setup, &result.top[0].plan);
     if (result.num_top > shown)
         result.num_top = shown;
     extras.finalists = finalists_judge(setup, &result, request.jobs);

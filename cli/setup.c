@@ -18,6 +18,19 @@ void setup_assume(struct setup *setup, const char *format, ...)
     json_array_append_new(setup->assumptions, json_string(sentence));
 }
 
+void setup_note_exchange(struct setup *setup, const struct plan *plan)
+{
+    const char *changes = exchange_method_of(&plan->exchange)->changes;
+    if (!changes)
+        return;
+    struct text words = { 0 };
+    text_add(&words, "exchange=");
+    exchange_write(&plan->exchange, &words);
+    text_add(&words, " changes the mathematics: %s", changes);
+    json_array_insert_new(setup->assumptions, 0, json_string(text_get(&words)));
+    text_release(&words);
+}
+
 static bool load_model(const struct options *options, const struct json_file *file,
                        struct model *out, struct err *err)
 {
@@ -112,11 +125,11 @@ static bool load_plan(const struct options *options, const struct json_file *fil
                      setup->system.gpu.name);
     if (!text) /* what is not searched; a layout can't be empty */
         return setup_parse(setup, options, "", "mb1", &setup->plan, err);
-    if (options->layout)
-        return setup_parse(setup, options, "--layout", text, &setup->plan, err) &&
-               check_plan(setup, err);
-    if (!setup_parse(setup, options, "", text, &setup->plan, err))
-        return planfile_blame(file, "layout", err);
+    bool is_read =
+        setup_parse(setup, options, options->layout ? "--layout" : "", text, &setup->plan, err);
+    if (!is_read)
+        return !options->layout && planfile_blame(file, "layout", err);
+    setup_note_exchange(setup, &setup->plan);
     return check_plan(setup, err);
 }
 

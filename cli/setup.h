@@ -26,6 +26,9 @@ bool setup_load(const struct options *options, const char *plan_path, struct set
                 struct err *err);
 void setup_release(struct setup *setup);
 
+/* Puts what the plan's exchange does to the mathematics, if anything, before all assumptions. */
+void setup_note_exchange(struct setup *setup, const struct plan *plan);
+
 /* Another layout text for the same model and system, in the same precision. */
 bool setup_parse(struct setup *setup, const struct options *options, const char *option,
                  const char *text, struct plan *out, struct err *err);

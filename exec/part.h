@@ -4,7 +4,7 @@
 #define EXEC_PART_H
 
 #include "exec/saved.h"
-#include "exec/weights.h"
+#include "sim/plan/weights.h"
 
 struct store;
 

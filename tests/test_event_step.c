@@ -27,6 +27,9 @@ static const char *const layouts[] = {
     "pp4 stages=1,11,11,1 mb1",
     "pp4 mb1 schedule=zb-h1",
     "pp8 mb1 schedule=zb-h2",
+    "tp2 mb1 exchange=gossip:one-peer",
+    "tp2 pp4 mb1 exchange=pga:4:group=2",
+    "tp2 mb1 exchange=topk:0.01",
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 

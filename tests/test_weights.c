@@ -1,4 +1,4 @@
-#include "exec/weights.h"
+#include "sim/plan/weights.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, ranks_hold_what_the_cost_model_counts_and_together_the_whole, 0,
                         NUM_CASES);
     tcase_add_test(cases, gradients_of_norms_are_partial_where_tokens_or_heads_are_split);
-    Suite *s = suite_create("exec/weights");
+    Suite *s = suite_create("sim/plan/weights");
     suite_add_tcase(s, cases);
     return s;
 }

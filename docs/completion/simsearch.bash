@@ -13,7 +13,7 @@ _simsearch_options() {
 
 _simsearch() {
     local commands="search simulate validate explain fit calibrate run list"
-    local kinds="models texts gpus clusters profiles stacks axes schedules collectives methods costs backends rules refusals layout fields reference"
+    local kinds="models texts gpus clusters profiles stacks axes schedules collectives exchanges methods costs backends rules refusals layout fields reference"
     local program=$1 word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     local command=search words=""
     # `simsearch --gpus ...` means `simsearch search --gpus ...`.

@@ -2,14 +2,9 @@
 #include "exec/exchange/methods.h"
 
 /* Ranks that act as one train on the sum of their gradients. */
-static bool is_of_gradients(const struct exchanger *e, const struct exchange_phase *phase)
-{
-    return phase->kind == PHASE_ALL_REDUCE && phase->size < e->on.ranks.count;
-}
-
 int average_num_summed(const struct exchanger *e)
 {
-    bool sums = e->phases.count > 0 && is_of_gradients(e, &e->phases.at[0]);
+    bool sums = e->phases.count > 0 && e->phases.at[0].object == EXCHANGE_GRADIENTS;
     return sums ? e->phases.at[0].size : 1;
 }
 
@@ -44,7 +39,7 @@ void average_weights(struct exchanger *e, const float *weights, float *out)
             peers_average(e, phase_group(e, phase), weights + (part.at - out), part);
         else if (phase->kind == PHASE_ALL_GATHER)
             phase_run(e, phase, &part);
-        else if (!is_of_gradients(e, phase))
-            average_all(e, phase, all);
+        else if (phase->object == EXCHANGE_WEIGHTS)
+            average_all(e, phase, phase->stride > 1 ? part : all);
     }
 }

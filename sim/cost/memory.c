@@ -1,6 +1,8 @@
 #include "sim/cost/memory.h"
 
+#include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
+#include "sim/cost/stage_load.h"
 
 #include <math.h>
 #include <string.h>
@@ -199,6 +201,13 @@ static double fp8_weight_bytes(const struct memory_input *in, int stage)
            (bytes - (in_place ? precision_bytes((enum precision)in->plan->precision) : 0));
 }
 
+static double exchange_bytes(const struct memory_input *in, int stage)
+{
+    struct stage_load whole;
+    fill_stage_load(in->model, in->plan, in->pieces, stage, 1, &whole);
+    return exchange_memory_bytes(in->system, in->plan, &whole.load);
+}
+
 static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -213,6 +222,8 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
         memory->optimizer_bytes = 0;
     memory->buckets_bytes =
         buckets_bytes(in, &state, parameters) + in->pieces->context_buffer_bytes;
+    if (!exchange_is_default(&plan->exchange))
+        memory->buckets_bytes += exchange_bytes(in, stage);
 }
 
 /* The microbatches between the halves of a split backward keep what their weight gradients are made

@@ -282,6 +282,20 @@ struct comm_group network_axis_pair(const struct system *system, const struct pl
     return neighbours(system, plan, axis, axis_crosses(system, plan, axis));
 }
 
+struct comm_group network_data_part(const struct system *system, const struct plan *plan,
+                                    int stride, int size)
+{
+    int node_size = system->cluster.levels[0].size;
+    struct members of = { layout_stride(plan, AXIS_DATA) * stride, size };
+    return group_over(system, size, worst_span(plan, of, node_size), reach_of(plan, of, node_size));
+}
+
+struct comm_group network_data_pair(const struct system *system, const struct plan *plan,
+                                    bool crosses)
+{
+    return neighbours(system, plan, AXIS_DATA, crosses);
+}
+
 bool network_boundary_crosses(const struct system *system, const struct plan *plan, int stage)
 {
     int node_size = system->cluster.levels[0].size;

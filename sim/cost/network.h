@@ -27,6 +27,13 @@ struct data_groups network_data_groups(const struct system *system, const struct
 struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
                                     enum axis_id axis);
 
+/* `size` data ranks that are `stride` data ranks apart. cp 1. */
+struct comm_group network_data_part(const struct system *system, const struct plan *plan,
+                                    int stride, int size);
+/* Two data ranks in different nodes, or in one. */
+struct comm_group network_data_pair(const struct system *system, const struct plan *plan,
+                                    bool crosses);
+
 /* One pipeline stage and the next, where the boundary is slowest. */
 struct comm_group network_stage_pair(const struct system *system, const struct plan *plan);
 

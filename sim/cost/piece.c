@@ -4,6 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/straggler.h"
 #include "sim/plan/context.h"
+#include "sim/plan/weights.h"
 #include "sim/schedule/schedule.h"
 
 #include <assert.h>
@@ -216,6 +217,19 @@ static double working_bytes(const struct op *forward)
     return forward->kind == OP_ACTIVATION ? out_bytes + forward->saved_bytes : 0;
 }
 
+/* Tied rows of the vocabulary are the embedding's, unless the head holds a copy of its own. */
+static void add_tensors(struct piece_cost *cost, const struct weights *weights, bool has_vocabulary)
+{
+    assert(weights->count <= MAX_PIECE_TENSORS);
+    for (int i = 0; i < weights->count; i++) {
+        const struct weight *weight = &weights->at[i];
+        if (weight->is_vocabulary && !has_vocabulary)
+            continue;
+        cost->tensors[cost->num_tensors++] =
+            (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
+    }
+}
+
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
@@ -307,6 +321,12 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
         .logits = dims.tokens * dims.vocab,
         .context_buffer_bytes = context_buffer_bytes(plan, &dims, element_bytes),
     };
+    struct weights of_layer = weights_of(&layer.forward, plan, model, 0, arena);
+    struct weights of_embedding = weights_of(&embedding.forward, plan, model, 0, arena);
+    struct weights of_head = weights_of(&head.forward, plan, model, 0, arena);
+    add_tensors(&pieces.layer, &of_layer, true);
+    add_tensors(&pieces.embedding, &of_embedding, true);
+    add_tensors(&pieces.head, &of_head, !model->tied || plan->pp > 1);
     arena_reset(arena, mark);
     return pieces;
 }

@@ -7,6 +7,7 @@
 #define SIM_COST_PIECE_H
 
 #include "sim/cost/hardware.h"
+#include "sim/exchange/exchange.h"
 #include "sim/plan/local.h"
 
 /* One list, run once on a GPU whose host is ahead of it: total = compute + exposed comm. */
@@ -20,6 +21,8 @@ struct list_cost {
     double flops;
 };
 
+enum { MAX_PIECE_TENSORS = 24 };
+
 struct piece_cost {
     struct list_cost forward;
     struct list_cost backward; /* of input gradients alone when the schedule splits it */
@@ -31,6 +34,8 @@ struct piece_cost {
     double working_bytes; /* most that an op's output and its input's gradient take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */
+    int num_tensors;      /* that they are */
+    struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
 /* What the pieces of a plan have in common. */

@@ -1,5 +1,6 @@
 #include "sim/engine/work.h"
 
+#include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/schedule/lowering.h"
@@ -25,7 +26,10 @@ static struct stage_cost stage_cost(const struct work *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);
     double reduce_s = w->plan->pp == 1 ? tail.visible_reduce_s : tail.reduce_s;
+    bool is_beside = exchange_start(&w->plan->exchange) == START_STEP;
+    double mix_s = is_beside ? tail.mix_s : tail.visible_mix_s;
     return (struct stage_cost){ .reduce_s = reduce_s / w->plan->vpp,
+                                .mix_s = mix_s / w->plan->vpp,
                                 .gather_s = tail.visible_gather_s / w->plan->vpp,
                                 .tied_s = tail.tied_s,
                                 .optimizer_s = tail.optimizer_s + tail.offload_s };
@@ -61,7 +65,7 @@ static struct jitter jitter_of(const struct work *w)
         .stage_ranks = plan->tp * plan->cp * plan->dp,
         .pass_ranks = plan->tp * plan->cp,
         .data_members = data_members(&w->data),
-        .data_replicas = plan->dp,
+        .data_replicas = exchange_waits_for(plan),
     };
 }
 

@@ -14,10 +14,6 @@ bool system_check(const struct system *system, const struct plan *plan, struct e
         return err_set(err, ERR_INFEASIBLE, "cp",
                        "cp %d needs flash attention, which %s does not run on %s", plan->cp,
                        system->stack.name, system->gpu.name);
-    if (!exchange_is_default(&plan->exchange))
-        return err_set(err, ERR_INFEASIBLE, "exchange",
-                       "of exchanges only allreduce is predicted yet, not %s",
-                       exchange_method_of(&plan->exchange)->name);
     const struct cluster *cluster = &system->cluster;
     int node_size = cluster_node_size(cluster);
     if (system->num_gpus > node_size && cluster->num_levels < 2)

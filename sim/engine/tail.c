@@ -1,6 +1,8 @@
 #include "sim/engine/work.h"
 
+#include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
+#include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
 
@@ -66,6 +68,52 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
     tail->offload_s = down_s + fmax(0, host.up_s - host.update_s);
 }
 
+/* --- exchanges other than all-reduce -------------------------------------------------------- */
+
+static double passes_s(const struct work *w, int stage)
+{
+    double sum_s = 0;
+    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
+        for (int pass = 0; pass < CHUNK_PASSES; pass++)
+            sum_s += w->duration_s[CHUNK_PASSES * chunk + pass];
+    return sum_s * w->num_microbatches;
+}
+
+/* What the step began with can travel from its first pass to its last. */
+static double visible_mix_s(const struct work *w, int stage, double mix_s)
+{
+    if (exchange_start(&w->plan->exchange) != START_STEP)
+        return mix_s;
+    return exposed_s(&w->system->profile, mix_s, passes_s(w, stage), HUGE_VAL);
+}
+
+/* Gradients leave in the buckets of a reduction that overlaps, with messages of their own; what
+ * compressing takes of the device hides behind nothing. */
+static void add_exchange(const struct work *w, struct stage_tail *tail, int stage,
+                         double parameters)
+{
+    double bytes = parameters * plan_exchange_bytes(w->plan);
+    bool overlaps = plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
+    double buckets = overlaps ? num_buckets(w, bytes) : 1;
+    struct stage_load part, whole;
+    fill_stage_load(w->model, w->plan, w->pieces, stage, 1 / buckets, &part);
+    fill_stage_load(w->model, w->plan, w->pieces, stage, 1, &whole);
+    struct exchange_cost bucket = exchange_cost(w->system, w->plan, &part.load);
+    double reduce_s = buckets * bucket.gradients_s;
+    double memory_s = buckets * bucket.memory_s;
+    tail->mix_s = exchange_cost(w->system, w->plan, &whole.load).weights_s;
+    if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
+        tail->reduce_s = reduce_s + memory_s;
+        tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage) + memory_s;
+    } else {
+        tail->reduce_s = reduce_s;
+        tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage);
+        tail->visible_mix_s = visible_mix_s(w, stage, tail->mix_s) + memory_s;
+        tail->mix_s += memory_s;
+    }
+    tail->data_comm_s += tail->visible_reduce_s + tail->visible_mix_s;
+}
+
 struct stage_tail stage_tail(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
@@ -80,6 +128,10 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     add_host_optimizer(w, &tail, stage, parameters);
     if (plan_replicas(plan) == 1 || plan->zero >= 3)
         return tail;
+    if (!exchange_is_default(&plan->exchange)) {
+        add_exchange(w, &tail, stage, parameters);
+        return tail;
+    }
     struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);

@@ -57,6 +57,7 @@ struct stage_tail {
     double tied_s;
     double reduce_s; /* of the gradients at the end, before any of it is hidden; 0 from ZeRO-2 on */
     double visible_reduce_s, visible_gather_s;
+    double mix_s, visible_mix_s; /* weights averaged with data peers'; what the passes don't hide */
 };
 struct stage_tail stage_tail(const struct work *work, int stage);
 

@@ -106,6 +106,7 @@ extern const char *const exchange_phase_words[NUM_PHASE_KINDS + 1]; /* "all_redu
  * once. */
 struct exchange_phase {
     enum exchange_phase_kind kind;
+    enum exchange_object object;
     int size, stride;
     int peers;    /* neighbours, or servers */
     double bytes; /* of one member: what is summed, or its message */
@@ -147,6 +148,7 @@ const struct exchange_method *exchange_method_of(const struct exchange *exchange
 /* How a message C(x) stands for what it is of. */
 struct compressor {
     bool is_unbiased; /* E C(x) = x */
+    int copies;       /* of what is exchanged that a rank keeps for the next step, with memory */
     /* One rank's message in bytes; of several rounds, that of each. */
     double (*message_bytes)(const struct exchange *exchange, const struct exchange_load *load);
     /* Unbiased: omega, E||C(x) - x||^2 <= omega ||x||^2. Contractive: delta, ||C(x) - x||^2 <=
@@ -177,6 +179,10 @@ int exchange_cycle(const struct exchange *exchange);
  * algorithm 2), and never shorter than at the start. Losses above 0. */
 int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss);
 
+/* What a step sends that ends a period, or does not. Nothing for one rank. */
+struct exchange_phases exchange_phases_of(const struct exchange *exchange,
+                                          const struct exchange_load *load,
+                                          const struct exchange_ranks *ranks, bool averages);
 /* What step `step` of so many ranks sends. Nothing for one rank. */
 struct exchange_phases exchange_phases(const struct exchange *exchange,
                                        const struct exchange_load *load,

@@ -8,18 +8,33 @@ bool gossip_accepts(const struct exchange *exchange, int num_ranks, struct err *
 }
 
 /* A group's gradients are summed first, so that its members hold the same weights; of these each
- * averages an equal part with the neighbouring groups', and hands it on to the others. */
-void gossip_phases(const struct exchange *exchange, const struct exchange_load *load,
-                   const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
+ * averages an equal part with those at its place in other groups, and hands it on in its own. */
+static void add_phases_of_groups(const struct exchange *exchange, const struct exchange_load *load,
+                                 const struct exchange_ranks *ranks, enum exchange_phase_kind kind,
+                                 struct exchange_phases *out)
 {
-    (void)averages;
     int group = group_size(exchange, ranks);
     int groups = ranks->count / group;
     double bytes = load_bytes(load);
     add_phase(out, PHASE_ALL_REDUCE, group, 1, bytes);
-    add_phase(out, PHASE_PEERS, groups, group, bytes / group);
-    if (groups > 1)
+    add_weights_phase(out, kind, groups, group, bytes / group);
+    if (kind == PHASE_PEERS && groups > 1)
         out->at[out->count - 1].peers =
             mixing_peers((enum mixing_graph)exchange->graph, groups, 0, 0).count;
-    add_phase(out, PHASE_ALL_GATHER, group, 1, bytes / group);
+    add_weights_phase(out, PHASE_ALL_GATHER, group, 1, bytes / group);
+}
+
+void gossip_phases(const struct exchange *exchange, const struct exchange_load *load,
+                   const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
+{
+    (void)averages;
+    add_phases_of_groups(exchange, load, ranks, PHASE_PEERS, out);
+}
+
+/* An average of all takes the place of the step's gossip. */
+void periodic_phases(const struct exchange *exchange, const struct exchange_load *load,
+                     const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out)
+{
+    enum exchange_phase_kind kind = averages ? PHASE_ALL_REDUCE : PHASE_PEERS;
+    add_phases_of_groups(exchange, load, ranks, kind, out);
 }

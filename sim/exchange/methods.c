@@ -91,7 +91,7 @@ const struct exchange_method exchange_methods[] = {
       .summary = "The largest changes of the gradient since the last message: EF21 with top-k.",
       .source = "Richtarik, Sokolov and Fatkhullin 2021, EF21",
       .changes = "the largest changes of gradients alone are sent, so the mean lags behind",
-      .parameters = { KEPT }, .phases = gathered_phases, .compressor = &largest_elements },
+      .parameters = { KEPT }, .phases = gathered_phases, .compressor = &largest_changes },
     { .name = "neolithic", .form = "neolithic:R",
       .summary = "Top-k in several rounds, each of what the one before left out.",
       .source = "Huang et al. 2022, NEOLITHIC, algorithm 2 (fast compressed communication)",

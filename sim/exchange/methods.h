@@ -13,13 +13,16 @@ typedef bool accept_ranks(const struct exchange *exchange, int num_ranks, struct
 add_phases all_reduce_phases, ring_phases, tree_phases, hierarchical_phases, server_phases,
     gossip_phases, local_phases, periodic_phases, gathered_phases, power_phases;
 accept_ranks hierarchical_accepts, server_accepts, gossip_accepts;
-extern const struct compressor quantiser, largest_elements, largest_in_rounds, low_rank;
+extern const struct compressor quantiser, largest_elements, largest_changes, largest_in_rounds,
+    low_rank;
 
 /* Uncompressed. */
 double load_bytes(const struct exchange_load *load);
-/* Over all ranks, or over every group of `size` that are `stride` apart. */
+/* Of gradients, or of weights: over every group of `size` ranks that are `stride` apart. */
 void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
                double bytes);
+void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,
+                       int stride, double bytes);
 /* Those that act as one: given, or the ranks of a node where these divide all. */
 int group_size(const struct exchange *exchange, const struct exchange_ranks *ranks);
 /* Whether group= divides the ranks into two or more. */

@@ -24,12 +24,22 @@ double load_bytes(const struct exchange_load *load)
 }
 
 /* One member has nobody to talk to. */
+static void add(struct exchange_phases *out, struct exchange_phase phase)
+{
+    if (phase.size > 1 && phase.bytes > 0)
+        out->at[out->count++] = phase;
+}
+
 void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
                double bytes)
 {
-    if (size > 1 && bytes > 0)
-        out->at[out->count++] =
-            (struct exchange_phase){ .kind = kind, .size = size, .stride = stride, .bytes = bytes };
+    add(out, (struct exchange_phase){ kind, EXCHANGE_GRADIENTS, size, stride, 0, bytes });
+}
+
+void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,
+                       int stride, double bytes)
+{
+    add(out, (struct exchange_phase){ kind, EXCHANGE_WEIGHTS, size, stride, 0, bytes });
 }
 
 int group_size(const struct exchange *exchange, const struct exchange_ranks *ranks)
@@ -72,18 +82,25 @@ static double group_wire_bytes(const struct exchange_phase *phase)
 
 double phase_wire_bytes(const struct exchange_phase *phase, int num_ranks)
 {
-    return group_wire_bytes(phase) * (num_ranks / phase->size);
+    int groups = num_ranks / phase->size;
+    return group_wire_bytes(phase) * groups;
+}
+
+struct exchange_phases exchange_phases_of(const struct exchange *exchange,
+                                          const struct exchange_load *load,
+                                          const struct exchange_ranks *ranks, bool averages)
+{
+    struct exchange_phases phases = { .count = 0 };
+    if (ranks->count > 1)
+        exchange_method_of(exchange)->phases(exchange, load, ranks, averages, &phases);
+    return phases;
 }
 
 struct exchange_phases exchange_phases(const struct exchange *exchange,
                                        const struct exchange_load *load,
                                        const struct exchange_ranks *ranks, int step)
 {
-    struct exchange_phases phases = { .count = 0 };
-    if (ranks->count > 1)
-        exchange_method_of(exchange)->phases(exchange, load, ranks,
-                                             exchange_averages(exchange, step), &phases);
-    return phases;
+    return exchange_phases_of(exchange, load, ranks, exchange_averages(exchange, step));
 }
 
 double exchange_wire_bytes(const struct exchange *exchange, const struct exchange_load *load,

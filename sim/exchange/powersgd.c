@@ -73,6 +73,7 @@ static double traffic_bytes(const struct exchange *exchange, const struct exchan
 }
 
 const struct compressor low_rank = {
+    .copies = 1,
     .message_bytes = message_bytes,
     .bound = bound,
     .traffic_bytes = traffic_bytes,

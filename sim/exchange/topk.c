@@ -52,11 +52,20 @@ static double traffic_bytes(const struct exchange *exchange, const struct exchan
 }
 
 const struct compressor largest_elements = {
+    .copies = 1,
+    .message_bytes = message_bytes,
+    .bound = bound,
+    .traffic_bytes = traffic_bytes,
+};
+/* What this rank has sent in all, and the mean of what all ranks have. */
+const struct compressor largest_changes = {
+    .copies = 2,
     .message_bytes = message_bytes,
     .bound = bound,
     .traffic_bytes = traffic_bytes,
 };
 const struct compressor largest_in_rounds = {
+    .copies = 1,
     .message_bytes = message_bytes,
     .bound = bound_in_rounds,
     .traffic_bytes = traffic_bytes,

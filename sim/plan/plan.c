@@ -175,3 +175,10 @@ struct state_bytes plan_state_bytes(const struct plan *plan, const struct model 
         .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
     };
 }
+
+double plan_exchange_bytes(const struct plan *plan)
+{
+    if (exchange_keeps_replicas_equal(&plan->exchange))
+        return dtype_bytes((enum dtype)plan->reduce_dtype);
+    return plan->precision == PRECISION_BF16_PURE ? 2 : 4;
+}

@@ -139,6 +139,10 @@ struct state_bytes {
 };
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
 
+/* Of one element of what the plan's exchange sends uncompressed: a gradient as it is reduced, or a
+ * weight as the optimizer keeps it. */
+double plan_exchange_bytes(const struct plan *plan);
+
 /* What a plan is held against. */
 struct plan_case {
     const struct plan *plan;

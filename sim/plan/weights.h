@@ -1,4 +1,4 @@
-/* exec/weights.h - the parameters that one rank holds, read off the op lists.
+/* sim/plan/weights.h - the parameters that one rank holds, read off the op lists.
  *
  * A part is a layer, the embedding or the head of a chunk; its weights lie one behind the other in
  * a flat array of elements, in the order of the ops that use them. The rows of the vocabulary,
@@ -8,8 +8,8 @@
  * activation.h) so that a tensor rank's are neighbours. Where a weight is split over tensor ranks,
  * this rank's elements have a place in the whole, which seeds, checkpoints and other layouts share.
  */
-#ifndef EXEC_WEIGHTS_H
-#define EXEC_WEIGHTS_H
+#ifndef SIM_PLAN_WEIGHTS_H
+#define SIM_PLAN_WEIGHTS_H
 
 #include "base/arena.h"
 #include "sim/plan/local.h"

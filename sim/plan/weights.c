@@ -1,4 +1,4 @@
-#include "exec/weights.h"
+#include "sim/plan/weights.h"
 
 #include <string.h>
 

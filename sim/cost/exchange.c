@@ -1,0 +1,293 @@
+#include "sim/cost/exchange.h"
+
+#include "sim/cost/compute.h"
+#include "sim/plan/layout.h"
+
+#include <math.h>
+
+/* Where the data ranks of a plan sit. */
+struct wires {
+    const struct system *system;
+    const struct plan *plan;
+    struct exchange_ranks ranks;
+    int stride;    /* ranks of the job from one data rank to the next */
+    int node_size; /* ranks of the job in a node */
+};
+
+struct exchange_ranks exchange_ranks(const struct system *system, const struct plan *plan)
+{
+    struct span span = layout_axis_span(plan, AXIS_DATA, system->cluster.levels[0].size);
+    return (struct exchange_ranks){ plan->dp, span.ranks_per_node };
+}
+
+static struct wires wires_of(const struct system *system, const struct plan *plan)
+{
+    int node_size = system->cluster.levels[0].size;
+    return (struct wires){
+        .system = system,
+        .plan = plan,
+        .ranks = exchange_ranks(system, plan),
+        .stride = layout_stride(plan, AXIS_DATA),
+        .node_size = node_size < system->num_gpus ? node_size : system->num_gpus,
+    };
+}
+
+/* --- messages ------------------------------------------------------------------------------- */
+
+static double nics_per_gpu(const struct wires *wires)
+{
+    const struct cluster *cluster = &wires->system->cluster;
+    double nics = cluster->levels[cluster->num_levels > 1 ? 1 : 0].nics_per_gpu;
+    return nics > 0 ? nics : 1;
+}
+
+/* `count` messages of a rank, one after another, of the `flows` that its node sends in all. A pair
+ * is timed as if every rank of its node sent one; fewer have more of the NICs that they share, and
+ * a rank no more than one NIC. */
+static double crossing_s(const struct wires *wires, double count, double flows, double bytes)
+{
+    if (count <= 0)
+        return 0;
+    struct comm_group pair = network_data_pair(wires->system, wires->plan, true);
+    double own = count * fmin(nics_per_gpu(wires), 1);
+    double sent_bytes = bytes * fmax(own, flows / wires->node_size);
+    return count * point_to_point_s(&pair, sent_bytes / count);
+}
+
+static double inside_s(const struct wires *wires, double count, double bytes)
+{
+    if (count <= 0)
+        return 0;
+    struct comm_group pair = network_data_pair(wires->system, wires->plan, false);
+    return count * point_to_point_s(&pair, bytes);
+}
+
+/* Ranks of the job between members `hop` places apart. */
+static long long distance(const struct wires *wires, const struct exchange_phase *phase, int hop)
+{
+    return (long long)hop * phase->stride * wires->stride;
+}
+
+static bool is_in_node(const struct wires *wires, long long rank, long long other)
+{
+    return rank / wires->node_size == other / wires->node_size;
+}
+
+/* --- gossip --------------------------------------------------------------------------------- */
+
+/* Of the messages that a rank of the first node sends, those that leave it. */
+static int num_crossing(const struct wires *wires, const struct exchange_phase *phase, int rank,
+                        int step)
+{
+    enum mixing_graph graph = (enum mixing_graph)wires->plan->exchange.graph;
+    int member = rank / wires->stride % wires->ranks.count / phase->stride % phase->size;
+    struct mixing_peers peers = mixing_peers(graph, phase->size, member, step);
+    int crossing = 0;
+    for (int i = 0; i < peers.count; i++)
+        crossing +=
+            !is_in_node(wires, rank, rank + distance(wires, phase, peers.tells[i] - member));
+    return crossing;
+}
+
+/* Ranks send to their neighbours in turn; the step waits for the one that sends most of it over the
+ * network. */
+static double peers_s(const struct wires *wires, const struct exchange_phase *phase, int step)
+{
+    int most = 0, flows = 0;
+    for (int rank = 0; rank < wires->node_size; rank++) {
+        int crossing = num_crossing(wires, phase, rank, step);
+        most = crossing > most ? crossing : most;
+        flows += crossing;
+    }
+    return crossing_s(wires, most, flows, phase->bytes) +
+           inside_s(wires, phase->peers - most, phase->bytes);
+}
+
+/* --- sums ----------------------------------------------------------------------------------- */
+
+/* Whether any of the members that are a multiple of `every`, and the one `hop` places on, are in
+ * different nodes. */
+static bool crosses(const struct wires *wires, const struct exchange_phase *phase, int hop,
+                    int every)
+{
+    for (int member = 0; member + hop < phase->size; member += every) {
+        long long rank = distance(wires, phase, member);
+        if (!is_in_node(wires, rank, rank + distance(wires, phase, hop)))
+            return true;
+    }
+    return false;
+}
+
+/* One message between such members. Groups that are at it side by side in a node have one
+ * each that leaves it. */
+static double hop_s(const struct wires *wires, const struct exchange_phase *phase, int hop,
+                    int every, double bytes)
+{
+    if (!crosses(wires, phase, hop, every))
+        return inside_s(wires, 1, bytes);
+    double flows = fmin(wires->node_size, (double)distance(wires, phase, 1));
+    return crossing_s(wires, 1, flows, bytes);
+}
+
+/* Each round moves 1/n of the bytes over every link of the ring at once, and all wait for its
+ * slowest. */
+static double ring_s(const struct wires *wires, const struct exchange_phase *phase)
+{
+    double rounds = 2.0 * (phase->size - 1);
+    return rounds * hop_s(wires, phase, 1, 1, phase->bytes / phase->size);
+}
+
+/* In round k, members 2^k apart; then back. */
+static double tree_s(const struct wires *wires, const struct exchange_phase *phase)
+{
+    double up_s = 0;
+    for (int hop = 1; hop < phase->size; hop *= 2)
+        up_s += hop_s(wires, phase, hop, 2 * hop, phase->bytes);
+    return 2 * up_s;
+}
+
+/* A server has a part from each other member, and then sends one to each. A node's NICs carry what
+ * arrives at its servers, or what its members send to those of other nodes. */
+static double servers_s(const struct wires *wires, const struct exchange_phase *phase)
+{
+    double part_bytes = phase->bytes / phase->peers;
+    double in_node = fmax(1, floor((double)wires->ranks.per_node / phase->stride));
+    double nodes = ceil(phase->size / in_node);
+    if (nodes == 1)
+        return 2 * inside_s(wires, phase->size - 1, part_bytes);
+    double far = phase->size - in_node;
+    double arriving = ceil(phase->peers / nodes) * far;
+    double leaving = in_node * (phase->peers - floor(phase->peers / nodes));
+    double flows = fmax(arriving, leaving) * wires->node_size / in_node;
+    return 2 *
+           (crossing_s(wires, far, flows, part_bytes) + inside_s(wires, in_node - 1, part_bytes));
+}
+
+static double collective_phase_s(const struct wires *wires, const struct exchange_phase *phase,
+                                 enum collective collective)
+{
+    struct comm_group group =
+        network_data_part(wires->system, wires->plan, phase->stride, phase->size);
+    double messages = collective == COLLECTIVE_ALL_GATHER ? phase->size : 1;
+    return collective_s(&group, collective, messages * phase->bytes);
+}
+
+static double phase_s(const struct wires *wires, const struct exchange_phase *phase, int step)
+{
+    switch (phase->kind) {
+    case PHASE_ALL_REDUCE:
+        return collective_phase_s(wires, phase, COLLECTIVE_ALL_REDUCE);
+    case PHASE_RING:
+        return ring_s(wires, phase);
+    case PHASE_TREE:
+        return tree_s(wires, phase);
+    case PHASE_SERVERS:
+        return servers_s(wires, phase);
+    case PHASE_REDUCE_SCATTER:
+        return collective_phase_s(wires, phase, COLLECTIVE_REDUCE_SCATTER);
+    case PHASE_ALL_GATHER:
+        return collective_phase_s(wires, phase, COLLECTIVE_ALL_GATHER);
+    case PHASE_PEERS:
+        return peers_s(wires, phase, step);
+    case NUM_PHASE_KINDS:
+        break;
+    }
+    return 0;
+}
+
+/* --- a step --------------------------------------------------------------------------------- */
+
+/* Averaging reads a rank's own weights and its neighbours', and writes them. */
+static double averaging_bytes(const struct exchange_phases *phases)
+{
+    for (int i = 0; i < phases->count; i++)
+        if (phases->at[i].kind == PHASE_PEERS)
+            return (2.0 + phases->at[i].peers) * phases->at[i].bytes;
+    return 0;
+}
+
+static double memory_s(const struct wires *wires, const struct exchange_load *load,
+                       const struct exchange_phases *phases)
+{
+    const struct exchange *exchange = &wires->plan->exchange;
+    const struct compressor *compressor = exchange_method_of(exchange)->compressor;
+    double bytes = averaging_bytes(phases);
+    if (compressor)
+        bytes += compressor->traffic_bytes(exchange, load, wires->ranks.count - 1);
+    return bytes > 0 ? traffic_s(&wires->system->gpu, &wires->system->profile, bytes, 1) : 0;
+}
+
+/* Adds `weight` of a step that averages all, or does not. */
+static void add_step(const struct wires *wires, const struct exchange_load *load, bool averages,
+                     int step, double weight, struct exchange_cost *sum)
+{
+    struct exchange_phases phases =
+        exchange_phases_of(&wires->plan->exchange, load, &wires->ranks, averages);
+    for (int i = 0; i < phases.count; i++) {
+        bool of_weights = phases.at[i].object == EXCHANGE_WEIGHTS;
+        *(of_weights ? &sum->weights_s : &sum->gradients_s) +=
+            weight * phase_s(wires, &phases.at[i], step);
+    }
+    sum->memory_s += weight * memory_s(wires, load, &phases);
+}
+
+static int num_groups(const struct wires *wires)
+{
+    int group = wires->plan->exchange.group;
+    return group > 0 ? wires->ranks.count / group : wires->ranks.count;
+}
+
+/* One step in a period averages all; graphs that change take their turns. */
+struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
+                                   const struct exchange_load *load)
+{
+    struct wires wires = wires_of(system, plan);
+    struct exchange_cost mean = { 0 };
+    double averaging = 1.0 / exchange_cycle(&plan->exchange);
+    int turns = mixing_cycle((enum mixing_graph)plan->exchange.graph, num_groups(&wires));
+    for (int turn = 0; turn < turns; turn++) {
+        add_step(&wires, load, true, turn, averaging / turns, &mean);
+        if (averaging < 1)
+            add_step(&wires, load, false, turn, (1 - averaging) / turns, &mean);
+    }
+    return mean;
+}
+
+/* Copies that the compressor keeps; messages of all ranks where they are gathered; a neighbour's
+ * weights, and beside the backward the average that the update is added to. */
+double exchange_memory_bytes(const struct system *system, const struct plan *plan,
+                             const struct exchange_load *load)
+{
+    const struct exchange *exchange = &plan->exchange;
+    const struct compressor *compressor = exchange_method_of(exchange)->compressor;
+    struct exchange_ranks ranks = exchange_ranks(system, plan);
+    struct exchange_phases phases = exchange_phases_of(exchange, load, &ranks, false);
+    double bytes = 0;
+    for (int i = 0; i < phases.count; i++) {
+        const struct exchange_phase *phase = &phases.at[i];
+        if (phase->kind == PHASE_PEERS)
+            bytes = phase->bytes * (exchange->combine == COMBINE_BESIDE ? 2 : 1);
+        if (phase->kind == PHASE_ALL_GATHER && phase->object == EXCHANGE_GRADIENTS)
+            bytes = phase->bytes * phase->size;
+    }
+    if (compressor && exchange->memory == MEMORY_ON)
+        bytes += compressor->copies * exchange_elements(load) * load->element_bytes;
+    return bytes;
+}
+
+int exchange_waits_for(const struct plan *plan)
+{
+    const struct exchange *exchange = &plan->exchange;
+    const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };
+    struct exchange_ranks ranks = { plan->dp, 1 };
+    struct exchange_phases phases = exchange_phases_of(exchange, &one, &ranks, false);
+    if (exchange_keeps_replicas_equal(exchange))
+        return plan->dp;
+    int members = 1;
+    for (int i = 0; i < phases.count; i++) {
+        const struct exchange_phase *phase = &phases.at[i];
+        members *= phase->kind == PHASE_PEERS ? phase->peers + 1 : 1;
+        members *= phase->object == EXCHANGE_GRADIENTS ? phase->size : 1;
+    }
+    return members < plan->dp ? members : plan->dp;
+}

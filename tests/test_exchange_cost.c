@@ -1,0 +1,322 @@
+#include "sim/cost/exchange.h"
+#include "sim/cost/stage_load.h"
+#include "sim/engine/simulate.h"
+#include "sim/plan/local.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct arena arena;
+static struct err err;
+static struct system v100; /* 32 nodes of 8 V100, which share a NIC of 25 Gb/s */
+
+static void setup(void)
+{
+    ck_assert_msg(system_load("p3-v100-16g", "torch-ddp", 256, &v100, &err), "%s: %s", err.where,
+                  err.msg);
+}
+
+static void teardown(void)
+{
+    system_release(&v100);
+    arena_release(&arena);
+}
+
+static struct plan parsed(const char *layout)
+{
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s: %s", err.where, err.msg);
+    return plan;
+}
+
+static struct plan exchanging(int data_ranks, const char *exchange)
+{
+    char layout[128];
+    snprintf(layout, sizeof layout, "dp%d dtype=fp32 exchange=%s", data_ranks, exchange);
+    return parsed(layout);
+}
+
+/* Seconds on the wire of a load of one tensor. */
+static double wire_s(int data_ranks, const char *exchange, double bytes)
+{
+    struct plan plan = exchanging(data_ranks, exchange);
+    struct exchange_tensor tensor = { bytes / 4 / 1024, 1024, 1 };
+    struct exchange_load load = { &tensor, 1, 4 };
+    struct exchange_cost cost = exchange_cost(&v100, &plan, &load);
+    return cost.gradients_s + cost.weights_s;
+}
+
+/* A message between nodes where every GPU has its share of the NIC. */
+static double crossing_s(double bytes)
+{
+    struct plan plan = exchanging(256, "gossip:ring");
+    struct comm_group pair = network_data_pair(&v100, &plan, true);
+    return point_to_point_s(&pair, bytes);
+}
+
+static double inside_s(double bytes)
+{
+    struct plan plan = exchanging(256, "gossip:ring");
+    struct comm_group pair = network_data_pair(&v100, &plan, false);
+    return point_to_point_s(&pair, bytes);
+}
+
+static const char *const all[] = {
+    "ring",
+    "tree",
+    "hierarchical",
+    "ps:1",
+    "ps:7",
+    "gossip:ring",
+    "gossip:grid",
+    "gossip:exp",
+    "gossip:one-peer",
+    "gossip:one-peer:combine=beside",
+    "gossip:exp:group=8",
+    "local:4",
+    "pga:6",
+    "aga:4:group=8",
+    "qsgd:4",
+    "topk:0.01",
+    "ef21:0.05",
+    "neolithic:0.01",
+    "powersgd:4",
+};
+enum { NUM_ALL = sizeof all / sizeof *all };
+
+START_TEST(more_bytes_take_longer)
+{
+    double before_s = 0;
+    for (double bytes = 1 << 16; bytes <= 1 << 30; bytes *= 4) {
+        double now_s = wire_s(64, all[_i], bytes);
+        ck_assert_double_gt(now_s, before_s);
+        before_s = now_s;
+    }
+}
+END_TEST
+
+START_TEST(twice_the_network_is_no_slower)
+{
+    double before_s = wire_s(64, all[_i], 1e8);
+    v100.cluster.levels[1].bytes_per_s *= 2;
+    v100.cluster.levels[1].channel_bytes_per_s *= 2;
+    double now_s = wire_s(64, all[_i], 1e8);
+    ck_assert_double_lt(now_s, before_s);
+    ck_assert_double_ge(now_s, before_s / 2);
+}
+END_TEST
+
+/* --- by hand ---------------------------------------------------------------------------------- */
+
+/* 2 x 15 rounds of S/16. One rank of a node alone sends out of it, so it has the whole NIC: an
+ * eighth of the bytes at the share of a rank. */
+START_TEST(a_ring_is_its_rounds)
+{
+    ck_assert_double_eq_tol(wire_s(16, "ring", 1e8), 30 * crossing_s(1e8 / 16 / 8), 1e-12);
+}
+END_TEST
+
+/* Ranks 1, 2 and 4 apart are in one node, 8 apart in two. */
+START_TEST(a_tree_is_its_hops_up_and_down)
+{
+    ck_assert_double_eq_tol(wire_s(16, "tree", 1e8), 2 * (3 * inside_s(1e8) + crossing_s(1e8 / 8)),
+                            1e-12);
+}
+END_TEST
+
+/* At the ends of a node a ring's neighbour is in another: two of its messages go over the NIC. */
+START_TEST(ring_gossip_crosses_at_the_ends_of_a_node)
+{
+    ck_assert_double_eq_tol(wire_s(64, "gossip:ring", 1e8), crossing_s(1e8 * 2 / 8) + inside_s(1e8),
+                            1e-12);
+}
+END_TEST
+
+/* One peer of 16: 1, 2 and 4 apart, where as many of a node's ranks cross, then all 8 apart. */
+START_TEST(one_peer_is_the_mean_of_its_turns)
+{
+    double sum_s =
+        crossing_s(1e8 / 8) + crossing_s(1e8 / 4) + crossing_s(1e8 / 2) + crossing_s(1e8);
+    ck_assert_double_eq_tol(wire_s(16, "gossip:one-peer", 1e8), sum_s / 4, 1e-12);
+}
+END_TEST
+
+/* Groups of a node: all-reduce inside, an eighth from each rank to its peer, and a gather. */
+START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
+{
+    struct plan plan = exchanging(64, "gossip:one-peer:group=8");
+    struct comm_group node = network_data_part(&v100, &plan, 1, 8);
+    double expected_s = collective_s(&node, COLLECTIVE_ALL_REDUCE, 1e8) + crossing_s(1e8 / 8) +
+                        collective_s(&node, COLLECTIVE_ALL_GATHER, 1e8);
+    ck_assert_double_eq_tol(wire_s(64, "gossip:one-peer:group=8", 1e8), expected_s, 1e-12);
+}
+END_TEST
+
+/* The one server has 63 messages in and 63 out; 56 of each over the NIC of its node. */
+START_TEST(a_server_has_everybodys_messages)
+{
+    ck_assert_double_eq_tol(wire_s(64, "ps:1", 1e8),
+                            2 * (56 * crossing_s(1e8 / 8) + 7 * inside_s(1e8)), 1e-9);
+}
+END_TEST
+
+START_TEST(a_servers_time_grows_with_the_ranks_and_gossips_does_not)
+{
+    ck_assert_double_gt(wire_s(256, "ps:1", 1e8), 3.9 * wire_s(64, "ps:1", 1e8));
+    ck_assert_double_eq_tol(wire_s(256, "gossip:ring", 1e8), wire_s(64, "gossip:ring", 1e8), 1e-12);
+    ck_assert_double_lt(wire_s(256, "ps:64", 1e8), 0.2 * wire_s(256, "ps:1", 1e8));
+}
+END_TEST
+
+START_TEST(a_period_has_its_share_of_an_average_of_all)
+{
+    double all_s = wire_s(64, "allreduce", 1e8), gossip_s = wire_s(64, "gossip:one-peer", 1e8);
+    ck_assert_double_eq_tol(wire_s(64, "local:4", 1e8), all_s / 4, 1e-12);
+    ck_assert_double_eq_tol(wire_s(64, "pga:5", 1e8), (all_s + 4 * gossip_s) / 5, 1e-12);
+    ck_assert_double_eq_tol(wire_s(64, "pga:1", 1e8), all_s, 1e-12);
+}
+END_TEST
+
+/* 8 bytes for each element that is kept of 4, from every rank to all: with 0.01 n > 1 of them, more
+ * than all-reduce moves. */
+START_TEST(gathered_messages_pay_on_few_ranks_alone)
+{
+    ck_assert_double_lt(wire_s(16, "topk:0.01", 1e9), 0.2 * wire_s(16, "allreduce", 1e9));
+    ck_assert_double_gt(wire_s(256, "topk:0.01", 1e9), wire_s(256, "allreduce", 1e9));
+    struct plan plan = exchanging(64, "topk:0.01");
+    struct comm_group group = network_axis_group(&v100, &plan, AXIS_DATA);
+    double message_bytes = 8 * ceil(0.01 * 25e7);
+    ck_assert_double_eq_tol(wire_s(64, "topk:0.01", 1e9),
+                            collective_s(&group, COLLECTIVE_ALL_GATHER, 64 * message_bytes), 1e-12);
+}
+END_TEST
+
+/* --- in a step ----------------------------------------------------------------------------- */
+
+static struct model small_model(void)
+{
+    struct model model;
+    ck_assert(model_load("gpt3-1.3b", &model, &err));
+    model.batch = 256;
+    return model;
+}
+
+static struct prediction predicted(const char *layout)
+{
+    struct model model = small_model();
+    struct plan plan = parsed(layout);
+    ck_assert(plan_derive_data(&plan, 256, &err));
+    ck_assert_msg(!plan_check(&plan, &model, model.batch, 256, &err) &&
+                      system_check(&v100, &plan, &err),
+                  "%s: %s", err.where, err.msg);
+    struct evaluator *evaluator = evaluator_new(&v100, &model);
+    struct prediction prediction = evaluate(evaluator, &plan);
+    double bound_s = evaluate_bound_s(evaluator, &plan);
+    double floor_s = evaluate_floor_s(evaluator, &plan);
+    evaluator_free(evaluator);
+    prediction.stages = NULL;
+    ck_assert_double_le(bound_s, prediction.step_s * (1 + 1e-12));
+    ck_assert_double_le(floor_s, bound_s * (1 + 1e-12));
+    return prediction;
+}
+
+START_TEST(bounds_hold_and_parts_add_up_whatever_is_exchanged)
+{
+    char layout[128];
+    for (int pp = 1; pp <= 4; pp *= 4) {
+        snprintf(layout, sizeof layout, "tp2 pp%d mb1 dtype=fp16 exchange=%s", pp, all[_i]);
+        struct prediction p = predicted(layout);
+        double sum_s = 0;
+        for (int i = 0; i < num_time_parts; i++)
+            sum_s += time_part_s(&p.time, i);
+        ck_assert_double_eq_tol(sum_s, p.step_s, 1e-9 * p.step_s);
+        ck_assert_double_gt(p.time.data_comm_s, 0);
+    }
+}
+END_TEST
+
+START_TEST(weights_that_travel_beside_the_passes_cost_less_and_need_room)
+{
+    struct prediction after = predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer");
+    struct prediction beside =
+        predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer:combine=beside");
+    ck_assert_double_lt(beside.step_s, after.step_s);
+    ck_assert_double_gt(beside.peak_memory_bytes, after.peak_memory_bytes);
+}
+END_TEST
+
+START_TEST(an_error_memory_is_a_copy_of_the_gradients)
+{
+    struct prediction on = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01");
+    struct prediction off = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01:memory=off");
+    struct model model = small_model();
+    struct plan plan = parsed("tp8 mb1 dtype=fp16");
+    double copy_bytes =
+        4 * (model.layers * local_layer_parameters(&plan, &model) +
+             local_embedding_parameters(&plan, &model) + local_head_parameters(&plan, &model));
+    double slack = 1 + v100.stack.allocator_slack;
+    ck_assert_double_eq_tol(on.peak_memory_bytes - off.peak_memory_bytes, slack * copy_bytes,
+                            1e-6 * copy_bytes);
+}
+END_TEST
+
+/* A stage's tensors are its parameters, whoever holds a tied table. */
+START_TEST(a_stages_load_is_its_parameters)
+{
+    static const char *const models[] = { "gpt3-1.3b", "llama3-8b", "qwen2.5-7b", "bloom-176b" };
+    struct model model;
+    ck_assert(model_load(models[_i], &model, &err));
+    struct plan plan = parsed("tp2 pp2 dp64 mb1 dtype=fp16");
+    struct pieces pieces = pieces_cost(&v100, &model, &plan, &arena);
+    for (int stage = 0; stage < 2; stage++) {
+        struct stage_load whole;
+        fill_stage_load(&model, &plan, &pieces, stage, 1, &whole);
+        double parameters = stage_parameters(&model, &plan, &pieces, stage);
+        ck_assert_double_eq_tol(exchange_elements(&whole.load), parameters, 1e-9 * parameters);
+    }
+}
+END_TEST
+
+/* --- stragglers ------------------------------------------------------------------------------ */
+
+START_TEST(a_gossip_step_waits_for_neighbours)
+{
+    struct plan ring = exchanging(256, "gossip:ring"), one = exchanging(256, "gossip:one-peer");
+    struct plan nodes = exchanging(256, "gossip:one-peer:group=8");
+    struct plan sum = exchanging(256, "topk:0.01"), local = exchanging(256, "local:8");
+    ck_assert_int_eq(exchange_waits_for(&ring), 3);
+    ck_assert_int_eq(exchange_waits_for(&one), 2);
+    ck_assert_int_eq(exchange_waits_for(&nodes), 16);
+    ck_assert_int_eq(exchange_waits_for(&sum), 256);
+    ck_assert_int_eq(exchange_waits_for(&local), 1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("exchange");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_loop_test(tc, more_bytes_take_longer, 0, NUM_ALL);
+    tcase_add_loop_test(tc, twice_the_network_is_no_slower, 0, NUM_ALL);
+    tcase_add_test(tc, a_ring_is_its_rounds);
+    tcase_add_test(tc, a_tree_is_its_hops_up_and_down);
+    tcase_add_test(tc, ring_gossip_crosses_at_the_ends_of_a_node);
+    tcase_add_test(tc, one_peer_is_the_mean_of_its_turns);
+    tcase_add_test(tc, gossip_of_nodes_sends_each_byte_out_of_a_node_once);
+    tcase_add_test(tc, a_server_has_everybodys_messages);
+    tcase_add_test(tc, a_servers_time_grows_with_the_ranks_and_gossips_does_not);
+    tcase_add_test(tc, a_period_has_its_share_of_an_average_of_all);
+    tcase_add_test(tc, gathered_messages_pay_on_few_ranks_alone);
+    tcase_add_loop_test(tc, bounds_hold_and_parts_add_up_whatever_is_exchanged, 0, NUM_ALL);
+    tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
+    tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
+    tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
+    tcase_add_test(tc, a_gossip_step_waits_for_neighbours);
+    Suite *s = suite_create("sim/cost/exchange");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
