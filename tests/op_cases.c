@@ -13,7 +13,11 @@ static void add(struct op_case *c, const char *what, enum tensor_kind kind, enum
     c->tensors[c->count++] = (struct tensor){ what, kind, role, rows, width };
 }
 
-static const struct draw draw = { .seed = 5, .step = 2, .layer = 1, .op = 3 };
+#define DRAW                                      \
+    {                                             \
+        .seed = 5, .step = 2, .layer = 1, .op = 3 \
+    }
+static const struct draw draw = DRAW;
 enum { TOKENS_OF_A_SEQUENCE = 5 };
 
 /* --- linear layers ------------------------------------------------------------------------ */
@@ -366,7 +370,7 @@ static struct op_case squares_case(long n)
 /* --- all of them -------------------------------------------------------------------------- */
 
 static const struct attention_dropout dropout = {
-    .dropout = 0.25, .draw = draw, .first_sequence = 4, .first_head = 6, .model_heads = 24
+    .dropout = 0.25, .draw = DRAW, .first_sequence = 4, .first_head = 6, .model_heads = 24
 };
 
 /* Sizes at, below and beyond what a thread, a warp, a tile and a block hold; rows of a whole number
