@@ -13,8 +13,8 @@
 #include "exec/session.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
+#include "sim/cost/exchange.h"
 #include "sim/engine/event_step.h"
-#include "sim/plan/layout.h"
 #include "sim/schedule/lowering.h"
 
 #include <math.h>
@@ -65,13 +65,6 @@ static bool find_origin(const struct options *options, struct origin *out, struc
     return true;
 }
 
-static struct exchange_ranks data_ranks(const struct setup *setup)
-{
-    int node_size = setup->system.cluster.levels[0].size;
-    struct span span = layout_axis_span(&setup->plan, AXIS_DATA, node_size);
-    return (struct exchange_ranks){ setup->plan.dp, span.ranks_per_node };
-}
-
 static bool make_run(const struct origin *origin, struct setup *setup,
                      const struct token_source *tokens, struct run_setup *out, struct err *err)
 {
@@ -90,7 +83,7 @@ static bool make_run(const struct origin *origin, struct setup *setup,
                     .clip = 1,
                     .loss_scale = 1 },
         .seed = origin->seed,
-        .data_ranks = data_ranks(setup),
+        .data_ranks = exchange_ranks(&setup->system, &setup->plan),
     };
     return make_schedule(setup, out, err);
 }
@@ -136,7 +129,7 @@ static double exchange_bytes(const struct setup *setup, const struct stage_memor
     double elements = memory->weights_bytes / precision_bytes((enum precision)plan->precision);
     struct exchange_tensor all = { elements, 1, 1 };
     struct exchange_load load = { &all, 1, sizeof(float) };
-    struct exchange_ranks ranks = data_ranks(setup);
+    struct exchange_ranks ranks = exchange_ranks(&setup->system, &setup->plan);
     if (exchange_is_default(&plan->exchange))
         return 0;
     return 2 * (double)sizeof(float) * elements +

@@ -166,7 +166,7 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
     float share = 1 / (float)m->tensor->size;
     m->comm_api->issue(&call);
     m->kernel_api->combine(
-        m->kernels, m->tensor_stream,
+        rank->exchange_kernels, m->tensor_stream,
         &(struct combine_args){ (long)count, share, gradients, 0, gradients, gradients });
 }
 

@@ -176,6 +176,7 @@ static const char *const words[] = {
     "gossip:ring:combine=beside",
     "gossip:exp:group=2",
     "local:2",
+    "pga:2:graph=ring:group=2",
     "pga:3:graph=ring",
     "aga:2",
     "qsgd:4",

@@ -15,10 +15,10 @@ void average_sum(struct exchanger *e, float *gradients)
         phase_run(e, &e->phases.at[0], &all);
 }
 
-static void average_all(struct exchanger *e, const struct exchange_phase *phase, struct span all)
+static void average_all(struct exchanger *e, const struct exchange_phase *phase, struct span part)
 {
-    phase_run(e, phase, &all);
-    exchanger_combine(e, 1 / (float)phase->size, all.at, 0, all.at, all.at, all.count);
+    phase_run(e, phase, &part);
+    exchanger_combine(e, 1 / (float)phase->size, part.at, 0, part.at, part.at, part.count);
 }
 
 /* Members of a group that acts as one average an equal part each. */
@@ -31,15 +31,17 @@ static struct span own_part(const struct exchanger *e, struct span all)
 
 void average_weights(struct exchanger *e, const float *weights, float *out)
 {
-    struct span all = { out, e->padded }, part = own_part(e, all);
+    struct span part = own_part(e, (struct span){ out, e->padded });
     exchanger_copy(e, out, weights, e->padded);
     for (int i = 0; i < e->phases.count; i++) {
         const struct exchange_phase *phase = &e->phases.at[i];
+        if (phase->object == EXCHANGE_GRADIENTS)
+            continue;
         if (phase->kind == PHASE_PEERS)
             peers_average(e, phase_group(e, phase), weights + (part.at - out), part);
-        else if (phase->kind == PHASE_ALL_GATHER)
+        else if (phase->kind == PHASE_ALL_REDUCE)
+            average_all(e, phase, part);
+        else
             phase_run(e, phase, &part);
-        else if (phase->object == EXCHANGE_WEIGHTS)
-            average_all(e, phase, phase->stride > 1 ? part : all);
     }
 }

@@ -87,9 +87,7 @@ void exchanger_begin_step(struct exchanger *e, int step)
 {
     e->step = step;
     e->ends_period = e->exchange.period <= 1 || ++e->since >= e->exchange.period;
-    e->phases = (struct exchange_phases){ .count = 0 };
-    exchange_method_of(&e->exchange)
-        ->phases(&e->exchange, &e->load, &e->on.ranks, e->ends_period, &e->phases);
+    e->phases = exchange_phases_of(&e->exchange, &e->load, &e->on.ranks, e->ends_period);
     for (int i = 0; i < e->phases.count; i++)
         e->planned_bytes += phase_wire_bytes(&e->phases.at[i], e->on.ranks.count);
 }
