@@ -42,6 +42,21 @@ run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
 
+# --- exchanges other than all-reduce ---------------------------------------------------------
+
+run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=ring" --json
+[ "$(losses)" = "$alone" ] || fail "exchange=ring: losses $(losses), alone $alone"
+shows '"changes": null'
+[ "$(grep -Eo '(predicted|measured)_step_bytes": [0-9.]+' "$work/out" | cut -d ' ' -f 2 | uniq | wc -l)" = 1 ] ||
+    fail "exchange=ring: sent other bytes than predicted"
+run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=gossip:one-peer"
+shows '^exchange=gossip is not the mathematics of all-reduce: ranks average'
+shows 'sent in a step'
+run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=topk:0.1" --checkpoint "$work/kept"
+says '^simsearch: --checkpoint: exchange=topk keeps its error memory'
+run 6 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=bf16 exchange=gossip:ring"
+says '^simsearch: exchange: weights are averaged in fp32'
+
 # --- what can't be run -----------------------------------------------------------------------
 
 run 6 run --model tiny --gpus 2 --layout "cp2 dtype=fp32"
