@@ -203,12 +203,27 @@ void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk)
         make_alike(rank, chunk);
 }
 
-/* Weights are exchanged where they are stored in fp32 alone (exec/supported.c). */
+/* The fp32 weights: masters, where values are stored in 16 bits. */
+static float *weights_of_store(const struct store *store)
+{
+    return store->master ? store->master : store->values;
+}
+
+static void put_store(struct rank *rank, struct store *store, struct stream *stream,
+                      const float *averaged)
+{
+    struct machine *m = &rank->machine;
+    struct pack pack = { (long)store->elements, averaged, store->values };
+    copy(rank, stream, weights_of_store(store), averaged, store->elements);
+    if (store->master)
+        m->kernel_api->pack(m->kernels, stream, &pack);
+}
+
 static void put_weights(struct rank *rank, const struct chunk *chunk, struct stream *stream)
 {
     const float *averaged = at_chunk(rank, chunk)->averaged;
     for (int s = 0; s < chunk->num_stores; averaged += chunk->stores[s++]->elements)
-        copy(rank, stream, chunk->stores[s]->values, averaged, chunk->stores[s]->elements);
+        put_store(rank, chunk->stores[s], stream, averaged);
 }
 
 static bool is_beside(const struct rank *rank)
@@ -224,7 +239,7 @@ void rank_exchange_weights(struct rank *rank, const struct chunk *chunk)
     if (!exchanger_averages(at->exchanger))
         return;
     for (int s = 0; s < chunk->num_stores; flat += chunk->stores[s++]->elements)
-        copy(rank, stream, flat, chunk->stores[s]->values, chunk->stores[s]->elements);
+        copy(rank, stream, flat, weights_of_store(chunk->stores[s]), chunk->stores[s]->elements);
     exchanger_average(at->exchanger, at->flat, at->averaged);
     if (!is_beside(rank))
         put_weights(rank, chunk, stream);

@@ -148,6 +148,36 @@ START_TEST(every_method_learns_and_sends_what_was_planned)
 }
 END_TEST
 
+/* Of masters in fp32, from which the stored weights are rounded: with plain descent the average of
+ * weights is still that of gradients, to the last of bf16's eight bits. */
+static const struct {
+    const char *plain, *exchange;
+} rounded[] = {
+    { "dp4 mb2", "local:1" },
+    { "pp2 dp2 mb2", "gossip:one-peer" },
+    { "dp2 tp2 sp", "local:1" },
+    { "dp4 mb2", "ring" },
+};
+
+START_TEST(masters_are_averaged_where_values_have_16_bits)
+{
+    char layout[100];
+    struct model model = model_of(rounded[_i].plain);
+    struct parity_run run = descent();
+    struct parity_result plain, exchanged;
+    run.precision = PRECISION_BF16;
+    snprintf(layout, sizeof layout, "%s exchange=%s", rounded[_i].plain, rounded[_i].exchange);
+    parity_run(&model, rounded[_i].plain, &run, &plain);
+    parity_run(&model, layout, &run, &exchanged);
+    for (int i = 0; i < run.steps; i++)
+        ck_assert_double_eq_tol(exchanged.loss[i], plain.loss[i], 1e-3 * plain.loss[i]);
+    ck_assert_msg(parity_distance(&plain, &exchanged) <= 0x1p-8, "%s: %g", layout,
+                  parity_distance(&plain, &exchanged));
+    parity_release(&plain);
+    parity_release(&exchanged);
+}
+END_TEST
+
 /* With random pauses before pieces of work the second time: a forgotten event changes a bit. */
 START_TEST(an_exchange_has_the_same_bits_again)
 {
@@ -169,6 +199,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
+    tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));
     tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, COUNT(layouts));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);

@@ -36,7 +36,7 @@ static const struct {
     { "reduce=bf16", "grad" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
-    { "dp2 exchange=gossip:ring", "exchange" },
+    { "dp2 dtype=fp16 exchange=gossip:ring", "exchange" },
     { "dp2 dtype=fp16 exchange=local:4", "exchange" },
 };
 enum { NUM_REFUSED = sizeof refused / sizeof *refused };
@@ -72,15 +72,9 @@ START_TEST(each_refusal_is_met_above)
 END_TEST
 
 static const char *const run[] = {
-    "tp2 sp pp2 vpp2 dp2 zero1",
-    "dp2 zero3 recompute=full",
-    "recompute=full:2",
-    "recompute=block:1",
-    "dtype=fp16 recompute=selective",
-    "dtype=fp32 optimizer=sgd",
-    "pp2 schedule=zb-h1",
-    "dp2 exchange=topk:0.1",
-    "dp2 dtype=fp32 exchange=local:4",
+    "tp2 sp pp2 vpp2 dp2 zero1", "dp2 zero3 recompute=full",       "recompute=full:2",
+    "recompute=block:1",         "dtype=fp16 recompute=selective", "dtype=fp32 optimizer=sgd",
+    "pp2 schedule=zb-h1",        "dp2 exchange=topk:0.1",          "dp2 exchange=local:4",
 };
 enum { NUM_RUN = sizeof run / sizeof *run };
 
