@@ -2,17 +2,6 @@
 
 #include <string.h>
 
-void chunk_show_stores(struct chunk *chunk)
-{
-    for (int i = 0; i < chunk->num_parts; i++) {
-        struct part *part = &chunk->parts[i];
-        part->values = part->own ? part->own->values : NULL;
-        part->gradients = part->own ? part->own->gradients : NULL;
-        part->vocabulary_values = part->vocabulary ? part->vocabulary->values : NULL;
-        part->vocabulary_gradients = part->vocabulary ? part->vocabulary->gradients : NULL;
-    }
-}
-
 static void give_back(struct machine *m, char **at)
 {
     machine_give_back(m, *at);
@@ -45,54 +34,36 @@ static void *forward_part(struct machine *m, const struct part *part,
     return output;
 }
 
-void *chunk_forward(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
-                    void *input)
+/* One layer of those from a kept input to the one whose backward comes next. `flow` is what the one
+ * before it gave, NULL for the first. */
+static void *replay_layer(struct machine *m, const struct part *part,
+                          const struct microbatch *microbatch, struct record *record, void *flow)
 {
-    for (int i = 0; i < chunk->num_parts && m->err.code == ERR_NONE; i++)
-        input = forward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i], input);
-    return input;
+    if (!flow)
+        flow = copy_of_checkpoint(m, part, record);
+    record->saved.replayed = machine_take(m, part->saved.replayed_bytes);
+    return m->err.code == ERR_NONE ? machine_forward(m, part, microbatch, record, flow) : NULL;
 }
 
-/* The layers from the latest kept input to the one at `last`. */
-static void replay_layers(struct machine *m, const struct chunk *chunk,
-                          const struct chunk_record *record, int last)
+/* Selective recompute: the core alone runs again, which uses no weights. */
+static void replay_core(struct machine *m, const struct part *part,
+                        const struct microbatch *microbatch, struct record *record)
 {
-    int i = last;
-    while (chunk->parts[i].keeping == KEEP_NOTHING)
-        i--;
-    void *flow = copy_of_checkpoint(m, &chunk->parts[i], &record->parts[i]);
-    for (; i <= last && m->err.code == ERR_NONE; i++) {
-        struct saved *saved = &record->parts[i].saved;
-        saved->replayed = machine_take(m, chunk->parts[i].saved.replayed_bytes);
-        if (saved->replayed)
-            flow =
-                machine_forward(m, &chunk->parts[i], record->microbatch, &record->parts[i], flow);
-    }
-    if (m->err.code == ERR_NONE)
-        m->device_api->free(m->device, m->compute, flow);
-}
-
-/* What recompute dropped of the part at `i`, made again. */
-static void replay(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
-                   int i)
-{
-    const struct part *part = &chunk->parts[i];
-    struct saved *saved = &record->parts[i].saved;
-    if (part->saved.replayed_bytes == 0 || saved->replayed)
+    struct saved *saved = &record->saved;
+    if (part->keeping != KEEP_ALL_BUT_CORE || part->saved.replayed_bytes == 0 || saved->replayed)
         return;
-    if (part->keeping != KEEP_ALL_BUT_CORE) {
-        replay_layers(m, chunk, record, i);
-        return;
-    }
     saved->replayed = machine_take(m, part->saved.replayed_bytes);
     if (saved->replayed)
-        machine_replay_core(m, part, record->microbatch, &record->parts[i]);
+        machine_replay_core(m, part, microbatch, record);
 }
 
 static void *backward_part(struct machine *m, const struct part *part,
                            const struct microbatch *microbatch, struct record *record,
                            void *output_gradient, enum gradients gradients)
 {
+    replay_core(m, part, microbatch, record);
+    if (m->err.code != ERR_NONE)
+        return NULL;
     void *input_gradient =
         machine_backward(m, part, microbatch, record, output_gradient, gradients);
     if (gradients != GRADIENTS_OF_INPUTS) {
@@ -102,15 +73,99 @@ static void *backward_part(struct machine *m, const struct part *part,
     return input_gradient;
 }
 
-void *chunk_backward(struct machine *m, const struct chunk *chunk,
-                     const struct chunk_record *record, void *gradient, enum gradients gradients)
+/* --- passes ------------------------------------------------------------------------------- */
+
+struct pass {
+    struct machine *machine;
+    const struct chunk *chunk;
+    const struct chunk_record *record;
+    enum opcode op;
+    const struct data_lane *data;
+    void *flow;
+    void *replayed; /* what the latest replay gave */
+};
+
+static enum gradients gradients_of(enum opcode op)
 {
-    for (int i = chunk->num_parts - 1; i >= 0; i--) {
-        replay(m, chunk, record, i);
-        if (m->err.code != ERR_NONE)
-            return NULL;
-        gradient = backward_part(m, &chunk->parts[i], record->microbatch, &record->parts[i],
-                                 gradient, gradients);
+    return op == INSTR_BACKWARD_INPUT    ? GRADIENTS_OF_INPUTS
+           : op == INSTR_BACKWARD_WEIGHT ? GRADIENTS_OF_WEIGHTS
+                                         : GRADIENTS_ALL;
+}
+
+static void await(struct pass *pass, const struct store *store)
+{
+    if (store && store->zero == 3 && store->values)
+        data_lane_await_values(pass->machine, store);
+}
+
+/* The output of the last layer of a group is not needed again. */
+static void replay_part(struct pass *pass, int i)
+{
+    const struct part *parts = pass->chunk->parts;
+    bool is_last = i + 1 == pass->chunk->num_parts || parts[i + 1].keeping != KEEP_NOTHING;
+    pass->replayed = replay_layer(pass->machine, &parts[i], pass->record->microbatch,
+                                  &pass->record->parts[i], pass->replayed);
+    if (!is_last)
+        return;
+    machine_give_back(pass->machine, pass->replayed);
+    pass->replayed = NULL;
+}
+
+static void run_part(struct pass *pass, enum step_op op, int i)
+{
+    struct machine *m = pass->machine;
+    const struct part *part = &pass->chunk->parts[i];
+    const struct microbatch *microbatch = pass->record->microbatch;
+    struct record *record = &pass->record->parts[i];
+    await(pass, part->own);
+    await(pass, part->vocabulary);
+    if (op == STEP_FORWARD)
+        pass->flow = forward_part(m, part, microbatch, record, pass->flow);
+    else if (op == STEP_REPLAY)
+        replay_part(pass, i);
+    else
+        pass->flow = backward_part(m, part, microbatch, record, pass->flow, gradients_of(pass->op));
+}
+
+static void run_step(struct pass *pass, const struct pass_step *step)
+{
+    struct machine *m = pass->machine;
+    bool is_of_part = step->op >= STEP_FORWARD;
+    struct store *store = is_of_part ? NULL : pass->chunk->units[step->index];
+    if (!is_of_part && !store)
+        return;
+    switch (step->op) {
+    case STEP_GATHER:
+        data_lane_gather(pass->data, m, store);
+        break;
+    case STEP_DROP:
+        store_drop_values(m, store);
+        break;
+    case STEP_OPEN:
+        store_open_gradients(m, store);
+        break;
+    case STEP_REDUCE:
+        data_lane_reduce(pass->data, m, store);
+        break;
+    case STEP_SETTLE:
+        data_lane_settle(m, store);
+        break;
+    case STEP_FORWARD:
+    case STEP_REPLAY:
+    case STEP_BACKWARD:
+        run_part(pass, step->op, step->index);
+        break;
     }
-    return gradient;
+}
+
+void *chunk_pass(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
+                 enum opcode op, const struct data_lane *data, void *flow)
+{
+    struct pass pass = {
+        .machine = m, .chunk = chunk, .record = record, .op = op, .data = data, .flow = flow
+    };
+    const struct pass_steps *steps = &chunk->passes[op];
+    for (int i = 0; i < steps->count && m->err.code == ERR_NONE; i++)
+        run_step(&pass, &steps->at[i]);
+    return pass.flow;
 }

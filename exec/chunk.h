@@ -1,10 +1,12 @@
 /* exec/chunk.h - one chunk of the model and one microbatch: the parts in a row, with what recompute
- * drops in between. */
+ * and ZeRO drop in between. */
 #ifndef EXEC_CHUNK_H
 #define EXEC_CHUNK_H
 
-#include "exec/machine.h"
-#include "exec/store.h"
+#include "exec/data_lane.h"
+#include "sim/schedule/pass.h"
+
+enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };
 
 /* A run of parts: with the embedding at the model's beginning, with the head at its end. */
 struct chunk {
@@ -12,10 +14,9 @@ struct chunk {
     int num_parts;
     struct store **stores; /* of its parts, each once */
     int num_stores;
+    struct store **units;                 /* by unit of its passes; NULL: that part has none */
+    struct pass_steps passes[NUM_PASSES]; /* by opcode */
 };
-
-/* Lets the parts point at what their stores hold now. */
-void chunk_show_stores(struct chunk *chunk);
 
 /* What is kept of one microbatch, a record for each part. */
 struct chunk_record {
@@ -23,13 +24,11 @@ struct chunk_record {
     const struct microbatch *microbatch;
 };
 
-/* Takes the chunk's input and returns its output, as machine_forward. */
-void *chunk_forward(struct machine *machine, const struct chunk *chunk,
-                    const struct chunk_record *record, void *input);
-/* As machine_backward; recomputes what was dropped, part by part. After the weights' gradients
- * nothing is kept any more. */
-void *chunk_backward(struct machine *machine, const struct chunk *chunk,
-                     const struct chunk_record *record, void *output_gradient,
-                     enum gradients gradients);
+/* A pass over the chunk: of a FORWARD takes the chunk's input and returns its output, as
+ * machine_forward; of the backwards takes the gradient of the output and returns that of the input,
+ * as machine_backward. After the weights' gradients nothing is kept any more. */
+void *chunk_pass(struct machine *machine, const struct chunk *chunk,
+                 const struct chunk_record *record, enum opcode op, const struct data_lane *data,
+                 void *flow);
 
 #endif

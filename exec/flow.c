@@ -121,8 +121,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
 {
     struct machine *m = flow->machine;
     if (is_on_tensor_stream(op)) { /* behind what it reads, and memory that was just taken */
-        m->device_api->record(m->compute, m->computed);
-        m->device_api->wait(m->tensor_stream, m->computed);
+        machine_follow(m, m->tensor_stream);
         op_log_begin(m->log, m->device_api, m->tensor_stream, op); /* anew: it waited till here */
     }
     struct comm_call call = { .kind = kind,

@@ -30,6 +30,12 @@ enum element machine_element(const struct machine *m)
                                       : ELEMENT_BF16;
 }
 
+void machine_follow(struct machine *m, struct stream *stream)
+{
+    m->device_api->record(m->compute, m->computed);
+    m->device_api->wait(stream, m->computed);
+}
+
 size_t machine_stream_bytes(const struct machine *m)
 {
     return machine_bytes(m, m->dims.norm_tokens * m->dims.hidden);

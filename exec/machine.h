@@ -29,7 +29,7 @@ struct machine {
     int tensor_rank;
     struct stream *compute;
     struct stream *tensor_stream;            /* compute itself unless collectives overlap with it */
-    struct event *computed;                  /* what the tensor stream waits for */
+    struct event *computed;                  /* what other streams wait for */
     struct event *transferred[MAX_PART_OPS]; /* by op of a list: what compute waits for */
     enum dtype storage;                      /* of values that ops hand on: fp32, bf16, fp16 */
     const float *turns;                      /* of rotary positions */
@@ -54,6 +54,9 @@ void machine_give_back(struct machine *machine, void *memory);
 /* Of `count` values as they are stored. */
 size_t machine_bytes(const struct machine *machine, double count);
 enum element machine_element(const struct machine *machine);
+/* What is issued on `stream` from now on runs after what compute has been given: memory that was
+ * compute's may be handed to it. */
+void machine_follow(struct machine *machine, struct stream *stream);
 /* Of a part between layers, and of what stages send: this rank's rows of the residual stream. */
 size_t machine_stream_bytes(const struct machine *machine);
 

@@ -1,5 +1,7 @@
 #include "exec/part.h"
 
+#include "exec/store.h"
+
 #include <string.h>
 
 static int find_op(const struct ops *forward, const char *name)
@@ -20,20 +22,21 @@ const int *part_sources(const struct local_ops *ops, struct arena *arena)
     return source;
 }
 
+static const struct store *store_of(const struct part *part, const struct weight *weight)
+{
+    return weight->is_vocabulary ? part->vocabulary : part->own;
+}
+
 void *part_value(const struct part *part, const char *name, enum weight_role role)
 {
     const struct weight *weight = weights_find(&part->weights, name, role);
     if (!weight)
         return NULL;
-    if (weight->is_vocabulary)
-        return part->vocabulary_values;
-    return (char *)part->values + weight->offset * part->value_bytes;
+    return (char *)store_of(part, weight)->values + weight->offset * part->value_bytes;
 }
 
 float *part_gradient(const struct part *part, const char *name, enum weight_role role)
 {
     const struct weight *weight = weights_find(&part->weights, name, role);
-    if (!weight)
-        return NULL;
-    return weight->is_vocabulary ? part->vocabulary_gradients : part->gradients + weight->offset;
+    return weight ? store_of(part, weight)->gradients + weight->offset : NULL;
 }

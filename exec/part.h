@@ -1,5 +1,5 @@
-/* exec/part.h - a layer, the embedding or the head of a chunk: its ops, its weights, and where its
- * values and gradients are. */
+/* exec/part.h - a layer, the embedding or the head of a chunk: its ops, its weights, and what holds
+ * their values and gradients. */
 #ifndef EXEC_PART_H
 #define EXEC_PART_H
 
@@ -20,16 +20,12 @@ struct part {
     struct weights weights;
     struct store *own, *vocabulary; /* what holds them (exec/store.h); NULL: it has none such */
     size_t value_bytes;             /* of one value */
-    void *values;                   /* weights.elements, by the weights' offsets */
-    float *gradients;
-    void *vocabulary_values; /* weights.vocabulary_elements */
-    float *vocabulary_gradients;
 };
 
 /* The forward op of each backward op, by name. In the arena. */
 const int *part_sources(const struct local_ops *ops, struct arena *arena);
 
-/* Of the weight that op `name` uses; NULL when it has none. */
+/* Of the weight that op `name` uses, where its store has them now; NULL when it has none. */
 void *part_value(const struct part *part, const char *name, enum weight_role role);
 float *part_gradient(const struct part *part, const char *name, enum weight_role role);
 

@@ -51,7 +51,6 @@ static bool open_streams(struct rank *rank, struct err *err)
     if (ok && rank->setup.overlaps_tensor)
         ok = (m->tensor_stream = api->stream_new(device, "tensor", err)) != NULL;
     ok = ok && (m->computed = api->event_new(device, err));
-    ok = ok && (rank->issued = api->event_new(device, err));
     for (int i = 0; i < MAX_PART_OPS && ok; i++)
         ok = (m->transferred[i] = api->event_new(device, err)) != NULL;
     rank->done = ARENA_ARRAY(&rank->arena, struct event *, (size_t)rank->list->count);
@@ -72,7 +71,6 @@ static void close_streams(struct rank *rank)
     for (int i = 0; i < MAX_PART_OPS; i++)
         api->event_free(rank->machine.transferred[i]);
     api->event_free(rank->machine.computed);
-    api->event_free(rank->issued);
 }
 
 /* --- memory of a step --------------------------------------------------------------------- */
@@ -177,6 +175,7 @@ static bool build(struct rank *rank, struct err *err)
                     err))
         return false;
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
+    rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
     whereabouts_name(rank);
     rank_place_stores(rank);
     if (!place_microbatches(rank, err))
@@ -190,7 +189,6 @@ static bool build(struct rank *rank, struct err *err)
             *err = rank->machine.err;
             return false;
         }
-    rank_show_stores(rank);
     if (!rank_exchange_new(rank, err))
         return false;
     return rank->on.api->stream_sync(rank->machine.compute, err);
@@ -216,6 +214,8 @@ void rank_free(struct rank *rank)
 {
     if (!rank)
         return;
+    for (int i = 0; i < rank->num_stores; i++)
+        store_free(&rank->machine, &rank->stores[i]);
     close_streams(rank);
     rank_exchange_free(rank);
     groups_free(&rank->groups);

@@ -30,9 +30,9 @@ struct rank {
     int stage;
     const struct instrs *list;
     struct stream *streams[NUM_LANES];
-    struct event **done;  /* by instruction */
-    const char **names;   /* of instructions, for the watchdog */
-    struct event *issued; /* what compute has been given so far */
+    struct event **done; /* by instruction */
+    const char **names;  /* of instructions, for the watchdog */
+    struct data_lane data;
     struct chunk *chunks; /* vpp */
     int num_microbatches;
     struct store *stores;

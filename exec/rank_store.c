@@ -173,6 +173,17 @@ static enum keeping keeping_of_layer(const struct plan *plan, int i, int recompu
     return is_inside ? KEEP_NOTHING : KEEP_INPUT;
 }
 
+static void place_units(struct chunk *chunk, const struct pass_chunk *shape, struct arena *arena)
+{
+    chunk->units = ARENA_ARRAY(arena, struct store *, (size_t)pass_units(shape));
+    for (int part = 0; part < chunk->num_parts; part++) {
+        int vocabulary = pass_vocabulary_unit_of(shape, part);
+        chunk->units[pass_unit_of(part)] = chunk->parts[part].own;
+        if (vocabulary >= 0)
+            chunk->units[vocabulary] = chunk->parts[part].vocabulary;
+    }
+}
+
 static void place_chunk(struct placer *placer, int global)
 {
     struct rank *rank = placer->rank;
@@ -192,6 +203,10 @@ static void place_chunk(struct placer *placer, int global)
                  keeping == KEEP_INPUT ? keeping_of_layer(plan, i, recomputed) : keeping);
     if (global == plan_chunks(plan) - 1)
         add_part(placer, chunk, PART_HEAD, model->layers, KEEP_ALL);
+    struct pass_chunk shape = pass_chunk_of(plan, model, global, rank->setup.prefetch);
+    place_units(chunk, &shape, &rank->arena);
+    for (int op = 0; op < NUM_PASSES; op++)
+        chunk->passes[op] = pass_steps(&shape, (enum opcode)op, &rank->arena);
 }
 
 void rank_place_stores(struct rank *rank)
@@ -208,10 +223,4 @@ void rank_place_stores(struct rank *rank)
     rank->chunks = ARENA_ARRAY(&rank->arena, struct chunk, (size_t)plan->vpp);
     for (int v = 0; v < plan->vpp; v++)
         place_chunk(placer, v * plan->pp + rank->stage);
-}
-
-void rank_show_stores(struct rank *rank)
-{
-    for (int v = 0; v < rank->setup.plan->vpp; v++)
-        chunk_show_stores(&rank->chunks[v]);
 }

@@ -7,8 +7,4 @@
 /* Chunks, their parts with their ops and weights, and the stores, which hold no memory yet. */
 void rank_place_stores(struct rank *rank);
 
-/* Lets parts point at what their stores hold now: after store_new, and whenever ZeRO has moved
- * values or gradients. */
-void rank_show_stores(struct rank *rank);
-
 #endif

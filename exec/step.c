@@ -51,63 +51,36 @@ static void take_back(struct rank *rank, int passes)
     rank->num_lent = kept;
 }
 
-/* What is issued on `stream` from now on runs after what compute has been given: memory that was
- * compute's may be handed to it. */
-static void follow_compute(struct rank *rank, struct stream *stream)
-{
-    rank->on.api->record(rank->machine.compute, rank->issued);
-    rank->on.api->wait(stream, rank->issued);
-}
-
 /* --- compute ------------------------------------------------------------------------------ */
+
+static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
+{
+    take_back(rank, PASSES_AHEAD);
+    return chunk_pass(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
+                      instr->op, &rank->data, flow);
+}
 
 static void run_forward(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct messages *at = &rank->messages[slot_of(rank, instr)];
-    take_back(rank, PASSES_AHEAD);
-    chunk_show_stores(chunk_of(rank, instr));
-    at->output = chunk_forward(&rank->machine, chunk_of(rank, instr),
-                               &rank->records[slot_of(rank, instr)], at->input);
+    at->output = run_pass(rank, instr, at->input);
     at->input = NULL;
-}
-
-static void open_gradients(struct rank *rank, struct chunk *chunk)
-{
-    for (int i = 0; i < chunk->num_stores; i++)
-        store_open_gradients(&rank->machine, chunk->stores[i]);
-    chunk_show_stores(chunk);
-}
-
-static void run_gradients(struct rank *rank, const struct instr *instr, enum gradients gradients)
-{
-    struct messages *at = &rank->messages[slot_of(rank, instr)];
-    take_back(rank, PASSES_AHEAD);
-    open_gradients(rank, chunk_of(rank, instr));
-    void *gradient =
-        chunk_backward(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
-                       at->output_gradient, gradients);
-    if (gradients != GRADIENTS_OF_WEIGHTS)
-        at->input_gradient = gradient;
-    at->output_gradient = NULL;
 }
 
 static void run_backward(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
-    run_gradients(rank, instr, GRADIENTS_ALL);
+    struct messages *at = &rank->messages[slot_of(rank, instr)];
+    at->input_gradient = run_pass(rank, instr, at->output_gradient);
+    at->output_gradient = NULL;
 }
 
-static void run_backward_input(struct rank *rank, const struct instr *instr, int i)
-{
-    (void)i;
-    run_gradients(rank, instr, GRADIENTS_OF_INPUTS);
-}
-
+/* What it gives nobody takes: the gradient of the input came from the other half. */
 static void run_backward_weight(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
-    run_gradients(rank, instr, GRADIENTS_OF_WEIGHTS);
+    run_pass(rank, instr, NULL);
 }
 
 /* The backward makes again what it needs, part by part. */
@@ -161,7 +134,7 @@ static void run_recv_act(struct rank *rank, const struct instr *instr, int i)
     (void)i;
     struct messages *at = messages_for(rank, instr, 1);
     at->input = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
-    follow_compute(rank, stream_of(rank, instr));
+    machine_follow(&rank->machine, stream_of(rank, instr));
     issue_message(rank, instr, GROUP_RECV_DOWN, at->input);
 }
 
@@ -170,30 +143,20 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
     (void)i;
     struct messages *at = messages_for(rank, instr, -1);
     at->output_gradient = machine_take(&rank->machine, machine_stream_bytes(&rank->machine));
-    follow_compute(rank, stream_of(rank, instr));
+    machine_follow(&rank->machine, stream_of(rank, instr));
     issue_message(rank, instr, GROUP_RECV_UP, at->output_gradient);
 }
 
 /* --- data ranks --------------------------------------------------------------------------- */
 
+/* Of ZeRO-1 and 2, after the update. */
 static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     struct chunk *chunk = chunk_of(rank, instr);
     for (int s = 0; s < chunk->num_stores; s++)
-        store_open_values(&rank->machine, chunk->stores[s]);
-    follow_compute(rank, stream_of(rank, instr));
-    for (int s = 0; s < chunk->num_stores; s++)
         store_gather(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
                      stream_of(rank, instr));
-}
-
-static void run_free_param(struct rank *rank, const struct instr *instr, int i)
-{
-    (void)i;
-    struct chunk *chunk = chunk_of(rank, instr);
-    for (int s = 0; s < chunk->num_stores; s++)
-        store_drop_values(&rank->machine, chunk->stores[s]);
 }
 
 /* Over the tensor ranks, on the stream of their collectives, between the data lane's. */
@@ -211,13 +174,6 @@ static void sum_partial(struct rank *rank, struct store **stores, int count, int
     rank->on.api->wait(stream_of(rank, instr), m->transferred[0]);
 }
 
-static void lend_gradients(struct rank *rank, struct store *store, int i)
-{
-    void *at = store->gradients;
-    store->gradients = NULL;
-    lend(rank, &at, i);
-}
-
 static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct chunk *chunk = chunk_of(rank, instr);
@@ -226,12 +182,9 @@ static void run_reduce_grad(struct rank *rank, const struct instr *instr, int i)
         rank_exchange_gradients(rank, chunk);
         return;
     }
-    for (int s = 0; s < chunk->num_stores; s++) {
-        struct store *store = chunk->stores[s];
-        store_reduce(&rank->machine, store, rank_group(rank, GROUP_DATA), stream_of(rank, instr));
-        if (store->zero >= 2)
-            lend_gradients(rank, store, i);
-    }
+    for (int s = 0; s < chunk->num_stores; s++)
+        store_reduce(&rank->machine, chunk->stores[s], rank_group(rank, GROUP_DATA),
+                     stream_of(rank, instr));
 }
 
 static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
@@ -268,9 +221,10 @@ static void all_reduce_double(struct rank *rank, enum group_kind kind, struct st
         rank->on.comm_api->issue(&call);
 }
 
+/* ZeRO-2 and 3 do within the backward. */
 static bool sums_gradients(const struct rank *rank)
 {
-    bool sums = false;
+    bool sums = rank->setup.plan->zero >= 2 && rank_group(rank, GROUP_DATA);
     for (int i = 0; i < rank->list->count; i++)
         sums = sums || rank->list->at[i].op == INSTR_REDUCE_GRAD;
     return sums;
@@ -305,22 +259,14 @@ static void run_optimizer(struct rank *rank, const struct instr *instr, int i)
 /* --- the list ----------------------------------------------------------------------------- */
 
 static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr *instr, int i) = {
-    [INSTR_FORWARD] = run_forward,
-    [INSTR_BACKWARD] = run_backward,
-    [INSTR_BACKWARD_INPUT] = run_backward_input,
-    [INSTR_BACKWARD_WEIGHT] = run_backward_weight,
-    [INSTR_RECOMPUTE] = run_nothing,
-    [INSTR_SEND_ACT] = run_send_act,
-    [INSTR_RECV_ACT] = run_recv_act,
-    [INSTR_SEND_GRAD] = run_send_grad,
-    [INSTR_RECV_GRAD] = run_recv_grad,
-    [INSTR_GATHER_PARAM] = run_gather_param,
-    [INSTR_WAIT_PARAM] = run_nothing,
-    [INSTR_FREE_PARAM] = run_free_param,
-    [INSTR_REDUCE_GRAD] = run_reduce_grad,
-    [INSTR_MIX_PARAM] = run_mix_param,
-    [INSTR_REDUCE_TIED] = run_reduce_tied,
-    [INSTR_NORM_GRAD] = run_norm_grad,
+    [INSTR_FORWARD] = run_forward,         [INSTR_BACKWARD] = run_backward,
+    [INSTR_BACKWARD_INPUT] = run_backward, [INSTR_BACKWARD_WEIGHT] = run_backward_weight,
+    [INSTR_RECOMPUTE] = run_nothing,       [INSTR_SEND_ACT] = run_send_act,
+    [INSTR_RECV_ACT] = run_recv_act,       [INSTR_SEND_GRAD] = run_send_grad,
+    [INSTR_RECV_GRAD] = run_recv_grad,     [INSTR_GATHER_PARAM] = run_gather_param,
+    [INSTR_WAIT_PARAM] = run_nothing,      [INSTR_FREE_PARAM] = run_nothing,
+    [INSTR_REDUCE_GRAD] = run_reduce_grad, [INSTR_MIX_PARAM] = run_mix_param,
+    [INSTR_REDUCE_TIED] = run_reduce_tied, [INSTR_NORM_GRAD] = run_norm_grad,
     [INSTR_OPTIMIZER] = run_optimizer,
 };
 
@@ -376,7 +322,7 @@ static void sum_loss(struct rank *rank)
     const struct device_api *api = rank->on.api;
     struct stream *stream = rank->streams[LANE_DATA];
     bool is_last = rank->stage == rank->setup.plan->pp - 1;
-    follow_compute(rank, stream);
+    machine_follow(&rank->machine, stream);
     if (!is_last || rank->at.at[AXIS_TENSOR] > 0)
         api->fill(stream, rank->loss, 0, sizeof *rank->loss);
     all_reduce_double(rank, GROUP_WORLD, stream, rank->loss);

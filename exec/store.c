@@ -167,9 +167,15 @@ static int num_moments(int optimizer)
     return optimizer == OPTIMIZER_SGD ? 0 : optimizer == OPTIMIZER_MOMENTUM ? 1 : 2;
 }
 
+static bool open_events(struct machine *m, struct store *store)
+{
+    return (store->gathered = m->device_api->event_new(m->device, &m->err)) &&
+           (store->reduced = m->device_api->event_new(m->device, &m->err));
+}
+
 bool store_new(struct machine *m, struct store *store, int optimizer)
 {
-    if (!draw_values(m, store))
+    if (!open_events(m, store) || !draw_values(m, store))
         return false;
     if (store->zero >= 2)
         store->gradient_shard = take_zeroed(m, shard_elements(store));
@@ -195,15 +201,16 @@ bool store_set(struct machine *m, struct store *store, const float *values, floa
 
 void store_free(struct machine *m, struct store *store)
 {
-    void *all[] = {
-        store->values,         store->next_values, store->value_shard, store->gradients,
-        store->gradient_shard, store->master,      store->moments[0],  store->moments[1]
-    };
+    void *all[] = { store->values, store->value_shard, store->gradients, store->gradient_shard,
+                    store->master, store->moments[0],  store->moments[1] };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         machine_give_back(m, all[i]);
-    store->values = store->next_values = store->value_shard = NULL;
+    m->device_api->event_free(store->gathered);
+    m->device_api->event_free(store->reduced);
+    store->values = store->value_shard = NULL;
     store->gradients = store->gradient_shard = store->master = NULL;
     store->moments[0] = store->moments[1] = NULL;
+    store->gathered = store->reduced = NULL;
 }
 
 /* --- gradients ---------------------------------------------------------------------------- */
@@ -212,6 +219,12 @@ void store_open_gradients(struct machine *m, struct store *store)
 {
     if (!store->gradients)
         store->gradients = take_zeroed(m, store->padded);
+}
+
+void store_drop_gradients(struct machine *m, struct store *store)
+{
+    machine_give_back(m, store->gradients);
+    store->gradients = NULL;
 }
 
 static void collective(struct machine *m, enum comm_kind kind, struct group *group,
@@ -292,28 +305,21 @@ static void *own_values(const struct machine *m, const struct store *store)
 
 void store_open_values(struct machine *m, struct store *store)
 {
-    if (store->zero < 3)
-        return;
-    void **to = store->values ? &store->next_values : &store->values;
-    *to = take(m, store->padded);
+    store->values = take(m, store->padded);
 }
 
 void store_gather(struct machine *m, struct store *store, struct group *data, struct stream *stream)
 {
     size_t count = shard_elements(store);
-    void *to = store->next_values ? store->next_values : store->values;
     const void *own = own_values(m, store);
     if (data)
-        collective(m, COMM_ALL_GATHER, data, stream, machine_element(m), own, to, count);
+        collective(m, COMM_ALL_GATHER, data, stream, machine_element(m), own, store->values, count);
 }
 
 void store_drop_values(struct machine *m, struct store *store)
 {
-    if (store->zero < 3)
-        return;
     machine_give_back(m, store->values);
-    store->values = store->next_values;
-    store->next_values = NULL;
+    store->values = NULL;
 }
 
 /* --- the update --------------------------------------------------------------------------- */

@@ -27,12 +27,12 @@ struct store {
     int shards, shard;       /* data ranks that hold the same, and which of them this is */
     int zero;
     void *values;          /* padded, as they are stored; NULL while ZeRO-3 has dropped them */
-    void *next_values;     /* ZeRO-3: gathered for the pass after the one in use */
     void *value_shard;     /* ZeRO-3 */
     float *gradients;      /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
     float *gradient_shard; /* ZeRO-2 and 3 */
     float *master;         /* of what this rank updates, where values are stored in 16 bits */
     float *moments[2];     /* of what this rank updates; NULL where the optimizer has none */
+    struct event *gathered, *reduced; /* on the data lane, the latest of both */
 };
 
 /* How parameters are updated. */
@@ -65,8 +65,9 @@ struct range store_counted_range(const struct store *store, const struct stored_
 
 int store_num_moments(const struct store *store);
 
-/* Before a microbatch's backward: gradients that ZeRO-2 and 3 have dropped, zeroed. */
+/* Gradients that ZeRO-2 and 3 have dropped, zeroed; nothing where they are there. And dropped. */
 void store_open_gradients(struct machine *machine, struct store *store);
+void store_drop_gradients(struct machine *machine, struct store *store);
 /* On `stream`: sums partial gradients over `tensor`; sums gradients over `data` into what the
  * optimizer reads (ZeRO-2 and 3 need their whole gradients no more then). NULL: one rank. */
 void store_sum_partial(struct machine *machine, struct store *store, struct group *tensor,
@@ -78,8 +79,8 @@ void store_reduce(struct machine *machine, struct store *store, struct group *da
 void store_sum_tied(struct machine *machine, struct store *store, struct group *holders,
                     struct stream *stream);
 
-/* ZeRO-3's values: memory for the next whole copy; a gather into it; the copy in use dropped.
- * ZeRO-1 and 2 gather in place after the update. */
+/* ZeRO-3's values: memory for the whole; a gather into it; the whole dropped. ZeRO-1 and 2 gather
+ * in place after the update. */
 void store_open_values(struct machine *machine, struct store *store);
 void store_gather(struct machine *machine, struct store *store, struct group *data,
                   struct stream *stream);

@@ -290,14 +290,16 @@ void parity_run(const struct model *model, const char *layout, const struct pari
         schedule_new(generator_find(plan_schedule(&plan)), &shape, &lowering, &arena, &err);
     ck_assert_msg(schedule != NULL, "%s: %s", layout, err.msg);
     struct token_source tokens = { .vocab = model->vocab, .seq = model->seq, .seed = run->seed };
+    struct layer_options options = { .flash_attention = !run->unfused,
+                                     .dtype = precision_value_dtype((enum precision)run->precision),
+                                     .gradient_bytes = 4 };
     struct run_setup setup = {
         .plan = &plan,
         .model = model,
         .schedule = schedule,
-        .options = { .flash_attention = !run->unfused,
-                     .dtype = precision_value_dtype((enum precision)run->precision),
-                     .gradient_bytes = 4 },
+        .options = run->options ? *run->options : options,
         .overlaps_tensor = strstr(layout, "overlap=tp") != NULL,
+        .prefetch = run->prefetch,
         .tokens = run->tokens ? run->tokens : &tokens,
         .update = { .optimizer = run->optimizer,
                     .rate = run->rate,

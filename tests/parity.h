@@ -18,8 +18,10 @@ struct parity_run {
     int steps, first_step; /* first_step 0: 1 */
     int optimizer;         /* enum optimizer */
     float rate;
-    bool unfused;       /* attention */
-    bool unclipped;     /* gradients; else their norm is at most 1 */
+    bool unfused;                        /* attention */
+    bool unclipped;                      /* gradients; else their norm is at most 1 */
+    int prefetch;                        /* of ZeRO-3 */
+    const struct layer_options *options; /* of the op lists; NULL: nothing fused but attention */
     size_t arena_bytes; /* of a rank; 0: 8 MiB. Touching it takes most of a short run */
     int precision;      /* enum precision */
     uint64_t seed;

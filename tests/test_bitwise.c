@@ -11,9 +11,12 @@ enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
 
 static struct parity_run run_of(void)
 {
-    return (struct parity_run){
-        .steps = 2, .optimizer = OPTIMIZER_ADAM, .rate = 0.01F, .seed = 5, .arena_bytes = 4 << 20
-    };
+    return (struct parity_run){ .steps = 2,
+                                .optimizer = OPTIMIZER_ADAM,
+                                .rate = 0.01F,
+                                .seed = 5,
+                                .prefetch = 1,
+                                .arena_bytes = 4 << 20 };
 }
 
 static struct model model_of(int i)

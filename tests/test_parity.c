@@ -31,6 +31,9 @@ static const char *const layouts[] = {
     "pp2 stages=1,3",
     "tp2 sp pp2 schedule=zb-h1",
     "dp2 zero3 tp2 recompute=full",
+    "dp2 zero3 mb2 recompute=full:3",
+    "dp4 zero3 recompute=selective",
+    "dp2 zero2 tp2 sp recompute=block:2",
 };
 enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 2 };
 
@@ -43,6 +46,7 @@ static void check_layout(const char *layout, bool is_llama, bool is_unfused)
     struct parity_run run = { .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
     struct parity_result one, many;
     run.unfused = is_unfused;
+    run.prefetch = is_llama + is_unfused;
     if (is_llama && strstr(layout, "tp4"))
         return;
     parity_run(&model, "mb1", &run, &one);

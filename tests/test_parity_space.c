@@ -169,6 +169,7 @@ static struct parity_run run_of(const struct covering_row *row)
                                 .optimizer = kinds[row->value[OPTIMIZER]],
                                 .rate = rates[row->value[OPTIMIZER]],
                                 .unfused = row->value[ATTENTION] == 1,
+                                .prefetch = row->value[MICROBATCH],
                                 .arena_bytes = 1 << 20,
                                 .seed = 7 };
 }

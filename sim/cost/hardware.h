@@ -170,7 +170,6 @@ struct stack {
     double message_per_rank_s; /* host time of each of them for every member of the group */
     bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;              /* layers that it gathers ahead of the one that runs */
-    bool shards_chunks;        /* ZeRO-2 and 3 gather and reduce whole chunks, not layers */
     int accumulate;            /* enum accumulate */
     double optimizer_passes;   /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p;   /* pipeline messages split over tensor ranks, gathered in the node */

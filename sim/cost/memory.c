@@ -2,6 +2,7 @@
 
 #include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
+#include "sim/cost/pass_memory.h"
 #include "sim/cost/stage_load.h"
 
 #include <math.h>
@@ -146,28 +147,12 @@ static double recompute_bytes(const struct memory_input *in, int chunk)
 /* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
  * backward, and holds one layer's whole gradient; overlapped reductions of sharded gradients hold
  * two buckets. */
-/* Whole chunks, as exec/step.c has them: the values of the pass that runs and of the next one, and
- * the gradients of the last two backwards, of which the first may still be on its way. Few passes
- * never have all of these at once. */
-static double whole_chunks_bytes(const struct memory_input *in, const struct state_bytes *state,
-                                 double parameters)
-{
-    const struct plan *plan = in->plan;
-    double chunk_bytes = parameters / plan->vpp;
-    double backwards = (double)in->num_microbatches * plan->vpp;
-    double gradients = fmin(backwards, 2);
-    double values = plan->zero == 3 ? fmin(1 + backwards, 4) - gradients : 0;
-    return chunk_bytes * (gradients * state->gradients + values * state->weights);
-}
-
 static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state,
                             double parameters)
 {
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
     double largest = fmax(in->pieces->layer.parameters, in->pieces->embedding.parameters);
-    if (plan->zero >= 2 && stack->shards_chunks)
-        return whole_chunks_bytes(in, state, parameters);
     if (plan->zero == 3) {
         double gathered =
             stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
@@ -251,15 +236,10 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
 }
 
-/* What the host backend's own allocator sees beside what is kept: the gradients between the ops of
- * a layer's backward, that of the residual stream, and messages on their way in and out. Elsewhere
- * a stack's slack and workspaces stand for it. */
-static double working_bytes(const struct memory_input *in)
+/* Elsewhere a stack's slack and workspaces stand for it. */
+static bool counts_passes(const struct memory_input *in)
 {
-    const struct piece_cost *layer = &in->pieces->layer;
-    if (in->system->stack.runtime != RUNTIME_HOST)
-        return 0;
-    return layer->working_bytes + (in->plan->pp > 1 ? 3 : 1) * layer->input_bytes;
+    return in->system->stack.runtime == RUNTIME_HOST;
 }
 
 /* Chunks that are alike hold together what the stage holds. */
@@ -301,7 +281,18 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     add_ends(memory, in, &shape, stage);
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
-    memory->recompute_bytes += working_bytes(in);
+    if (counts_passes(in))
+        memory->recompute_bytes += pass_working_bytes(in);
+}
+
+/* Of the pass that holds most. */
+static double passes_bytes(const struct memory_input *in, int stage,
+                           const struct stage_memory *memory)
+{
+    double most_bytes = 0;
+    for (int chunk = stage; chunk < plan_chunks(in->plan); chunk += in->plan->pp)
+        most_bytes = fmax(most_bytes, pass_most_bytes(in, chunk, memory->logits_bytes));
+    return most_bytes;
 }
 
 struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
@@ -313,6 +304,8 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
     add_activations(&memory, in, stage);
     /* The logits are gone before the first layer is recomputed. */
     double moment_bytes = fmax(memory.logits_bytes, memory.recompute_bytes);
+    if (counts_passes(in) && in->plan->zero >= 2)
+        memory.buckets_bytes = passes_bytes(in, stage, &memory) - moment_bytes;
     memory.allocated_bytes = memory.weights_bytes + memory.gradients_bytes +
                              memory.optimizer_bytes + memory.activations_bytes + moment_bytes +
                              memory.buckets_bytes + memory.library_bytes;

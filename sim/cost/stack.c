@@ -73,9 +73,6 @@ const struct field stack_fields[] = {
              "no: keeps them for the backward (SHARD_GRAD_OP)." },
     { .name = "prefetch", .kind = FIELD_INT, AT(prefetch), .min = 0, .max = 1000, .fallback = "1",
       .doc = "Layers that ZeRO-3 gathers ahead; 0: none, so gathers show." },
-    { .name = "shards_chunks", .kind = FIELD_BOOL, AT(shards_chunks), .fallback = "false",
-      .doc = "ZeRO-2 and 3 gather and reduce a whole chunk at once, the next one ahead, as the "
-             "executor does; no: layer by layer." },
     { .name = "accumulate", .kind = FIELD_NAME, AT(accumulate), .names = accumulate_names,
       .fallback = "reduce",
       .doc = "ZeRO-2 and 3 reduce gradients of every microbatch, or once a step (no_sync), keeping "

@@ -112,8 +112,8 @@ static double mean_sharded_s(const struct work *w, double compute_s, struct data
     return without_s + share * (with_s - without_s);
 }
 
-/* A layer's whole gradients are cleared before each backward, and the shard that was reduced is
- * added to the sum: beside it both are read, and one is written. */
+/* The executor clears a layer's whole gradients before each backward, and adds the shard that was
+ * reduced to the sum: beside it both are read, and one is written. */
 static double whole_gradients_s(const struct work *w)
 {
     double parameters = w->pieces->layer.parameters;
@@ -135,7 +135,7 @@ static void add_sharding(const struct work *w, struct chunk_time *time, int laye
         data_comm(stack, plan, &w->data, w->pieces->layer.parameters / messages);
     comm.gather_s += stack->message_per_rank_s * plan_shards(plan);
     comm.reduce_s += stack->message_per_rank_s * plan_shards(plan);
-    if (stack->shards_chunks)
+    if (stack->runtime == RUNTIME_HOST)
         comm.reduce_s += whole_gradients_s(w);
     struct data_comm none = { 0 };
     struct data_comm gather = { .gather_s = plan->zero == 3 ? messages * comm.gather_s : 0 };

@@ -9,9 +9,7 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         has_data_group = exchange_sums_in_groups(&plan->exchange);
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
-        .gather_params = plan->zero == 3 && has_data_group,
-        .reduce_each = plan->zero >= 2,
-        .has_data_group = has_data_group,
+        .has_data_group = has_data_group && plan->zero < 2,
         .gather_updated = (plan->zero == 1 || plan->zero == 2) && has_data_group,
         .mix_beside = mixes && is_beside,
         .mix_updated = mixes && !is_beside,

@@ -1,0 +1,277 @@
+#include "sim/schedule/pass.h"
+
+/* What a part costs in steps at most: two runs, and of two units for each of them a gather, a drop,
+ * an opening, a reduction and its end. */
+enum {
+    MOST_UNITS = 2,
+    MOST_RUNS_EACH = 2,
+    MOST_STEPS_EACH = MOST_RUNS_EACH * (1 + 5 * MOST_UNITS)
+};
+
+struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
+                                int prefetch)
+{
+    int layers = plan_chunk_layers(plan, model, chunk);
+    bool has_data_group = plan_replicas(plan) > 1;
+    return (struct pass_chunk){
+        .layers = layers,
+        .has_embedding = chunk == 0,
+        .has_head = chunk == plan_chunks(plan) - 1,
+        .is_tied = model->tied && plan->pp == 1,
+        .recomputed = plan_recomputed_layers(plan, chunk, layers),
+        .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
+        .gathers = plan->zero >= 3 && has_data_group,
+        .reduces = plan->zero >= 2 && has_data_group,
+        .prefetch = prefetch,
+    };
+}
+
+int pass_parts(const struct pass_chunk *chunk)
+{
+    return chunk->layers + chunk->has_embedding + chunk->has_head;
+}
+
+int pass_units(const struct pass_chunk *chunk)
+{
+    return MOST_UNITS * pass_parts(chunk);
+}
+
+static bool is_embedding(const struct pass_chunk *chunk, int part)
+{
+    return chunk->has_embedding && part == 0;
+}
+
+int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int part)
+{
+    bool is_head = chunk->has_head && part == pass_parts(chunk) - 1;
+    if (is_embedding(chunk, part))
+        return 1;
+    if (!is_head)
+        return -1;
+    return chunk->is_tied && chunk->has_embedding ? 1 : pass_unit_of(part) + 1;
+}
+
+/* --- runs --------------------------------------------------------------------------------- */
+
+struct run {
+    enum step_op op;
+    int part;
+};
+
+struct builder {
+    const struct pass_chunk *chunk;
+    enum opcode op;
+    struct run *runs;
+    int num_runs;
+    struct pass_steps out;
+    int *gathered, num_gathered; /* units, in the order of their gathers */
+    int *reducing, num_reducing;
+    int *wanted;   /* [unit] the run for which it was last seen to be used, + 1 */
+    int *last_run; /* [unit] that adds to its gradients; -1: none */
+    bool *is_open; /* [unit] */
+};
+
+static int units_of(const struct pass_chunk *chunk, int part, int units[MOST_UNITS])
+{
+    units[0] = pass_unit_of(part);
+    units[1] = pass_vocabulary_unit_of(chunk, part);
+    return units[1] < 0 ? 1 : 2;
+}
+
+static void add_run(struct builder *to, enum step_op op, int part)
+{
+    to->runs[to->num_runs++] = (struct run){ op, part };
+}
+
+/* Before the last layer of a group, which goes backward first, all of the group run again. */
+static void add_replays(struct builder *to, int part)
+{
+    const struct pass_chunk *chunk = to->chunk;
+    int layer = part - chunk->has_embedding;
+    if (layer < 0 || layer >= chunk->recomputed || to->op == INSTR_BACKWARD_WEIGHT)
+        return;
+    if (layer + 1 < chunk->recomputed && (layer + 1) % chunk->every > 0)
+        return;
+    for (int i = layer - layer % chunk->every; i <= layer; i++)
+        add_run(to, STEP_REPLAY, i + chunk->has_embedding);
+}
+
+static void add_runs(struct builder *to)
+{
+    int parts = pass_parts(to->chunk);
+    for (int part = 0; part < parts && to->op == INSTR_FORWARD; part++)
+        add_run(to, STEP_FORWARD, part);
+    for (int part = parts - 1; part >= 0 && to->op != INSTR_FORWARD; part--) {
+        add_replays(to, part);
+        add_run(to, STEP_BACKWARD, part);
+    }
+}
+
+static bool adds_gradients(const struct run *run)
+{
+    return run->op == STEP_BACKWARD;
+}
+
+/* Gradients of weights are products of activations alone, and so are those of the embedding. */
+static bool uses_parameters(const struct builder *b, const struct run *run)
+{
+    bool is_gradient_of_table = run->op == STEP_BACKWARD && is_embedding(b->chunk, run->part);
+    return b->op != INSTR_BACKWARD_WEIGHT && !is_gradient_of_table;
+}
+
+/* --- steps -------------------------------------------------------------------------------- */
+
+static void add_step(struct builder *to, enum step_op op, int index)
+{
+    to->out.at[to->out.count++] = (struct pass_step){ op, index };
+}
+
+static bool is_wanted(const struct builder *b, int unit, int run)
+{
+    return b->wanted[unit] == run + 1;
+}
+
+/* Units that a run uses, and those of the parts that come next. */
+static void find_wanted(struct builder *b, int first)
+{
+    int parts = 0;
+    for (int i = first; i < b->num_runs; i++) {
+        int units[MOST_UNITS];
+        bool is_another = i == first || b->runs[i].part != b->runs[i - 1].part;
+        parts += is_another;
+        if (parts > b->chunk->prefetch + 1)
+            return;
+        int count =
+            uses_parameters(b, &b->runs[i]) ? units_of(b->chunk, b->runs[i].part, units) : 0;
+        for (int u = 0; u < count; u++)
+            b->wanted[units[u]] = first + 1;
+    }
+}
+
+static void add_drops(struct builder *to, int run)
+{
+    int kept = 0;
+    for (int i = 0; i < to->num_gathered; i++) {
+        int unit = to->gathered[i];
+        if (is_wanted(to, unit, run))
+            to->gathered[kept++] = unit;
+        else
+            add_step(to, STEP_DROP, unit);
+    }
+    to->num_gathered = kept;
+}
+
+static bool is_gathered(const struct builder *b, int unit)
+{
+    for (int i = 0; i < b->num_gathered; i++)
+        if (b->gathered[i] == unit)
+            return true;
+    return false;
+}
+
+static void add_gathers(struct builder *to, int first)
+{
+    for (int i = first; i < to->num_runs; i++) {
+        int units[MOST_UNITS];
+        int count = units_of(to->chunk, to->runs[i].part, units);
+        bool is_near = false;
+        for (int u = 0; u < count; u++) {
+            is_near |= is_wanted(to, units[u], first);
+            if (!is_wanted(to, units[u], first) || is_gathered(to, units[u]))
+                continue;
+            add_step(to, STEP_GATHER, units[u]);
+            to->gathered[to->num_gathered++] = units[u];
+        }
+        if (!is_near)
+            return;
+    }
+}
+
+static void add_openings(struct builder *to, const struct run *run)
+{
+    int units[MOST_UNITS];
+    int count = adds_gradients(run) ? units_of(to->chunk, run->part, units) : 0;
+    for (int u = 0; u < count; u++) {
+        if (!to->is_open[units[u]])
+            add_step(to, STEP_OPEN, units[u]);
+        to->is_open[units[u]] = true;
+    }
+}
+
+/* Of a run that is over: units that no later one adds to. */
+static void add_reductions(struct builder *to, int run)
+{
+    int units[MOST_UNITS];
+    if (run < 0 || !adds_gradients(&to->runs[run]) || to->op == INSTR_BACKWARD_INPUT)
+        return;
+    int count = units_of(to->chunk, to->runs[run].part, units);
+    for (int u = 0; u < count; u++) {
+        if (to->last_run[units[u]] != run)
+            continue;
+        add_step(to, STEP_REDUCE, units[u]);
+        to->reducing[to->num_reducing++] = units[u];
+    }
+}
+
+static void add_settlements(struct builder *to)
+{
+    for (int i = 0; i < to->num_reducing; i++)
+        add_step(to, STEP_SETTLE, to->reducing[i]);
+    to->num_reducing = 0;
+}
+
+/* Memory is given back before more is taken, and on the data lane what compute will wait for comes
+ * before what nobody needs soon. */
+static void add_sharing(struct builder *to, int run)
+{
+    const struct pass_chunk *chunk = to->chunk;
+    bool is_over = run == to->num_runs;
+    if (chunk->gathers) {
+        find_wanted(to, run);
+        add_drops(to, run);
+    }
+    if (chunk->reduces) {
+        add_settlements(to);
+        if (!is_over)
+            add_openings(to, &to->runs[run]);
+    }
+    if (chunk->gathers)
+        add_gathers(to, run);
+    if (chunk->reduces)
+        add_reductions(to, run - 1);
+    if (chunk->reduces && is_over)
+        add_settlements(to);
+}
+
+static void find_last_runs(struct builder *b)
+{
+    int units[MOST_UNITS];
+    for (int i = 0; i < b->num_runs; i++)
+        for (int u = units_of(b->chunk, b->runs[i].part, units) - 1; u >= 0; u--)
+            if (adds_gradients(&b->runs[i]))
+                b->last_run[units[u]] = i;
+}
+
+struct pass_steps pass_steps(const struct pass_chunk *chunk, enum opcode op, struct arena *arena)
+{
+    size_t parts = (size_t)pass_parts(chunk);
+    size_t units = (size_t)pass_units(chunk);
+    struct builder b = { .chunk = chunk, .op = op };
+    b.out.at = ARENA_ARRAY(arena, struct pass_step, MOST_STEPS_EACH * parts);
+    struct arena_mark scratch = arena_mark(arena);
+    b.runs = ARENA_ARRAY(arena, struct run, MOST_RUNS_EACH * parts);
+    b.gathered = ARENA_ARRAY(arena, int, units);
+    b.reducing = ARENA_ARRAY(arena, int, units);
+    b.wanted = ARENA_ARRAY(arena, int, units);
+    b.last_run = ARENA_ARRAY(arena, int, units);
+    b.is_open = ARENA_ARRAY(arena, bool, units);
+    add_runs(&b);
+    find_last_runs(&b);
+    for (int run = 0; run < b.num_runs; run++) {
+        add_sharing(&b, run);
+        add_step(&b, b.runs[run].op, b.runs[run].part);
+    }
+    add_sharing(&b, b.num_runs);
+    arena_reset(arena, scratch);
+    return b.out;
+}

@@ -1,0 +1,66 @@
+/* sim/schedule/pass.h - one pass over a chunk, part by part: what runs in which order, and what
+ * becomes meanwhile of the state that data ranks share.
+ *
+ * A part is the embedding, a layer or the head. ZeRO-3 gathers a part's parameters while the parts
+ * before it run and drops them behind it; ZeRO-2 and 3 keep a part's whole gradients from its
+ * backward until they are reduced, beside the backward of the next. A pass begins and ends with
+ * nothing gathered and nothing on its way, as FSDP's do (Zhao et al. 2023, PyTorch FSDP, section
+ * 3.3): its first gather and its last reduction have nothing to hide behind. The executor runs
+ * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
+ * form. */
+#ifndef SIM_SCHEDULE_PASS_H
+#define SIM_SCHEDULE_PASS_H
+
+#include "base/arena.h"
+#include "sim/plan/plan.h"
+#include "sim/schedule/instr.h"
+
+/* What of a plan its passes depend on. Parts are counted from the chunk's first. */
+struct pass_chunk {
+    int layers;
+    bool has_embedding, has_head;
+    bool is_tied;   /* the head uses the embedding's rows of the vocabulary itself */
+    int recomputed; /* layers, the first ones, that the backward runs again */
+    int every;      /* of those, the ones between a kept input and the next; at least 1 */
+    bool gathers;   /* ZeRO-3 */
+    bool reduces;   /* ZeRO-2 and 3 */
+    int prefetch;   /* parts that are gathered ahead of the one that runs */
+};
+struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
+                                int prefetch);
+int pass_parts(const struct pass_chunk *chunk);
+
+/* A unit is what is gathered and reduced at once: of each part its own parameters, and the rows of
+ * the vocabulary where it uses them. */
+static inline int pass_unit_of(int part)
+{
+    return 2 * part;
+}
+int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int part); /* -1: it uses none */
+int pass_units(const struct pass_chunk *chunk);
+
+enum step_op {
+    STEP_GATHER,   /* unit: parameters, on the data lane, once compute is here */
+    STEP_DROP,     /* unit: gathered parameters, which nothing uses any more */
+    STEP_OPEN,     /* unit: whole gradients, cleared, unless they still are open */
+    STEP_REDUCE,   /* unit: gradients into shards, on the data lane, once compute is here */
+    STEP_SETTLE,   /* unit: compute waits for its reduction, the whole gradients are dropped */
+    STEP_FORWARD,  /* part */
+    STEP_REPLAY,   /* part: its forward again; what it keeps lives until its backward */
+    STEP_BACKWARD, /* part: the gradients that the pass is for */
+};
+
+struct pass_step {
+    enum step_op op;
+    int index; /* unit or part; whoever runs a part waits for the gathers of its units first */
+};
+struct pass_steps {
+    struct pass_step *at;
+    int count;
+};
+
+/* `op` is FORWARD, BACKWARD, BACKWARD_INPUT (whose gradients stay open) or BACKWARD_WEIGHT. In the
+ * arena. */
+struct pass_steps pass_steps(const struct pass_chunk *chunk, enum opcode op, struct arena *arena);
+
+#endif

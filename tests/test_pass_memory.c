@@ -1,0 +1,138 @@
+/* What sharded state takes of memory: the arena's own count beside the prediction. */
+#include "sim/cost/pass_memory.h"
+#include "sim/engine/simulate.h"
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+static struct system host;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    ck_assert_msg(system_load("dgx-h100", "host", 2, &host, &err), "%s: %s", err.where, err.msg);
+}
+
+static void tear_down(void)
+{
+    system_release(&host);
+}
+
+/* Large enough that padding and alignment do not show. */
+static struct model model_of(bool is_tied)
+{
+    struct model model = parity_gpt();
+    model.hidden = 64;
+    model.head_dim = 16;
+    model.ffn = 256;
+    model.vocab = 512;
+    model.seq = model.max_positions = 32;
+    model.batch = 4;
+    model.layers = 6;
+    model.tied = is_tied;
+    return model;
+}
+
+static bool keep_high_water(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)err;
+    int count;
+    struct machine *machine = rank_machine(rank);
+    double bytes = (double)machine->device_api->memory(machine->device).high_water_bytes;
+    if (rank_stores(rank, &count)[0]->shard == 0)
+        *(double *)run->context = bytes;
+    return true;
+}
+
+static double measured_bytes(const struct model *model, const char *layout, const struct plan *plan)
+{
+    double bytes = 0;
+    struct parity_result result;
+    struct layer_options options = plan_layer_options(plan, &host);
+    options.dtype = DTYPE_FP32;
+    options.gradient_bytes = 4;
+    struct parity_run run = { .steps = 2,
+                              .optimizer = OPTIMIZER_ADAM,
+                              .rate = 1e-3F,
+                              .precision = PRECISION_FP32,
+                              .prefetch = host.stack.prefetch,
+                              .options = &options,
+                              .after = keep_high_water,
+                              .context = &bytes };
+    parity_run(model, layout, &run, &result);
+    parity_release(&result);
+    return bytes;
+}
+
+struct peak {
+    double measured_bytes, predicted_bytes;
+};
+
+static struct peak peak_of(const struct model *model, const char *layout)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
+    ck_assert(plan_derive_data(&plan, 2, &err));
+    struct evaluator *evaluator = evaluator_new(&host, model);
+    struct peak peak = { measured_bytes(model, layout, &plan),
+                         evaluate_peak_bytes(evaluator, &plan) };
+    evaluator_free(evaluator);
+    arena_release(&arena);
+    return peak;
+}
+
+static const char *const layouts[] = {
+    "dp2 zero2 dtype=fp32",
+    "dp2 zero2 mb2 recompute=full dtype=fp32",
+    "dp2 zero3 dtype=fp32",
+    "dp2 zero3 mb2 dtype=fp32",
+    "dp2 zero3 recompute=full dtype=fp32",
+    "dp2 zero3 mb2 recompute=full:3 dtype=fp32",
+    "dp2 zero3 recompute=selective attn=unfused dtype=fp32",
+    "dp2 zero3 recompute=block:2 dtype=fp32",
+};
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_PREFETCHES = 3 };
+
+START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
+{
+    struct model model = model_of(_i % 2);
+    const char *layout = layouts[_i / NUM_PREFETCHES];
+    host.stack.prefetch = _i % NUM_PREFETCHES;
+    struct peak peak = peak_of(&model, layout);
+    ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
+                  "%s, prefetch %d: predicted %.0f, measured %.0f", layout, host.stack.prefetch,
+                  peak.predicted_bytes, peak.measured_bytes);
+}
+END_TEST
+
+/* One stage has every layer: dropped weights are what ZeRO-3 is for. */
+START_TEST(zero_3_takes_as_much_less_than_zero_2_as_predicted)
+{
+    struct model model = model_of(true);
+    struct peak two = peak_of(&model, "dp2 zero2 dtype=fp32");
+    struct peak three = peak_of(&model, "dp2 zero3 dtype=fp32");
+    double saved = two.measured_bytes - three.measured_bytes;
+    double predicted = two.predicted_bytes - three.predicted_bytes;
+    double weights = 4.0 * (double)model_parameters(&model);
+    ck_assert_double_gt(saved, 0.2 * weights);
+    ck_assert_double_eq_tol(saved, predicted, 0.03 * predicted);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("pass_memory");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_loop_test(tc, the_peak_of_a_pass_is_what_its_steps_hold, 0,
+                        NUM_LAYOUTS * NUM_PREFETCHES);
+    tcase_add_test(tc, zero_3_takes_as_much_less_than_zero_2_as_predicted);
+    Suite *s = suite_create("exec/pass_memory");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
