@@ -157,8 +157,8 @@ void numeric_check_gradient(const struct numeric *numeric, const char *what,
         largest = fmax(largest, fabs(differences[i]));
     }
     for (long i = 0; i < n; i++)
-        CHECK(fabs((double)gradient[i] - differences[i]) <= tolerance * largest + roundings, numeric,
-              "%s: gradient %ld of %ld is %g and not %g", what, i, n, (double)gradient[i],
+        CHECK(fabs((double)gradient[i] - differences[i]) <= tolerance * largest + roundings,
+              numeric, "%s: gradient %ld of %ld is %g and not %g", what, i, n, (double)gradient[i],
               differences[i]);
     free(differences);
 }
