@@ -93,9 +93,11 @@ LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
-# Of a program with one thread the thread sanitizer has nothing to say.
+# Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls is the
+# same under it, on threads that other tests have.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC))
+TEST_SRC   := $(filter-out %/test_convex.c %/test_learning.c, \
+                $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC)))
 endif
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
 CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
@@ -103,6 +105,10 @@ ifeq ($(shell command -v $(CXX)),)
 TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
 endif
 TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
+# Commands on one thread, likewise.
+ifeq ($(VARIANT)$(T),tsan)
+TEST_SH    := $(filter %/test_run.sh %/test_faults.sh,$(TEST_SH))
+endif
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
 # Other sources in tests/ are helpers that every test may use.

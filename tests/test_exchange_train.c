@@ -200,7 +200,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
     tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));
-    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, COUNT(layouts));
+    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, TURNS(COUNT(layouts)));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);
     return s;

@@ -128,7 +128,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, the_peak_of_a_pass_is_what_its_steps_hold, 0,
-                        NUM_LAYOUTS * NUM_PREFETCHES);
+                        TURNS(NUM_LAYOUTS * NUM_PREFETCHES));
     tcase_add_test(tc, zero_3_takes_as_much_less_than_zero_2_as_predicted);
     Suite *s = suite_create("exec/pass_memory");
     suite_add_tcase(s, tc);
