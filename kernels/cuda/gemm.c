@@ -347,8 +347,8 @@ struct gemm *gemm_open(const char *table_path, struct err *err)
     struct gemm *gemm = arena_grow(NULL, sizeof *gemm);
     *gemm = (struct gemm){ 0 };
     if (table_path) {
-        gemm->table_path = arena_grow(NULL, strlen(table_path) + 1);
-        strcpy(gemm->table_path, table_path);
+        size_t bytes = strlen(table_path) + 1;
+        gemm->table_path = memcpy(arena_grow(NULL, bytes), table_path, bytes);
     }
     if (open_gemm(gemm, err))
         return gemm;

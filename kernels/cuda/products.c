@@ -126,7 +126,7 @@ static struct rows rows_of_matrix(const struct batch *b)
 /* The place of value `first`. */
 static void *at(const struct launch *on, const void *values, long first)
 {
-    return (char *)(uintptr_t)values + first * (on->storage == DTYPE_FP32 ? 4 : 2);
+    return (char *)values + first * (on->storage == DTYPE_FP32 ? 4 : 2);
 }
 
 /* matrix[seq, seq] = x[seq, head_dim] y[seq, head_dim]^T */

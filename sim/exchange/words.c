@@ -109,7 +109,7 @@ static bool read_optional(const struct exchange_method *method, char *word, unsi
                           struct exchange *out, struct err *err)
 {
     const char *names[MAX_EXCHANGE_PARAMETERS + 1] = { NULL };
-    int index_of[MAX_EXCHANGE_PARAMETERS];
+    int index_of[MAX_EXCHANGE_PARAMETERS] = { 0 };
     int count = 0;
     for (int i = 0; is_parameter(method, i); i++)
         if (method->parameters[i].is_optional) {
