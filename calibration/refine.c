@@ -25,7 +25,24 @@ static bool read_factor(const json_t *kind, double *factor, struct err *err)
     return true;
 }
 
-static bool scale_kind(struct profile *profile, int kind, double factor)
+/* 1 at a shape that ran, less the further a shape is from all that did: a factor of two is two
+ * standard deviations of how far one shape's error tells another's. */
+static double nearness(const struct kernel *kernel, const double *size, const struct ops *ran)
+{
+    double least = HUGE_VAL;
+    for (int i = 0; i < ran->count; i++) {
+        double other[NUM_KERNEL_SIZES], squares = 0;
+        if ((int)ran->at[i].kind != kernel->kind || (int)ran->at[i].pass != kernel->pass)
+            continue;
+        kernel_size_of(&ran->at[i], other);
+        for (int d = 0; d < NUM_KERNEL_SIZES; d++)
+            squares += pow(log2(size[d] / other[d]), 2);
+        least = fmin(least, squares);
+    }
+    return exp(-2 * least);
+}
+
+static bool scale_kind(struct profile *profile, int kind, double factor, const struct ops *ran)
 {
     bool has_table = false;
     for (int i = 0; i < profile->num_kernels; i++) {
@@ -34,14 +51,14 @@ static bool scale_kind(struct profile *profile, int kind, double factor)
             continue;
         has_table = true;
         for (int p = 0; p < kernel->num_points; p++)
-            kernel->points[p].time_s *= factor;
+            kernel->points[p].time_s *= pow(factor, nearness(kernel, kernel->points[p].size, ran));
         kernel_fit(kernel);
     }
     return has_table;
 }
 
-bool refine_profile(const json_t *run, struct profile *profile, struct refinement *out,
-                    struct err *err)
+bool refine_profile(const json_t *run, const struct ops *ran, struct profile *profile,
+                    struct refinement *out, struct err *err)
 {
     const json_t *kinds = json_object_get(run, "by_kind");
     if (!json_is_object(kinds))
@@ -55,7 +72,7 @@ bool refine_profile(const json_t *run, struct profile *profile, struct refinemen
             err_prefix(err, outer);
             return false;
         }
-        if (!scale_kind(profile, i, out->factor[i]))
+        if (!scale_kind(profile, i, out->factor[i], ran))
             out->factor[i] = 1;
     }
     return true;

@@ -9,9 +9,10 @@ struct refinement {
     double factor[NUM_OP_KINDS]; /* 1: nothing measured, nothing predicted, or no table */
 };
 
-/* `run` is what `run --json` prints. One run is little to go by: a kind that is off by more than
- * four times was disturbed and is left as it is. where = the key that is missing or wrong. */
-bool refine_profile(const json_t *run, struct profile *profile, struct refinement *out,
-                    struct err *err);
+/* `run` is what `run --json` prints, `ran` all ops of its lists. One run is little to go by: shapes
+ * unlike those that ran keep their times, and a kind that is off by more than four times was
+ * disturbed and is left as it is. where = the key that is missing or wrong. */
+bool refine_profile(const json_t *run, const struct ops *ran, struct profile *profile,
+                    struct refinement *out, struct err *err);
 
 #endif

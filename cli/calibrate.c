@@ -295,6 +295,36 @@ static struct prediction predict(const struct setup *setup)
     return prediction;
 }
 
+static void add_list(struct ops *to, const struct ops *list)
+{
+    for (int i = 0; i < list->count; i++)
+        to->at[to->count++] = list->at[i];
+}
+
+/* Each list of the plan's once, in the arena. */
+static struct ops ops_of(struct setup *setup)
+{
+    typedef struct local_ops lists_of(const struct plan *, const struct model *, double,
+                                      const struct layer_options *, bool, struct arena *);
+    static lists_of *const parts[] = { local_layer, local_embedding, local_head };
+    struct layer_options options = plan_layer_options(&setup->plan, &setup->system);
+    bool overlaps = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP);
+    enum { NUM_PARTS = sizeof parts / sizeof *parts };
+    struct local_ops lists[NUM_PARTS];
+    size_t count = 0;
+    for (int i = 0; i < NUM_PARTS; i++) {
+        lists[i] = parts[i](&setup->plan, &setup->model, setup->model.seq, &options, overlaps,
+                            &setup->arena);
+        count += (size_t)(lists[i].forward.count + lists[i].backward.count);
+    }
+    struct ops all = { .at = ARENA_ARRAY(&setup->arena, struct op, count) };
+    for (int i = 0; i < NUM_PARTS; i++) {
+        add_list(&all, &lists[i].forward);
+        add_list(&all, &lists[i].backward);
+    }
+    return all;
+}
+
 static int refine_with(const struct options *options, struct setup *setup,
                        const struct json_file *run, struct err *err)
 {
@@ -302,7 +332,8 @@ static int refine_with(const struct options *options, struct setup *setup,
     struct prediction before = predict(setup);
     if (!check_run(run, setup, &before, err))
         return exit_code_of(err);
-    if (!refine_profile(run->root, &setup->system.profile, &refinement, err)) {
+    struct ops ran = ops_of(setup);
+    if (!refine_profile(run->root, &ran, &setup->system.profile, &refinement, err)) {
         json_file_blame(run, err);
         return exit_code_of(err);
     }

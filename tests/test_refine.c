@@ -2,6 +2,8 @@
 
 #include "tests/testing.h"
 
+#include <math.h>
+
 static const char tables[] =
     "[{\"op\": \"gemm\", \"points\": [[64, 64, 64, 1, \"10 us\"], [256, 64, 64, 1, \"30 us\"]]},"
     " {\"op\": \"norm\", \"points\": [[64, 64, 1, 1, \"4 us\"]]}]";
@@ -25,11 +27,19 @@ static void tear_down(void)
         kernel_release(&kernels[i]);
 }
 
+/* Both sizes of the table, and rows of a norm. */
+static struct op ran_ops[] = {
+    { .kind = OP_GEMM, .m = 64, .n = 64, .k = 64, .batch = 1 },
+    { .kind = OP_GEMM, .m = 256, .n = 64, .k = 64, .batch = 1 },
+    { .kind = OP_NORM, .m = 64, .n = 64, .k = 1, .batch = 1 },
+};
+static struct ops ran = { .at = ran_ops, .count = 3 };
+
 static bool refine(const char *text, struct refinement *out, struct err *err)
 {
     json_t *run = json_loads(text, 0, NULL);
     ck_assert(run != NULL);
-    bool ok = refine_profile(run, &profile, out, err);
+    bool ok = refine_profile(run, &ran, &profile, out, err);
     json_decref(run);
     return ok;
 }
@@ -46,6 +56,21 @@ START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
     ck_assert_double_eq_tol(kernel_s(&kernels[0], size), 45e-6, 1e-6);
     ck_assert_double_eq_tol(kernels[1].points[0].time_s, 4e-6, 1e-12);
     ck_assert(found.factor[OP_NORM] == 1 && found.factor[OP_ROTARY] == 1);
+}
+END_TEST
+
+/* A run of the smaller product says little of one with four times the rows, e^-8 of it. */
+START_TEST(shapes_unlike_those_that_ran_keep_their_times)
+{
+    struct err err = { 0 };
+    struct refinement found;
+    struct ops all = ran;
+    ran.count = 1;
+    ck_assert(
+        refine("{\"by_kind\": {\"gemm\": {\"measured_s\": 3, \"predicted_s\": 2}}}", &found, &err));
+    ran = all;
+    ck_assert_double_eq_tol(kernels[0].points[0].time_s, 15e-6, 1e-12);
+    ck_assert_double_eq_tol(kernels[0].points[1].time_s, 30e-6 * pow(1.5, exp(-8)), 1e-12);
 }
 END_TEST
 
@@ -82,6 +107,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("refine");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, a_kind_takes_as_many_times_longer_as_it_did);
+    tcase_add_test(cases, shapes_unlike_those_that_ran_keep_their_times);
     tcase_add_test(cases, a_kind_that_is_far_off_was_disturbed);
     tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0,
                         sizeof faults / sizeof *faults);
