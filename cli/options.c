@@ -107,7 +107,8 @@ const struct option_row option_rows[] = {
         .doc = "How many plans to show; 5 when not given." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
-        .doc = "What is best: the shortest step, the cheapest or the leanest in memory." } },
+        .doc = "What is best: the shortest step, the cheapest, the leanest in memory, or, over "
+               "exchanges too, the shortest training to all-reduce's accuracy." } },
     { "--max-memory", NULL, "M", SEARCH,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
         .min = 1, .max = 1e18, .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },

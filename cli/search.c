@@ -3,6 +3,7 @@
 
 #include "base/parallel.h"
 #include "base/text.h"
+#include "cli/accuracy_view.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/deadline_view.h"
@@ -299,6 +300,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
         return exit_code_of(err);
     if (options->pareto)
         return answer_pareto(options, setup, &request, err);
+    if (options->objective == OBJECTIVE_ACCURACY)
+        return answer_accuracy(options, setup, &request, err);
     struct search_result result = { 0 };
     struct rank_result rank;
     struct err reason = { 0 };

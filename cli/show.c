@@ -7,6 +7,7 @@
 #include "cli/gantt.h"
 #include "cli/rerun.h"
 #include "cli/scale.h"
+#include "sim/campaign/time_to_accuracy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -155,6 +156,29 @@ static void show_rates(const struct terminal *terminal, const struct setup *setu
     text_release(&budget);
 }
 
+/* What the steps are worth where an exchange changes the mathematics. */
+static void show_accuracy(const struct terminal *terminal, const struct setup *setup,
+                          const struct plan *plan, const struct prediction *prediction)
+{
+    if (!exchange_method_of(&plan->exchange)->changes || setup->model.tokens <= 0)
+        return;
+    struct time_to_accuracy to =
+        time_to_accuracy(&setup->system, &setup->model, plan, prediction->step_s);
+    struct text line = { 0 };
+    char steps[32], own[32];
+    units_show_count(to.all_reduce_steps, own, sizeof own);
+    units_show_count(to.steps, steps, sizeof steps);
+    if (isfinite(to.steps))
+        text_add(&line,
+                 "%.3g days to where all-reduce is after %s steps: %s of them, by theory's "
+                 "orders scaled to published runs",
+                 to.seconds / 86400, own, steps);
+    else
+        text_add(&line, "never: what is left out and not remembered keeps it off the optimum");
+    show_row(terminal, "accuracy", text_get(&line));
+    text_release(&line);
+}
+
 static void show_peak(const struct terminal *terminal, const struct setup *setup,
                       const struct prediction *prediction)
 {
@@ -183,6 +207,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     show_row(terminal, "layout", text_get(&layout));
     show_step(terminal, setup, prediction);
     show_rates(terminal, setup, plan, prediction);
+    show_accuracy(terminal, setup, plan, prediction);
     show_peak(terminal, setup, prediction);
     printf("\n");
     show_breakdown(terminal, setup->memory_bytes, prediction, all_stages);

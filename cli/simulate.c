@@ -6,9 +6,11 @@
 #include "cli/show.h"
 #include "cli/terminal.h"
 #include "cli/trace.h"
+#include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/event_step.h"
 #include "sim/schedule/lowering.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +79,18 @@ static json_t *drawn_json(const struct drawn_steps *drawn)
                      "median_s", drawn->median_s, "p90_s", drawn->p90_s);
 }
 
+/* Steps that are never enough are null. */
+static json_t *accuracy_json(const struct setup *setup, const struct prediction *prediction)
+{
+    struct time_to_accuracy to =
+        time_to_accuracy(&setup->system, &setup->model, &setup->plan, prediction->step_s);
+    bool is_reached = isfinite(to.steps);
+    return json_pack("{s:f, s:f, s:o, s:o}", "all_reduce_steps", to.all_reduce_steps,
+                     "transient_steps", to.transient_steps, "steps",
+                     is_reached ? json_real(to.steps) : json_null(), "seconds",
+                     is_reached ? json_real(to.seconds) : json_null());
+}
+
 static json_t *answer_json(const struct setup *setup, const struct prediction *prediction,
                            const struct event_answer *events)
 {
@@ -85,6 +99,8 @@ static json_t *answer_json(const struct setup *setup, const struct prediction *p
         json_object_set_new(json, "event_step_s", json_real(events->step.step_s));
     if (events->drawn.draws.count > 0)
         json_object_set_new(json, "draws", drawn_json(&events->drawn));
+    if (!exchange_is_default(&setup->plan.exchange) && setup->model.tokens > 0)
+        json_object_set_new(json, "time_to_accuracy", accuracy_json(setup, prediction));
     json_object_set(json, "assumptions", setup->assumptions);
     return json;
 }

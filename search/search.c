@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const objective_names[] = { "time", "cost", "memory", NULL };
+const char *const objective_names[] = { "time", "cost", "memory", "time-to-accuracy", NULL };
 
 /* Most frequent first, then by name. */
 static int compare_exclusions(const void *a, const void *b)

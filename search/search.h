@@ -9,8 +9,9 @@
 #include "base/err.h"
 #include "sim/engine/simulate.h"
 
-enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY };
-extern const char *const objective_names[]; /* "time", "cost", "memory", NULL */
+/* The last is search_accuracy's (search/accuracy.h): it chooses the exchange too. */
+enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
+extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 
 enum { MAX_TOP = 1000 };
 

@@ -1,3 +1,4 @@
+#include "sim/campaign/time_to_accuracy.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
 #include "sim/engine/simulate.h"
@@ -294,6 +295,23 @@ START_TEST(a_gossip_step_waits_for_neighbours)
 }
 END_TEST
 
+/* --- to accuracy ---------------------------------------------------------------------------- */
+
+START_TEST(time_to_accuracy_is_steps_and_what_the_exchange_adds)
+{
+    struct model model = small_model();
+    model.tokens = 1e4 * model.batch * model.seq;
+    struct plan sum = parsed("tp2 dp128 mb1 dtype=fp16"), other = sum;
+    struct time_to_accuracy plain = time_to_accuracy(&v100, &model, &sum, 2);
+    ck_assert(exchange_read("local:2", &other.exchange, &err));
+    struct time_to_accuracy local = time_to_accuracy(&v100, &model, &other, 1);
+    ck_assert_double_eq(plain.seconds, 2e4);
+    ck_assert_double_eq(plain.steps, 1e4);
+    ck_assert_double_gt(local.transient_steps, 0);
+    ck_assert_double_eq(local.seconds, 1e4 + local.transient_steps);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
@@ -314,6 +332,7 @@ static Suite *suite(void)
     tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
     tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
     tcase_add_test(tc, a_gossip_step_waits_for_neighbours);
+    tcase_add_test(tc, time_to_accuracy_is_steps_and_what_the_exchange_adds);
     Suite *s = suite_create("sim/cost/exchange");
     suite_add_tcase(s, tc);
     return s;

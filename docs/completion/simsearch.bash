@@ -27,7 +27,7 @@ _simsearch() {
     --stack) words=$(_simsearch_names "$program" stacks) ;;
     --method) words=$(_simsearch_names "$program" methods) ;;
     --largest) words="layers gpt3 llama llama2 llama3 megatron" ;;
-    --objective) words="time cost memory" ;;
+    --objective) words="time cost memory time-to-accuracy" ;;
     list) words=$kinds ;;
     *)
         if [[ $word == -* ]]; then

@@ -127,6 +127,7 @@ double phase_wire_bytes(const struct exchange_phase *phase, int num_ranks);
 struct exchange_method {
     const char *name;    /* "gossip" */
     const char *form;    /* "gossip:GRAPH" */
+    const char *tried;   /* the text that a search over exchanges tries */
     const char *summary; /* one sentence */
     const char *source;
     /* What it does to the mathematics, one sentence; NULL: the update is that of all-reduce. */

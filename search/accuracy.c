@@ -1,0 +1,141 @@
+#include "search/accuracy.h"
+
+#include "base/clock.h"
+#include "search/method.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The fastest plan of one exchange so far. */
+struct trial {
+    const struct search_request *request;
+    struct accuracy_result *result;
+    struct accurate_plan best; /* of this exchange */
+    bool has_best;
+    double floor_s; /* no step is shorter */
+};
+
+static bool fixes(const char *words, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = words; at && (at = strstr(at, name)); at += length)
+        if ((at == words || at[-1] == ' ') &&
+            (at[length] == '=' || (at[length] >= '0' && at[length] <= '9')))
+            return true;
+    return false;
+}
+
+/* Steps depend on no more than exchange, data ranks and tensors, so a plan with as many data ranks
+ * and nothing else stands for all; what compresses is never ruled out by it. */
+static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
+{
+    if (exchange_method_of(exchange)->compressor || !trial->has_best)
+        return true;
+    struct plan plan = trial->request->base;
+    plan.dp = data_ranks;
+    plan.exchange = *exchange;
+    struct time_to_accuracy to =
+        time_to_accuracy(trial->request->system, trial->request->model, &plan, trial->floor_s);
+    return to.seconds < trial->best.to.seconds;
+}
+
+static void keep(struct trial *trial, const struct scored_plan *found)
+{
+    struct accurate_plan plan = { .scored = *found };
+    plan.scored.prediction.stages = NULL;
+    plan.to = time_to_accuracy(trial->request->system, trial->request->model, &found->plan,
+                               found->prediction.step_s);
+    if (isinf(plan.to.seconds) || (trial->has_best && trial->best.to.seconds <= plan.to.seconds))
+        return;
+    trial->best = plan;
+    trial->has_best = true;
+}
+
+static bool search_ranks(struct trial *trial, const struct exchange *exchange, int data_ranks,
+                         struct err *err)
+{
+    struct search_request request = *trial->request;
+    struct search_result found;
+    struct text fix = { 0 };
+    text_add(&fix, "%s%sdp%d exchange=", request.fix ? request.fix : "", request.fix ? " " : "",
+             data_ranks);
+    exchange_write(exchange, &fix);
+    request.fix = text_get(&fix);
+    request.objective = OBJECTIVE_TIME;
+    request.top = 1;
+    bool ok = search_run(&request, &found, err);
+    trial->result->searches++;
+    if (ok) {
+        trial->result->candidates += found.candidates;
+        trial->result->proved = trial->result->proved &&
+                                (found.proved_optimal || found.num_top == 0) && !found.timed_out &&
+                                !found.was_interrupted;
+        if (found.num_top > 0)
+            keep(trial, &found.top[0]);
+    }
+    search_result_release(&found);
+    text_release(&fix);
+    return ok;
+}
+
+static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
+{
+    int num_gpus = trial->request->system->num_gpus;
+    trial->has_best = false;
+    for (int ranks = num_gpus; ranks >= 1; ranks--) {
+        bool is_alone = ranks == 1 && !exchange_is_default(exchange);
+        if (num_gpus % ranks != 0 || is_alone || !can_win(trial, exchange, ranks))
+            continue;
+        const struct exchange_method *method = exchange_method_of(exchange);
+        struct err refused = { 0 };
+        if (method->accepts && ranks > 1 && !method->accepts(exchange, ranks, &refused))
+            continue;
+        if (!search_ranks(trial, exchange, ranks, err))
+            return false;
+    }
+    if (trial->has_best)
+        trial->result->at[trial->result->count++] = trial->best;
+    return true;
+}
+
+static int compare_seconds(const void *a, const void *b)
+{
+    const struct accurate_plan *left = a, *right = b;
+    if (left->to.seconds != right->to.seconds)
+        return left->to.seconds < right->to.seconds ? -1 : 1;
+    return left->scored.plan.exchange.method - right->scored.plan.exchange.method;
+}
+
+bool search_accuracy(const struct search_request *request, struct accuracy_result *result,
+                     struct err *err)
+{
+    *result = (struct accuracy_result){ .proved = true };
+    if (fixes(request->fix, "exchange") || fixes(request->fix, "dp"))
+        return err_set(err, ERR_USAGE, "--fix",
+                       "dp and exchange are what time-to-accuracy chooses; found \"%s\"",
+                       request->fix);
+    double start_s = clock_now_s();
+    struct prepared prepared;
+    if (!search_prepare(request, &result->arena, &prepared, err))
+        return false;
+    struct trial trial = { .request = request,
+                           .result = result,
+                           .floor_s = search_peak_floor_s(&prepared.search) };
+    result->at = ARENA_ARRAY(&result->arena, struct accurate_plan, (size_t)num_exchange_methods);
+    for (int i = 0; i < num_exchange_methods; i++) {
+        struct exchange exchange;
+        if (!exchange_read(exchange_methods[i].tried, &exchange, err) ||
+            !try_exchange(&trial, &exchange, err))
+            return false;
+    }
+    qsort(result->at, (size_t)result->count, sizeof *result->at, compare_seconds);
+    result->elapsed_s = clock_now_s() - start_s;
+    return true;
+}
+
+void accuracy_result_release(struct accuracy_result *result)
+{
+    arena_release(&result->arena);
+    *result = (struct accuracy_result){ 0 };
+}

@@ -1,0 +1,35 @@
+/* search/accuracy.h - exchange and layout together: the shortest time to an accuracy.
+ *
+ * How many steps an exchange needs depends on itself and on the number of data ranks, a step's time
+ * on all of the layout. So each exchange that is tried, on each number of data ranks that divides
+ * the GPUs, is searched for its fastest step by the request's method; the shortest product is the
+ * best of them all. What cannot be an exchange's best, at peak arithmetic and
+ * the steps it needs, is not searched. */
+#ifndef SEARCH_ACCURACY_H
+#define SEARCH_ACCURACY_H
+
+#include "search/search.h"
+#include "sim/campaign/time_to_accuracy.h"
+
+struct accurate_plan {
+    struct scored_plan scored; /* its prediction's stages are not kept: NULL */
+    struct time_to_accuracy to;
+};
+
+struct accuracy_result {
+    struct accurate_plan *at; /* the best of each exchange, shortest time first */
+    int count;
+    int searches;
+    double candidates;
+    bool proved; /* every search was, and none was ended early */
+    double elapsed_s;
+    struct arena arena;
+};
+
+/* The request's model has its tokens stated. Neither dp nor exchange may be fixed in `request->fix`
+ * (ERR_USAGE). No feasible plan is an answer: count is 0. Release the result in either case. */
+bool search_accuracy(const struct search_request *request, struct accuracy_result *result,
+                     struct err *err);
+void accuracy_result_release(struct accuracy_result *result);
+
+#endif

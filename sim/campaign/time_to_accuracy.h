@@ -1,0 +1,24 @@
+/* sim/campaign/time_to_accuracy.h - how long a plan trains until it is where all-reduce would be.
+ *
+ * Assumed: all-reduce needs the model's tokens; variance and smoothness of the gradients are those
+ * of the runs that convergence_published was scaled by; what a transient costs is its length. */
+#ifndef SIM_CAMPAIGN_TIME_TO_ACCURACY_H
+#define SIM_CAMPAIGN_TIME_TO_ACCURACY_H
+
+#include "sim/campaign/convergence.h"
+#include "sim/cost/hardware.h"
+#include "sim/plan/plan.h"
+
+struct time_to_accuracy {
+    double all_reduce_steps; /* tokens over those of a batch */
+    double transient_steps;  /* that the exchange adds */
+    double noise_factor;     /* times as many as all-reduce's, besides; HUGE_VAL: never there */
+    double steps;
+    double seconds;
+};
+
+/* Of a model whose tokens are stated, at `step_s` a step. */
+struct time_to_accuracy time_to_accuracy(const struct system *system, const struct model *model,
+                                         const struct plan *plan, double step_s);
+
+#endif

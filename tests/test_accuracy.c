@@ -1,0 +1,92 @@
+#include "search/accuracy.h"
+#include "tests/instance.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct instance instance;
+static struct accuracy_result result;
+static struct err err;
+
+static void setup(void)
+{
+    instance_load_with(&instance, "p3-v100-16g", "megatron-core");
+    instance.model.tokens = 1e10;
+    err = (struct err){ 0 };
+}
+
+static void teardown(void)
+{
+    accuracy_result_release(&result);
+    instance_release(&instance);
+}
+
+static struct search_request request(const char *method, const char *fix)
+{
+    struct search_request request = instance_request(&instance);
+    struct arena arena = { 0 };
+    ck_assert(plan_parse("mb1 dtype=fp16", &arena, &request.base, &err));
+    arena_release(&arena);
+    request.method = method;
+    request.fix = fix;
+    return request;
+}
+
+START_TEST(branch_and_bound_finds_what_looking_at_every_plan_finds)
+{
+    struct search_request fast = request("bnb", "tp4"), slow = request("exhaustive", "tp4");
+    struct accuracy_result all;
+    ck_assert_msg(search_accuracy(&fast, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(search_accuracy(&slow, &all, &err), "%s: %s", err.where, err.msg);
+    ck_assert(result.proved);
+    ck_assert_int_eq(result.count, all.count);
+    for (int i = 0; i < result.count; i++) {
+        ck_assert_double_eq(result.at[i].to.seconds, all.at[i].to.seconds);
+        ck_assert(plan_equal(&result.at[i].scored.plan, &all.at[i].scored.plan));
+    }
+    accuracy_result_release(&all);
+}
+END_TEST
+
+START_TEST(rows_are_in_order_and_time_is_steps_by_step_time)
+{
+    struct search_request asked = request(NULL, "tp4");
+    ck_assert(search_accuracy(&asked, &result, &err));
+    ck_assert_int_gt(result.count, 5);
+    for (int i = 0; i < result.count; i++) {
+        const struct accurate_plan *plan = &result.at[i];
+        ck_assert_double_eq(plan->to.seconds, plan->to.steps * plan->scored.prediction.step_s);
+        ck_assert_double_ge(plan->to.steps, plan->to.all_reduce_steps);
+        if (i > 0)
+            ck_assert_double_ge(plan->to.seconds, result.at[i - 1].to.seconds);
+    }
+}
+END_TEST
+
+START_TEST(what_is_chosen_cannot_be_fixed)
+{
+    static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4" };
+    for (int i = 0; i < COUNT(fixed); i++) {
+        struct search_request asked = request(NULL, fixed[i]);
+        err = (struct err){ 0 };
+        ck_assert(!search_accuracy(&asked, &result, &err));
+        ck_assert_int_eq(err.code, ERR_USAGE);
+        ck_assert_str_eq(err.where, "--fix");
+    }
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("accuracy");
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
+    tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
+    tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
+    Suite *s = suite_create("search/accuracy");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
