@@ -42,7 +42,8 @@ const struct option_row option_rows[] = {
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
       { "stack", TEXT(stack),
-        .doc = "The software family (`list stacks`) or a file; megatron-core when not given." } },
+        .doc = "The software family (`list stacks`) or a file; when not given the executor's for "
+               "--backend, and for run; else megatron-core." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "

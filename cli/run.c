@@ -106,7 +106,7 @@ static bool open_tokens(const struct options *options, const struct setup *setup
 static const struct backend *find_backend(const struct options *options, int local_rank,
                                           struct err *err)
 {
-    const struct backend *backend = backend_find(options->backend ? options->backend : "host", err);
+    const struct backend *backend = backend_find(options->backend, err);
     return backend && backend->device->is_there(local_rank, err) ? backend : NULL;
 }
 
@@ -305,6 +305,8 @@ int cmd_run(int argc, char **argv, struct err *err)
     if (!options_parse(COMMAND_RUN, 1, argc, argv, &options, err) || !check_words(&options, err))
         return exit_code_of(err);
     int code = EXIT_FAILED;
+    if (!options.backend)
+        options.backend = backend_names[0];
     if (setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &setup, err))
         code = run_plan(&options, &setup, argc, argv, err);
     setup_release(&setup);

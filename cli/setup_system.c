@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "cli/planfile.h"
+#include "exec/backend.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -54,12 +55,23 @@ static bool read_system(const struct json_file *file, struct system *out, struct
     return ok || planfile_blame(file, "profile", err);
 }
 
-static bool read_stack(const struct json_file *file, struct system *out, struct err *err)
+/* What software is meant when nobody says: the executor's own on the backend that the plan is for.
+ */
+static const char *usual_stack(const struct options *options)
+{
+    for (int i = 0; options->backend && backend_names[i]; i++)
+        if (strcmp(backend_names[i], options->backend) == 0)
+            return backend_names[i];
+    return DEFAULT_STACK;
+}
+
+static bool read_stack(const struct options *options, const struct json_file *file,
+                       struct system *out, struct err *err)
 {
     const json_t *part = planfile_part(file, "stack");
     const char *name = planfile_name(file, "stack");
     bool ok = part ? stack_read(part, &out->stack, err)
-                   : stack_load(name ? name : DEFAULT_STACK, &out->stack, err);
+                   : stack_load(name ? name : usual_stack(options), &out->stack, err);
     return ok || planfile_blame(file, "stack", err);
 }
 
@@ -96,15 +108,19 @@ static const char *choose_cluster(const struct options *options, const struct js
 
 /* What runs on a cluster that is given by name or path, when nothing else says: NULL for the stack
  * of its own file. */
-static const char *stack_for(const char *cluster, bool has_stack, struct setup *setup)
+static const char *stack_for(const struct options *options, const char *cluster, bool has_stack,
+                             struct setup *setup)
 {
     struct cluster found;
     struct err ignored = { 0 };
+    const char *usual = usual_stack(options);
     if (!has_stack && cluster && cluster_load(cluster, &found, &ignored) && *found.stack_name)
         return NULL;
-    if (!has_stack)
+    if (!has_stack && strcmp(usual, DEFAULT_STACK) != 0)
+        setup_assume(setup, "stack %s, the executor's on that backend, as none was named", usual);
+    else if (!has_stack)
         setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
-    return DEFAULT_STACK;
+    return usual;
 }
 
 static bool load_system(const struct options *options, const struct json_file *file, int num_gpus,
@@ -116,7 +132,7 @@ static bool load_system(const struct options *options, const struct json_file *f
     if (err->code != ERR_NONE)
         return false;
     bool has_stack = options->stack || json_object_get(file->root, "stack");
-    const char *fallback = stack_for(cluster, has_stack, setup);
+    const char *fallback = stack_for(options, cluster, has_stack, setup);
     if (cluster) {
         const char *stack = options->stack ? options->stack : fallback;
         if (!system_load(cluster, stack, num_gpus, system, err))
@@ -124,13 +140,13 @@ static bool load_system(const struct options *options, const struct json_file *f
         if (options->stack || !has_stack)
             return true;
         stack_release(&system->stack);
-        return read_stack(file, system, err) && check_embedded(system, err);
+        return read_stack(options, file, system, err) && check_embedded(system, err);
     }
     system->num_gpus = num_gpus;
     if (!read_system(file, system, err))
         return false;
     bool ok = options->stack ? stack_load(options->stack, &system->stack, err)
-                             : read_stack(file, system, err);
+                             : read_stack(options, file, system, err);
     return ok && check_embedded(system, err);
 }
 

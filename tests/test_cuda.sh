@@ -13,6 +13,21 @@ if command -v ldd >/dev/null && ldd "$SIMSEARCH" | grep -Ei 'cuda|cublas|nccl|nv
     fail "the program itself is linked with a library of CUDA"
 fi
 
+# --- its stack is the usual one of what is predicted for it ----------------------------------
+
+run 0 --model tiny --gpus 1 --backend cuda
+shows 'stack cuda'
+shows "stack cuda, the executor's on that backend"
+run 0 --model tiny --gpus 1 --backend cuda --stack megatron-core
+shows 'stack megatron-core'
+run 0 --model tiny --gpus 1 --precision fp32 --stack torch-ddp -o "$work/plan.json" --quiet
+run 0 simulate "$work/plan.json"
+shows 'stack torch-ddp'
+run 0 --model tiny --gpus 1
+shows 'stack megatron-core'
+run 0 run "${plan[@]}" --gpus 1 --json
+shows "stack host, the executor's on that backend"
+
 # --- no plugin -------------------------------------------------------------------------------
 
 built=$SIMSEARCH_PLUGINS/simsearch-cuda.so
