@@ -82,11 +82,11 @@ PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
                 $(if $(filter release clang,$(VARIANT)),$(if $(filter 1,$(MPI)),$(B)/simsearch-mpi.so)) \
                 $(if $(filter release,$(VARIANT)),$(if $(filter 1,$(CUDA)),$(if $(CUDA_CU),$(B)/simsearch-cuda.so))))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
-MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c kernels/host/round.c \
-                  base/arena.c base/err.c
+MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c exec/tables.c \
+                  kernels/host/round.c base/arena.c base/err.c
 CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
                   $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_stream.c links.c \
-                    mesh.c place.c plugin.c reduce.c region.c socket.c tcp_collective.c) \
+                    mesh.c place.c plugin.c reduce.c region.c socket.c tables.c tcp_collective.c) \
                   kernels/host/round.c \
                   $(addprefix base/,arena.c clock.c err.c file.c random.c)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
@@ -156,8 +156,18 @@ $(PROGRAM): $(MAIN_SRC:%.c=$(B)/%.o) $(B)/libsimsearch.a
 $(B)/simsearch-mpi.so: $(MPI_PLUGIN_SRC) $(wildcard exec/*.h kernels/host/*.h base/*.h) $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,PLUGIN $@)
-	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) -fPIC \
-	    -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
+	$(Q)OMPI_CC="$(CC)" MPICH_CC="$(CC)" mpicc $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(TABLES) \
+	    -fPIC -fvisibility=hidden $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $(MPI_PLUGIN_SRC)
+
+# What program and plugins must agree on, as a number: the text of the headers that exec/tables.c
+# includes, one way or another.
+$(B)/tables: exec/tables.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -I. -MM exec/tables.c | tr -d '\\\n' | tr -s ' ' '\n' | grep '\.h$$' | LC_ALL=C sort -u | \
+	    xargs cat | sha256sum | sed 's/^\(.\{16\}\).*/0x\1/' >$@
+TABLES = -DTABLES_DIGEST=$$(cat $(B)/tables)
+$(B)/exec/tables.o $(B)/pic/exec/tables.o: private ALL_CFLAGS += $(TABLES)
+$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/simsearch-mpi.so: $(B)/tables
 
 # gcc compiles what is C, nvcc the kernels alone; headers of the toolkit are not ours to warn about.
 CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
@@ -346,8 +356,8 @@ lint:
 	else echo "shellcheck is not installed: left out"; fi; \
 	if command -v clang-tidy >/dev/null; then \
 	    printf '%s\n' $(LIB_SRC) $(MAIN_SRC) $(CUDA_TIDY) | xargs -P $(NPROC) -I{} sh -c \
-	        'clang-tidy --quiet {} -- -std=c17 -D_POSIX_C_SOURCE=200809L -I. $(CUDA_C_FLAGS) \
-	        2>/dev/null' || status=1; \
+	        'clang-tidy --quiet {} -- -std=c17 -D_POSIX_C_SOURCE=200809L -DTABLES_DIGEST=0 -I. \
+	        $(CUDA_C_FLAGS) 2>/dev/null' || status=1; \
 	else echo "clang-tidy is not installed: left out"; fi; \
 	exit $$status
 

@@ -4,7 +4,7 @@
 
 static const struct comm_api *const host_comms[] = { &comm_local, &comm_tcp, NULL };
 static const struct backend backend_host = {
-    .abi = BACKEND_ABI, .device = &device_host, .kernels = &kernels_host, .comms = host_comms
+    .device = &device_host, .kernels = &kernels_host, .comms = host_comms
 };
 
 const char *const backend_names[] = { "host", "cuda", NULL };

@@ -380,6 +380,6 @@ static const struct comm_api comm_mpi = {
 const struct backend *simsearch_backend(void)
 {
     static const struct comm_api *const comms[] = { &comm_mpi, NULL };
-    static const struct backend backend = { .abi = BACKEND_ABI, .comms = comms };
+    static const struct backend backend = { .comms = comms };
     return &backend;
 }

@@ -40,6 +40,17 @@ static bool find_plugin(const char *name, char *path, size_t size)
     return file_exists(path);
 }
 
+/* NULL where the tables are not what they are here. */
+static const struct backend *backend_in(void *library)
+{
+    const uint64_t *tables = dlsym(library, TABLES_SYMBOL);
+    void *symbol = dlsym(library, BACKEND_SYMBOL);
+    backend_function *function;
+    memcpy(&function, &symbol, sizeof function); /* as dlsym(3) has it */
+    bool is_ours = tables && *tables == simsearch_tables && function;
+    return is_ours ? function() : NULL;
+}
+
 /* Never closed: MPI and CUDA leave threads and handlers behind. */
 const struct backend *plugin_load(const char *name, struct err *err)
 {
@@ -55,14 +66,9 @@ const struct backend *plugin_load(const char *name, struct err *err)
         err_set(err, ERR_UNAVAILABLE, name, "%s", dlerror());
         return NULL;
     }
-    backend_function *function;
-    void *symbol = dlsym(library, BACKEND_SYMBOL);
-    memcpy(&function, &symbol, sizeof function); /* as dlsym(3) has it */
-    const struct backend *backend = function ? function() : NULL;
-    if (!backend || backend->abi != BACKEND_ABI) {
-        err_set(err, ERR_UNAVAILABLE, name, "%s was built for another version of the program",
-                path);
-        return NULL;
-    }
+    const struct backend *backend = backend_in(library);
+    if (!backend)
+        err_set(err, ERR_UNAVAILABLE, name,
+                "%s was built from other sources than this program; `make` builds it anew", path);
     return backend;
 }

@@ -12,7 +12,7 @@ const struct backend *simsearch_backend(void)
         &comm_staged, NULL
     };
     static const struct backend backend = {
-        .abi = BACKEND_ABI, .device = &device_cuda, .kernels = &kernels_cuda, .comms = comms
+        .device = &device_cuda, .kernels = &kernels_cuda, .comms = comms
     };
     return &backend;
 }
