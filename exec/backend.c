@@ -3,9 +3,9 @@
 #include <string.h>
 
 static const struct comm_api *const host_comms[] = { &comm_local, &comm_tcp, NULL };
-static const struct backend backend_host = {
-    .device = &device_host, .kernels = &kernels_host, .comms = host_comms
-};
+static const struct backend backend_host = { .device = &device_host,
+                                             .kernels = &kernels_host,
+                                             .comms = host_comms };
 
 const char *const backend_names[] = { "host", "cuda", NULL };
 

@@ -97,6 +97,7 @@ static size_t scratch_bytes(void *self, const struct attention *attention)
         finish(#name);                                       \
     }
 KERNELS(X)
+EXCHANGE_KERNELS(X)
 #undef X
 
 static const struct op_backend backend = { .name = "cuda",
@@ -105,7 +106,7 @@ static const struct op_backend backend = { .name = "cuda",
                                            .release = release,
                                            .flash_scratch_bytes = scratch_bytes,
 #define X(name, args) .name = run_##name,
-                                           KERNELS(X)
+                                           KERNELS(X) EXCHANGE_KERNELS(X)
 #undef X
 };
 

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add(struct op_case *c, const char *what, enum tensor_kind kind, enum tensor_role role,
-                long rows, long width)
-{
-    c->tensors[c->count++] = (struct tensor){ what, kind, role, rows, width };
-}
-
 #define DRAW                                      \
     {                                             \
         .seed = 5, .step = 2, .layer = 1, .op = 3 \
@@ -395,7 +389,7 @@ enum { NUM_ATTENTIONS = sizeof attentions / sizeof *attentions };
     for (int i = 0; i < NUM_ATTENTIONS; i++) \
     list.at[list.count++] = function(attentions[i])
 
-enum { MOST_CASES = 80 };
+enum { MOST_CASES = 96 };
 static struct case_list {
     struct op_case at[MOST_CASES];
     int count;
@@ -443,6 +437,7 @@ static void list_cases(void)
         list.at[list.count++] = update_case(optimizer, 1003);
     list.at[list.count++] = squares_case(1003);
     list.at[list.count++] = squares_case(1024);
+    list.count += op_exchange_cases(list.at + list.count);
 }
 
 const struct op_case *op_cases(int *count)

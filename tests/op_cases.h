@@ -24,6 +24,7 @@ struct op_backend {
     size_t (*flash_scratch_bytes)(void *self, const struct attention *attention);
 #define X(name, args) void (*name)(void *self, const struct args *args);
     KERNELS(X)
+    EXCHANGE_KERNELS(X)
 #undef X
 };
 

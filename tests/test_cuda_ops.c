@@ -40,6 +40,7 @@ static size_t scratch_bytes(void *self, const struct attention *attention)
         ck_assert_int_eq(launch_##name(self, a), cudaSuccess); \
     }
 KERNELS(X)
+EXCHANGE_KERNELS(X)
 #undef X
 
 static struct op_backend backend_on(struct launch *launch)
@@ -51,7 +52,7 @@ static struct op_backend backend_on(struct launch *launch)
                                 .release = release,
                                 .flash_scratch_bytes = scratch_bytes,
 #define X(name, args) .name = run_##name,
-                                KERNELS(X)
+                                KERNELS(X) EXCHANGE_KERNELS(X)
 #undef X
     };
 }

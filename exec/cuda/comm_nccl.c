@@ -25,6 +25,7 @@ struct nccl_group {
     struct nccl_group *next;
     int *ranks;
     ncclComm_t members; /* NULL for one rank alone, and after an abort */
+    double sent_bytes;
 };
 
 struct comm {
@@ -162,10 +163,16 @@ static void nccl_issue(const struct comm_call *call)
         return;
     }
     pthread_mutex_lock(&comm->mutex);
+    group->sent_bytes += comm_least_sent_bytes(call);
     if (!is_lost(comm) && device_use(call->stream->device) &&
         check(comm, start(call, group->members, call->stream->cuda), comm_kind_names[call->kind]))
         settle(comm, group->members, comm_kind_names[call->kind], 0);
     pthread_mutex_unlock(&comm->mutex);
+}
+
+static double nccl_sent_bytes(const struct group *group)
+{
+    return ((const struct nccl_group *)group)->sent_bytes;
 }
 
 /* --- watching ----------------------------------------------------------------------------- */
@@ -425,6 +432,7 @@ const struct comm_api comm_nccl = {
     .group_new = nccl_group_new,
     .group_free = nccl_group_free,
     .issue = nccl_issue,
+    .sent_bytes = nccl_sent_bytes,
     .poll = nccl_poll,
     .abort = nccl_abort,
 };

@@ -258,6 +258,11 @@ static void staged_issue(const struct comm_call *call)
         issue_on_lane(lane, call);
 }
 
+static double staged_sent_bytes(const struct group *base)
+{
+    return base->comm->host.api->sent_bytes(((const struct staged_group *)base)->host);
+}
+
 /* --- a life ------------------------------------------------------------------------------- */
 
 static void staged_close(struct comm *comm)
@@ -330,6 +335,7 @@ const struct comm_api comm_staged = {
     .group_new = staged_group_new,
     .group_free = staged_group_free,
     .issue = staged_issue,
+    .sent_bytes = staged_sent_bytes,
     .poll = staged_poll,
     .abort = staged_abort,
 };

@@ -121,6 +121,7 @@ static void check_launch(struct kernels *kernels, cudaError_t status, const char
             check_launch(kernels, launch_##name(&launch, args), #name);      \
     }
 KERNELS(X)
+EXCHANGE_KERNELS(X)
 #undef X
 
 const struct kernel_api kernels_cuda = { .name = "cuda",
@@ -128,6 +129,6 @@ const struct kernel_api kernels_cuda = { .name = "cuda",
                                          .close = close_kernels,
                                          .flash_scratch_bytes = flash_scratch_bytes,
 #define X(name, args) .name = issue_##name,
-                                         KERNELS(X)
+                                         KERNELS(X) EXCHANGE_KERNELS(X)
 #undef X
 };

@@ -31,6 +31,7 @@ struct launch {
 
 #define X(name, args) cudaError_t launch_##name(const struct launch *on, const struct args *a);
 KERNELS(X)
+EXCHANGE_KERNELS(X)
 #undef X
 
 /* Of the scratch of launch_flash_forward and launch_flash_backward. */

@@ -31,6 +31,13 @@ __device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t
     return { { c0, c1, c2, c3 } };
 }
 
+/* words[at], without an index: an array that is indexed would lie in memory. */
+__device__ __forceinline__ uint32_t word_of(const philox_block &block, uint32_t at)
+{
+    return at < 2 ? (at == 0 ? block.words[0] : block.words[1])
+                  : (at == 2 ? block.words[2] : block.words[3]);
+}
+
 /* What decides over an element: it is kept when its word is not below. */
 struct dropper {
     struct draw draw;
@@ -54,9 +61,7 @@ __device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uin
         uint32_t at = (uint32_t)(first + i) % 4;
         if (i > 0 && at == 0)
             block = philox(dropper.draw, (first + i) / 4);
-        uint32_t word = at < 2 ? (at == 0 ? block.words[0] : block.words[1])
-                               : (at == 2 ? block.words[2] : block.words[3]);
-        keeps[i] = word >= dropper.dropped_below;
+        keeps[i] = word_of(block, at) >= dropper.dropped_below;
     }
 }
 

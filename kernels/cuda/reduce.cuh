@@ -1,4 +1,5 @@
-/* kernels/cuda/reduce.cuh - sums and maxima over the threads of a warp or a block, in one order. */
+/* kernels/cuda/reduce.cuh - sums and maxima over the threads of a warp or a block, in one order,
+ * and running sums of whole numbers. */
 #ifndef KERNELS_CUDA_REDUCE_CUH
 #define KERNELS_CUDA_REDUCE_CUH
 
@@ -42,6 +43,32 @@ __device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *par
         parts[warp] = value;
     __syncthreads();
     return reduce_warp(lane < (int)blockDim.x / LANES ? parts[lane] : empty, op);
+}
+
+/* Of the threads of a block before this one, and of all. */
+struct scan {
+    uint32_t before, all;
+};
+__device__ __forceinline__ struct scan scan_block(uint32_t value, uint32_t *parts)
+{
+    int lane = (int)threadIdx.x % LANES, warp = (int)threadIdx.x / LANES;
+    struct scan scan = { 0, 0 };
+    uint32_t sum = value;
+#pragma unroll
+    for (int distance = 1; distance < LANES; distance *= 2) {
+        uint32_t other = __shfl_sync(~0u, sum, lane < distance ? lane : lane - distance);
+        sum += lane < distance ? 0 : other;
+    }
+    __syncthreads();
+    if (lane == LANES - 1)
+        parts[warp] = sum;
+    __syncthreads();
+    for (int i = 0; i < (int)blockDim.x / LANES; i++) {
+        scan.before += i < warp ? parts[i] : 0;
+        scan.all += parts[i];
+    }
+    scan.before += sum - value;
+    return scan;
 }
 
 /* Sum over a row of what part(i) gives for each N neighbours from i on, by the block. */

@@ -167,6 +167,25 @@ inline float __uint_as_float(unsigned bits)
     return value;
 }
 
+/* Rounded each by itself: the host's compiler is told to fuse nothing. */
+inline float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+
+inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+
+/* Threads take turns nowhere but where they meet. */
+inline unsigned atomicAdd(unsigned *at, unsigned more)
+{
+    unsigned before = *at;
+    *at += more;
+    return before;
+}
+
 inline int __ffs(int bits)
 {
     return __builtin_ffs(bits);

@@ -1,0 +1,99 @@
+/* Modified Gram and Schmidt in double, as kernels/host/low_rank.c. A step changes one column by
+ * what the step before has summed, and sums what the next one needs: over blocks, whose sums every
+ * block of the next step adds up in one order. */
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+enum { MOST_BLOCKS = THREADS, SUM_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
+
+/* What a step does to its column, given the sum: nothing; division by its root; the same, or 0 when
+ * no more than rounding is left of a column of length 1; the sum's share of the other is taken
+ * away. */
+enum change { KEEP, SCALE, SCALE_OR_DROP, TAKE_AWAY };
+
+struct step {
+    enum change change;
+    int column, other;  /* to change, and what is taken away */
+    int next;           /* then summed: the products of `column` with this one */
+    const double *sums; /* of the step before, one of each block */
+    double *next_sums;
+};
+
+__device__ __forceinline__ float changed(const struct step &step, double sum, float value,
+                                         float other)
+{
+    const double rounding = 1e-6;
+    double length = sqrt(sum);
+    switch (step.change) {
+    case KEEP:
+        break;
+    case SCALE:
+        return length > 0 ? (float)((double)value * (1 / length)) : value;
+    case SCALE_OR_DROP:
+        return (float)((double)value * (length <= rounding ? 0 : 1 / length));
+    case TAKE_AWAY:
+        return value - (float)(sum * (double)other);
+    }
+    return value;
+}
+
+__global__ void orthogonalise_step(struct orthogonalise_args a, struct step step)
+{
+    double *parts = (double *)shared_memory(), sum = 0, products = 0;
+    if (step.change != KEEP && threadIdx.x < gridDim.x)
+        sum = step.sums[threadIdx.x];
+    sum = reduce_block(sum, 0.0, add(), parts);
+    for (long row = own_element<1>(); row < a.rows; row += (long)gridDim.x * THREADS) {
+        float *at = a.columns + row * a.rank;
+        float value = changed(step, sum, at[step.column], at[step.other]);
+        at[step.column] = value;
+        products += (double)value * (double)at[step.next];
+    }
+    products = reduce_block(products, 0.0, add(), parts);
+    if (threadIdx.x == 0)
+        step.next_sums[blockIdx.x] = products;
+}
+
+/* The steps of a call, whose sums take turns in two halves of the workspace. */
+struct stepper {
+    const struct launch *on;
+    const struct orthogonalise_args *args;
+    int half;
+    cudaError_t error;
+};
+
+static void run_step(struct stepper *s, enum change change, int column, int other, int next)
+{
+    double *sums = (double *)s->on->workspace;
+    struct step step = { change,
+                         column,
+                         other,
+                         next,
+                         sums + s->half * MOST_BLOCKS,
+                         sums + (1 - s->half) * MOST_BLOCKS };
+    struct grid grid = { .blocks = least(ceil_div(s->args->rows, THREADS), MOST_BLOCKS),
+                         .threads = THREADS,
+                         .shared_bytes = SUM_BYTES };
+    s->half = 1 - s->half;
+    if (s->error == cudaSuccess)
+        s->error = run_grid(s->on, grid, orthogonalise_step, *s->args, step);
+}
+
+/* Twice: what rounding left of the first time is taken away by the second. */
+static void run_column(struct stepper *s, int column)
+{
+    int takings = 2 * column;
+    run_step(s, KEEP, column, column, column);
+    run_step(s, SCALE, column, column, column > 0 ? 0 : column);
+    for (int i = 0; i < takings; i++)
+        run_step(s, TAKE_AWAY, column, i % column, i + 1 < takings ? (i + 1) % column : column);
+    run_step(s, SCALE_OR_DROP, column, column, column);
+}
+
+cudaError_t launch_orthogonalise(const struct launch *on, const struct orthogonalise_args *a)
+{
+    struct stepper stepper = { on, a, 0, cudaSuccess };
+    for (int column = 0; column < a->rank; column++)
+        run_column(&stepper, column);
+    return stepper.error;
+}
