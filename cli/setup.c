@@ -151,7 +151,7 @@ bool setup_load(const struct options *options, const char *plan_path, struct set
                 struct err *err)
 {
     struct json_file file = { 0 };
-    *out = (struct setup){ .assumptions = json_array() };
+    *out = (struct setup){ .assumptions = json_array(), .convergence = convergence_published };
     bool ok =
         (!plan_path || planfile_open(&file, plan_path, err)) && load_all(options, &file, out, err);
     json_file_release(&file);

@@ -6,16 +6,18 @@
 
 #include "base/arena.h"
 #include "cli/options.h"
+#include "sim/campaign/convergence.h"
 #include "sim/engine/simulate.h"
 
 #include <jansson.h>
 
 struct setup {
-    struct system system; /* its cluster's price is that of --price, when given */
-    struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
-    double memory_bytes;  /* that a GPU may hold: all it has, or --max-memory */
-    json_t *assumptions;  /* sentences, most important first */
-    struct arena arena;   /* of the plan's arrays */
+    struct system system;           /* its cluster's price is that of --price, when given */
+    struct model model;             /* seq, batch and tokens are the run's; 0 tokens: not stated */
+    struct convergence convergence; /* by which exchanges are judged */
+    double memory_bytes;            /* that a GPU may hold: all it has, or --max-memory */
+    json_t *assumptions;            /* sentences, most important first */
+    struct arena arena;             /* of the plan's arrays */
     bool has_plan;
     struct plan plan; /* of --layout or the plan file; else what is not searched */
 };

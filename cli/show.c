@@ -162,8 +162,8 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
 {
     if (!exchange_method_of(&plan->exchange)->changes || setup->model.tokens <= 0)
         return;
-    struct time_to_accuracy to =
-        time_to_accuracy(&setup->system, &setup->model, plan, prediction->step_s);
+    struct time_to_accuracy to = time_to_accuracy(&setup->convergence, &setup->system,
+                                                  &setup->model, plan, prediction->step_s);
     struct text line = { 0 };
     char steps[32], own[32];
     units_show_count(to.all_reduce_steps, own, sizeof own);

@@ -26,6 +26,14 @@ static bool fixes(const char *words, const char *name)
     return false;
 }
 
+static struct time_to_accuracy to_accuracy(const struct search_request *request,
+                                           const struct plan *plan, double step_s)
+{
+    const struct convergence *convergence =
+        request->convergence ? request->convergence : &convergence_published;
+    return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
+}
+
 /* Steps depend on no more than exchange, data ranks and tensors, so a plan with as many data ranks
  * and nothing else stands for all; what compresses is never ruled out by it. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
@@ -35,8 +43,7 @@ static bool can_win(const struct trial *trial, const struct exchange *exchange, 
     struct plan plan = trial->request->base;
     plan.dp = data_ranks;
     plan.exchange = *exchange;
-    struct time_to_accuracy to =
-        time_to_accuracy(trial->request->system, trial->request->model, &plan, trial->floor_s);
+    struct time_to_accuracy to = to_accuracy(trial->request, &plan, trial->floor_s);
     return to.seconds < trial->best.to.seconds;
 }
 
@@ -44,8 +51,7 @@ static void keep(struct trial *trial, const struct scored_plan *found)
 {
     struct accurate_plan plan = { .scored = *found };
     plan.scored.prediction.stages = NULL;
-    plan.to = time_to_accuracy(trial->request->system, trial->request->model, &found->plan,
-                               found->prediction.step_s);
+    plan.to = to_accuracy(trial->request, &found->plan, found->prediction.step_s);
     if (isinf(plan.to.seconds) || (trial->has_best && trial->best.to.seconds <= plan.to.seconds))
         return;
     trial->best = plan;

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "sim/campaign/convergence.h"
 #include "sim/engine/simulate.h"
 
 /* The last is search_accuracy's (search/accuracy.h): it chooses the exchange too. */
@@ -28,10 +29,11 @@ struct search_request {
     int stage_types;          /* at most so many kinds: layers, and how many run again; 0: any */
     bool same_recompute;      /* all stages run as many layers again, or all of theirs */
     double host_memory_bytes; /* of a node's host, for what is offloaded; 0: any */
-    struct plan base;         /* what is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective;            /* enum objective */
-    double max_memory_bytes;  /* per GPU; 0: the GPU's own */
-    int top;                  /* plans wanted */
+    const struct convergence *convergence; /* of time-to-accuracy; NULL: the published one */
+    struct plan base;        /* what is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective;           /* enum objective */
+    double max_memory_bytes; /* per GPU; 0: the GPU's own */
+    int top;                 /* plans wanted */
     int jobs;
     double time_limit_s; /* 0: none */
     double budget;       /* plans that a method that draws may score; 0: its default */

@@ -2,10 +2,11 @@
 #include "tests/testing.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const struct exchange_tensor tensor = { 1000, 1000, 1 };
 static const struct exchange_load load = { &tensor, 1, 4 };
-static const struct convergence plain = { .steps = 1000, .mixing_scale = 1, .memory_scale = 1 };
+static const struct convergence shuffled = { 1, 1, 0 }, apart = { 1, 1, 1 };
 
 static struct exchange parsed(const char *text)
 {
@@ -15,77 +16,214 @@ static struct exchange parsed(const char *text)
     return exchange;
 }
 
-static double transient(const char *text, int num_ranks)
+static double transient(const struct convergence *convergence, const char *text, int num_ranks)
 {
     struct exchange exchange = parsed(text);
-    return convergence_transient_steps(&plain, &exchange, &load, num_ranks);
+    struct exchange_use use = exchange_use_of(&exchange, &load, num_ranks);
+    return convergence_transient_steps(convergence, &use);
 }
 
 static double steps(const char *text, int num_ranks)
 {
     struct exchange exchange = parsed(text);
-    return convergence_steps(&plain, &exchange, &load, num_ranks);
+    struct exchange_use use = exchange_use_of(&exchange, &load, num_ranks);
+    return convergence_steps(&shuffled, &use, 1000);
 }
+
+/* --- exact methods, and limits ------------------------------------------------------------ */
 
 START_TEST(more_ranks_need_fewer_steps_in_proportion)
 {
     ck_assert_double_eq(convergence_steps_to(10, 0.1, 4), 2500);
     ck_assert_double_eq(convergence_steps_to(10, 0.1, 8), 1250);
+    ck_assert_double_eq(convergence_steps_to(10, 0.05, 8), 5000);
+    ck_assert_double_eq(convergence_steps_to(20, 0.1, 8), 5000);
 }
 END_TEST
 
 START_TEST(what_changes_nothing_needs_the_steps_of_all_reduce)
 {
-    static const char *const exact[] = { "allreduce", "ring",  "tree",   "hierarchical",     "ps:2",
-                                         "local:1",   "pga:1", "topk:1", "topk:1:memory=off" };
+    static const char *const exact[] = {
+        "allreduce",  "ring",  "tree",  "ps:2",   "hierarchical",
+        "local:1",    "pga:1", "aga:1", "topk:1", "topk:1:memory=off",
+        "neolithic:1"
+    };
     for (int i = 0; i < COUNT(exact); i++)
         ck_assert_double_eq(steps(exact[i], 16), 1000);
+    ck_assert_double_eq(steps("ef21:1", 16), 16000); /* no linear speed-up, whatever is sent */
 }
 END_TEST
 
-/* The abstract of Chen et al. 2021: beta^4 n^3 / (1-beta)^4 of gossip, n^3 H^4 of Local SGD, and
- * between the two with both. */
+START_TEST(one_rank_has_nobody_to_wait_for_or_to_tell)
+{
+    for (int i = 0; i < num_exchange_methods; i++)
+        ck_assert_double_eq(steps(exchange_methods[i].tried, 1), 1000);
+}
+END_TEST
+
+/* Three ranks in a ring average exactly: beta is 0. So do two that are each other's peer. */
+START_TEST(a_graph_that_averages_exactly_has_no_transient)
+{
+    ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 3), 0, 1e-9);
+    ck_assert_double_eq_tol(transient(&apart, "gossip:exp", 2), 0, 1e-9);
+    ck_assert_double_eq_tol(transient(&apart, "pga:8:graph=ring", 3), 0, 1e-9);
+}
+END_TEST
+
+/* --- orders ------------------------------------------------------------------------------- */
+
+/* Chen et al. 2021, abstract and table 2: of data that differ, beta^4 n^3 / (1-beta)^4 of gossip,
+ * n^3 H^4 of Local SGD; of data that don't, powers 2 in place of 4. */
 START_TEST(transients_are_those_of_the_theorems)
 {
-    double beta = mixing_second_singular(MIXING_RING, 16);
-    ck_assert_double_eq_tol(transient("gossip:ring", 16), pow(16, 3) * pow(beta / (1 - beta), 4),
+    double beta = mixing_second_singular(MIXING_RING, 16), n3 = pow(16, 3);
+    ck_assert_double_eq_tol(transient(&apart, "gossip:ring", 16), n3 * pow(beta / (1 - beta), 4),
                             1e-3);
-    ck_assert_double_eq(transient("local:8", 16), pow(16, 3) * pow(8, 4));
-    ck_assert_double_lt(transient("pga:4:graph=ring", 64), transient("gossip:ring", 64));
-    ck_assert_double_lt(transient("pga:4:graph=ring", 64), transient("local:4", 64));
-    ck_assert_double_le(transient("pga:4:graph=ring", 64),
-                        pow(64, 3) * pow(mixing_second_singular(MIXING_RING, 64), 4) * pow(4, 4));
+    ck_assert_double_eq_tol(transient(&shuffled, "gossip:ring", 16),
+                            n3 * pow(beta, 4) / pow(1 - beta, 2), 1e-3);
+    ck_assert_double_eq(transient(&apart, "local:8", 16), n3 * pow(8, 4));
+    ck_assert_double_eq(transient(&shuffled, "local:8", 16), n3 * pow(8, 2));
 }
 END_TEST
 
-/* 32 nodes: beta is 2/3, so (2/3)^4 3^4 = 16 times 32^3. */
-START_TEST(the_published_scale_is_that_of_imagenet_on_32_nodes)
+static const struct convergence *const both[] = { &shuffled, &apart };
+
+/* The exponent of x between two values of it. */
+static double exponent(double low, double high, double times)
 {
-    struct convergence published = convergence_published(1e5);
-    struct exchange one = parsed("gossip:one-peer");
-    ck_assert_double_eq_tol(transient("gossip:one-peer", 32), 524288, 1e-3);
-    ck_assert_double_eq_tol(convergence_transient_steps(&published, &one, &load, 32), 14074, 1e-3);
+    return log(high / low) / log(times);
+}
+
+START_TEST(local_sgd_scales_as_n_cubed_and_as_h_to_its_power)
+{
+    double powers[] = { 2, 4 };
+    const struct convergence *convergence = both[_i];
+    double at = transient(convergence, "local:8", 16);
+    ck_assert_double_eq_tol(exponent(at, transient(convergence, "local:8", 64), 4), 3, 1e-9);
+    ck_assert_double_eq_tol(exponent(at, transient(convergence, "local:32", 16), 4), powers[_i],
+                            1e-9);
 }
 END_TEST
 
-START_TEST(denser_graphs_and_more_ranks_order_transients)
+/* 1 - beta of large rings is 4 pi^2 / (3 n^2), so n^3 becomes n^7 of shuffled data, n^11 of others;
+ * of exponential graphs, 2 / (1 + log2 n), it stays near n^3. */
+START_TEST(gossip_scales_as_its_graph_does)
 {
-    ck_assert_double_lt(transient("gossip:exp", 64), transient("gossip:grid", 64));
-    ck_assert_double_lt(transient("gossip:grid", 64), transient("gossip:ring", 64));
-    ck_assert_double_eq(transient("gossip:one-peer", 64), transient("gossip:exp", 64));
-    ck_assert_double_lt(transient("gossip:exp", 32), transient("gossip:exp", 64));
-    ck_assert_double_lt(transient("gossip:exp:group=8", 64), transient("gossip:exp", 64));
+    double powers[] = { 7, 11 };
+    const struct convergence *convergence = both[_i];
+    double ring = exponent(transient(convergence, "gossip:ring", 256),
+                           transient(convergence, "gossip:ring", 1024), 4);
+    double exponential = exponent(transient(convergence, "gossip:exp", 256),
+                                  transient(convergence, "gossip:exp", 1024), 4);
+    ck_assert_double_eq_tol(ring, powers[_i], 0.05);
+    ck_assert(exponential > 3 && exponential < 4.2);
 }
 END_TEST
+
+/* An H beyond 1 / (1 - beta) changes nothing; one far below it makes n^3 beta^4 H^2 or H^4. */
+START_TEST(a_period_bounds_what_a_graph_costs)
+{
+    double powers[] = { 2, 4 };
+    const struct convergence *convergence = both[_i];
+    double gossip = transient(convergence, "gossip:ring", 64);
+    double beta = mixing_second_singular(MIXING_RING, 64);
+    ck_assert_double_eq_tol(transient(convergence, "pga:16777216:graph=ring", 64) / gossip, 1,
+                            1e-9);
+    double two = transient(convergence, "pga:2:graph=ring", 64);
+    ck_assert_double_eq_tol(two / (pow(64, 3) * pow(beta, 4) * pow(2, powers[_i])), 1, 0.01);
+    ck_assert_double_lt(transient(convergence, "pga:4:graph=ring", 64),
+                        transient(convergence, "local:4", 64));
+    double before = 0;
+    for (int period = 1; period <= 512; period *= 2) {
+        char text[64];
+        snprintf(text, sizeof text, "pga:%d:graph=ring", period);
+        double now = transient(convergence, text, 64);
+        ck_assert_double_ge(now, before);
+        ck_assert_double_le(now, gossip);
+        before = now;
+    }
+}
+END_TEST
+
+START_TEST(denser_graphs_and_fewer_ranks_order_transients)
+{
+    const struct convergence *convergence = both[_i];
+    ck_assert_double_lt(transient(convergence, "gossip:exp", 64),
+                        transient(convergence, "gossip:grid", 64));
+    ck_assert_double_lt(transient(convergence, "gossip:grid", 64),
+                        transient(convergence, "gossip:ring", 64));
+    ck_assert_double_eq(transient(convergence, "gossip:one-peer", 64),
+                        transient(convergence, "gossip:exp", 64));
+    ck_assert_double_lt(transient(convergence, "gossip:exp", 32),
+                        transient(convergence, "gossip:exp", 64));
+    ck_assert_double_lt(transient(convergence, "gossip:exp:group=8", 64),
+                        transient(convergence, "gossip:exp", 64));
+}
+END_TEST
+
+/* Between shuffled data and others the disagreement is the mean of theirs. */
+START_TEST(heterogeneity_goes_from_one_order_to_the_other)
+{
+    const struct convergence half = { 1, 1, 0.5 };
+    double low = sqrt(transient(&shuffled, "gossip:ring", 32));
+    double high = sqrt(transient(&apart, "gossip:ring", 32));
+    ck_assert_double_eq_tol(sqrt(transient(&half, "gossip:ring", 32)) / ((low + high) / 2), 1,
+                            1e-12);
+}
+END_TEST
+
+/* --- compression -------------------------------------------------------------------------- */
 
 /* delta is 0.1: 4^3 x 0.81 / 1e-4; two rounds leave 0.81: delta 0.19. */
 START_TEST(compression_costs_noise_or_a_transient)
 {
-    ck_assert_double_eq_tol(transient("topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
-    ck_assert_double_eq_tol(transient("neolithic:0.1", 4), 4 * pow(0.81 / 0.19, 2), 1e-6);
+    ck_assert_double_eq_tol(transient(&shuffled, "topk:0.1", 4), 64 * 0.81 / 1e-4, 1e-3);
+    ck_assert_double_eq_tol(transient(&shuffled, "neolithic:0.1", 4), 4 * pow(0.81 / 0.19, 2),
+                            1e-6);
     ck_assert_double_eq_tol(steps("qsgd:4", 4), 1000 * (1 + sqrt(512) / 7), 1e-6);
     ck_assert_double_eq_tol(steps("ef21:0.1", 4), 1000 * 4 / 1e-3, 1e-3);
     ck_assert(isinf(steps("topk:0.1:memory=off", 4)));
+}
+END_TEST
+
+/* Of small delta: n^3 / delta^4, n / delta^2, n / delta^3. */
+START_TEST(compression_scales_as_in_the_papers_table)
+{
+    double topk = transient(&shuffled, "topk:0.001", 8);
+    double rounds = transient(&shuffled, "neolithic:0.001:rounds=1", 8);
+    double ef21 = steps("ef21:0.001", 8);
+    ck_assert_double_eq_tol(exponent(transient(&shuffled, "topk:0.004", 8), topk, 4), 4, 0.01);
+    ck_assert_double_eq_tol(exponent(topk, transient(&shuffled, "topk:0.001", 32), 4), 3, 1e-9);
+    ck_assert_double_eq_tol(
+        exponent(transient(&shuffled, "neolithic:0.004:rounds=1", 8), rounds, 4), 2, 0.01);
+    ck_assert_double_eq_tol(
+        exponent(rounds, transient(&shuffled, "neolithic:0.001:rounds=1", 32), 4), 1, 1e-9);
+    ck_assert_double_eq_tol(exponent(steps("ef21:0.004", 8), ef21, 4), 3, 1e-6);
+    ck_assert_double_eq_tol(exponent(ef21, steps("ef21:0.001", 32), 4), 1, 1e-9);
+}
+END_TEST
+
+/* omega of s levels in buckets of 512 is 512 / s^2 where they are many: two bits more, a sixteenth
+ * of it; and data that differ are noise to a compressor. */
+START_TEST(a_quantiser_costs_omega)
+{
+    double eight = steps("qsgd:8", 4) - 1000, ten = steps("qsgd:10", 4) - 1000;
+    ck_assert_double_eq_tol(eight, 1000 * 512 / pow(127, 2), 1e-6);
+    ck_assert_double_eq_tol(eight / ten, pow(511.0 / 127, 2), 1e-6);
+    struct exchange exchange = parsed("qsgd:8");
+    struct exchange_use use = exchange_use_of(&exchange, &load, 4);
+    const struct convergence half = { 1, 1, 0.5 };
+    ck_assert_double_eq_tol(convergence_noise_factor(&half, &use), 1 + 2 * eight / 1000, 1e-12);
+}
+END_TEST
+
+/* --- published runs ----------------------------------------------------------------------- */
+
+/* 32 nodes: beta is 2/3, so (2/3)^4 3^2 = 16/9 times 32^3. */
+START_TEST(the_published_scale_is_that_of_imagenet_on_32_nodes)
+{
+    ck_assert_double_eq_tol(transient(&shuffled, "gossip:one-peer", 32), 58254, 1);
+    ck_assert_double_eq_tol(transient(&convergence_published, "gossip:one-peer", 32), 14074, 1);
 }
 END_TEST
 
@@ -94,10 +232,18 @@ static Suite *suite(void)
     TCase *tc = tcase_create("convergence");
     tcase_add_test(tc, more_ranks_need_fewer_steps_in_proportion);
     tcase_add_test(tc, what_changes_nothing_needs_the_steps_of_all_reduce);
+    tcase_add_test(tc, one_rank_has_nobody_to_wait_for_or_to_tell);
+    tcase_add_test(tc, a_graph_that_averages_exactly_has_no_transient);
     tcase_add_test(tc, transients_are_those_of_the_theorems);
-    tcase_add_test(tc, the_published_scale_is_that_of_imagenet_on_32_nodes);
-    tcase_add_test(tc, denser_graphs_and_more_ranks_order_transients);
+    tcase_add_loop_test(tc, local_sgd_scales_as_n_cubed_and_as_h_to_its_power, 0, 2);
+    tcase_add_loop_test(tc, gossip_scales_as_its_graph_does, 0, 2);
+    tcase_add_loop_test(tc, a_period_bounds_what_a_graph_costs, 0, 2);
+    tcase_add_loop_test(tc, denser_graphs_and_fewer_ranks_order_transients, 0, 2);
+    tcase_add_test(tc, heterogeneity_goes_from_one_order_to_the_other);
     tcase_add_test(tc, compression_costs_noise_or_a_transient);
+    tcase_add_test(tc, compression_scales_as_in_the_papers_table);
+    tcase_add_test(tc, a_quantiser_costs_omega);
+    tcase_add_test(tc, the_published_scale_is_that_of_imagenet_on_32_nodes);
     Suite *s = suite_create("sim/campaign/convergence");
     suite_add_tcase(s, tc);
     return s;

@@ -370,6 +370,38 @@ START_TEST(periods_average_in_their_last_step)
 }
 END_TEST
 
+/* The rule as the executor goes by it: a period that has ended makes the next one, by the loss of
+ * its last step. */
+static double averages_of(const struct exchange *exchange, int steps)
+{
+    struct exchange now = *exchange;
+    int averages = 0;
+    for (int step = 0, since = 0; step < steps; step++)
+        if (++since >= now.period) {
+            since = 0;
+            averages++;
+            now.period = exchange_adapted_period(exchange, 10, 10.0 / (1 + 9.0 * step / steps));
+        }
+    return averages;
+}
+
+START_TEST(the_share_of_averages_is_that_of_the_rule_along_the_losses)
+{
+    enum { PARTS = 64, RUN = 20000 };
+    struct exchange aga = parsed("aga:4"), pga = parsed("pga:4");
+    double losses[PARTS];
+    for (int i = 0; i < PARTS; i++)
+        losses[i] = 10 / (1 + 9 * (i + 0.5) / PARTS);
+    double share = exchange_averaging_share(&aga, 10, losses, PARTS);
+    ck_assert_double_eq_tol(share * RUN, averages_of(&aga, RUN), 0.01 * share * RUN);
+    ck_assert_double_eq(exchange_averaging_share(&pga, 10, losses, PARTS), 0.25);
+    losses[0] = 10;
+    ck_assert_double_eq(exchange_averaging_share(&aga, 10, losses, 1), 0.25);
+    losses[0] = 1;
+    ck_assert_double_eq(exchange_averaging_share(&aga, 10, losses, 1), 1.0 / 40);
+}
+END_TEST
+
 START_TEST(compressed_messages_are_gathered_so_they_grow_with_the_ranks)
 {
     struct exchange topk = parsed("topk:0.01"), qsgd = parsed("qsgd:4");
@@ -433,6 +465,7 @@ static Suite *suite(void)
     tcase_add_test(tc, gossip_sends_as_much_from_each_rank_however_many_there_are);
     tcase_add_test(tc, gossip_of_groups_sends_a_part_from_each_member);
     tcase_add_test(tc, periods_average_in_their_last_step);
+    tcase_add_test(tc, the_share_of_averages_is_that_of_the_rule_along_the_losses);
     tcase_add_test(tc, compressed_messages_are_gathered_so_they_grow_with_the_ranks);
     tcase_add_test(tc, low_rank_factors_are_summed);
     tcase_add_test(tc, bounds_are_those_of_the_tensors_at_hand);

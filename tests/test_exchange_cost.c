@@ -1,6 +1,10 @@
+#include "models/learning_curve.h"
 #include "sim/campaign/time_to_accuracy.h"
+#include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
+#include "sim/cost/straggler.h"
+#include "sim/cost/waiting.h"
 #include "sim/engine/simulate.h"
 #include "sim/plan/local.h"
 #include "tests/testing.h"
@@ -45,7 +49,8 @@ static double wire_s(int data_ranks, const char *exchange, double bytes)
     struct plan plan = exchanging(data_ranks, exchange);
     struct exchange_tensor tensor = { bytes / 4 / 1024, 1024, 1 };
     struct exchange_load load = { &tensor, 1, 4 };
-    struct exchange_cost cost = exchange_cost(&v100, &plan, &load);
+    struct exchange_cost cost =
+        exchange_cost(&v100, &plan, &load, 1.0 / exchange_cycle(&plan.exchange));
     return cost.gradients_s + cost.weights_s;
 }
 
@@ -282,16 +287,89 @@ END_TEST
 
 /* --- stragglers ------------------------------------------------------------------------------ */
 
-START_TEST(a_gossip_step_waits_for_neighbours)
+static double step_s(const struct model *model, const struct plan *plan)
 {
-    struct plan ring = exchanging(256, "gossip:ring"), one = exchanging(256, "gossip:one-peer");
-    struct plan nodes = exchanging(256, "gossip:one-peer:group=8");
-    struct plan sum = exchanging(256, "topk:0.01"), local = exchanging(256, "local:8");
-    ck_assert_int_eq(exchange_waits_for(&ring), 3);
-    ck_assert_int_eq(exchange_waits_for(&one), 2);
-    ck_assert_int_eq(exchange_waits_for(&nodes), 16);
-    ck_assert_int_eq(exchange_waits_for(&sum), 256);
-    ck_assert_int_eq(exchange_waits_for(&local), 1);
+    struct evaluator *evaluator = evaluator_new(&v100, model);
+    double seconds = evaluate_step_s(evaluator, plan);
+    evaluator_free(evaluator);
+    return seconds;
+}
+
+/* One pass of each kind and no messages to speak of: what a gossip step is spared is the deviation
+ * of the two passes times what it waits less, and an all-reduce step nothing. */
+START_TEST(a_gossip_step_is_spared_the_slowest_of_all)
+{
+    struct model model = small_model();
+    struct plan ring = exchanging(256, "gossip:ring"), sum = exchanging(256, "ring");
+    struct plan local = exchanging(256, "local:8");
+    double spread = v100.profile.pass_spread;
+    double ring_s = step_s(&model, &ring), sum_s = step_s(&model, &sum);
+    double local_s = step_s(&model, &local);
+    v100.profile.pass_spread = 0;
+    double less_s = step_s(&model, &ring) - ring_s, none_s = step_s(&model, &sum) - sum_s;
+    double local_less_s = step_s(&model, &local) - local_s;
+    v100.profile.pass_spread = spread;
+    double slowest = expected_maximum(256);
+    double spared = slowest - exchange_wait(&ring.exchange, 256, 0);
+    double local_spared = slowest - exchange_wait(&local.exchange, 256, 1.0 / 8);
+    ck_assert_double_eq(none_s, 0);
+    ck_assert_double_gt(less_s, 0);
+    ck_assert_double_lt(less_s, spread * spared * sum_s);
+    ck_assert_double_eq_tol(local_less_s / less_s, local_spared / spared, 1e-6);
+}
+END_TEST
+
+/* A chip that is slow for good holds up all that a chain of neighbours joins to it. */
+START_TEST(no_exchange_is_spared_a_slow_chip)
+{
+    struct model model = small_model();
+    struct plan ring = exchanging(256, "gossip:ring");
+    double pass_spread = v100.profile.pass_spread, chip_spread = v100.profile.chip_spread;
+    v100.profile.pass_spread = 0;
+    double with_s = step_s(&model, &ring);
+    v100.profile.chip_spread = 0;
+    double without_s = step_s(&model, &ring);
+    v100.profile.pass_spread = pass_spread;
+    v100.profile.chip_spread = chip_spread;
+    ck_assert_double_gt(with_s, without_s);
+}
+END_TEST
+
+/* --- a period that adapts --------------------------------------------------------------------- */
+
+/* A run whose tokens are stated has more steps without an average than its first H says; one that
+ * is short does not. */
+START_TEST(a_step_of_an_adaptive_period_is_the_mean_of_the_run)
+{
+    struct model model = small_model();
+    struct plan pga = parsed("tp2 dp128 mb1 dtype=fp16"), aga = pga, gossip = pga;
+    ck_assert(exchange_read("pga:4", &pga.exchange, &err));
+    ck_assert(exchange_read("aga:4", &aga.exchange, &err));
+    ck_assert(exchange_read("gossip:one-peer", &gossip.exchange, &err));
+    model.tokens = 0;
+    double first_s = step_s(&model, &aga);
+    ck_assert_double_eq(first_s, step_s(&model, &pga));
+    model.tokens = 300e9;
+    double mean_s = step_s(&model, &aga), least_s = step_s(&model, &gossip);
+    double period = 1 / averaging_share(&aga.exchange, &model);
+    ck_assert_double_gt(period, 12);
+    ck_assert_double_lt(period, 4 * log(model.vocab) / 1.69 + 1);
+    ck_assert_double_eq_tol((mean_s - least_s) / (first_s - least_s), 4 / period, 1e-6);
+}
+END_TEST
+
+/* Chinchilla (70 B, 1.4 T tokens) and Gopher (280 B, 300 B) by the published fit: 1.94 and 1.99. */
+START_TEST(the_learning_curve_is_the_published_one)
+{
+    struct model model;
+    ck_assert(model_load("llama3-70b", &model, &err));
+    double parameters = model_parameters(&model);
+    ck_assert_double_eq_tol(learning_curve_loss(&model, 1.4e12),
+                            1.69 + 406.4 / pow(parameters, 0.34) + 0.1635, 1e-3);
+    ck_assert_double_eq_tol(learning_curve_loss(&model, 1.4e12), 1.936, 0.003);
+    ck_assert_double_eq(learning_curve_loss(&model, 0), log(model.vocab));
+    ck_assert_double_eq(learning_curve_loss(&model, 1), log(model.vocab));
+    ck_assert_double_lt(learning_curve_loss(&model, 2e12), learning_curve_loss(&model, 1e12));
 }
 END_TEST
 
@@ -302,9 +380,11 @@ START_TEST(time_to_accuracy_is_steps_and_what_the_exchange_adds)
     struct model model = small_model();
     model.tokens = 1e4 * model.batch * model.seq;
     struct plan sum = parsed("tp2 dp128 mb1 dtype=fp16"), other = sum;
-    struct time_to_accuracy plain = time_to_accuracy(&v100, &model, &sum, 2);
+    struct time_to_accuracy plain =
+        time_to_accuracy(&convergence_published, &v100, &model, &sum, 2);
     ck_assert(exchange_read("local:2", &other.exchange, &err));
-    struct time_to_accuracy local = time_to_accuracy(&v100, &model, &other, 1);
+    struct time_to_accuracy local =
+        time_to_accuracy(&convergence_published, &v100, &model, &other, 1);
     ck_assert_double_eq(plain.seconds, 2e4);
     ck_assert_double_eq(plain.steps, 1e4);
     ck_assert_double_gt(local.transient_steps, 0);
@@ -331,7 +411,10 @@ static Suite *suite(void)
     tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
     tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
     tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
-    tcase_add_test(tc, a_gossip_step_waits_for_neighbours);
+    tcase_add_test(tc, a_gossip_step_is_spared_the_slowest_of_all);
+    tcase_add_test(tc, no_exchange_is_spared_a_slow_chip);
+    tcase_add_test(tc, a_step_of_an_adaptive_period_is_the_mean_of_the_run);
+    tcase_add_test(tc, the_learning_curve_is_the_published_one);
     tcase_add_test(tc, time_to_accuracy_is_steps_and_what_the_exchange_adds);
     Suite *s = suite_create("sim/cost/exchange");
     suite_add_tcase(s, tc);

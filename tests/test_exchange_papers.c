@@ -40,7 +40,7 @@ static struct sent sent(const char *exchange, double parameters)
     double buckets = ceil(4 * parameters / cluster.stack.bucket_bytes);
     struct exchange_tensor tensor = { parameters / buckets, 1, 1 };
     struct exchange_load load = { &tensor, 1, 4 };
-    struct exchange_cost bucket = exchange_cost(&cluster, &plan, &load);
+    struct exchange_cost bucket = exchange_cost(&cluster, &plan, &load, 1);
     double seconds = bucket.gradients_s + bucket.weights_s + bucket.memory_s;
     return (struct sent){ cluster.stack.step_s + buckets * seconds, buckets };
 }

@@ -112,12 +112,6 @@ void exchanger_average(struct exchanger *e, const float *weights, float *out)
     e->runner->average(e, weights, out);
 }
 
-/* Only the method whose period adapts has one that is not as it was given. */
-static bool adapts(const struct exchanger *e)
-{
-    return strcmp(e->runner->name, "aga") == 0;
-}
-
 void exchanger_end_step(struct exchanger *e, double loss)
 {
     if (e->step == 0)
@@ -125,7 +119,7 @@ void exchanger_end_step(struct exchanger *e, double loss)
     if (!e->ends_period)
         return;
     e->since = 0;
-    if (adapts(e))
+    if (exchange_method_of(&e->exchange)->adapts)
         e->exchange.period = exchange_adapted_period(e->on.exchange, e->first_loss, loss);
 }
 

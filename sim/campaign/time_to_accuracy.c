@@ -1,26 +1,29 @@
 #include "sim/campaign/time_to_accuracy.h"
 
+#include "sim/cost/averaging.h"
 #include "sim/cost/stage_load.h"
 
 #include <math.h>
 
-/* Bounds of compressors are those of the first stage's tensors. */
-struct time_to_accuracy time_to_accuracy(const struct system *system, const struct model *model,
+/* Bounds of compressors are those of the first stage's tensors. A period that adapts counts as its
+ * mean: early on, where the transient is, it is shorter. */
+struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
+                                         const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s)
 {
     struct arena arena = { 0 };
     struct stage_load first;
     struct pieces pieces = pieces_cost(system, model, plan, &arena);
     fill_stage_load(model, plan, &pieces, 0, 1, &first);
-    const struct exchange *exchange = &plan->exchange;
+    struct exchange_use use = exchange_use_of(&plan->exchange, &first.load, plan->dp);
+    if (use.period > 0)
+        use.period = 1 / averaging_share(&plan->exchange, model);
     double all_reduce_steps = ceil(model->tokens / (model->batch * model->seq));
-    struct convergence convergence = convergence_published(all_reduce_steps);
     struct time_to_accuracy out = {
         .all_reduce_steps = all_reduce_steps,
-        .transient_steps =
-            convergence_transient_steps(&convergence, exchange, &first.load, plan->dp),
-        .noise_factor = convergence_noise_factor(exchange, &first.load, plan->dp),
-        .steps = convergence_steps(&convergence, exchange, &first.load, plan->dp),
+        .transient_steps = convergence_transient_steps(convergence, &use),
+        .noise_factor = convergence_noise_factor(convergence, &use),
+        .steps = convergence_steps(convergence, &use, all_reduce_steps),
     };
     out.seconds = out.steps * step_s;
     arena_release(&arena);

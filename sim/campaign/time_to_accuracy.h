@@ -1,7 +1,7 @@
 /* sim/campaign/time_to_accuracy.h - how long a plan trains until it is where all-reduce would be.
  *
  * Assumed: all-reduce needs the model's tokens; variance and smoothness of the gradients are those
- * of the runs that convergence_published was scaled by; what a transient costs is its length. */
+ * that `convergence` was scaled by; what a transient costs is its length. */
 #ifndef SIM_CAMPAIGN_TIME_TO_ACCURACY_H
 #define SIM_CAMPAIGN_TIME_TO_ACCURACY_H
 
@@ -18,7 +18,8 @@ struct time_to_accuracy {
 };
 
 /* Of a model whose tokens are stated, at `step_s` a step. */
-struct time_to_accuracy time_to_accuracy(const struct system *system, const struct model *model,
+struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
+                                         const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s);
 
 #endif

@@ -237,13 +237,12 @@ static int num_groups(const struct wires *wires)
     return group > 0 ? wires->ranks.count / group : wires->ranks.count;
 }
 
-/* One step in a period averages all; graphs that change take their turns. */
+/* A share of the steps averages all; graphs that change take their turns. */
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
-                                   const struct exchange_load *load)
+                                   const struct exchange_load *load, double averaging)
 {
     struct wires wires = wires_of(system, plan);
     struct exchange_cost mean = { 0 };
-    double averaging = 1.0 / exchange_cycle(&plan->exchange);
     int turns = mixing_cycle((enum mixing_graph)plan->exchange.graph, num_groups(&wires));
     for (int turn = 0; turn < turns; turn++) {
         add_step(&wires, load, true, turn, averaging / turns, &mean);
@@ -273,21 +272,4 @@ double exchange_memory_bytes(const struct system *system, const struct plan *pla
     if (compressor && exchange->memory == MEMORY_ON)
         bytes += compressor->copies * exchange_elements(load) * load->element_bytes;
     return bytes;
-}
-
-int exchange_waits_for(const struct plan *plan)
-{
-    const struct exchange *exchange = &plan->exchange;
-    const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };
-    struct exchange_ranks ranks = { plan->dp, 1 };
-    struct exchange_phases phases = exchange_phases_of(exchange, &one, &ranks, false);
-    if (exchange_keeps_replicas_equal(exchange))
-        return plan->dp;
-    int members = 1;
-    for (int i = 0; i < phases.count; i++) {
-        const struct exchange_phase *phase = &phases.at[i];
-        members *= phase->kind == PHASE_PEERS ? phase->peers + 1 : 1;
-        members *= phase->object == EXCHANGE_GRADIENTS ? phase->size : 1;
-    }
-    return members < plan->dp ? members : plan->dp;
 }

@@ -10,21 +10,18 @@
 
 struct exchange_ranks exchange_ranks(const struct system *system, const struct plan *plan);
 
-/* One exchange of a load, a mean over the steps of a period. */
+/* One exchange of a load, a mean over steps of which the share `averaging` ends a period
+ * (averaging_share). */
 struct exchange_cost {
     double gradients_s; /* on the wire, of gradients */
     double weights_s;   /* on the wire, of weights */
     double memory_s;    /* of the device: messages made and read, weights averaged */
 };
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
-                                   const struct exchange_load *load);
+                                   const struct exchange_load *load, double averaging);
 
 /* What a rank keeps for it from step to step, and needs for messages meanwhile. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load);
-
-/* Data ranks whose slowest one a step waits for: all of them; with gossip a rank, its neighbours
- * and those that they act as one with; 1 where ranks meet at the end of a period alone. */
-int exchange_waits_for(const struct plan *plan);
 
 #endif

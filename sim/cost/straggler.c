@@ -30,6 +30,12 @@ double expected_maximum(double n)
     return n <= 1 ? 0 : normal_quantile((n - 0.375) / (n + 0.25));
 }
 
+double maximum_count(double expected)
+{
+    double below = normal_cdf(expected);
+    return expected <= 0 ? 1 : (0.375 + 0.25 * below) / (1 - below);
+}
+
 /* What a standard normal exceeds with probability `tail`, up to a half. */
 static double normal_exceeded(double tail)
 {

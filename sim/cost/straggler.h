@@ -9,6 +9,9 @@ double straggler_slowdown(double spread, int num_gpus);
 /* Expected maximum of n standard normals (Blom 1958); 0 for one. */
 double expected_maximum(double n);
 
+/* Its inverse: of how many the expected maximum is so large; 1 or more. */
+double maximum_count(double expected);
+
 /* What the largest of n standard normals stays below with `probability`, between 0 and 1: of one
  * uniform number, a draw of it. Within 5e-4 (Abramowitz and Stegun 1964, 26.2.23). */
 double maximum_quantile(double n, double probability);

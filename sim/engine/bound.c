@@ -67,7 +67,7 @@ static double bound_s(const struct work *w, add_tail_fn *add_tail)
         before_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + lag_s;
         after_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_BACKWARD] + lag_s;
     }
-    return most_s + tails.optimizer_s + w->system->stack.step_s;
+    return most_s + tails.optimizer_s + work_once_s(w);
 }
 
 /* Where stages wait for no norm: each has its own work and update to do. */
@@ -82,7 +82,7 @@ static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
             own_s += stage_passes_s(w, stage, (enum chunk_pass)pass);
         most_s = fmax(most_s, own_s + tails.stage_s + tails.update_s);
     }
-    return most_s + w->system->stack.step_s;
+    return most_s + work_once_s(w);
 }
 
 double work_bound_s(const struct work *w)

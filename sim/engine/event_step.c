@@ -30,9 +30,9 @@ static bool make_lists(struct evaluator *evaluator, const struct model *model,
 
 static double step_of(const struct lists *lists, const struct timeline *timeline)
 {
-    bool validates = lists->cost.validates;
-    return (validates ? timeline_own_s(timeline) : timeline_end_s(timeline)) +
-           lists->cost.overhead_s;
+    const struct step_cost *cost = &lists->cost;
+    return (cost->validates ? timeline_own_s(timeline) : timeline_end_s(timeline)) +
+           cost->overhead_s - (cost->draws ? 0 : cost->spared_s);
 }
 
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,

@@ -23,7 +23,7 @@ static double uniform(uint64_t seed, int stage, int index)
 }
 
 /* The largest of n standard normals. */
-static double draw(const struct jitter *jitter, int stage, int index, int n)
+static double draw(const struct jitter *jitter, int stage, int index, double n)
 {
     return maximum_quantile(n, uniform(jitter->seed, stage, index));
 }

@@ -18,11 +18,12 @@ struct jitter {
     double chip_spread;            /* of a chip's speed, for a whole step */
     double pass_spread;            /* of each pass of a chip */
     double wire_spread[NUM_WIRES]; /* of each transfer of a member of its group */
-    int num_gpus;      /* of the job: the costs have the expected slowest of these already */
-    int stage_ranks;   /* GPUs behind a stage, all replicas */
-    int pass_ranks;    /* of one replica: they wait for each other in every pass */
-    int data_members;  /* of a data group, or its nodes where it lies over several */
-    int data_replicas; /* pipelines that the norm of the gradients waits for */
+    int num_gpus;         /* of the job: the costs have the expected slowest of these already */
+    int stage_ranks;      /* GPUs behind a stage, all replicas */
+    int pass_ranks;       /* of one replica: they wait for each other in every pass */
+    int data_members;     /* of a data group, or its nodes where it lies over several */
+    double data_replicas; /* pipelines that the norm of the gradients waits for; of gossip, as many
+                             as would be waited for as long (exchange_waits_for) */
 };
 
 /* How many times longer a stage's compute takes by its slowest chip, than by that of the job. */

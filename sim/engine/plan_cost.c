@@ -1,7 +1,8 @@
 #include "sim/engine/work.h"
 
-#include "sim/cost/exchange.h"
+#include "sim/cost/averaging.h"
 #include "sim/cost/network.h"
+#include "sim/cost/waiting.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/schedule/lowering.h"
 
@@ -65,7 +66,8 @@ static struct jitter jitter_of(const struct work *w)
         .stage_ranks = plan->tp * plan->cp * plan->dp,
         .pass_ranks = plan->tp * plan->cp,
         .data_members = data_members(&w->data),
-        .data_replicas = exchange_waits_for(plan),
+        .data_replicas = exchange_waits_for(&plan->exchange, plan->dp,
+                                            averaging_share(&plan->exchange, w->model)),
     };
 }
 
@@ -94,6 +96,7 @@ struct step_cost work_cost(const struct work *w, struct arena *arena)
         .validates = w->validates,
         .reduces_last = !plan_overlaps(plan, &w->system->stack, OVERLAP_GRAD),
         .overhead_s = w->system->stack.step_s,
+        .spared_s = work_spared_s(w),
         .jitter = jitter_of(w),
     };
 }

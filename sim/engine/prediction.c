@@ -55,9 +55,9 @@ void fill_time(const struct work *w, struct prediction *p)
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
-    p->time.other_s += tail.offload_s + w->system->stack.step_s;
-    p->time.bubble_s = p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - tail.offload_s -
-                       w->system->stack.step_s;
+    p->time.other_s += tail.offload_s + work_once_s(w);
+    p->time.bubble_s =
+        p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - tail.offload_s - work_once_s(w);
 }
 
 static double piece_flops(const struct piece_cost *piece)

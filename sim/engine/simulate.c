@@ -156,7 +156,7 @@ static double step_s(struct evaluator *e, const struct work *w)
 {
     time_pipeline(e, w);
     double stages_s = w->validates ? validated_step_s(e, w) : joined_step_s(e, w);
-    return stages_s + w->system->stack.step_s;
+    return stages_s + work_once_s(w);
 }
 
 /* Megatron's plain 1F1B waits for its sends even where the interleaved one does not; exec/step.c

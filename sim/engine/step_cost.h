@@ -45,7 +45,10 @@ struct step_cost {
     bool validates;    /* no stage waits for the norm of all: timeline_own_s is a step then */
     bool reduces_last; /* gradients are reduced after the last backward, not beside it */
     double overhead_s; /* of the host, once a step, after all else */
-    bool draws;        /* whether times stray from their means as `jitter` says */
+    /* That the mean step waits less for other data ranks than with all-reduce; drawn steps have
+     * their own waiting. */
+    double spared_s;
+    bool draws; /* whether times stray from their means as `jitter` says */
     struct jitter jitter;
 };
 

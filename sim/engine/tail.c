@@ -1,5 +1,6 @@
 #include "sim/engine/work.h"
 
+#include "sim/cost/averaging.h"
 #include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
 #include "sim/cost/stage_load.h"
@@ -98,10 +99,11 @@ static void add_exchange(const struct work *w, struct stage_tail *tail, int stag
     struct stage_load part, whole;
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1 / buckets, &part);
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1, &whole);
-    struct exchange_cost bucket = exchange_cost(w->system, w->plan, &part.load);
+    double averaging = averaging_share(&w->plan->exchange, w->model);
+    struct exchange_cost bucket = exchange_cost(w->system, w->plan, &part.load, averaging);
     double reduce_s = buckets * bucket.gradients_s;
     double memory_s = buckets * bucket.memory_s;
-    tail->mix_s = exchange_cost(w->system, w->plan, &whole.load).weights_s;
+    tail->mix_s = exchange_cost(w->system, w->plan, &whole.load, averaging).weights_s;
     if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
         tail->reduce_s = reduce_s + memory_s;
         tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage) + memory_s;

@@ -61,6 +61,12 @@ struct stage_tail {
 };
 struct stage_tail stage_tail(const struct work *work, int stage);
 
+/* sim/engine/once.c - what a step has once, whatever its stages do: overhead of the host, less what
+ * it is spared. That is the waiting for other data ranks where an exchange needs not all of them:
+ * all-reduce's is part of what profiles were measured with. */
+double work_once_s(const struct work *work);
+double work_spared_s(const struct work *work);
+
 /* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */
 double work_bound_s(const struct work *work);
 /* The same whatever zero shards. The work has to be timed at zero 0, which adds nothing to passes.

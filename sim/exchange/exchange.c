@@ -46,6 +46,18 @@ int exchange_cycle(const struct exchange *exchange)
     return exchange->period > 1 ? exchange->period : 1;
 }
 
+/* A period that began a little before has the loss of then; runs are long beside it. */
+double exchange_averaging_share(const struct exchange *exchange, double first_loss,
+                                const double *losses, int num_losses)
+{
+    double averages = 0;
+    if (!exchange_method_of(exchange)->adapts)
+        return 1.0 / exchange_cycle(exchange);
+    for (int i = 0; i < num_losses; i++)
+        averages += 1.0 / exchange_adapted_period(exchange, first_loss, losses[i]);
+    return averages / num_losses;
+}
+
 int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss)
 {
     double period = ceil(exchange->period * fmax(1, first_loss / loss));

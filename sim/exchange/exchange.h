@@ -141,6 +141,7 @@ struct exchange_method {
                    const struct exchange_ranks *ranks, bool averages, struct exchange_phases *out);
     /* NULL: what is sent is what it stands for. */
     const struct compressor *compressor;
+    bool adapts; /* its period grows as the loss falls */
 };
 extern const struct exchange_method exchange_methods[];
 extern const int num_exchange_methods;
@@ -179,6 +180,10 @@ int exchange_cycle(const struct exchange *exchange);
 /* The period that adapts to the loss: longer in proportion as it has fallen (Chen et al. 2021,
  * algorithm 2), and never shorter than at the start. Losses above 0. */
 int exchange_adapted_period(const struct exchange *exchange, double first_loss, double loss);
+/* Share of a run's steps that end a period, which for one that adapts hangs on the losses that the
+ * run begins with and then has, in equal parts of it; those above 0, one or more. */
+double exchange_averaging_share(const struct exchange *exchange, double first_loss,
+                                const double *losses, int num_losses);
 
 /* What a step sends that ends a period, or does not. Nothing for one rank. */
 struct exchange_phases exchange_phases_of(const struct exchange *exchange,

@@ -74,7 +74,7 @@ const struct exchange_method exchange_methods[] = {
       .changes = "ranks average their weights with neighbours alone, and with all ranks ever more rarely",
       .object = EXCHANGE_WEIGHTS,
       .parameters = { PERIOD, { "graph", GRAPH, OPTIONAL(MIXING_ONE_PEER) }, COMBINE, GROUP(1) },
-      .accepts = gossip_accepts, .phases = periodic_phases },
+      .accepts = gossip_accepts, .phases = periodic_phases, .adapts = true },
     { .name = "qsgd", .tried = "qsgd:8", .form = "qsgd:BITS",
       .summary = "Gradients rounded at random to 2^(BITS-1) - 1 levels of each sign, unbiased.",
       .source = "Alistarh et al. 2017, QSGD",

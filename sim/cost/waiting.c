@@ -1,0 +1,63 @@
+#include "sim/cost/waiting.h"
+
+#include "sim/cost/straggler.h"
+
+#include <math.h>
+
+/* Of the maximum of n standard normals: half the way between what it exceeds with the probability
+ * of one deviation below its middle, and of one above. */
+static double deviation_of_maximum(double n)
+{
+    return (maximum_quantile(n, 0.841345) - maximum_quantile(n, 0.158655)) / 2;
+}
+
+/* Were the times of a rank and its neighbours independent, with deviation s, the largest of m would
+ * lie s E above their mean and have the deviation s d, and its own step adds 1: s^2 = s^2 d^2 + 1.
+ * So the times grow by E / sqrt(1 - d^2) a step. */
+static double endless_wait(double m)
+{
+    double deviation = deviation_of_maximum(m);
+    return expected_maximum(m) / sqrt(1 - deviation * deviation);
+}
+
+/* Neighbours of few ranks have neighbours in common, who then wait for all: never longer than for
+ * the maximum of n. Between the two by the power that fits simulations best. */
+double gossip_wait(enum mixing_graph graph, int num_ranks)
+{
+    static const double power = 3;
+    double endless = endless_wait(mixing_peers(graph, num_ranks, 0, 0).count + 1);
+    double all = expected_maximum(num_ranks);
+    return pow(pow(endless, -power) + pow(all, -power), -1 / power);
+}
+
+/* Ranks that act as one wait for each other in every step; the slowest of them is the group's. */
+static double group_wait(const struct exchange *exchange, int num_ranks)
+{
+    int group = exchange->group > 1 ? exchange->group : 1;
+    if (num_ranks / group < 2)
+        return expected_maximum(num_ranks);
+    double among = gossip_wait((enum mixing_graph)exchange->graph, num_ranks / group);
+    double wait = group > 1 ? expected_maximum(group) + deviation_of_maximum(group) * among : among;
+    return fmin(wait, expected_maximum(num_ranks));
+}
+
+/* Where nothing is sent between averages, the deviations of H steps add up to sqrt(H) before all
+ * wait for all once in H; else a step in H waits for all, the others for neighbours. */
+double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging)
+{
+    const struct exchange_load one = { &(struct exchange_tensor){ 1, 1, 1 }, 1, 1 };
+    struct exchange_ranks ranks = { num_ranks, 1 };
+    double all = expected_maximum(num_ranks);
+    if (exchange_keeps_replicas_equal(exchange) || num_ranks < 2)
+        return all;
+    double averaged = exchange->period > 0 ? averaging : 0;
+    if (exchange_phases_of(exchange, &one, &ranks, false).count == 0)
+        return all * sqrt(averaged);
+    return averaged * all + (1 - averaged) * group_wait(exchange, num_ranks);
+}
+
+double exchange_waits_for(const struct exchange *exchange, int num_ranks, double averaging)
+{
+    double wait = exchange_wait(exchange, num_ranks, averaging);
+    return wait < expected_maximum(num_ranks) ? maximum_count(wait) : num_ranks;
+}
