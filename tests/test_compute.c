@@ -4,16 +4,12 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/datafile.h"
 #include "sim/plan/local.h"
+#include "tests/check_ok.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void check_ok(bool ok, const struct err *err)
-{
-    ck_assert_msg(ok, "%s: %s", err->where, err->msg);
-}
 
 /* --- hand calculations --------------------------------------------------------------------------
  */

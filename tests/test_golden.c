@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/engine/simulate.h"
+#include "tests/check_ok.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -16,11 +17,6 @@ static const char folder[] = "tests/golden";
 
 static char **names; /* "bloom-jean-zay.in" ... */
 static int num_names;
-
-static void check_ok(bool ok, const struct err *err)
-{
-    ck_assert_msg(ok, "%s: %s", err->where, err->msg);
-}
 
 /* --- what is asked ------------------------------------------------------------------------------
  */

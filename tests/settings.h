@@ -1,0 +1,35 @@
+/* tests/settings.h - every cluster x some models x some plans. */
+#ifndef TESTS_SETTINGS_H
+#define TESTS_SETTINGS_H
+
+#include "sim/engine/simulate.h"
+
+enum { MOST_SETTING_PLANS = 64, SETTING_GPUS = 64, SETTING_BATCH = 256 };
+
+/* One model on one cluster, and the plans that it can have there. */
+struct setting {
+    struct system system;
+    struct model model;
+    struct arena arena;
+    struct plan plans[MOST_SETTING_PLANS];
+    const char *texts[MOST_SETTING_PLANS];
+    int num_plans;
+};
+extern struct setting setting; /* the one that is loaded */
+
+/* What cannot be loaded fails the test. */
+void setting_load(const char *cluster, const char *stack, const char *model, int num_gpus,
+                  double batch);
+void setting_release(void);
+
+/* Whether the layout is one of the model on this many GPUs. GPUs without bf16 get fp16. */
+bool setting_read_plan(const char *layout, struct plan *out);
+
+/* How many clusters are shipped; once, before the tests. */
+int settings_num_clusters(void);
+/* Calls `claim` for each model on cluster `i`. */
+void settings_each(int i, void (*claim)(void));
+/* Calls `claim` for each plan and its prediction. */
+void settings_each_prediction(int i, void (*claim)(const struct prediction *, const char *));
+
+#endif
