@@ -1,0 +1,47 @@
+/* tests/nccl_groups.h - groups of ranks, with what NCCL finds of their machines.
+ *
+ * The laws hold over all of these; the published numbers are for the first few. Channels and rates
+ * are those that NCCL's search settles on for the machine. */
+#ifndef TESTS_NCCL_GROUPS_H
+#define TESTS_NCCL_GROUPS_H
+
+#include "sim/cost/collective.h"
+
+enum {
+    H100_NODE,
+    H100_4,
+    H100_2_NODES,
+    H100_16_NODES,
+    H100_8_ALONE,
+    A100_NODE,
+    A100_128_NODES,
+    B200_NODE,
+    B200_3_NODES,
+    V100_PCI,
+    V100_6_NODES,
+    UNEVEN,
+    MILLION,
+    OFF_RAILS,
+    SHARP_2_NODES,
+    SHARP_16_NODES,
+    SHARP_ALONE,
+    SHARP_A100,
+    UNCAPPED_VOLTA, /* and two more: on one, two and four nodes */
+    UNCAPPED_AMPERE = UNCAPPED_VOLTA + 3,
+    UNCAPPED_HOPPER = UNCAPPED_AMPERE + 3,
+    UNCAPPED_BLACKWELL = UNCAPPED_HOPPER + 3,
+    NUM_NCCL_GROUPS = UNCAPPED_BLACKWELL + 3
+};
+
+extern const struct comm_group nccl_groups[NUM_NCCL_GROUPS];
+
+#define KIB            1024.0
+#define MIB            (1024 * KIB)
+#define GIB            (1024 * MIB)
+#define SECONDS_PER_US 1e-6
+
+/* Of one algorithm, whether or not NCCL would consider it. */
+double nccl_time_s(const struct collective_algo *algo, const struct comm_group *group,
+                   enum collective collective, enum protocol protocol, double bytes);
+
+#endif
