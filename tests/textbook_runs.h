@@ -1,0 +1,32 @@
+/* tests/textbook_runs.h - published runs, to hold the textbook's formulas against. */
+#ifndef TESTS_TEXTBOOK_RUNS_H
+#define TESTS_TEXTBOOK_RUNS_H
+
+#include "models/model.h"
+#include "sim/textbook/pipeline.h"
+
+static const double a100_flops_per_s = 312e12; /* dense bf16; 624e12 is its 2:4 sparse figure */
+
+extern const struct model gpt3;
+
+/* Published runs that the papers describe by their dimensions. Korthikanti et al. 2022, table 3:
+ * s = 2048, V = 51200, one replica. */
+struct textbook_run {
+    struct model model;
+    int tensor, microbatch;
+    struct textbook_pipeline pipeline;
+    int batch, gpus;
+    double step_s;                          /* with selective recompute and sequence parallelism */
+    double model_percent, hardware_percent; /* of 312 TFLOP/s, from the formulas */
+    double all_gib, sharded_gib;            /* activations: tensor parallel; both savings */
+    double static_gib;                      /* weights, gradients and optimizer */
+    double sequence, selective, both, full; /* percent of all_gib, figure 7 */
+};
+
+enum { NUM_TEXTBOOK_RUNS = 4 };
+extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
+
+/* Off by at most this share of what is wanted. */
+void check_within(double got, double want, double share);
+
+#endif
