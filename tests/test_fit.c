@@ -1,80 +1,13 @@
+#include "calibration/fit.h"
+
+#include "base/text.h"
+#include "calibration/fitted_file.h"
+#include "tests/check_ok.h"
+#include "tests/fit_tables.h"
 #include "tests/testing.h"
 
-#include "base/file.h"
-#include "calibration/fit.h"
-#include "calibration/fitted_file.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-
-/* --- files that a test makes ------------------------------------------------------------------ */
-
-static char folder[64];
-
-static void setup(void)
-{
-    snprintf(folder, sizeof folder, "/tmp/simsearch-fit-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-}
-
-static void teardown(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -r '%s'", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static void check_ok(bool ok, const struct err *err)
-{
-    ck_assert_msg(ok, "%s: %s", err->where, err->msg);
-}
-
-static void path_of(const char *name, char *path, size_t size)
-{
-    snprintf(path, size, "%s/%s", folder, name);
-}
-
-static void write_text(const char *name, const char *text)
-{
-    char path[128];
-    struct err err = { 0 };
-    path_of(name, path, sizeof path);
-    check_ok(file_write(path, text, strlen(text), &err), &err);
-}
-
-static char *read_text(const char *path)
-{
-    struct err err = { 0 };
-    char *text = file_read(path, FILE_MAX_BYTES, NULL, &err);
-    check_ok(text != NULL, &err);
-    return text;
-}
-
-/* A table of jobs; '@' stands for the test's folder. */
-static void load_table(const char *jobs, struct fit_table *table)
-{
-    struct text text = { 0 };
-    char path[128];
-    struct err err = { 0 };
-    text_add(&text, "{ \"format\": 1, \"jobs\": [");
-    for (const char *at = jobs; *at; at++) {
-        if (*at == '@')
-            text_add(&text, "%s", folder);
-        else
-            text_add(&text, "%c", *at);
-    }
-    text_add(&text, "] }");
-    write_text("fit.json", text_get(&text));
-    text_release(&text);
-    path_of("fit.json", path, sizeof path);
-    check_ok(fit_table_load(path, table, &err), &err);
-}
 
 /* Runs one job of the table. */
 static void run(const struct fit_table *table, int job, struct fit_result *result)
@@ -98,69 +31,14 @@ static void must_find(const struct fit_result *result, const char *key, double e
     ck_assert_msg(fabs(found / expected - 1) < 0.01, "%s: found %g, not %g", key, found, expected);
 }
 
-/* --- synthetic measurements ------------------------------------------------------------------- */
-
-/* Puts the times that the constants of a job would give into a column of its data, whose last
- * column is empty so far; the job's own constants are `true_values`. */
-static void measure(const char *jobs, const char *name, const char *header, const char *const *rows,
-                    int num_rows, double unit_s, const double *true_values)
-{
-    struct fit_table table;
-    struct observations observations;
-    struct text csv = { 0 };
-    struct err err = { 0 };
-    double predicted_s[64];
-    ck_assert_int_le(num_rows, LENGTH(predicted_s));
-    text_add(&csv, "%s\n", header);
-    for (int i = 0; i < num_rows; i++)
-        text_add(&csv, "%s,1\n", rows[i]);
-    write_text(name, text_get(&csv));
-    text_release(&csv);
-
-    load_table(jobs, &table);
-    const struct fit_job *job = &table.jobs[0];
-    check_ok(observations_load(&table, job, &observations, &err), &err);
-    ck_assert_int_eq(observations.count, num_rows);
-    for (int j = 0; j < job->num_constants; j++)
-        ck_assert_int_gt(
-            observations_set(&observations, &job->constants[j].constant, true_values[j]), 0);
-    observations_predict(&observations, 1, predicted_s);
-    csv = (struct text){ 0 };
-    text_add(&csv, "%s\n", header);
-    for (int i = 0; i < num_rows; i++)
-        text_add(&csv, "%s,%.15g\n", rows[i], predicted_s[i] / unit_s);
-    write_text(name, text_get(&csv));
-    text_release(&csv);
-    observations_release(&observations);
-    fit_table_release(&table);
-}
-
-#define PRODUCT_ROWS \
-    "{ \"kind\": \"products\", \"data\": \"@/gemm.csv\", \"cluster\": \"dgx-a100-80g\" }"
-static const char products_job[] =
-    "{ \"name\": \"products\", \"prior_weight\": 0.01, \"constants\": {"
-    "  \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 },"
-    "    \"gemm_half_k\": { \"prior\": 200 }, \"kernel\": { \"prior\": \"4 us\" } } },"
-    "  \"rows\": [" PRODUCT_ROWS "] }";
-static const char product_header[] = "dtype,m,n,k,time_us";
-static const char *const products[] = {
-    "bf16,64,256,64",      "bf16,128,256,128",    "bf16,512,512,128",    "bf16,1024,1024,256",
-    "bf16,2048,2048,512",  "bf16,4096,4096,64",   "bf16,4096,4096,1024", "bf16,8192,8192,8192",
-    "bf16,8192,4096,4096", "bf16,16384,4096,128", "bf16,2048,8192,2048", "bf16,4096,12288,256",
-};
-
-static void measure_products(double efficiency, double half_k, double kernel_s)
-{
-    const double values[] = { efficiency, half_k, kernel_s };
-    measure(products_job, "gemm.csv", product_header, products, LENGTH(products), 1e-6, values);
-}
+/* --- known constants -------------------------------------------------------------------------- */
 
 START_TEST(known_constants_come_back_from_products)
 {
     struct fit_table table;
     struct fit_result result;
-    measure_products(0.7, 300, 2e-6);
-    load_table(products_job, &table);
+    fit_measure_products(0.7, 300, 2e-6);
+    fit_load_table(fit_products_job, &table);
     run(&table, 0, &result);
     must_find(&result, "gemm_efficiency", 0.7);
     must_find(&result, "gemm_half_k", 300);
@@ -186,8 +64,8 @@ START_TEST(known_constants_come_back_from_collectives)
     static const double values[] = { 0.8, 1.5 };
     struct fit_table table;
     struct fit_result result;
-    measure(job, "comm.csv", "op,bytes,nodes,gpus,time_us", rows, LENGTH(rows), 1e-6, values);
-    load_table(job, &table);
+    fit_measure(job, "comm.csv", "op,bytes,nodes,gpus,time_us", rows, COUNT(rows), 1e-6, values);
+    fit_load_table(job, &table);
     run(&table, 0, &result);
     must_find(&result, "intra_bandwidth_factor", values[0]);
     must_find(&result, "intra_latency_factor", values[1]);
@@ -216,8 +94,9 @@ START_TEST(known_constants_come_back_from_kernels)
     static const double values[] = { 0.9, 2e-6, 0.6, 400 };
     struct fit_table table;
     struct fit_result result;
-    measure(job, "ops.csv", "op,dtype,shape,bytes,flops,time_us", rows, LENGTH(rows), 1e-6, values);
-    load_table(job, &table);
+    fit_measure(job, "ops.csv", "op,dtype,shape,bytes,flops,time_us", rows, COUNT(rows), 1e-6,
+                values);
+    fit_load_table(job, &table);
     run(&table, 0, &result);
     for (int j = 0; j < result.num_values; j++)
         must_find(&result, result.values[j].of->constant.key, values[j]);
@@ -253,8 +132,8 @@ START_TEST(known_constants_come_back_from_runs)
 {
     struct fit_table table;
     struct fit_result result;
-    measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
-    load_table(runs_job, &table);
+    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
+    fit_load_table(runs_job, &table);
     run(&table, 0, &result);
     for (int j = 0; j < result.num_values; j++)
         must_find(&result, result.values[j].of->constant.key, runs_values[j]);
@@ -269,11 +148,12 @@ START_TEST(a_constant_that_no_row_feels_keeps_its_prior)
 {
     struct fit_table table;
     struct fit_result result;
-    measure_products(0.7, 300, 2e-6);
-    load_table("{ \"name\": \"idle\", \"constants\": { \"profiles/a100-80g-sxm\": {"
-               " \"gemm_efficiency\": { \"prior\": 0.8 },"
-               " \"overlap_comm_slowdown\": { \"prior\": 1.3 } } }, \"rows\": [" PRODUCT_ROWS "] }",
-               &table);
+    fit_measure_products(0.7, 300, 2e-6);
+    fit_load_table(
+        "{ \"name\": \"idle\", \"constants\": { \"profiles/a100-80g-sxm\": {"
+        " \"gemm_efficiency\": { \"prior\": 0.8 },"
+        " \"overlap_comm_slowdown\": { \"prior\": 1.3 } } }, \"rows\": [" FIT_PRODUCT_ROWS "] }",
+        &table);
     run(&table, 0, &result);
     ck_assert_double_eq(value_of(&result, "overlap_comm_slowdown")->value, 1.3);
     fit_result_release(&result);
@@ -285,11 +165,11 @@ START_TEST(a_strong_prior_is_kept)
 {
     struct fit_table table;
     struct fit_result result;
-    measure_products(0.7, 300, 2e-6);
-    load_table("{ \"name\": \"sure\", \"prior_weight\": 10000, \"constants\": {"
-               " \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 } } },"
-               " \"rows\": [" PRODUCT_ROWS "] }",
-               &table);
+    fit_measure_products(0.7, 300, 2e-6);
+    fit_load_table("{ \"name\": \"sure\", \"prior_weight\": 10000, \"constants\": {"
+                   " \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 } } },"
+                   " \"rows\": [" FIT_PRODUCT_ROWS "] }",
+                   &table);
     run(&table, 0, &result);
     ck_assert_double_eq(value_of(&result, "gemm_efficiency")->value, 0.8);
     fit_result_release(&result);
@@ -301,11 +181,11 @@ START_TEST(a_bound_holds_and_is_told)
 {
     struct fit_table table;
     struct fit_result result;
-    measure_products(0.9, 200, 2e-6);
-    load_table("{ \"name\": \"low\", \"constants\": { \"profiles/a100-80g-sxm\": {"
-               " \"gemm_efficiency\": { \"prior\": 0.8, \"max\": 0.8345 } } },"
-               " \"rows\": [" PRODUCT_ROWS "] }",
-               &table);
+    fit_measure_products(0.9, 200, 2e-6);
+    fit_load_table("{ \"name\": \"low\", \"constants\": { \"profiles/a100-80g-sxm\": {"
+                   " \"gemm_efficiency\": { \"prior\": 0.8, \"max\": 0.8345 } } },"
+                   " \"rows\": [" FIT_PRODUCT_ROWS "] }",
+                   &table);
     run(&table, 0, &result);
     const struct fit_value *value = value_of(&result, "gemm_efficiency");
     ck_assert_double_le(value->value, 0.8345);
@@ -324,14 +204,14 @@ START_TEST(a_later_job_sees_what_an_earlier_one_found)
     struct fit_table table;
     struct fit_result results[2];
     struct err err = { 0 };
-    measure_products(0.7, 300, 2e-6);
-    load_table("{ \"name\": \"first\", \"prior_weight\": 10000, \"constants\": {"
-               " \"profiles/a100-80g-sxm\": { \"gemm_half_k\": { \"prior\": 300 },"
-               "   \"kernel\": { \"prior\": \"2 us\" } } }, \"rows\": [" PRODUCT_ROWS "] },"
-               "{ \"name\": \"second\", \"prior_weight\": 0.01, \"constants\": {"
-               " \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 } } },"
-               " \"rows\": [" PRODUCT_ROWS "] }",
-               &table);
+    fit_measure_products(0.7, 300, 2e-6);
+    fit_load_table("{ \"name\": \"first\", \"prior_weight\": 10000, \"constants\": {"
+                   " \"profiles/a100-80g-sxm\": { \"gemm_half_k\": { \"prior\": 300 },"
+                   "   \"kernel\": { \"prior\": \"2 us\" } } }, \"rows\": [" FIT_PRODUCT_ROWS "] },"
+                   "{ \"name\": \"second\", \"prior_weight\": 0.01, \"constants\": {"
+                   " \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 } } },"
+                   " \"rows\": [" FIT_PRODUCT_ROWS "] }",
+                   &table);
     run(&table, 0, &results[0]);
     check_ok(fit_run(&table, &table.jobs[1], results, 1, 1, false, &results[1], &err), &err);
     must_find(&results[1], "gemm_efficiency", 0.7);
@@ -349,10 +229,11 @@ START_TEST(files_that_share_a_constant_get_the_same)
     struct fit_result result;
     struct arena arena = { 0 };
     struct err err = { 0 };
-    measure_products(0.7, 300, 2e-6);
-    load_table("{ \"name\": \"twins\", \"constants\": { \"profiles/a100-80g-sxm+a100-40g-sxm\": {"
-               " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": [" PRODUCT_ROWS "] }",
-               &table);
+    fit_measure_products(0.7, 300, 2e-6);
+    fit_load_table(
+        "{ \"name\": \"twins\", \"constants\": { \"profiles/a100-80g-sxm+a100-40g-sxm\": {"
+        " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": [" FIT_PRODUCT_ROWS "] }",
+        &table);
     run(&table, 0, &result);
     struct findings findings = { &result, 1, NULL, NULL };
     struct fitted_files files = fitted_files_list(&findings, &arena);
@@ -437,8 +318,8 @@ START_TEST(a_fit_has_the_same_bits_on_any_number_of_threads)
     struct fit_table table;
     struct fit_result one, four;
     struct err err = { 0 };
-    measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
-    load_table(runs_job, &table);
+    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
+    fit_load_table(runs_job, &table);
     run(&table, 0, &one);
     check_ok(fit_run(&table, &table.jobs[0], NULL, 0, 4, false, &four, &err), &err);
     for (int j = 0; j < one.num_values; j++) {
@@ -452,43 +333,12 @@ START_TEST(a_fit_has_the_same_bits_on_any_number_of_threads)
 }
 END_TEST
 
-/* SplitMix64 of seed 7, drawn once and for all: a job must mean the same rows for ever. */
-START_TEST(a_sample_is_the_same_for_ever)
-{
-    struct fit_table table;
-    struct observations first, other;
-    struct err err = { 0 };
-    load_table("{ \"name\": \"drawn\", \"constants\": { \"profiles/a100-80g-sxm\": {"
-               " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": ["
-               " { \"source\": \"vtrain_single\", \"sample\": 4, \"seed\": 7 }] },"
-               "{ \"name\": \"other\", \"constants\": { \"profiles/a100-80g-sxm\": {"
-               " \"gemm_efficiency\": { \"prior\": 0.8 } } }, \"rows\": ["
-               " { \"source\": \"vtrain_single\", \"sample\": 4, \"seed\": 8 }] }",
-               &table);
-    check_ok(observations_load(&table, &table.jobs[0], &first, &err), &err);
-    check_ok(observations_load(&table, &table.jobs[1], &other, &err), &err);
-    ck_assert_int_eq(first.count, 4);
-    static const char *const expected[] = { "vtrain_single-0055", "vtrain_single-0202",
-                                            "vtrain_single-1048", "vtrain_single-1175" };
-    bool differs = false;
-    for (int i = 0; i < 4; i++) {
-        ck_assert_str_eq(first.at[i].id, expected[i]);
-        ck_assert_double_eq(first.at[i].weight, 25);
-        differs = differs || strcmp(first.at[i].id, other.at[i].id) != 0;
-    }
-    ck_assert(differs);
-    observations_release(&first);
-    observations_release(&other);
-    fit_table_release(&table);
-}
-END_TEST
-
 /* --- judging ---------------------------------------------------------------------------------- */
 
 static void cross_validate(const char *jobs, struct fit_table *table, struct fit_result *result)
 {
     struct err err = { 0 };
-    load_table(jobs, table);
+    fit_load_table(jobs, table);
     check_ok(fit_run(table, &table->jobs[0], NULL, 0, 1, true, result, &err), &err);
 }
 
@@ -496,10 +346,10 @@ START_TEST(every_row_is_predicted_without_itself)
 {
     struct fit_table table;
     struct fit_result result;
-    measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
+    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
     cross_validate(runs_job, &table, &result);
     ck_assert_int_eq(result.num_sources, 1);
-    ck_assert_int_eq(result.sources[0].out_of_sample.groups, LENGTH(runs));
+    ck_assert_int_eq(result.sources[0].out_of_sample.groups, COUNT(runs));
     ck_assert_double_lt(result.sources[0].out_of_sample.worst, 0.05);
     fit_result_release(&result);
     fit_table_release(&table);
@@ -512,8 +362,8 @@ START_TEST(shared_physics_is_judged_on_a_source_that_was_left_out)
 {
     struct fit_table table;
     struct fit_result result;
-    write_text("slow.csv", "dtype,m,n,k,tflops\nbf16,8192,8192,8192,180\n");
-    write_text("fast.csv", "dtype,m,n,k,tflops\nbf16,8192,8192,8192,240\n");
+    fit_write_text("slow.csv", "dtype,m,n,k,tflops\nbf16,8192,8192,8192,180\n");
+    fit_write_text("fast.csv", "dtype,m,n,k,tflops\nbf16,8192,8192,8192,240\n");
     cross_validate("{ \"name\": \"two\", \"prior_weight\": 0.001, \"constants\": {"
                    " \"profiles/a100-80g-sxm\": { \"gemm_efficiency\": { \"prior\": 0.8 } } },"
                    " \"rows\": [{ \"kind\": \"products\", \"data\": \"@/slow.csv\","
@@ -531,199 +381,12 @@ START_TEST(shared_physics_is_judged_on_a_source_that_was_left_out)
 }
 END_TEST
 
-/* --- faulty tables ---------------------------------------------------------------------------- */
-
-#define JOB(constants, rows)                                                                 \
-    "{ \"format\": 1, \"jobs\": [\n{ \"name\": \"j\",\n"                                     \
-    "\"constants\": { \"profiles/a100-80g-sxm\": {\n" constants "\n} },\n\"rows\": [\n" rows \
-    "\n] } ] }"
-#define FINE_CONSTANT "\"gemm_efficiency\": { \"prior\": 0.8 }"
-#define FINE_ROWS     "{ \"ids\": [\"megatron2021-003\"] }"
-
-static const struct {
-    const char *text, *where, *message;
-} faults[] = {
-    { "{ \"format\": 1 }", ":1: jobs", "is missing" },
-    { "{ \"format\": 2, \"jobs\": [] }", ":1: format", "expected 1" },
-    { JOB("\"gemm_eficiency\": { \"prior\": 0.8 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_eficiency",
-      "did you mean \"gemm_efficiency\"?" },
-    { JOB("\"gemm_efficiency\": { \"min\": 0.8 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_efficiency.prior", "is missing" },
-    { JOB("\"gemm_efficiency\": { \"prior\": \"fast\" }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_efficiency.prior", "expected a number" },
-    { JOB("\"kernel\": { \"prior\": 3 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.kernel.prior", "unit" },
-    { JOB("\"gemm_efficiency\": { \"prior\": 0.8, \"max\": 0.7 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_efficiency.prior", "between the bounds" },
-    { JOB("\"kernel\": { \"prior\": \"0 us\" }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.kernel.prior", "more than 0" },
-    { JOB("\"gemm_tiles[99]\": { \"prior\": 0.8 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_tiles[99]", "expected a tile" },
-    { JOB("\"attention.flash9.half_seq\": { \"prior\": 300 }", FINE_ROWS),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.attention.flash9.half_seq",
-      "expected attention.KERNEL.KEY" },
-    { JOB(FINE_CONSTANT, ""), ":6: jobs[0].rows", "at least one" },
-    { JOB(FINE_CONSTANT, "{ \"sampel\": 3 }"), ":7: jobs[0].rows[0].sampel", "\"sample\"" },
-    { JOB(FINE_CONSTANT, "{ \"ids\": [3] }"), ":7: jobs[0].rows[0].ids[0]", "expected the id" },
-    { JOB(FINE_CONSTANT, "{ \"source\": \"x\", \"where\": { \"gpu\": 8 } }"),
-      ":7: jobs[0].rows[0].where.gpu", "expected the text" },
-    { "{ \"format\": 1, \"jobs\": [\n{ \"name\": \"j\", \"constants\": { \"models/x\": {\n"
-      "\"layers\": { \"prior\": 3 } } }, \"rows\": [] } ] }",
-      ":3: jobs[0].constants.models/x.layers", "expected profiles/NAME" },
-};
-
-START_TEST(a_faulty_table_is_blamed_by_line_and_key)
+static Suite *fit_suite(void)
 {
-    struct fit_table table;
-    struct err err = { 0 };
-    char path[128];
-    write_text("fit.json", faults[_i].text);
-    path_of("fit.json", path, sizeof path);
-    ck_assert(!fit_table_load(path, &table, &err));
-    ck_assert_int_eq(err.code, ERR_INPUT);
-    ck_assert_msg(strncmp(err.where, path, strlen(path)) == 0 &&
-                      strcmp(err.where + strlen(path), faults[_i].where) == 0,
-                  "%s: %s", err.where, err.msg);
-    ck_assert_msg(strstr(err.msg, faults[_i].message) != NULL, "%s", err.msg);
-    fit_table_release(&table);
-}
-END_TEST
-
-/* Faults that only the data shows. */
-static const struct {
-    const char *text, *where, *message;
-} mismatches[] = {
-    { JOB(FINE_CONSTANT, "{ \"ids\": [\"megatron2021-003\",\n\"megatron2021-999\"] }"),
-      ":8: jobs[0].rows[0].ids[1]", "has no row" },
-    { JOB(FINE_CONSTANT, "{ \"source\": \"megatron2091\" }"), ":7: jobs[0].rows[0]",
-      "no such core row" },
-    { JOB(FINE_CONSTANT, "{ \"kind\": \"rumours\" }"), ":7: jobs[0].rows[0].kind",
-      "not a kind of measurement" },
-    { JOB(FINE_CONSTANT, "{ \"kind\": \"products\", \"data\": \"gemm.csv\" }"),
-      ":7: jobs[0].rows[0]", "expected a \"cluster\"" },
-    { JOB(FINE_CONSTANT, "{ \"source\": \"vtrain_single\", \"where\": { \"colour\": \"x\" } }"),
-      ":7: jobs[0].rows[0].where.colour", "no such column" },
-    { JOB(FINE_CONSTANT,
-          "{ \"kind\": \"products\", \"data\": \"gemm.csv\", \"cluster\": \"dgx-b200\" }"),
-      ":4: jobs[0].constants.profiles/a100-80g-sxm.gemm_efficiency", "none of the job's rows" },
-};
-
-START_TEST(rows_that_a_table_lacks_are_blamed_by_line_and_key)
-{
-    struct fit_table table;
-    struct fit_result result;
-    struct err err = { 0 };
-    char path[128];
-    write_text("fit.json", mismatches[_i].text);
-    path_of("fit.json", path, sizeof path);
-    check_ok(fit_table_load(path, &table, &err), &err);
-    ck_assert(!fit_run(&table, &table.jobs[0], NULL, 0, 1, false, &result, &err));
-    ck_assert_int_eq(err.code, ERR_INPUT);
-    ck_assert_msg(strcmp(err.where + strlen(path), mismatches[_i].where) == 0, "%s: %s", err.where,
-                  err.msg);
-    ck_assert_msg(strstr(err.msg, mismatches[_i].message) != NULL, "%s", err.msg);
-    fit_result_release(&result);
-    fit_table_release(&table);
-}
-END_TEST
-
-/* --- files ------------------------------------------------------------------------------------ */
-
-START_TEST(data_files_are_laid_out_within_100_columns)
-{
-    static const char json[] =
-        "{\"name\":\"x\",\"value\":0.834,\"whole\":1.0,\"none\":{},\"empty\":[],"
-        "\"tiles\":[[256,128,1.0],[128,256,1.0],[128,128,0.95],[128,64,0.82],[64,128,0.82],"
-        "[64,64,0.65],[32,32,0.5]],\"rates\":{\"a\":{\"b\":1},\"c\":{\"d\":\"\\\"\"}}}";
-    static const char expected[] =
-        "{\n  \"name\": \"x\",\n  \"value\": 0.834,\n  \"whole\": 1.0,\n  \"none\": {},\n"
-        "  \"empty\": [],\n  \"tiles\": [\n"
-        "    [256, 128, 1.0], [128, 256, 1.0], [128, 128, 0.95], [128, 64, 0.82], [64, 128, 0.82],"
-        "\n    [64, 64, 0.65], [32, 32, 0.5]\n  ],\n"
-        "  \"rates\": {\n    \"a\": { \"b\": 1 },\n    \"c\": { \"d\": \"\\\"\" }\n  }\n}\n";
-    struct text text = { 0 };
-    json_t *root = json_loads(json, 0, NULL);
-    text_add_json(&text, root);
-    ck_assert_str_eq(text_get(&text), expected);
-    json_decref(root);
-    text_release(&text);
-}
-END_TEST
-
-/* Runs the program; its exit code. */
-static int run_program(const char *arguments)
-{
-    char command[512];
-    snprintf(command, sizeof command, "'%s' fit %s >'%s/out' 2>&1", getenv("SIMSEARCH"), arguments,
-             folder);
-    int status = system(command);
-    ck_assert(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
-START_TEST(a_job_writes_the_shipped_files_byte_for_byte)
-{
-    static const char *const files[] = { "profiles/a100-80g-sxm", "profiles/a100-40g-sxm",
-                                         "profiles/v100-32g-sxm", "profiles/a100-80g-pcie" };
-    char arguments[256];
-    snprintf(arguments, sizeof arguments,
-             "a100-collectives v100-collectives a100-pcie-products -o '%s/fitted'", folder);
-    ck_assert_int_eq(run_program(arguments), 0);
-    for (int i = 0; i < LENGTH(files); i++) {
-        char shipped[4096], written[256];
-        struct err err = { 0 };
-        check_ok(fitted_file_path(files[i], shipped, sizeof shipped, &err), &err);
-        snprintf(written, sizeof written, "%s/fitted/%s.json", folder, files[i]);
-        char *expected = read_text(shipped), *found = read_text(written);
-        ck_assert_msg(strcmp(expected, found) == 0, "%s differs", files[i]);
-        free(expected);
-        free(found);
-    }
-}
-END_TEST
-
-START_TEST(no_shipped_file_would_change)
-{
-    char out[128];
-    int code = run_program("--check");
-    path_of("out", out, sizeof out);
-    char *text = read_text(out);
-    ck_assert_msg(code == 0 && strstr(text, "same") && !strstr(text, "changed"),
-                  "exit %d: %s\n`simsearch fit -o calibration` writes them anew", code, text);
-    free(text);
-}
-END_TEST
-
-START_TEST(a_check_tells_what_would_change)
-{
-    char arguments[256], out[128];
-    struct fit_table table;
-    measure_products(0.7, 300, 2e-6);
-    load_table(products_job, &table);
-    fit_table_release(&table);
-    snprintf(arguments, sizeof arguments, "--check --table '%s/fit.json'", folder);
-    ck_assert_int_eq(run_program(arguments), 1);
-    path_of("out", out, sizeof out);
-    char *text = read_text(out);
-    ck_assert_msg(strstr(text, "changed  calibration/profiles/a100-80g-sxm.json"), "%s", text);
-    free(text);
-}
-END_TEST
-
-START_TEST(a_job_that_is_misspelt_is_asked_about)
-{
-    char out[128];
-    ck_assert_int_eq(run_program("a100-colectives"), 2);
-    path_of("out", out, sizeof out);
-    char *text = read_text(out);
-    ck_assert_msg(strstr(text, "did you mean \"a100-collectives\"?"), "%s", text);
-    free(text);
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
+    Suite *suite = suite_create("fit");
+    TCase *tcase = tcase_create("all");
+    tcase_add_checked_fixture(tcase, fit_folder_make, fit_folder_remove);
+    tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, known_constants_come_back_from_products);
     tcase_add_test(tcase, known_constants_come_back_from_collectives);
     tcase_add_test(tcase, known_constants_come_back_from_kernels);
@@ -734,29 +397,11 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, a_later_job_sees_what_an_earlier_one_found);
     tcase_add_test(tcase, files_that_share_a_constant_get_the_same);
     tcase_add_test(tcase, a_fit_has_the_same_bits_on_any_number_of_threads);
-    tcase_add_test(tcase, a_sample_is_the_same_for_ever);
     tcase_add_test(tcase, every_row_is_predicted_without_itself);
     tcase_add_test(tcase, shared_physics_is_judged_on_a_source_that_was_left_out);
-    tcase_add_loop_test(tcase, a_faulty_table_is_blamed_by_line_and_key, 0, LENGTH(faults));
-    tcase_add_loop_test(tcase, rows_that_a_table_lacks_are_blamed_by_line_and_key, 0,
-                        LENGTH(mismatches));
-    tcase_add_test(tcase, data_files_are_laid_out_within_100_columns);
-    tcase_add_test(tcase, a_job_writes_the_shipped_files_byte_for_byte);
     tcase_add_test(tcase, a_curve_through_few_knots_is_found_again);
     tcase_add_test(tcase, a_fitted_curve_never_falls);
     tcase_add_test(tcase, a_knot_that_nothing_tells_of_is_as_the_one_before);
-    tcase_add_test(tcase, no_shipped_file_would_change);
-    tcase_add_test(tcase, a_check_tells_what_would_change);
-    tcase_add_test(tcase, a_job_that_is_misspelt_is_asked_about);
-}
-
-static Suite *fit_suite(void)
-{
-    Suite *suite = suite_create("fit");
-    TCase *tcase = tcase_create("all");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 20);
-    add_tests(tcase);
     suite_add_tcase(suite, tcase);
     return suite;
 }

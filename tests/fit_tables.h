@@ -1,0 +1,29 @@
+/* tests/fit_tables.h - tables of jobs for `fit`, and measurements whose constants are known. */
+#ifndef TESTS_FIT_TABLES_H
+#define TESTS_FIT_TABLES_H
+
+#include "calibration/fit.h"
+
+/* Files that a test makes, in a folder of its own; make and remove are its fixture. */
+extern char fit_folder[64];
+void fit_folder_make(void);
+void fit_folder_remove(void);
+void fit_path(const char *name, char *path, size_t size);
+void fit_write_text(const char *name, const char *text);
+char *fit_read_text(const char *path); /* the caller frees */
+
+/* A table of jobs; '@' stands for the test's folder. fit_table_release. */
+void fit_load_table(const char *jobs, struct fit_table *table);
+
+/* Puts the times that the constants of a job would give into a column of its data, whose last
+ * column is empty so far; the job's own constants are `true_values`. */
+void fit_measure(const char *jobs, const char *name, const char *header, const char *const *rows,
+                 int num_rows, double unit_s, const double *true_values);
+
+/* A job of three constants, and its measurements in gemm.csv. */
+#define FIT_PRODUCT_ROWS \
+    "{ \"kind\": \"products\", \"data\": \"@/gemm.csv\", \"cluster\": \"dgx-a100-80g\" }"
+extern const char fit_products_job[];
+void fit_measure_products(double efficiency, double half_k, double kernel_s);
+
+#endif
