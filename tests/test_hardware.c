@@ -1,13 +1,12 @@
-#include "tests/testing.h"
+#include "sim/cost/hardware.h"
 
 #include "base/file.h"
 #include "base/json.h"
 #include "sim/cost/datafile.h"
-#include "sim/cost/hardware.h"
-#include "sim/cost/match.h"
+#include "tests/check_ok.h"
+#include "tests/testing.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,11 +23,6 @@ static void for_each_file(const struct datafile_kind *kind, void (*check)(const 
         free(names[i]);
     }
     free(names);
-}
-
-static void check_ok(bool ok, const struct err *err)
-{
-    ck_assert_msg(ok, "%s: %s", err->where, err->msg);
 }
 
 /* As a file would hold it: written out and parsed again. */
@@ -284,227 +278,6 @@ START_TEST(one_file_may_hold_cluster_gpu_and_profile)
 }
 END_TEST
 
-/* A broken file, and what is said about it. */
-struct fault {
-    const char *file, *where, *msg;
-};
-
-static void check_fault(const struct fault *fault, const struct err *err)
-{
-    ck_assert_msg(err->code == ERR_INPUT, "%s: code %d: %s", fault->file, (int)err->code, err->msg);
-    ck_assert_msg(strstr(err->where, fault->where), "%s: where is %s", fault->file, err->where);
-    ck_assert_msg(strstr(err->msg, fault->msg), "%s: msg is %s", fault->file, err->msg);
-}
-static const struct fault gpu_faults[] = {
-    { "bare_number.json", "bare_number.json:5: memory", "80" },
-    { "bad_unit.json", "bad_unit.json:8: clock", "GHz" },
-    { "format_2.json", "format_2.json:2: format", "expected 1; found 2" },
-    { "misspelt_key.json", "misspelt_key.json:7: num_sm", "did you mean \"num_sms\"" },
-    { "missing_key.json", "power", "is missing" },
-    { "unknown_peak.json", ": peak.fp9", "did you mean" },
-    { "no_peak.json", ": peak", "at least one" },
-    { "bare_peak.json", ": peak.bf16", "TFLOP/s" },
-    { "too_many_words.json", ":5: words", "at most 6; found 7" },
-    { "empty_word.json", ":5: words[1]", "expected a text" },
-    { "words_no_list.json", ":5: words", "expected a list" },
-    { "source_of_nothing.json", ": sources.memmory", "did you mean \"memory\"" },
-    { "source_no_text.json", ": sources.memory", "expected text" },
-    { "sources_no_object.json", ": sources", "expected an object" },
-    { "negative_sms.json", ": num_sms", "found -132" },
-    { "not_json.json", "not_json.json:3", "not valid JSON" },
-};
-
-START_TEST(a_broken_gpu_file_is_blamed_by_line_and_key)
-{
-    char path[128];
-    struct gpu gpu;
-    struct err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/gpu/%s", gpu_faults[_i].file);
-    ck_assert(!gpu_load(path, &gpu, &err));
-    check_fault(&gpu_faults[_i], &err);
-}
-END_TEST
-
-static const struct fault cluster_faults[] = {
-    { "two_groups.json", ":5: groups",
-      "plans over 2 groups of different nodes are not supported; found 2" },
-    { "no_groups.json", ":5: groups", "one group" },
-    { "group_no_object.json", ": groups[0]", "expected an object" },
-    { "no_levels.json", ": groups[0].levels", "1 to 6 levels; found 0" },
-    { "seven_levels.json", ": groups[0].levels", "1 to 6 levels; found 7" },
-    { "level_no_object.json", ": groups[0].levels[0]", "expected an object" },
-    { "bare_bandwidth.json", ":11: groups[0].levels[1].bandwidth", "50" },
-    { "oversubscribed_below_one.json", ": groups[0].levels[1].oversubscription", "found 0.5" },
-    { "no_bandwidth_of_nvls.json", ": groups[0].levels[0].nvls_channel_bandwidth", "is missing" },
-    { "half_a_node.json", ":8: groups[0].nodes", "expected null or an integer" },
-    { "unknown_cpu.json", ":5: cpu", "found \"arm\"" },
-    { "unknown_key_of_group.json", ": groups[0].node", "did you mean \"nodes\"" },
-    { "gpu_no_name.json", ":7: groups[0].gpu", "expected a name" },
-    { "embedded_gpu_no_name.json", ":7: groups[0].gpu.name", "expected a name" },
-    { "bare_price.json", ":5: price", "$/h" },
-    { "unknown_gpu.json", ":7: groups[0].gpu", "did you mean \"h100-80g-sxm\"" },
-    { "unknown_profile.json", ":7: groups[0].profile", "did you mean \"h100-80g-sxm\"" },
-    { "embedded_bare_memory.json", ": groups[0].gpu.memory", "80" },
-    { "embedded_bad_profile.json", ": groups[0].profile.memory_efficiency", "found 88" },
-    { "no_attention.json", "here-measured", "rate of flash3" },
-};
-
-START_TEST(a_broken_cluster_file_is_blamed_by_line_and_key)
-{
-    char path[128];
-    struct system system;
-    struct err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/cluster/%s", cluster_faults[_i].file);
-    ck_assert(!system_load(path, "megatron-core", 2, &system, &err));
-    check_fault(&cluster_faults[_i], &err);
-}
-END_TEST
-
-static const struct fault profile_faults[] = {
-    { "unknown_kernel.json", ":11: attention.flash4", "did you mean" },
-    { "unfused_rate.json", ":11: attention.unfused", "is not a known key" },
-    { "rate_no_object.json", ":11: attention.flash2", "expected an object" },
-    { "rate_without_seq.json", ":11: attention.flash2.half_seq", "is missing" },
-    { "attention_no_object.json", ":10: attention", "expected an object" },
-    { "tile_of_two.json", ":10: gemm_tiles[1]", "like [128, 64, 0.9]" },
-    { "tile_of_half_a_row.json", ":10: gemm_tiles[0]", "like [128, 64, 0.9]" },
-    { "tile_too_good.json", ":10: gemm_tiles[0]", "like [128, 64, 0.9]" },
-    { "no_tiles.json", ":10: gemm_tiles", "1 to 8 tiles; found 0" },
-    { "bare_point.json", ":10: gemm_points[1]", "245.8 TFLOP/s" },
-    { "point_in_bytes.json", ":10: gemm_points[0][3]", "TFLOP/s" },
-    { "point_of_no_speed.json", ":10: gemm_points[0][3]", "above 0" },
-    { "points_no_list.json", ":10: gemm_points", "expected a list" },
-    { "curves_no_list.json", ":10: collectives", "expected a list" },
-    { "curve_of_all.json", ":10: collectives[0].collective", "one of all_reduce, all_gather" },
-    { "curve_without_points.json", ":10: collectives[0].points", "1 to 40 points; found 0" },
-    { "curve_of_bare_time.json", ":10: collectives[0].points[0]", "92.2 us" },
-    { "curve_that_falls_back.json", ":10: collectives[1].points[1]", "larger size" },
-    { "curve_of_no_time.json", ":10: collectives[0].points[0]", "above 0" },
-    { "fitted_on_number.json", ":10: fitted_on[1]", "id of a measured row" },
-    { "fitted_on_text.json", ":10: fitted_on", "expected a list" },
-    { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },
-    { "fitted_on_too_many.json", ":10: fitted_on", "at most 1024 rows; found 1025" },
-    { "residuals_list.json", ":10: residuals", "expected an object" },
-    { "efficiency_above_one.json", ":7: gemm_efficiency", "found 80" },
-    { "bare_kernel.json", ":10: kernel", "us" },
-};
-
-START_TEST(a_broken_profile_file_is_blamed_by_line_and_key)
-{
-    char path[128];
-    struct profile profile;
-    struct err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/profile/%s", profile_faults[_i].file);
-    ck_assert(!profile_load(path, &profile, &err));
-    check_fault(&profile_faults[_i], &err);
-}
-END_TEST
-
-static const struct fault stack_faults[] = {
-    { "unknown_kernel.json", ":5: attention", "one of unfused, flash1, flash2, flash3" },
-    { "unknown_fusion.json", ":6: fused", "softmaxx" },
-    { "unknown_overlap.json", ":7: overlap", "grad, param, p2p, tp" },
-    { "overlap_text.json", ":7: overlap", "a list of names" },
-    { "unknown_launch.json", ":7: launch", "eager, graphs" },
-    { "bare_issue.json", ":7: issue", "us" },
-    { "negative_slack.json", ":7: allocator_slack", "found -0.1" },
-    { "no_attention.json", "attention", "is missing" },
-    { "fitted_on_number.json", ":7: fitted_on[0]", "id of a measured row" },
-};
-
-START_TEST(a_broken_stack_file_is_blamed_by_line_and_key)
-{
-    char path[128];
-    struct stack stack;
-    struct err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/stack/%s", stack_faults[_i].file);
-    ck_assert(!stack_load(path, &stack, &err));
-    check_fault(&stack_faults[_i], &err);
-}
-END_TEST
-
-static const struct fault match_faults[] = {
-    { "both.json", ":4: clusters[0].use", "found both" },
-    { "neither.json", ":5: clusters[1].use", "found neither" },
-    { "no_stacks.json", ": stacks", "found 0" },
-    { "unknown_key.json", ":4: clusters[0].gpus", "did you mean \"gpu\"" },
-    { "rule_no_object.json", ":5: clusters[1]", "expected an object" },
-};
-
-START_TEST(a_broken_match_table_is_blamed_by_line_and_key)
-{
-    char path[128];
-    struct match_table table;
-    struct err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/match/%s", match_faults[_i].file);
-    ck_assert(!match_load(path, &table, &err));
-    check_fault(&match_faults[_i], &err);
-}
-END_TEST
-
-/* A name that no file has, and what is said about it. */
-static void check_unknown(bool ok, const struct err *err, const char *name, const char *msg)
-{
-    ck_assert(!ok);
-    ck_assert_int_eq(err->code, ERR_USAGE);
-    ck_assert_str_eq(err->where, name);
-    ck_assert_msg(strstr(err->msg, msg), "msg is %s", err->msg);
-}
-
-START_TEST(an_unknown_name_is_told_the_nearest)
-{
-    struct gpu gpu;
-    struct cluster cluster;
-    struct profile profile;
-    struct stack stack;
-    struct err err = { 0 };
-    check_unknown(gpu_load("h100-80g-sxn", &gpu, &err), &err, "h100-80g-sxn",
-                  "no GPU or file is called that; did you mean \"h100-80g-sxm\"?");
-    err = (struct err){ 0 };
-    check_unknown(cluster_load("dgx-h10", &cluster, &err), &err, "dgx-h10", "\"dgx-h100\"");
-    err = (struct err){ 0 };
-    check_unknown(profile_load("h300-sxm", &profile, &err), &err, "h300-sxm", "\"b300-sxm\"");
-    err = (struct err){ 0 };
-    check_unknown(stack_load("torchtitans", &stack, &err), &err, "torchtitans", "\"torchtitan\"");
-    err = (struct err){ 0 };
-    check_unknown(gpu_load("etch-a-sketch", &gpu, &err), &err, "etch-a-sketch",
-                  "see calibration/hardware");
-}
-END_TEST
-
-START_TEST(a_path_that_is_not_there_is_told_as_such)
-{
-    struct gpu gpu;
-    struct err err = { 0 };
-    ck_assert(!gpu_load("nowhere/h100.json", &gpu, &err));
-    ck_assert_int_eq(err.code, ERR_INPUT);
-    ck_assert_str_eq(err.where, "nowhere/h100.json");
-}
-END_TEST
-
-START_TEST(a_shipped_file_must_be_called_what_it_says)
-{
-    struct gpu gpu;
-    struct err err = { 0 };
-    setenv("SIMSEARCH_DATA", "tests/fixtures/misnamed", 1); /* Check forks: gone after the test */
-    ck_assert(!gpu_load("here", &gpu, &err));
-    ck_assert_int_eq(err.code, ERR_INPUT);
-    ck_assert_ptr_nonnull(strstr(err.where, "here.json:3: name"));
-    ck_assert_ptr_nonnull(strstr(err.msg, "expected \"here\""));
-}
-END_TEST
-
-START_TEST(a_missing_data_folder_is_told_by_name)
-{
-    struct gpu gpu;
-    struct err err = { 0 };
-    setenv("SIMSEARCH_DATA", "tests/fixtures/gpu", 1);
-    ck_assert(!gpu_load("h100", &gpu, &err));
-    ck_assert_int_eq(err.code, ERR_SYSTEM);
-    ck_assert_str_eq(err.where, "calibration/hardware");
-}
-END_TEST
-
 START_TEST(a_cluster_has_no_more_gpus_than_its_nodes)
 {
     static const struct {
@@ -531,171 +304,10 @@ START_TEST(a_cluster_has_no_more_gpus_than_its_nodes)
 }
 END_TEST
 
-START_TEST(a_pattern_is_found_anywhere_in_any_case)
-{
-    static const struct {
-        const char *pattern, *text;
-        bool matches;
-    } cases[] = {
-        { "*", "", true },
-        { "*", "anything", true },
-        { "", "", true },
-        { "", "anything", false },
-        { "hdr", "8x HDR200", true },
-        { "8x*HDR", "DGX, 8x Mellanox HDR200", true },
-        { "8x*HDR", "HDR200 8x", false },
-        { "A|B", "xbx", true },
-        { "A|B", "xyz", false },
-        { "A|", "", true },
-        { "|A", "xyz", false },
-        { "400*per GPU|RoCE", "RDMA 400Gb/s per GPU", true },
-        { "longer than the text", "text", false },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        ck_assert_msg(match_text(cases[i].pattern, cases[i].text) == cases[i].matches, "%s in %s",
-                      cases[i].pattern, cases[i].text);
-}
-END_TEST
-
-/* Words of measured rows; "" for cluster: skipped. */
-static const struct {
-    struct match_row row;
-    const char *cluster, *stack;
-    bool is_assumed;
-} matches[] = {
-    { { "A100-80GB-SXM", "DGX A100 nodes (Selene), 8x Mellanox HDR200 IB HCAs/node, fat tree",
-        "Megatron-LM 2021 (SC21)", 8, NULL },
-      "dgx-a100-80g",
-      "megatron-2021",
-      false },
-    { { "A100-80GB-SXM", "one NVSwitch node", "Megatron-DeepSpeed", 8, NULL },
-      "dgx-a100-80g",
-      "megatron-deepspeed",
-      false },
-    { { "A100-80GB-SXM", "Jean Zay: 8xA100-80GB/node NVLink, 4x OmniPath 100Gb/s per node",
-        "Megatron-DeepSpeed (BigScience)", 8, NULL },
-      "jean-zay-a100-80g",
-      "bigscience",
-      false },
-    { { "A100-80GB-SXM", "RoCE RDMA (speed not stated)", "Megatron-LM fork, schedule ZB-1p", 8,
-        NULL },
-      "dgx-a100-80g",
-      "megatron-2023",
-      true },
-    { { "A100-80GB-SXM", "4x HDR200", "Megatron Core 0.8", 8, NULL },
-      "hgx-a100-80g-4hdr",
-      "megatron-core",
-      false },
-    { { "A100-80GB-SXM", "400 Gbps per node", "torchtitan", 8, NULL },
-      "p4de-a100-80g",
-      "torchtitan",
-      true },
-    { { "A100-80GB-SXM", "", "llm.c", 4, NULL }, "hgx-a100-80g-4", "llmc", true },
-    { { "A100-40GB-SXM", "1600 Gbps/node RoCE", "Composer + PyTorch FSDP (llm-foundry)", 8, NULL },
-      "dgx-a100-40g",
-      "llm-foundry",
-      true },
-    { { "A100-80GB-PCIe", "PCIe only inside node", "Megatron-LM (version not stated)", 8, NULL },
-      "a100-pcie-8",
-      "megatron-core",
-      true },
-    { { "H100-80GB-SXM", "RDMA 400Gb/s per GPU", "NeMo 24.09", 8, NULL },
-      "dgx-h100",
-      "nemo",
-      false },
-    { { "H100-80GB-SXM", "", "NeMo AutoModel (PyTorch FSDP2)", 8, NULL },
-      "dgx-h100",
-      "torchtitan",
-      true },
-    { { "H100-80GB-SXM", "1:7 oversubscription", "MaxText (JAX/XLA)", 8, NULL },
-      "dgx-h100-over7",
-      "xla",
-      true },
-    { { "H800-80GB", "NVSwitch node", "Megatron-Core", 8, NULL },
-      "h800-8",
-      "megatron-core",
-      false },
-    { { "H200-141GB-SXM", "", "Megatron-Bridge", 8, NULL }, "dgx-h200", "nemo", true },
-    { { "B200-SXM", "single node", "NeMo 25.04", 8, NULL }, "dgx-b200", "nemo", false },
-    { { "V100-32GB-SXM", "Jean Zay V100: 4x OmniPath 100Gb/s", "Megatron-LM 2021-05", 4, NULL },
-      "jean-zay-v100",
-      "megatron-2021",
-      false },
-    { { "V100-16GB-SXM", "", "", 0, NULL }, "dgx1-v100-16g", "megatron-core", true },
-    { { "GB200", "NVL72", "NeMo 25.05", 4, NULL }, "gb200-nvl72", "nemo", false },
-    { { "GB200", "", "NeMo 25.05", 4, NULL }, "gb200-nvl72", "nemo", true },
-    { { "GB300", "", "NeMo 25.09", 4, NULL }, "gb300-nvl72", "nemo", true },
-    { { "B300-SXM", "", "NeMo 25.09", 8, NULL }, "dgx-b300", "nemo", true },
-    { { "H100-80GB-SXM", "RoCE", "torchtitan", 8, NULL }, "hgx-h100-roce", "torchtitan", true },
-    { { "MI300X", "RoCE", "torchtitan", 8, NULL }, "", "torchtitan", false },
-    { { "H100-96GB-SXM(HBM2e,500W)", "RoCE", "torchtitan", 8, NULL },
-      "meta-grand-teton",
-      "torchtitan",
-      false },
-    { { "TPUv4", "", "MaxText", 4, NULL }, "", "xla", false },
-};
-
-START_TEST(a_measured_row_means_a_cluster_and_a_stack)
-{
-    struct match_table table;
-    struct match match;
-    struct err err = { 0 };
-    check_ok(match_load(NULL, &table, &err), &err);
-    bool ok = match_find(&table, &matches[_i].row, &match);
-    ck_assert_str_eq(match.cluster, matches[_i].cluster);
-    ck_assert_str_eq(match.stack, matches[_i].stack);
-    ck_assert_int_eq(ok, *matches[_i].cluster != '\0');
-    ck_assert_int_eq(ok, *match.skip == '\0');
-    bool is_assumed = *match.cluster_assumption || *match.stack_assumption;
-    ck_assert_int_eq(is_assumed, matches[_i].is_assumed);
-    match_release(&table);
-}
-END_TEST
-
-START_TEST(every_rule_names_a_file_that_is_there)
-{
-    struct match_table table;
-    struct err err = { 0 };
-    check_ok(match_load(NULL, &table, &err), &err);
-    for (int i = 0; i < table.clusters.count; i++) {
-        struct cluster cluster;
-        const char *name = table.clusters.at[i].use;
-        check_ok(!*name || cluster_load(name, &cluster, &err), &err);
-    }
-    for (int i = 0; i < table.stacks.count; i++) {
-        struct stack stack;
-        check_ok(stack_load(table.stacks.at[i].use, &stack, &err), &err);
-        stack_release(&stack);
-    }
-    match_release(&table);
-}
-END_TEST
-
-START_TEST(words_that_no_rule_knows_are_skipped_with_a_reason)
-{
-    struct match_table table;
-    struct match match;
-    struct err err = { 0 };
-    check_ok(match_load("tests/fixtures/match/two_rules.json", &table, &err), &err);
-    struct match_row row = { "V100-32GB-SXM", "", "", 8, NULL };
-    ck_assert(!match_find(&table, &row, &match));
-    ck_assert_ptr_nonnull(strstr(match.skip, "no rule"));
-    row.gpus_per_node = 4;
-    ck_assert(match_find(&table, &row, &match));
-    ck_assert_str_eq(match.cluster, "jean-zay-v100");
-    match_release(&table);
-}
-END_TEST
-
-#define ADD_LOOP(tcase, test, cases) \
-    tcase_add_loop_test(tcase, test, 0, (int)(sizeof cases / sizeof *cases))
-
 static Suite *hardware_suite(void)
 {
     Suite *suite = suite_create("hardware");
     TCase *files = tcase_create("files");
-    TCase *faults = tcase_create("faults");
-    TCase *words = tcase_create("words");
     setenv("SIMSEARCH_DATA", ".", 0);
     tcase_add_test(files, every_gpu_survives_being_written_and_read);
     tcase_add_test(files, every_cluster_survives_being_written_and_read);
@@ -711,22 +323,7 @@ static Suite *hardware_suite(void)
     tcase_add_test(files, a_file_may_leave_out_what_has_a_default);
     tcase_add_test(files, one_file_may_hold_cluster_gpu_and_profile);
     tcase_add_test(files, a_cluster_has_no_more_gpus_than_its_nodes);
-    ADD_LOOP(faults, a_broken_gpu_file_is_blamed_by_line_and_key, gpu_faults);
-    ADD_LOOP(faults, a_broken_cluster_file_is_blamed_by_line_and_key, cluster_faults);
-    ADD_LOOP(faults, a_broken_profile_file_is_blamed_by_line_and_key, profile_faults);
-    ADD_LOOP(faults, a_broken_stack_file_is_blamed_by_line_and_key, stack_faults);
-    ADD_LOOP(faults, a_broken_match_table_is_blamed_by_line_and_key, match_faults);
-    tcase_add_test(faults, an_unknown_name_is_told_the_nearest);
-    tcase_add_test(faults, a_path_that_is_not_there_is_told_as_such);
-    tcase_add_test(faults, a_shipped_file_must_be_called_what_it_says);
-    tcase_add_test(faults, a_missing_data_folder_is_told_by_name);
-    tcase_add_test(words, a_pattern_is_found_anywhere_in_any_case);
-    ADD_LOOP(words, a_measured_row_means_a_cluster_and_a_stack, matches);
-    tcase_add_test(words, every_rule_names_a_file_that_is_there);
-    tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
     suite_add_tcase(suite, files);
-    suite_add_tcase(suite, faults);
-    suite_add_tcase(suite, words);
     return suite;
 }
 

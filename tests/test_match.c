@@ -1,0 +1,179 @@
+#include "sim/cost/match.h"
+
+#include "sim/cost/hardware.h"
+#include "tests/check_ok.h"
+#include "tests/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+START_TEST(a_pattern_is_found_anywhere_in_any_case)
+{
+    static const struct {
+        const char *pattern, *text;
+        bool matches;
+    } cases[] = {
+        { "*", "", true },
+        { "*", "anything", true },
+        { "", "", true },
+        { "", "anything", false },
+        { "hdr", "8x HDR200", true },
+        { "8x*HDR", "DGX, 8x Mellanox HDR200", true },
+        { "8x*HDR", "HDR200 8x", false },
+        { "A|B", "xbx", true },
+        { "A|B", "xyz", false },
+        { "A|", "", true },
+        { "|A", "xyz", false },
+        { "400*per GPU|RoCE", "RDMA 400Gb/s per GPU", true },
+        { "longer than the text", "text", false },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        ck_assert_msg(match_text(cases[i].pattern, cases[i].text) == cases[i].matches, "%s in %s",
+                      cases[i].pattern, cases[i].text);
+}
+END_TEST
+
+/* Words of measured rows; "" for cluster: skipped. */
+static const struct {
+    struct match_row row;
+    const char *cluster, *stack;
+    bool is_assumed;
+} matches[] = {
+    { { "A100-80GB-SXM", "DGX A100 nodes (Selene), 8x Mellanox HDR200 IB HCAs/node, fat tree",
+        "Megatron-LM 2021 (SC21)", 8, NULL },
+      "dgx-a100-80g",
+      "megatron-2021",
+      false },
+    { { "A100-80GB-SXM", "one NVSwitch node", "Megatron-DeepSpeed", 8, NULL },
+      "dgx-a100-80g",
+      "megatron-deepspeed",
+      false },
+    { { "A100-80GB-SXM", "Jean Zay: 8xA100-80GB/node NVLink, 4x OmniPath 100Gb/s per node",
+        "Megatron-DeepSpeed (BigScience)", 8, NULL },
+      "jean-zay-a100-80g",
+      "bigscience",
+      false },
+    { { "A100-80GB-SXM", "RoCE RDMA (speed not stated)", "Megatron-LM fork, schedule ZB-1p", 8,
+        NULL },
+      "dgx-a100-80g",
+      "megatron-2023",
+      true },
+    { { "A100-80GB-SXM", "4x HDR200", "Megatron Core 0.8", 8, NULL },
+      "hgx-a100-80g-4hdr",
+      "megatron-core",
+      false },
+    { { "A100-80GB-SXM", "400 Gbps per node", "torchtitan", 8, NULL },
+      "p4de-a100-80g",
+      "torchtitan",
+      true },
+    { { "A100-80GB-SXM", "", "llm.c", 4, NULL }, "hgx-a100-80g-4", "llmc", true },
+    { { "A100-40GB-SXM", "1600 Gbps/node RoCE", "Composer + PyTorch FSDP (llm-foundry)", 8, NULL },
+      "dgx-a100-40g",
+      "llm-foundry",
+      true },
+    { { "A100-80GB-PCIe", "PCIe only inside node", "Megatron-LM (version not stated)", 8, NULL },
+      "a100-pcie-8",
+      "megatron-core",
+      true },
+    { { "H100-80GB-SXM", "RDMA 400Gb/s per GPU", "NeMo 24.09", 8, NULL },
+      "dgx-h100",
+      "nemo",
+      false },
+    { { "H100-80GB-SXM", "", "NeMo AutoModel (PyTorch FSDP2)", 8, NULL },
+      "dgx-h100",
+      "torchtitan",
+      true },
+    { { "H100-80GB-SXM", "1:7 oversubscription", "MaxText (JAX/XLA)", 8, NULL },
+      "dgx-h100-over7",
+      "xla",
+      true },
+    { { "H800-80GB", "NVSwitch node", "Megatron-Core", 8, NULL },
+      "h800-8",
+      "megatron-core",
+      false },
+    { { "H200-141GB-SXM", "", "Megatron-Bridge", 8, NULL }, "dgx-h200", "nemo", true },
+    { { "B200-SXM", "single node", "NeMo 25.04", 8, NULL }, "dgx-b200", "nemo", false },
+    { { "V100-32GB-SXM", "Jean Zay V100: 4x OmniPath 100Gb/s", "Megatron-LM 2021-05", 4, NULL },
+      "jean-zay-v100",
+      "megatron-2021",
+      false },
+    { { "V100-16GB-SXM", "", "", 0, NULL }, "dgx1-v100-16g", "megatron-core", true },
+    { { "GB200", "NVL72", "NeMo 25.05", 4, NULL }, "gb200-nvl72", "nemo", false },
+    { { "GB200", "", "NeMo 25.05", 4, NULL }, "gb200-nvl72", "nemo", true },
+    { { "GB300", "", "NeMo 25.09", 4, NULL }, "gb300-nvl72", "nemo", true },
+    { { "B300-SXM", "", "NeMo 25.09", 8, NULL }, "dgx-b300", "nemo", true },
+    { { "H100-80GB-SXM", "RoCE", "torchtitan", 8, NULL }, "hgx-h100-roce", "torchtitan", true },
+    { { "MI300X", "RoCE", "torchtitan", 8, NULL }, "", "torchtitan", false },
+    { { "H100-96GB-SXM(HBM2e,500W)", "RoCE", "torchtitan", 8, NULL },
+      "meta-grand-teton",
+      "torchtitan",
+      false },
+    { { "TPUv4", "", "MaxText", 4, NULL }, "", "xla", false },
+};
+
+START_TEST(a_measured_row_means_a_cluster_and_a_stack)
+{
+    struct match_table table;
+    struct match match;
+    struct err err = { 0 };
+    check_ok(match_load(NULL, &table, &err), &err);
+    bool ok = match_find(&table, &matches[_i].row, &match);
+    ck_assert_str_eq(match.cluster, matches[_i].cluster);
+    ck_assert_str_eq(match.stack, matches[_i].stack);
+    ck_assert_int_eq(ok, *matches[_i].cluster != '\0');
+    ck_assert_int_eq(ok, *match.skip == '\0');
+    bool is_assumed = *match.cluster_assumption || *match.stack_assumption;
+    ck_assert_int_eq(is_assumed, matches[_i].is_assumed);
+    match_release(&table);
+}
+END_TEST
+
+START_TEST(every_rule_names_a_file_that_is_there)
+{
+    struct match_table table;
+    struct err err = { 0 };
+    check_ok(match_load(NULL, &table, &err), &err);
+    for (int i = 0; i < table.clusters.count; i++) {
+        struct cluster cluster;
+        const char *name = table.clusters.at[i].use;
+        check_ok(!*name || cluster_load(name, &cluster, &err), &err);
+    }
+    for (int i = 0; i < table.stacks.count; i++) {
+        struct stack stack;
+        check_ok(stack_load(table.stacks.at[i].use, &stack, &err), &err);
+        stack_release(&stack);
+    }
+    match_release(&table);
+}
+END_TEST
+
+START_TEST(words_that_no_rule_knows_are_skipped_with_a_reason)
+{
+    struct match_table table;
+    struct match match;
+    struct err err = { 0 };
+    check_ok(match_load("tests/fixtures/match/two_rules.json", &table, &err), &err);
+    struct match_row row = { "V100-32GB-SXM", "", "", 8, NULL };
+    ck_assert(!match_find(&table, &row, &match));
+    ck_assert_ptr_nonnull(strstr(match.skip, "no rule"));
+    row.gpus_per_node = 4;
+    ck_assert(match_find(&table, &row, &match));
+    ck_assert_str_eq(match.cluster, "jean-zay-v100");
+    match_release(&table);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("match");
+    TCase *words = tcase_create("words");
+    setenv("SIMSEARCH_DATA", ".", 0);
+    tcase_add_test(words, a_pattern_is_found_anywhere_in_any_case);
+    tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, COUNT(matches));
+    tcase_add_test(words, every_rule_names_a_file_that_is_there);
+    tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
+    suite_add_tcase(s, words);
+    return s;
+}
+
+TEST_MAIN(suite)
