@@ -3,6 +3,7 @@
 #include "search/deadline.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
+#include "tests/searching.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,11 +127,6 @@ START_TEST(what_is_best_is_the_fastest_whatever_the_objective)
     deadline_result_release(&by_memory);
 }
 END_TEST
-
-static bool always(void)
-{
-    return true;
-}
 
 START_TEST(an_interrupted_search_meets_nothing)
 {

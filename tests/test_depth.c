@@ -3,6 +3,7 @@
 #include "search/depth.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
+#include "tests/searching.h"
 
 static struct instance instance;
 
@@ -73,11 +74,6 @@ START_TEST(where_one_layer_is_too_much_there_are_none)
     ck_assert(!search_depth(&request, &depth, &err));
 }
 END_TEST
-
-static bool always(void)
-{
-    return true;
-}
 
 START_TEST(an_interrupted_dive_says_so)
 {

@@ -1,5 +1,6 @@
 #include "search/milp/joint.h"
 #include "search/milp/milp.h"
+#include "tests/searching.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -36,15 +37,6 @@ static struct search_request request_for(const char *method, const char *fix)
                                     .jobs = 2 };
 }
 
-static struct search_result run(const struct search_request *request)
-{
-    struct search_result result;
-    struct err err = { 0 };
-    bool ok = search_run(request, &result, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    return result;
-}
-
 static double step_s(const struct search_result *result)
 {
     ck_assert_int_gt(result->num_top, 0);
@@ -61,8 +53,8 @@ START_TEST(it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off)
     struct search_request dp = request_for("dp", fixed[_i]);
     struct search_request milp = request_for("milp", fixed[_i]);
     dp.recompute_mixes = milp.recompute_mixes = true;
-    struct search_result proved = run(&dp);
-    struct search_result found = run(&milp);
+    struct search_result proved = search_of(&dp);
+    struct search_result found = search_of(&milp);
     ck_assert(proved.proved_optimal);
     ck_assert_double_ge(step_s(&found), step_s(&proved) * (1 - 1e-9));
     ck_assert_double_le(step_s(&found), step_s(&proved) * 1.05);
@@ -79,7 +71,7 @@ START_TEST(uneven_stages_beat_the_even_optimum)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8");
-    struct search_result result = run(&request);
+    struct search_result result = search_of(&request);
     ck_assert_ptr_nonnull(result.even_best);
     ck_assert_double_lt(step_s(&result), 0.99 * result.even_best->prediction.step_s);
     ck_assert_ptr_nonnull(strstr(result.space_name, "least sum + (m-1) longest pass"));
@@ -93,9 +85,9 @@ START_TEST(the_number_of_jobs_cannot_be_seen)
     struct search_request request = request_for("milp", "pp8");
     request.recompute_mixes = true;
     request.jobs = 1;
-    struct search_result one = run(&request);
+    struct search_result one = search_of(&request);
     request.jobs = 7;
-    struct search_result seven = run(&request);
+    struct search_result seven = search_of(&request);
     ck_assert_int_eq(one.num_top, seven.num_top);
     for (int i = 0; i < one.num_top; i++)
         ck_assert(plan_equal(&one.top[i].plan, &seven.top[i].plan));
@@ -124,14 +116,14 @@ START_TEST(stages_are_of_few_types_when_asked_to)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8 vpp1");
-    struct search_result any = run(&request);
+    struct search_result any = search_of(&request);
     ck_assert_int_gt(count_layers(&any.top[0].plan), 2);
     request.stage_types = 2;
-    struct search_result two = run(&request);
+    struct search_result two = search_of(&request);
     ck_assert_int_eq(count_layers(&two.top[0].plan), 2);
     ck_assert_double_ge(step_s(&two), step_s(&any));
     request.stage_types = 1;
-    struct search_result one = run(&request);
+    struct search_result one = search_of(&request);
     ck_assert_ptr_null(one.top[0].plan.chunk_layers);
     ck_assert_double_ge(step_s(&one), step_s(&two));
     search_result_release(&any);
@@ -148,11 +140,11 @@ START_TEST(all_stages_recompute_alike_when_asked_to)
     request.forbid = "sp recompute=selective";
     request.recompute_mixes = true;
     request.max_memory_bytes = 16e9;
-    struct search_result any = run(&request);
+    struct search_result any = search_of(&request);
     ck_assert_int_eq(any.top[0].plan.recompute, RECOMPUTE_BLOCK);
     ck_assert_int_gt(any.top[0].plan.num_recompute_layers, 1);
     request.same_recompute = true;
-    struct search_result same = run(&request);
+    struct search_result same = search_of(&request);
     for (int i = 0; i < same.num_top; i++)
         ck_assert_int_le(same.top[i].plan.num_recompute_layers, 1);
     ck_assert_double_ge(step_s(&same), step_s(&any));
@@ -181,10 +173,10 @@ START_TEST(offloaded_state_stays_within_the_hosts)
     load("llama3-8b", 32);
     struct search_request request =
         request_for("milp", "tp1 pp8 vpp1 cp1 zero1 mb1 offload=optimizer recompute=none");
-    struct search_result any = run(&request);
+    struct search_result any = search_of(&request);
     double bytes = most_host_bytes(&request, &any.top[0].plan);
     request.host_memory_bytes = 0.97 * bytes;
-    struct search_result less = run(&request);
+    struct search_result less = search_of(&request);
     ck_assert_double_le(most_host_bytes(&request, &less.top[0].plan), request.host_memory_bytes);
     ck_assert_ptr_nonnull(less.top[0].plan.chunk_layers);
     ck_assert(!plan_equal(&less.top[0].plan, &any.top[0].plan));
@@ -259,17 +251,12 @@ START_TEST(what_joins_stages_is_refused_where_each_is_looked_at_alone)
 }
 END_TEST
 
-static bool always(void)
-{
-    return true;
-}
-
 START_TEST(an_ended_search_proves_nothing)
 {
     load("llama3-8b", 32);
     struct search_request request = request_for("milp", "pp8");
     request.interrupted = always;
-    struct search_result result = run(&request);
+    struct search_result result = search_of(&request);
     ck_assert(result.was_interrupted);
     ck_assert(!result.proved_optimal);
     ck_assert_double_lt(result.lower_bound_s, HUGE_VAL);

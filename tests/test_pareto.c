@@ -5,6 +5,7 @@
 #include "tests/draw.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
+#include "tests/searching.h"
 
 #include <limits.h>
 #include <math.h>
@@ -206,11 +207,6 @@ START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
     pareto_result_release(&five);
 }
 END_TEST
-
-static bool always(void)
-{
-    return true;
-}
 
 START_TEST(an_interrupted_front_says_so_and_wrong_words_are_an_error)
 {

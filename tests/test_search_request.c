@@ -1,0 +1,285 @@
+#include "search/search.h"
+
+#include "tests/instance.h"
+#include "tests/searching.h"
+#include "tests/testing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct instance instance;
+
+static void set_up(void)
+{
+    instance_load(&instance);
+}
+
+static void tear_down(void)
+{
+    instance_release(&instance);
+}
+
+static struct search_request new_request(void)
+{
+    return instance_request(&instance);
+}
+
+START_TEST(fixed_and_forbidden_words_hold_for_every_plan_found)
+{
+    struct search_request request = new_request();
+    request.fix = "tp2 zero1";
+    request.forbid = "pp recompute=full";
+    struct search_result result = search_of(&request);
+    ck_assert_int_gt(result.num_top, 0);
+    for (int i = 0; i < result.num_top; i++) {
+        ck_assert_int_eq(result.top[i].plan.tp, 2);
+        ck_assert_int_eq(result.top[i].plan.zero, 1);
+        ck_assert_int_eq(result.top[i].plan.pp, 1);
+        ck_assert_int_ne(result.top[i].plan.recompute, RECOMPUTE_FULL);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(no_plan_needs_more_than_the_memory_that_was_allowed)
+{
+    struct search_request request = new_request();
+    request.max_memory_bytes = 12e9;
+    struct search_result result = search_of(&request);
+    ck_assert_int_gt(result.num_top, 0);
+    ck_assert_double_gt(exclusion_of(&result, "memory"), 0);
+    for (int i = 0; i < result.num_top; i++) {
+        ck_assert(result.top[i].prediction.fits);
+        ck_assert_double_le(result.top[i].prediction.peak_memory_bytes, 12e9);
+    }
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(the_ith_plan_has_rank_i)
+{
+    struct search_request request = new_request();
+    request.objective = _i;
+    request.method = "exhaustive"; /* counts all that fit */
+    struct search_result result = search_of(&request);
+    struct arena arena = { 0 };
+    for (int i = 0; i < result.num_top; i++) {
+        struct rank_result rank;
+        struct err err = { 0 };
+        ck_assert(search_rank(&request, &result, &result.top[i].plan, &arena, &rank, &err));
+        ck_assert(rank.is_valid);
+        ck_assert_double_eq(rank.rank, i + 1);
+        ck_assert_double_eq(rank.of, result.evaluated);
+        double lost = result.top[i].prediction.step_s / result.top[0].prediction.step_s - 1;
+        ck_assert_double_eq(rank.lost_share, lost);
+    }
+    arena_release(&arena);
+    search_result_release(&result);
+}
+END_TEST
+
+static struct rank_result rank_layout(const char *layout, struct arena *arena, struct err *err)
+{
+    struct search_request request = new_request();
+    struct search_result result = search_of(&request);
+    struct plan plan;
+    struct rank_result rank;
+    ck_assert(plan_parse(layout, arena, &plan, err));
+    ck_assert(search_rank(&request, &result, &plan, arena, &rank, err));
+    search_result_release(&result);
+    return rank;
+}
+
+START_TEST(a_layout_from_outside_the_space_has_a_rank_among_it)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout("tp2 pp2 mb1 stages=11,13", &arena, &err);
+    ck_assert(rank.is_valid);
+    ck_assert_int_eq(rank.plan.plan.dp, 4);
+    ck_assert_double_gt(rank.rank, 1);
+    ck_assert_double_gt(rank.lost_share, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(a_layout_that_breaks_a_rule_has_no_rank)
+{
+    static const char *const layouts[] = { "tp3 pp1 mb1", "tp2 pp2 dp5 mb1", "tp2 pp7 dp1 mb1" };
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout(layouts[_i], &arena, &err);
+    ck_assert(!rank.is_valid);
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_double_eq(rank.rank, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(a_layout_that_does_not_fit_has_no_rank)
+{
+    instance.system.gpu.memory_bytes = 12e9;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct rank_result rank = rank_layout("tp1 pp1 mb16", &arena, &err);
+    ck_assert_int_eq(rank.is_valid, err.code == ERR_NONE);
+    ck_assert_double_eq(rank.rank, 0);
+    arena_release(&arena);
+}
+END_TEST
+
+START_TEST(an_interrupted_search_says_so_and_proves_nothing)
+{
+    struct search_request request = new_request();
+    request.interrupted = always;
+    struct search_result result = search_of(&request);
+    ck_assert(result.was_interrupted);
+    ck_assert(!result.proved_optimal);
+    ck_assert_double_eq(search_gap(&result), 1);
+    ck_assert(!result.has_nearest);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(a_search_out_of_time_says_so_and_proves_nothing)
+{
+    struct search_request request = new_request();
+    request.time_limit_s = 1e-9;
+    struct search_result result = search_of(&request);
+    ck_assert(result.timed_out);
+    ck_assert(!result.proved_optimal);
+    search_result_release(&result);
+}
+END_TEST
+
+static void keep_progress(double done, void *context)
+{
+    double *latest = context;
+    ck_assert_double_ge(done, *latest);
+    *latest = done;
+}
+
+START_TEST(progress_rises_to_one)
+{
+    double latest = 0;
+    struct search_request request = new_request();
+    request.method = search_methods[_i].name;
+    request.jobs = 1;
+    request.progress = keep_progress;
+    request.progress_context = &latest;
+    struct search_result result = search_of(&request);
+    ck_assert_double_eq(latest, 1);
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(an_unknown_method_is_a_usage_error)
+{
+    struct search_request request = new_request();
+    request.method = "oracle";
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_int_eq(err.code, ERR_USAGE);
+    ck_assert_str_eq(err.where, "oracle");
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(an_unknown_word_ends_search_and_rank)
+{
+    struct search_request request = new_request();
+    request.forbid = "warp";
+    struct search_result result;
+    struct err err = { 0 };
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_str_eq(err.where, "warp");
+    struct arena arena = { 0 };
+    struct plan plan = plan_default();
+    struct rank_result rank;
+    ck_assert(!search_rank(&request, &result, &plan, &arena, &rank, &err));
+    arena_release(&arena);
+    search_result_release(&result);
+}
+END_TEST
+
+/* LLaMA-3 8B over sequences of half a million tokens: 64 H100 have no room without context ranks.
+ */
+START_TEST(long_sequences_are_trained_on_context_ranks)
+{
+    system_release(&instance.system);
+    struct err err = { 0 };
+    bool ok = system_load("dgx-h100", "megatron-core", 64, &instance.system, &err) &&
+              model_load("llama3-8b", &instance.model, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    instance.model.seq = 1 << 19;
+    instance.model.batch = 8;
+    struct search_request request = new_request();
+    request.fix = "recompute=none";
+    struct search_result result = search_of(&request);
+    ck_assert_int_gt(result.num_top, 0);
+    for (int i = 0; i < result.num_top; i++)
+        ck_assert_int_gt(result.top[i].plan.cp, 1);
+    search_result_release(&result);
+    request.forbid = "cp";
+    result = search_of(&request);
+    ck_assert_int_eq(result.num_top, 0);
+    search_result_release(&result);
+}
+END_TEST
+
+/* megatron-2021 runs unfused attention; told to run flash attention, it can be split. */
+START_TEST(attention_that_is_not_fused_is_not_split)
+{
+    system_release(&instance.system);
+    struct err err = { 0 };
+    bool ok = system_load("dgx-a100-80g", "megatron-2021", 16, &instance.system, &err);
+    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
+    struct search_request request = new_request();
+    struct search_result result = search_of(&request);
+    ck_assert_ptr_nonnull(strstr(result.space_name, ", cp 1"));
+    for (int i = 0; i < result.num_top; i++)
+        ck_assert_int_eq(result.top[i].plan.cp, 1);
+    search_result_release(&result);
+    request.fix = "cp2";
+    ck_assert(!search_run(&request, &result, &err));
+    ck_assert_str_eq(err.where, "cp");
+    search_result_release(&result);
+}
+END_TEST
+
+START_TEST(every_method_is_found_by_its_name)
+{
+    for (int i = 0; i < num_search_methods; i++) {
+        const struct search_method *method = &search_methods[i];
+        ck_assert_ptr_eq(search_method_find(method->name), method);
+        ck_assert(method->summary[0] != '\0' && method->run != NULL);
+    }
+    ck_assert_ptr_null(search_method_find(""));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("search: requests");
+    TCase *cases = tcase_create("search");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, fixed_and_forbidden_words_hold_for_every_plan_found);
+    tcase_add_test(cases, no_plan_needs_more_than_the_memory_that_was_allowed);
+    tcase_add_loop_test(cases, the_ith_plan_has_rank_i, 0, 3);
+    tcase_add_test(cases, a_layout_from_outside_the_space_has_a_rank_among_it);
+    tcase_add_loop_test(cases, a_layout_that_breaks_a_rule_has_no_rank, 0, 3);
+    tcase_add_test(cases, a_layout_that_does_not_fit_has_no_rank);
+    tcase_add_test(cases, an_interrupted_search_says_so_and_proves_nothing);
+    tcase_add_test(cases, a_search_out_of_time_says_so_and_proves_nothing);
+    tcase_add_loop_test(cases, progress_rises_to_one, 0, num_search_methods);
+    tcase_add_test(cases, an_unknown_method_is_a_usage_error);
+    tcase_add_test(cases, an_unknown_word_ends_search_and_rank);
+    tcase_add_test(cases, long_sequences_are_trained_on_context_ranks);
+    tcase_add_test(cases, attention_that_is_not_fused_is_not_split);
+    tcase_add_test(cases, every_method_is_found_by_its_name);
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
