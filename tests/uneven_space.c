@@ -1,0 +1,104 @@
+#include "tests/uneven_space.h"
+
+#include "tests/naive_space.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct listing {
+    const struct search_request *request;
+    struct evaluator *evaluator;
+    struct uneven_space found;
+};
+
+static void list_plan(struct listing *listing, const struct plan *plan)
+{
+    struct err err = { 0 };
+    const struct model *model = listing->request->model;
+    const struct system *system = listing->request->system;
+    listing->found.plans++;
+    if (plan_check(plan, model, model->batch, system->num_gpus, &err))
+        return;
+    if (evaluate_peak_bytes(listing->evaluator, plan) <= system->gpu.memory_bytes)
+        listing->found.fastest_s =
+            fmin(listing->found.fastest_s, evaluate_step_s(listing->evaluator, plan));
+}
+
+static bool all_are(const int *list, int count, int value)
+{
+    for (int i = 0; i < count; i++)
+        if (list[i] != value)
+            return false;
+    return true;
+}
+
+/* Every number of layers of each stage run again, but the two that have a name. */
+static void list_mixes(struct listing *listing, struct plan plan, const int *layers)
+{
+    int recomputed[MOST_LISTED_LAYERS] = { 0 };
+    bool is_even = all_are(layers, plan.pp, layers[0]);
+    plan.recompute = RECOMPUTE_BLOCK;
+    plan.recompute_layers = recomputed;
+    plan.num_recompute_layers = plan.pp;
+    for (;;) {
+        bool is_named = all_are(recomputed, plan.pp, 0) ||
+                        memcmp(recomputed, layers, (size_t)plan.pp * sizeof *layers) == 0;
+        if (!is_even || !is_named)
+            list_plan(listing, &plan);
+        int stage = 0;
+        while (stage < plan.pp && recomputed[stage] == layers[stage])
+            recomputed[stage++] = 0;
+        if (stage == plan.pp)
+            return;
+        recomputed[stage]++;
+    }
+}
+
+static void list_divisions(struct listing *listing, struct plan plan)
+{
+    int layers[MOST_LISTED_LAYERS];
+    int num_layers = listing->request->model->layers;
+    int left = num_layers - plan.pp;
+    bool mixes = listing->request->recompute_mixes;
+    if (left < 0 || (mixes && plan.recompute == RECOMPUTE_NONE))
+        return; /* its mixes come with those of full */
+    for (int stage = 0; stage < plan.pp; stage++)
+        layers[stage] = 1;
+    plan.chunk_layers = layers;
+    plan.num_chunk_layers = plan.pp;
+    for (;;) {
+        int sum = 0;
+        for (int stage = 0; stage < plan.pp; stage++)
+            sum += layers[stage];
+        bool is_even = all_are(layers, plan.pp, layers[0]);
+        if (sum == num_layers && (listing->request->uneven || is_even)) {
+            if (mixes && plan.recompute == RECOMPUTE_FULL)
+                list_mixes(listing, plan, layers);
+            else if (!is_even)
+                list_plan(listing, &plan);
+        }
+        int stage = 0;
+        while (stage < plan.pp && layers[stage] == left + 1)
+            layers[stage++] = 1;
+        if (stage == plan.pp)
+            return;
+        layers[stage]++;
+    }
+}
+
+struct uneven_space uneven_space_list(const struct search_request *request)
+{
+    struct listing listing = { .request = request,
+                               .evaluator = evaluator_new(request->system, request->model),
+                               .found.fastest_s = HUGE_VAL };
+    struct naive_space space = naive_space_new(request->model, request->system->num_gpus);
+    for (int i = 0; i < space.count; i++) {
+        list_plan(&listing, &space.at[i]);
+        if (space.at[i].vpp == 1)
+            list_divisions(&listing, space.at[i]);
+    }
+    free(space.at);
+    evaluator_free(listing.evaluator);
+    return listing.found;
+}
