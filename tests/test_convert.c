@@ -1,99 +1,11 @@
-#include "tests/testing.h"
-
 #include "calibration/score.h"
+
 #include "sim/schedule/schedule.h"
+#include "tests/plain_row.h"
+#include "tests/testing.h"
 
 #include <stddef.h>
 #include <string.h>
-
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-#define FITTED        "tests/fixtures/runs/fitted_stack.json"
-
-static struct run_systems *systems;
-
-/* GPT of 24 layers on one node of eight A100. */
-static struct run_row plain_row(void)
-{
-    return (struct run_row){
-        .id = "one",
-        .source_key = "mine",
-        .gpu = "A100-80GB-SXM",
-        .network = "single node",
-        .model_name = "GPT",
-        .schedule = "",
-        .recompute = "none",
-        .precision = "fp16",
-        .software = "Megatron-LM 2021",
-        .notes = "",
-        .config_group = "one",
-        .n_gpus = 8,
-        .gpus_per_node = 8,
-        .params_b = -1,
-        .layers = 24,
-        .hidden = 1024,
-        .heads = 16,
-        .kv_heads = -1,
-        .ffn_hidden = -1,
-        .gated_mlp = 0,
-        .vocab = 51200,
-        .seq = 1024,
-        .experts = -1,
-        .topk = -1,
-        .gbs_seqs = 64,
-        .mbs = 2,
-        .dp = 2,
-        .tp = 2,
-        .sp = 0,
-        .pp = 2,
-        .vpp = -1,
-        .cp = -1,
-        .ep = -1,
-        .zero_stage = 0,
-        .dist_opt = 0,
-        .flash_attn = 0,
-        .measured_iter_s = 1,
-        .measured_tokens_per_s_per_gpu = -1,
-        .measured_mem_gb = -1,
-        .derived_iter_s = -1,
-        .core = true,
-    };
-}
-
-static void start_systems(void)
-{
-    struct err err = { 0 };
-    systems = run_systems_new(NULL, NULL, &err);
-    ck_assert_msg(systems != NULL, "%s: %s", err.where, err.msg);
-}
-
-static void end_systems(void)
-{
-    run_systems_free(systems);
-}
-
-static struct run_case convert(const struct run_row *row)
-{
-    struct run_case out;
-    struct err err = { 0 };
-    bool ok = run_convert(systems, row, &out, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-    return out;
-}
-
-static struct run_case convert_known(const struct run_row *row)
-{
-    struct run_case out = convert(row);
-    ck_assert_str_eq(out.skip, "");
-    return out;
-}
-
-static bool is_assumed(const struct run_case *of, const char *text)
-{
-    for (int i = 0; i < of->num_assumptions; i++)
-        if (strstr(of->assumptions[i], text))
-            return true;
-    return false;
-}
 
 /* One change to the plain row, and why it is skipped then. */
 #define NUMBER(member, value) .offset = offsetof(struct run_row, member), .number = value
@@ -387,121 +299,6 @@ START_TEST(layers_that_divide_in_no_way_fill_the_first_chunks)
 }
 END_TEST
 
-START_TEST(hosts_of_a_rack_do_not_cut_it)
-{
-    struct run_row row = plain_row();
-    row.gpu = "GB200";
-    row.precision = "bf16";
-    row.network = "NVL72";
-    row.gpus_per_node = 4;
-    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 72);
-    row.gpus_per_node = 72;
-    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 72);
-    row.gpus_per_node = 8;
-    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 8);
-}
-END_TEST
-
-START_TEST(nodes_are_as_small_as_the_row_says)
-{
-    struct run_row row = plain_row();
-    row.gpus_per_node = 2;
-    ck_assert_int_eq(cluster_node_size(&convert_known(&row).system->cluster), 2);
-    row.gpus_per_node = 16;
-    struct run_case out = convert_known(&row);
-    ck_assert_int_eq(cluster_node_size(&out.system->cluster), 8);
-    ck_assert(is_assumed(&out, "smaller than stated"));
-}
-END_TEST
-
-START_TEST(rows_on_equal_systems_share_one)
-{
-    struct run_row row = plain_row();
-    struct run_row other = plain_row();
-    other.mbs = 4;
-    struct run_case first = convert_known(&row);
-    ck_assert_ptr_eq(first.system, convert_known(&other).system);
-    other.n_gpus = 16;
-    other.dp = 4;
-    ck_assert_ptr_ne(first.system, convert_known(&other).system);
-}
-END_TEST
-
-START_TEST(a_row_is_fitted_when_its_id_or_source_is_listed)
-{
-    struct err err = { 0 };
-    run_systems_free(systems);
-    systems = run_systems_new(NULL, FITTED, &err);
-    struct run_row row = plain_row();
-    ck_assert(!convert_known(&row).is_fitted);
-    row.id = "again-2";
-    ck_assert(convert_known(&row).is_fitted);
-    row.id = "one";
-    row.source_key = "other";
-    ck_assert(convert_known(&row).is_fitted);
-}
-END_TEST
-
-START_TEST(an_unknown_stack_that_was_asked_for_is_an_error)
-{
-    struct err err = { 0 };
-    struct run_case out;
-    run_systems_free(systems);
-    systems = run_systems_new(NULL, "megatron-1999", &err);
-    struct run_row row = plain_row();
-    ck_assert(!run_convert(systems, &row, &out, &err));
-    ck_assert_int_eq(err.code, ERR_USAGE);
-    ck_assert_str_eq(err.where, "megatron-1999");
-}
-END_TEST
-
-START_TEST(a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows)
-{
-    struct err err = { 0 };
-    run_systems_free(systems);
-    systems = run_systems_new("dgx-h100", NULL, &err);
-    struct run_row row = plain_row();
-    row.gpu = "abacus";
-    ck_assert_str_eq(convert_known(&row).system->cluster.name, "dgx-h100");
-}
-END_TEST
-
-START_TEST(predictions_are_the_same_alone_and_in_any_company)
-{
-    struct run_row rows[6];
-    struct run_case all[6];
-    struct run_prediction together[6];
-    for (int i = 0; i < 6; i++) {
-        rows[i] = plain_row();
-        rows[i].mbs = i % 2 ? 4 : 2;
-        rows[i].layers = i < 3 ? 24 : 48;
-        rows[i].precision = i == 4 ? "fp8" : "fp16"; /* skipped */
-        all[i] = convert(&rows[i]);
-    }
-    runs_predict(all, 6, 3, together);
-    for (int i = 0; i < 6; i++) {
-        struct run_prediction alone;
-        runs_predict(&all[i], 1, 1, &alone);
-        ck_assert_double_eq(together[i].step_s, alone.step_s);
-        ck_assert_double_eq(together[i].memory_bytes, alone.memory_bytes);
-        ck_assert((alone.step_s > 0) == (i != 4));
-    }
-}
-END_TEST
-
-START_TEST(a_run_that_exceeds_memory_is_predicted_all_the_same)
-{
-    struct run_row row = plain_row();
-    row.hidden = 16384;
-    row.layers = 96;
-    struct run_case out = convert_known(&row);
-    struct run_prediction prediction;
-    runs_predict(&out, 1, 1, &prediction);
-    ck_assert(!prediction.fits);
-    ck_assert_double_gt(prediction.step_s, 0);
-}
-END_TEST
-
 static const struct {
     const char *model_name, *software, *notes;
     int vocab;
@@ -557,9 +354,9 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("convert");
     TCase *rows = tcase_create("rows");
-    tcase_add_checked_fixture(rows, start_systems, end_systems);
+    tcase_add_checked_fixture(rows, row_systems_start, row_systems_end);
     tcase_add_loop_test(rows, a_row_is_skipped_for_a_reason_that_names_what_is_wrong, 0,
-                        LENGTH(skips));
+                        COUNT(skips));
     tcase_add_test(rows, the_plan_is_what_the_row_says);
     tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
     tcase_add_test(rows, a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told);
@@ -577,18 +374,10 @@ static Suite *suite(void)
     tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
     tcase_add_test(rows, two_chunks_more_than_layers_are_embedding_and_head);
     tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
-    tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
-    tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
     tcase_add_loop_test(rows, a_vocabulary_that_others_inferred_is_an_assumption, 0,
-                        LENGTH(unstated_vocabs));
+                        COUNT(unstated_vocabs));
     tcase_add_test(rows, a_vocabulary_that_is_stated_needs_no_assumption);
-    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, LENGTH(schedule_words));
-    tcase_add_test(rows, rows_on_equal_systems_share_one);
-    tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);
-    tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);
-    tcase_add_test(rows, a_cluster_that_was_asked_for_stands_in_for_words_nobody_knows);
-    tcase_add_test(rows, predictions_are_the_same_alone_and_in_any_company);
-    tcase_add_test(rows, a_run_that_exceeds_memory_is_predicted_all_the_same);
+    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, COUNT(schedule_words));
     suite_add_tcase(s, rows);
     return s;
 }

@@ -1,0 +1,22 @@
+/* tests/plain_row.h - a measured row, and what it is converted to. */
+#ifndef TESTS_PLAIN_ROW_H
+#define TESTS_PLAIN_ROW_H
+
+#include "calibration/score.h"
+
+/* GPT of 24 layers on one node of eight A100. */
+struct run_row plain_row(void);
+
+/* Of the rows; made and freed by the fixture, and a test may have others instead. */
+extern struct run_systems *row_systems;
+void row_systems_start(void);
+void row_systems_end(void);
+
+/* An error fails the test; so does a row that is skipped, where it is known. */
+struct run_case convert(const struct run_row *row);
+struct run_case convert_known(const struct run_row *row);
+
+/* Whether an assumption was told that has this text. */
+bool is_assumed(const struct run_case *of, const char *text);
+
+#endif
