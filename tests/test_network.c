@@ -1,41 +1,12 @@
-#include "tests/testing.h"
-
 #include "sim/cost/network.h"
 
-#include <math.h>
-
-static struct system machine;
-
-static void load(const char *cluster, int num_gpus)
-{
-    struct err err = { 0 };
-    bool ok = system_load(cluster, "megatron-core", num_gpus, &machine, &err);
-    ck_assert_msg(ok, "%s: %s", err.where, err.msg);
-}
-
-static void tear_down(void)
-{
-    system_release(&machine);
-}
-
-/* What all channels of a ring carry. */
-static double inside_gb_per_s(const struct comm_group *group)
-{
-    return group->num_channels * group->intra_bytes_per_s / 1e9;
-}
-
-static double between_gb_per_s(const struct comm_group *group)
-{
-    return group->num_channels * group->inter_bytes_per_s / 1e9;
-}
-
-/* --- hand calculations --------------------------------------------------------------------------
- */
+#include "tests/machine.h"
+#include "tests/testing.h"
 
 /* 24 channels of 15 GB/s; NVSwitch sums on 8 more. */
 START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
 {
-    load("dgx-h100", 64);
+    machine_load("dgx-h100", 64);
     struct comm_group group = network_group(&machine, 1, 8);
     ck_assert_int_eq(group.num_nodes, 1);
     ck_assert_int_eq(group.intra, LINK_NVLINK);
@@ -49,7 +20,7 @@ END_TEST
 /* NVSwitch gives any of a node's GPUs its whole rate. */
 START_TEST(half_a_node_has_channels_as_wide_as_a_node)
 {
-    load("dgx-h100", 64);
+    machine_load("dgx-h100", 64);
     struct comm_group half = network_group(&machine, 1, 4);
     struct comm_group apart = network_group(&machine, 2, 4);
     ck_assert_double_eq_tol(inside_gb_per_s(&half), 360, 1e-9);
@@ -61,7 +32,7 @@ END_TEST
 /* tp 8 takes the node, so a data group has one rank on each, and one of its 8 NICs of 24 GB/s. */
 START_TEST(data_ranks_a_node_apart_have_a_nic_each)
 {
-    load("dgx-a100-80g", 128);
+    machine_load("dgx-a100-80g", 128);
     struct comm_group group = network_group(&machine, 8, 16);
     ck_assert_int_eq(group.num_nodes, 16);
     ck_assert_int_eq(group.num_ranks, 16);
@@ -74,7 +45,7 @@ END_TEST
 /* tp 2: 4 ranks of a data group share a node and have 4 of its NICs: 96 GB/s. */
 START_TEST(data_ranks_two_apart_have_four_nics_of_a_node)
 {
-    load("dgx-a100-80g", 128);
+    machine_load("dgx-a100-80g", 128);
     struct comm_group group = network_group(&machine, 2, 16);
     ck_assert_int_eq(group.num_nodes, 4);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 96, 1e-9);
@@ -84,7 +55,7 @@ END_TEST
 /* All 8 NICs: 192 GB/s, what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
 START_TEST(whole_nodes_have_all_their_nics)
 {
-    load("dgx-a100-80g", 128);
+    machine_load("dgx-a100-80g", 128);
     struct comm_group group = network_group(&machine, 1, 128);
     ck_assert_int_eq(group.num_channels, 8);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 192, 1e-9);
@@ -94,7 +65,7 @@ END_TEST
 /* Blocks of 16 nodes with a seventh of the wires above: 24 / 7 GB/s. */
 START_TEST(traffic_that_leaves_a_block_is_oversubscribed)
 {
-    load("dgx-a100-80g-over7", 512);
+    machine_load("dgx-a100-80g-over7", 512);
     struct comm_group block = network_group(&machine, 8, 16);
     struct comm_group two_blocks = network_group(&machine, 8, 32);
     ck_assert_double_eq_tol(between_gb_per_s(&block), 24, 1e-9);
@@ -106,7 +77,7 @@ END_TEST
 /* 8 cards of 48 GB/s, of which collisions leave 0.8. */
 START_TEST(flows_that_collide_leave_a_share_of_the_cards)
 {
-    load("meta-grand-teton", 64);
+    machine_load("meta-grand-teton", 64);
     struct comm_group group = network_group(&machine, 1, 64);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 307.2, 1e-9);
 }
@@ -114,7 +85,7 @@ END_TEST
 
 START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
 {
-    load("gb200-nvl72", 144);
+    machine_load("gb200-nvl72", 144);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
     ck_assert_int_eq(cluster_host_size(&machine.cluster), 4);
     struct comm_group inside = network_group(&machine, 1, 64);
@@ -130,23 +101,23 @@ END_TEST
  * of one host have no shares. */
 START_TEST(racks_give_a_job_equal_shares)
 {
-    load("gb200-nvl72", 256);
+    machine_load("gb200-nvl72", 256);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 64);
     system_release(&machine);
-    load("gb200-nvl72", 64);
+    machine_load("gb200-nvl72", 64);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
     ck_assert_int_eq(cluster_node_share(&machine.cluster, 144), 72);
     ck_assert_int_eq(cluster_node_share(&machine.cluster, 96), 48);
     ck_assert_int_eq(cluster_node_share(&machine.cluster, 76), 72);
     system_release(&machine);
-    load("dgx-h100", 12);
+    machine_load("dgx-h100", 12);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 8);
 }
 END_TEST
 
 START_TEST(gpus_without_nvlink_talk_over_pcie)
 {
-    load("a100-pcie-8", 64);
+    machine_load("a100-pcie-8", 64);
     struct comm_group node = network_group(&machine, 1, 8);
     ck_assert_int_eq(node.intra, LINK_PCI);
     ck_assert(!node.ll128);
@@ -162,7 +133,7 @@ END_TEST
 /* 4 NICs of 12 GB/s for 8 GPUs: 6 GB/s for one rank of a node, 48 for all. */
 START_TEST(gpus_that_share_nics_have_half_of_one)
 {
-    load("p4d-a100-40g", 64);
+    machine_load("p4d-a100-40g", 64);
     struct comm_group alone = network_group(&machine, 8, 8);
     struct comm_group all = network_group(&machine, 1, 64);
     ck_assert_double_eq_tol(between_gb_per_s(&alone), 6, 1e-9);
@@ -174,13 +145,13 @@ END_TEST
  * 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
 START_TEST(rings_over_nodes_are_no_wider_than_the_wires_inside)
 {
-    load("h800-8", 64);
+    machine_load("h800-8", 64);
     struct comm_group all = network_group(&machine, 1, 64);
     struct comm_group apart = network_group(&machine, 8, 8);
     ck_assert_double_eq_tol(between_gb_per_s(&all), 160 * 8 / 7.0, 1e-9);
     ck_assert_double_eq_tol(between_gb_per_s(&apart), 48, 1e-9);
-    tear_down();
-    load("dgx-h100", 64);
+    machine_release();
+    machine_load("dgx-h100", 64);
     struct comm_group wide = network_group(&machine, 1, 64);
     ck_assert_double_eq_tol(between_gb_per_s(&wide), 384, 1e-9);
 }
@@ -189,7 +160,7 @@ END_TEST
 /* The 8 NICs of 48 GB/s are shared out over 8 channels of NVLS. */
 START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
 {
-    load("dgx-h100", 256);
+    machine_load("dgx-h100", 256);
     ck_assert(!network_group(&machine, 1, 256).sharp);
     machine.cluster.levels[1].in_network_reduction = true;
     struct comm_group all = network_group(&machine, 1, 256);
@@ -204,7 +175,7 @@ END_TEST
 /* Reductions that leave the first network level need the next one's switches too. */
 START_TEST(one_level_that_does_not_reduce_ends_sharp)
 {
-    load("dgx-h100", 256);
+    machine_load("dgx-h100", 256);
     struct cluster *cluster = &machine.cluster;
     cluster->levels[1].in_network_reduction = true;
     cluster->levels[1].size = 4;
@@ -218,7 +189,7 @@ END_TEST
 
 START_TEST(factors_of_the_profile_follow_the_wires)
 {
-    load("dgx-a100-80g", 64);
+    machine_load("dgx-a100-80g", 64);
     struct comm_group inside = network_group(&machine, 1, 8);
     struct comm_group between = network_group(&machine, 8, 8);
     ck_assert_double_eq(inside.bandwidth_factor, machine.profile.intra_bandwidth_factor);
@@ -231,7 +202,7 @@ END_TEST
 /* vTrain's table of a DGX-1: two neighbours share one NVLink, which rings of all 8 do not show. */
 START_TEST(groups_have_the_curves_of_their_size_and_fabric)
 {
-    load("dgx1-v100", 64);
+    machine_load("dgx1-v100", 64);
     struct comm_group two = network_group(&machine, 1, 2);
     struct comm_group three = network_group(&machine, 1, 3);
     struct comm_group over = network_group(&machine, 8, 2);
@@ -241,285 +212,16 @@ START_TEST(groups_have_the_curves_of_their_size_and_fabric)
     ck_assert_ptr_null(over.curves[COLLECTIVE_ALL_REDUCE]);
     double measured_s = collective_s(&two, COLLECTIVE_ALL_REDUCE, 1 << 30);
     ck_assert_double_eq_tol(measured_s / 47617e-6, 1, 1e-3);
-    tear_down();
-    load("jean-zay-v100", 64);
+    machine_release();
+    machine_load("jean-zay-v100", 64);
     ck_assert_ptr_null(network_group(&machine, 1, 2).curves[COLLECTIVE_ALL_REDUCE]);
-}
-END_TEST
-
-/* --- plans --------------------------------------------------------------------------------------
- */
-
-static struct plan degrees(int tp, int dp, int pp)
-{
-    struct plan plan = plan_default();
-    plan.tp = tp;
-    plan.dp = dp;
-    plan.pp = pp;
-    return plan;
-}
-
-START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(4, 8, 2);
-    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 1);
-    struct comm_group data = network_axis_group(&machine, &plan, AXIS_DATA);
-    ck_assert_int_eq(data.num_ranks, 8);
-    ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
-    ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
-}
-END_TEST
-
-/* tp 4, cp 4: two of a context group's ranks share a node, and its rings leave nodes by one. */
-START_TEST(context_ranks_are_neighbours_of_tensor_groups)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(4, 4, 1);
-    plan.cp = 4;
-    struct comm_group context = network_axis_group(&machine, &plan, AXIS_CONTEXT);
-    struct comm_group pair = network_axis_pair(&machine, &plan, AXIS_CONTEXT);
-    ck_assert_int_eq(context.num_ranks, 4);
-    ck_assert_int_eq(context.num_nodes, 2);
-    ck_assert_double_eq_tol(between_gb_per_s(&context), 96, 1e-9);
-    ck_assert_int_eq(pair.num_nodes, 2);
-    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
-    plan.cp = 2;
-    plan.dp = 8;
-    ck_assert_int_eq(network_axis_pair(&machine, &plan, AXIS_CONTEXT).num_nodes, 1);
-}
-END_TEST
-
-/* Gradients are summed over as many ranks, in the same places as without context ranks. */
-START_TEST(data_groups_take_in_context_ranks)
-{
-    load("dgx-h100", 64);
-    for (int tp = 1; tp <= 8; tp *= 2)
-        for (int cp = 1; cp <= 64 / tp; cp *= 2) {
-            struct plan plan = degrees(tp, 64 / tp / cp, 1);
-            struct plan without = degrees(tp, 64 / tp, 1);
-            plan.cp = cp;
-            struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
-            struct comm_group same = network_axis_group(&machine, &without, AXIS_DATA);
-            ck_assert_int_eq(group.num_ranks, 64 / tp);
-            ck_assert_int_eq(group.num_nodes, same.num_nodes);
-            ck_assert_double_eq(between_gb_per_s(&group), between_gb_per_s(&same));
-        }
-}
-END_TEST
-
-/* order=dp-tp-cp: 8 data ranks fill a node, whose context fellows are 4 nodes on. */
-START_TEST(data_and_context_ranks_need_not_be_neighbours)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(4, 8, 1);
-    plan.cp = 2;
-    static const int order[NUM_AXES] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_CONTEXT,
-                                         AXIS_PIPELINE };
-    for (int i = 0; i < NUM_AXES; i++)
-        plan.order[i] = order[i];
-    struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
-    ck_assert_int_eq(group.num_ranks, 16);
-    ck_assert_int_eq(group.num_nodes, 2);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 8 * 48, 1e-9);
-}
-END_TEST
-
-/* 64 data ranks in groups of 8: each a node, whose i-th ranks are one to a node, with a NIC each.
- */
-START_TEST(shards_of_a_node_are_repeated_on_every_other)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(1, 64, 1);
-    plan.zero = 3;
-    plan.shard = 8;
-    struct data_groups groups = network_data_groups(&machine, &plan);
-    ck_assert_int_eq(groups.shard.num_ranks, 8);
-    ck_assert_int_eq(groups.shard.num_nodes, 1);
-    ck_assert_int_eq(groups.replicas.num_ranks, 8);
-    ck_assert_int_eq(groups.replicas.num_nodes, 8);
-    ck_assert_double_eq_tol(between_gb_per_s(&groups.replicas), 48, 1e-9);
-    plan.shard = 0;
-    groups = network_data_groups(&machine, &plan);
-    ck_assert_int_eq(groups.shard.num_ranks, 64);
-    ck_assert_int_eq(groups.replicas.num_ranks, 1);
-}
-END_TEST
-
-/* tp 2 cp 2 shard 4: both context ranks of two data ranks fill a node; 4 nodes repeat them. */
-START_TEST(context_ranks_share_shards_first)
-{
-    load("dgx-h100", 32);
-    struct plan plan = degrees(2, 8, 1);
-    plan.cp = 2;
-    plan.zero = 1;
-    plan.shard = 4;
-    struct data_groups groups = network_data_groups(&machine, &plan);
-    ck_assert_int_eq(groups.shard.num_nodes, 1);
-    ck_assert_int_eq(groups.replicas.num_ranks, 4);
-    ck_assert_int_eq(groups.replicas.num_nodes, 4);
-    plan.shard = 1;
-    groups = network_data_groups(&machine, &plan);
-    ck_assert_int_eq(groups.shard.num_ranks, 1);
-    ck_assert_int_eq(groups.replicas.num_ranks, 16);
-    ck_assert_int_eq(groups.replicas.num_nodes, 4);
-}
-END_TEST
-
-/* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
-START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
-{
-    load("dgx-h100", 24);
-    struct plan plan = degrees(3, 8, 1);
-    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 2);
-}
-END_TEST
-
-START_TEST(stages_of_a_node_stay_inside)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(2, 1, 4);
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
-}
-END_TEST
-
-/* Stages of 4 GPUs: 0 and 1 share a node, 1 and 2 do not. One NIC each: 48 GB/s. */
-START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
-{
-    load("dgx-h100", 16);
-    struct plan plan = degrees(4, 1, 4);
-    struct comm_group pair = network_stage_pair(&machine, &plan);
-    ck_assert_int_eq(pair.num_ranks, 2);
-    ck_assert_int_eq(pair.num_nodes, 2);
-    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
-}
-END_TEST
-
-/* Of 4 stages of 4 GPUs: between 1 and 2, and from the last to the first. Of stages of 6, some rank
- * crosses at each. Of whole nodes, all do; inside one, none. */
-START_TEST(a_boundary_crosses_where_nodes_end)
-{
-    load("dgx-h100", 16);
-    struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
-    struct plan inside = degrees(2, 1, 4);
-    for (int stage = 0; stage < 4; stage++) {
-        ck_assert_int_eq(network_boundary_crosses(&machine, &halves, stage), stage % 2);
-        ck_assert(network_boundary_crosses(&machine, &sixths, stage));
-        ck_assert(!network_boundary_crosses(&machine, &inside, stage));
-    }
-    for (int stage = 0; stage < 3; stage++)
-        ck_assert(network_boundary_crosses(&machine, &nodes, stage));
-    ck_assert_int_eq(network_boundary_pair(&machine, &halves, false).num_nodes, 1);
-    ck_assert_int_eq(network_boundary_pair(&machine, &halves, true).num_nodes, 2);
-}
-END_TEST
-
-/* order=tp-pp-dp: the stages of one replica fill a node. */
-START_TEST(stages_that_come_before_data_ranks_share_a_node)
-{
-    load("dgx-h100", 64);
-    struct plan plan = degrees(2, 8, 4);
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
-    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
-                                         AXIS_DATA };
-    for (int i = 0; i < NUM_AXES; i++)
-        plan.order[i] = order[i];
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
-}
-END_TEST
-
-/* order=tp-pp-dp with replicas of 12 GPUs: the second one's stages lie over two nodes. */
-START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
-{
-    load("dgx-h100", 24);
-    struct plan plan = degrees(2, 4, 3);
-    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
-                                         AXIS_DATA };
-    for (int i = 0; i < NUM_AXES; i++)
-        plan.order[i] = order[i];
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
-}
-END_TEST
-
-/* Blocks of 16 nodes: stages of 8 nodes leave them when there are 4, though neighbours need not. */
-START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
-{
-    load("dgx-a100-80g-over7", 512);
-    struct plan two_stages = degrees(8, 8, 2);
-    struct plan four_stages = degrees(8, 8, 4);
-    struct comm_group inside = network_stage_pair(&machine, &two_stages);
-    struct comm_group outside = network_stage_pair(&machine, &four_stages);
-    ck_assert_double_eq_tol(between_gb_per_s(&inside), 24, 1e-9);
-    ck_assert_double_eq_tol(between_gb_per_s(&outside), 24 / 7.0, 1e-9);
-}
-END_TEST
-
-/* Blocks of 16 nodes: of groups of 12, the second lies over nodes 12 to 23. Two groups of 8 fit,
- * and one group of 12 alone does. */
-START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
-{
-    load("dgx-a100-80g-over7", 192);
-    struct plan cut = degrees(8, 12, 2), fits = degrees(8, 8, 3), alone = degrees(8, 12, 1);
-    struct comm_group data = network_axis_group(&machine, &cut, AXIS_DATA);
-    ck_assert_double_eq_tol(between_gb_per_s(&data), 24 / 7.0, 1e-9);
-    data = network_axis_group(&machine, &fits, AXIS_DATA);
-    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
-    data = network_axis_group(&machine, &alone, AXIS_DATA);
-    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
-}
-END_TEST
-
-/* tp 3 on nodes of 8: ranks 6 and 7 on one, and 8 on the next with a NIC of 48 GB/s. tp 12: 8 and 4
- * ranks, or 4 and 8. */
-START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
-{
-    load("dgx-h100", 24);
-    struct plan three = degrees(3, 8, 1), twelve = degrees(12, 2, 1);
-    struct comm_group group = network_axis_group(&machine, &three, AXIS_TENSOR);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 48, 1e-9);
-    group = network_axis_group(&machine, &twelve, AXIS_TENSOR);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 4 * 48, 1e-9);
-}
-END_TEST
-
-/* A member has the same place in every node, whole nodes apart as 2 apart, but not 3 apart, nor
- * where a node boundary cuts the group. */
-START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
-{
-    load("dgx-h100", 48);
-    ck_assert(!network_group(&machine, 8, 6).crosses_rails);
-    ck_assert(!network_group(&machine, 2, 24).crosses_rails);
-    ck_assert(network_group(&machine, 3, 16).crosses_rails);
-    ck_assert(!network_group(&machine, 3, 2).crosses_rails); /* in a node */
-    struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
-    ck_assert(network_axis_group(&machine, &cut, AXIS_TENSOR).crosses_rails);
-    ck_assert(!network_axis_group(&machine, &whole, AXIS_DATA).crosses_rails);
-}
-END_TEST
-
-/* Stages of 8 are on one rail; of stages of 4, the second sends from places 4 to 7 to 0 to 3. */
-START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
-{
-    load("dgx-h100", 32);
-    struct plan apart = degrees(8, 1, 4), near = degrees(4, 1, 8), inside = degrees(4, 1, 2);
-    ck_assert(!network_stage_pair(&machine, &apart).crosses_rails);
-    ck_assert(network_stage_pair(&machine, &near).crosses_rails);
-    ck_assert(!network_stage_pair(&machine, &inside).crosses_rails);
-}
-END_TEST
-
-START_TEST(without_nvlink_there_is_no_way_to_another_rail)
-{
-    load("a100-pcie-8", 32);
-    struct plan near = degrees(4, 1, 8);
-    ck_assert(!network_stage_pair(&machine, &near).crosses_rails);
 }
 END_TEST
 
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("network");
-    tcase_add_checked_fixture(tc, NULL, tear_down);
+    tcase_add_checked_fixture(tc, NULL, machine_release);
     tcase_add_test(tc, tensor_ranks_of_a_node_talk_over_nvlink);
     tcase_add_test(tc, half_a_node_has_channels_as_wide_as_a_node);
     tcase_add_test(tc, data_ranks_a_node_apart_have_a_nic_each);
@@ -536,24 +238,6 @@ static Suite *suite(void)
     tcase_add_test(tc, one_level_that_does_not_reduce_ends_sharp);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
     tcase_add_test(tc, groups_have_the_curves_of_their_size_and_fabric);
-    tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
-    tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
-    tcase_add_test(tc, data_groups_take_in_context_ranks);
-    tcase_add_test(tc, data_and_context_ranks_need_not_be_neighbours);
-    tcase_add_test(tc, shards_of_a_node_are_repeated_on_every_other);
-    tcase_add_test(tc, context_ranks_share_shards_first);
-    tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
-    tcase_add_test(tc, stages_of_a_node_stay_inside);
-    tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);
-    tcase_add_test(tc, a_boundary_crosses_where_nodes_end);
-    tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
-    tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
-    tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
-    tcase_add_test(tc, a_group_that_some_block_boundary_cuts_is_oversubscribed);
-    tcase_add_test(tc, the_node_with_the_fewest_ranks_bounds_the_rings);
-    tcase_add_test(tc, groups_that_do_not_line_up_with_nodes_cross_rails);
-    tcase_add_test(tc, stages_less_than_a_node_apart_cross_rails_between_nodes);
-    tcase_add_test(tc, without_nvlink_there_is_no_way_to_another_rail);
     Suite *s = suite_create("sim/cost/network");
     suite_add_tcase(s, tc);
     return s;

@@ -1,0 +1,17 @@
+/* tests/machine.h - a cluster, and how wide its rings are. */
+#ifndef TESTS_MACHINE_H
+#define TESTS_MACHINE_H
+
+#include "sim/cost/network.h"
+
+extern struct system machine; /* the one that is loaded */
+
+/* With Megatron-Core; what cannot be loaded fails the test. */
+void machine_load(const char *cluster, int num_gpus);
+void machine_release(void);
+
+/* What all channels of a ring carry. */
+double inside_gb_per_s(const struct comm_group *group);
+double between_gb_per_s(const struct comm_group *group);
+
+#endif

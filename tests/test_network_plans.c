@@ -1,0 +1,299 @@
+#include "sim/cost/network.h"
+
+#include "tests/machine.h"
+#include "tests/testing.h"
+
+static struct plan degrees(int tp, int dp, int pp)
+{
+    struct plan plan = plan_default();
+    plan.tp = tp;
+    plan.dp = dp;
+    plan.pp = pp;
+    return plan;
+}
+
+START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(4, 8, 2);
+    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 1);
+    struct comm_group data = network_axis_group(&machine, &plan, AXIS_DATA);
+    ck_assert_int_eq(data.num_ranks, 8);
+    ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
+}
+END_TEST
+
+/* tp 4, cp 4: two of a context group's ranks share a node, and its rings leave nodes by one. */
+START_TEST(context_ranks_are_neighbours_of_tensor_groups)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(4, 4, 1);
+    plan.cp = 4;
+    struct comm_group context = network_axis_group(&machine, &plan, AXIS_CONTEXT);
+    struct comm_group pair = network_axis_pair(&machine, &plan, AXIS_CONTEXT);
+    ck_assert_int_eq(context.num_ranks, 4);
+    ck_assert_int_eq(context.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&context), 96, 1e-9);
+    ck_assert_int_eq(pair.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
+    plan.cp = 2;
+    plan.dp = 8;
+    ck_assert_int_eq(network_axis_pair(&machine, &plan, AXIS_CONTEXT).num_nodes, 1);
+}
+END_TEST
+
+/* Gradients are summed over as many ranks, in the same places as without context ranks. */
+START_TEST(data_groups_take_in_context_ranks)
+{
+    machine_load("dgx-h100", 64);
+    for (int tp = 1; tp <= 8; tp *= 2)
+        for (int cp = 1; cp <= 64 / tp; cp *= 2) {
+            struct plan plan = degrees(tp, 64 / tp / cp, 1);
+            struct plan without = degrees(tp, 64 / tp, 1);
+            plan.cp = cp;
+            struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
+            struct comm_group same = network_axis_group(&machine, &without, AXIS_DATA);
+            ck_assert_int_eq(group.num_ranks, 64 / tp);
+            ck_assert_int_eq(group.num_nodes, same.num_nodes);
+            ck_assert_double_eq(between_gb_per_s(&group), between_gb_per_s(&same));
+        }
+}
+END_TEST
+
+/* order=dp-tp-cp: 8 data ranks fill a node, whose context fellows are 4 nodes on. */
+START_TEST(data_and_context_ranks_need_not_be_neighbours)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(4, 8, 1);
+    plan.cp = 2;
+    static const int order[NUM_AXES] = { AXIS_EXPERT, AXIS_DATA, AXIS_TENSOR, AXIS_CONTEXT,
+                                         AXIS_PIPELINE };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
+    ck_assert_int_eq(group.num_ranks, 16);
+    ck_assert_int_eq(group.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 8 * 48, 1e-9);
+}
+END_TEST
+
+/* 64 data ranks in groups of 8: each a node, whose i-th ranks are one to a node, with a NIC each.
+ */
+START_TEST(shards_of_a_node_are_repeated_on_every_other)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(1, 64, 1);
+    plan.zero = 3;
+    plan.shard = 8;
+    struct data_groups groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 8);
+    ck_assert_int_eq(groups.shard.num_nodes, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 8);
+    ck_assert_int_eq(groups.replicas.num_nodes, 8);
+    ck_assert_double_eq_tol(between_gb_per_s(&groups.replicas), 48, 1e-9);
+    plan.shard = 0;
+    groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 64);
+    ck_assert_int_eq(groups.replicas.num_ranks, 1);
+}
+END_TEST
+
+/* tp 2 cp 2 shard 4: both context ranks of two data ranks fill a node; 4 nodes repeat them. */
+START_TEST(context_ranks_share_shards_first)
+{
+    machine_load("dgx-h100", 32);
+    struct plan plan = degrees(2, 8, 1);
+    plan.cp = 2;
+    plan.zero = 1;
+    plan.shard = 4;
+    struct data_groups groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_nodes, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 4);
+    ck_assert_int_eq(groups.replicas.num_nodes, 4);
+    plan.shard = 1;
+    groups = network_data_groups(&machine, &plan);
+    ck_assert_int_eq(groups.shard.num_ranks, 1);
+    ck_assert_int_eq(groups.replicas.num_ranks, 16);
+    ck_assert_int_eq(groups.replicas.num_nodes, 4);
+}
+END_TEST
+
+/* tp 3 on nodes of 8: ranks 0-2 share one, ranks 6-8 do not, and all wait for the slowest. */
+START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
+{
+    machine_load("dgx-h100", 24);
+    struct plan plan = degrees(3, 8, 1);
+    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 2);
+}
+END_TEST
+
+START_TEST(stages_of_a_node_stay_inside)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(2, 1, 4);
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+}
+END_TEST
+
+/* Stages of 4 GPUs: 0 and 1 share a node, 1 and 2 do not. One NIC each: 48 GB/s. */
+START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
+{
+    machine_load("dgx-h100", 16);
+    struct plan plan = degrees(4, 1, 4);
+    struct comm_group pair = network_stage_pair(&machine, &plan);
+    ck_assert_int_eq(pair.num_ranks, 2);
+    ck_assert_int_eq(pair.num_nodes, 2);
+    ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
+}
+END_TEST
+
+/* Of 4 stages of 4 GPUs: between 1 and 2, and from the last to the first. Of stages of 6, some rank
+ * crosses at each. Of whole nodes, all do; inside one, none. */
+START_TEST(a_boundary_crosses_where_nodes_end)
+{
+    machine_load("dgx-h100", 16);
+    struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
+    struct plan inside = degrees(2, 1, 4);
+    for (int stage = 0; stage < 4; stage++) {
+        ck_assert_int_eq(network_boundary_crosses(&machine, &halves, stage), stage % 2);
+        ck_assert(network_boundary_crosses(&machine, &sixths, stage));
+        ck_assert(!network_boundary_crosses(&machine, &inside, stage));
+    }
+    for (int stage = 0; stage < 3; stage++)
+        ck_assert(network_boundary_crosses(&machine, &nodes, stage));
+    ck_assert_int_eq(network_boundary_pair(&machine, &halves, false).num_nodes, 1);
+    ck_assert_int_eq(network_boundary_pair(&machine, &halves, true).num_nodes, 2);
+}
+END_TEST
+
+/* order=tp-pp-dp: the stages of one replica fill a node. */
+START_TEST(stages_that_come_before_data_ranks_share_a_node)
+{
+    machine_load("dgx-h100", 64);
+    struct plan plan = degrees(2, 8, 4);
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+                                         AXIS_DATA };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+}
+END_TEST
+
+/* order=tp-pp-dp with replicas of 12 GPUs: the second one's stages lie over two nodes. */
+START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
+{
+    machine_load("dgx-h100", 24);
+    struct plan plan = degrees(2, 4, 3);
+    static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
+                                         AXIS_DATA };
+    for (int i = 0; i < NUM_AXES; i++)
+        plan.order[i] = order[i];
+    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+}
+END_TEST
+
+/* Blocks of 16 nodes: stages of 8 nodes leave them when there are 4, though neighbours need not. */
+START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
+{
+    machine_load("dgx-a100-80g-over7", 512);
+    struct plan two_stages = degrees(8, 8, 2);
+    struct plan four_stages = degrees(8, 8, 4);
+    struct comm_group inside = network_stage_pair(&machine, &two_stages);
+    struct comm_group outside = network_stage_pair(&machine, &four_stages);
+    ck_assert_double_eq_tol(between_gb_per_s(&inside), 24, 1e-9);
+    ck_assert_double_eq_tol(between_gb_per_s(&outside), 24 / 7.0, 1e-9);
+}
+END_TEST
+
+/* Blocks of 16 nodes: of groups of 12, the second lies over nodes 12 to 23. Two groups of 8 fit,
+ * and one group of 12 alone does. */
+START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
+{
+    machine_load("dgx-a100-80g-over7", 192);
+    struct plan cut = degrees(8, 12, 2), fits = degrees(8, 8, 3), alone = degrees(8, 12, 1);
+    struct comm_group data = network_axis_group(&machine, &cut, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24 / 7.0, 1e-9);
+    data = network_axis_group(&machine, &fits, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
+    data = network_axis_group(&machine, &alone, AXIS_DATA);
+    ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
+}
+END_TEST
+
+/* tp 3 on nodes of 8: ranks 6 and 7 on one, and 8 on the next with a NIC of 48 GB/s. tp 12: 8 and 4
+ * ranks, or 4 and 8. */
+START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
+{
+    machine_load("dgx-h100", 24);
+    struct plan three = degrees(3, 8, 1), twelve = degrees(12, 2, 1);
+    struct comm_group group = network_axis_group(&machine, &three, AXIS_TENSOR);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 48, 1e-9);
+    group = network_axis_group(&machine, &twelve, AXIS_TENSOR);
+    ck_assert_double_eq_tol(between_gb_per_s(&group), 4 * 48, 1e-9);
+}
+END_TEST
+
+/* A member has the same place in every node, whole nodes apart as 2 apart, but not 3 apart, nor
+ * where a node boundary cuts the group. */
+START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
+{
+    machine_load("dgx-h100", 48);
+    ck_assert(!network_group(&machine, 8, 6).crosses_rails);
+    ck_assert(!network_group(&machine, 2, 24).crosses_rails);
+    ck_assert(network_group(&machine, 3, 16).crosses_rails);
+    ck_assert(!network_group(&machine, 3, 2).crosses_rails); /* in a node */
+    struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
+    ck_assert(network_axis_group(&machine, &cut, AXIS_TENSOR).crosses_rails);
+    ck_assert(!network_axis_group(&machine, &whole, AXIS_DATA).crosses_rails);
+}
+END_TEST
+
+/* Stages of 8 are on one rail; of stages of 4, the second sends from places 4 to 7 to 0 to 3. */
+START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
+{
+    machine_load("dgx-h100", 32);
+    struct plan apart = degrees(8, 1, 4), near = degrees(4, 1, 8), inside = degrees(4, 1, 2);
+    ck_assert(!network_stage_pair(&machine, &apart).crosses_rails);
+    ck_assert(network_stage_pair(&machine, &near).crosses_rails);
+    ck_assert(!network_stage_pair(&machine, &inside).crosses_rails);
+}
+END_TEST
+
+START_TEST(without_nvlink_there_is_no_way_to_another_rail)
+{
+    machine_load("a100-pcie-8", 32);
+    struct plan near = degrees(4, 1, 8);
+    ck_assert(!network_stage_pair(&machine, &near).crosses_rails);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("network");
+    tcase_add_checked_fixture(tc, NULL, machine_release);
+    tcase_add_test(tc, a_group_of_an_axis_lies_where_faster_axes_leave_it);
+    tcase_add_test(tc, context_ranks_are_neighbours_of_tensor_groups);
+    tcase_add_test(tc, data_groups_take_in_context_ranks);
+    tcase_add_test(tc, data_and_context_ranks_need_not_be_neighbours);
+    tcase_add_test(tc, shards_of_a_node_are_repeated_on_every_other);
+    tcase_add_test(tc, context_ranks_share_shards_first);
+    tcase_add_test(tc, a_group_that_some_node_boundary_cuts_crosses_it);
+    tcase_add_test(tc, stages_of_a_node_stay_inside);
+    tcase_add_test(tc, one_boundary_between_nodes_makes_the_pair_cross);
+    tcase_add_test(tc, a_boundary_crosses_where_nodes_end);
+    tcase_add_test(tc, stages_that_come_before_data_ranks_share_a_node);
+    tcase_add_test(tc, stages_of_some_replica_that_cross_nodes_make_the_pair_cross);
+    tcase_add_test(tc, a_pipeline_that_leaves_a_block_is_oversubscribed);
+    tcase_add_test(tc, a_group_that_some_block_boundary_cuts_is_oversubscribed);
+    tcase_add_test(tc, the_node_with_the_fewest_ranks_bounds_the_rings);
+    tcase_add_test(tc, groups_that_do_not_line_up_with_nodes_cross_rails);
+    tcase_add_test(tc, stages_less_than_a_node_apart_cross_rails_between_nodes);
+    tcase_add_test(tc, without_nvlink_there_is_no_way_to_another_rail);
+    Suite *s = suite_create("sim/cost/network: plans");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
