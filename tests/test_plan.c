@@ -1,11 +1,11 @@
-#include "base/random.h"
 #include "sim/plan/plan.h"
+
+#include "base/random.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 #include "tests/named.h"
 #include "tests/testing.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +25,6 @@ static const char *written(const struct plan *plan)
     plan_write(plan, &text);
     return text_get(&text);
 }
-
-/* --- grammar ---------------------------------------------------------------------------------- */
 
 START_TEST(what_a_layout_leaves_out_is_at_its_default)
 {
@@ -329,161 +327,7 @@ START_TEST(plans_that_differ_are_not_equal)
 }
 END_TEST
 
-/* --- degrees ---------------------------------------------------------------------------------- */
-
-START_TEST(data_ranks_are_what_the_gpus_leave)
-{
-    struct plan plan = plan_of("tp8 pp8 mb1", &arena);
-    ck_assert(plan_derive_data(&plan, 1024, &err));
-    ck_assert_int_eq(plan.dp, 16);
-    ck_assert_int_eq(plan_ranks(&plan), 1024);
-}
-END_TEST
-
-START_TEST(gpus_that_do_not_divide_are_an_error_with_both_numbers)
-{
-    struct plan plan = plan_of("tp8 pp3 mb1", &arena);
-    ck_assert(!plan_derive_data(&plan, 1024, &err));
-    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
-    ck_assert_str_eq(err.msg, "1024 GPUs do not divide by the 24 of tp 8 x cp 1 x pp 3");
-}
-END_TEST
-
-START_TEST(data_ranks_that_were_given_must_use_all_gpus)
-{
-    struct plan plan = plan_of("tp8 pp8 dp15 mb1", &arena);
-    ck_assert(!plan_derive_data(&plan, 1024, &err));
-    ck_assert_str_eq(err.msg, "tp 8 x cp 1 x pp 8 x dp 15 is 960 GPUs, not 1024");
-    ck_assert_int_eq(plan.dp, 15);
-}
-END_TEST
-
-START_TEST(all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for)
-{
-    struct plan plan = plan_of("tp2 cp2 dp8 zero3", &arena);
-    ck_assert_int_eq(plan_replicas(&plan), 16);
-    ck_assert_int_eq(plan_shards(&plan), 16);
-    plan.shard = 4;
-    ck_assert_int_eq(plan_shards(&plan), 4);
-}
-END_TEST
-
-START_TEST(no_product_of_degrees_overflows)
-{
-    struct plan plan =
-        plan_of("tp16777216 cp16777216 pp16777216 dp16777216 mb16777216 vpp16777216", &arena);
-    ck_assert_int_eq(plan_ranks(&plan), INT_MAX);
-    ck_assert_int_eq(plan_chunks(&plan), INT_MAX);
-    ck_assert(!plan_derive_data(&plan, 8, &err));
-    ck_assert_int_eq(plan_microbatches(&plan, 1e9), 0);
-    plan.dp = plan.microbatch = 1;
-    ck_assert_int_eq(plan_microbatches(&plan, 1e18), INT_MAX);
-}
-END_TEST
-
-START_TEST(microbatches_are_those_of_one_pipeline)
-{
-    struct plan plan = plan_of("tp8 pp8 dp16 mb2", &arena);
-    ck_assert_int_eq(plan_microbatches(&plan, 1536), 48);
-}
-END_TEST
-
-START_TEST(the_layers_of_all_chunks_sum_to_the_models)
-{
-    struct model model = { .layers = 96 };
-    struct plan even = plan_of("pp8 vpp3", &arena);
-    struct plan uneven = plan_of("pp4 stages=23,25,25,23", &arena);
-    int sum = 0;
-    for (int chunk = 0; chunk < plan_chunks(&even); chunk++)
-        sum += plan_chunk_layers(&even, &model, chunk);
-    ck_assert_int_eq(sum, 96);
-    for (int chunk = 0; chunk < plan_chunks(&uneven); chunk++)
-        sum -= plan_chunk_layers(&uneven, &model, chunk);
-    ck_assert_int_eq(sum, 0);
-}
-END_TEST
-
-static const struct {
-    const char *layout;
-    int layers[2]; /* recomputed of chunks of 10 and 3 */
-} recomputes[] = {
-    { "pp2", { 0, 0 } },
-    { "pp2 recompute=selective", { 0, 0 } },
-    { "pp2 recompute=full", { 10, 3 } },
-    { "pp2 recompute=full:4", { 10, 3 } },
-    { "pp2 recompute=block:5", { 5, 3 } },
-    { "pp2 recompute=block:7,1", { 7, 1 } },
-};
-enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
-
-START_TEST(recompute_says_how_many_layers_run_again)
-{
-    struct plan plan = plan_of(recomputes[_i].layout, &arena);
-    ck_assert_int_eq(plan_recomputed_layers(&plan, 0, 10), recomputes[_i].layers[0]);
-    ck_assert_int_eq(plan_recomputed_layers(&plan, 1, 3), recomputes[_i].layers[1]);
-}
-END_TEST
-
-/* --- bytes ------------------------------------------------------------------------------------ */
-
-/* Bytes a parameter, from Megatron-LM's dist_optimizer.md, DeepSpeed, and each optimizer's paper.
- */
-static const struct {
-    const char *layout;
-    double weights, gradients, optimizer;
-} recipes[] = {
-    { "dtype=fp32", 4, 4, 8 },                     /* 16: m, v; the weights are the master */
-    { "dtype=fp16 grad=fp16", 2, 2, 16 },          /* 20: fp32 gradients, master, m, v */
-    { "dtype=fp16", 2, 4, 12 },                    /* 18 */
-    { "dtype=bf16", 2, 4, 12 },                    /* 18 */
-    { "dtype=bf16 grad=bf16", 2, 2, 12 },          /* 16: ZeRO's count */
-    { "dtype=bf16-pure", 2, 2, 4 },                /* 8 */
-    { "dtype=bf16 optimizer=adam-bf16", 2, 4, 8 }, /* 14: precision-aware optimizer */
-    { "dtype=bf16 optimizer=adam-8bit", 2, 4, 6 + 8.0 / 2048 },
-    { "dtype=bf16 optimizer=momentum", 2, 4, 8 },
-    { "dtype=bf16 optimizer=sgd", 2, 4, 4 },
-    { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
-    { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
-};
-enum { NUM_RECIPES = sizeof recipes / sizeof *recipes };
-
-START_TEST(a_recipe_keeps_the_bytes_its_source_says)
-{
-    struct model model = { .hidden = 4096 };
-    struct plan plan = plan_of(recipes[_i].layout, &arena);
-    struct state_bytes bytes = plan_state_bytes(&plan, &model);
-    ck_assert_double_eq(bytes.weights, recipes[_i].weights);
-    ck_assert_double_eq(bytes.gradients, recipes[_i].gradients);
-    ck_assert_double_eq(bytes.optimizer, recipes[_i].optimizer);
-}
-END_TEST
-
-/* Megatron-LM's table: bf16 weights and fp32 gradients, 6 + 12 / 8. */
-START_TEST(a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes)
-{
-    struct model model = { .hidden = 4096 };
-    struct plan plan = plan_of("dp8 zero1", &arena);
-    struct state_bytes bytes = plan_state_bytes(&plan, &model);
-    ck_assert_double_eq(bytes.weights + bytes.gradients + bytes.optimizer / plan.dp, 7.5);
-}
-END_TEST
-
-START_TEST(a_type_of_products_has_a_name_a_dtype_and_a_size)
-{
-    for (int i = 0; i < NUM_PRECISIONS; i++) {
-        ck_assert_ptr_nonnull(precision_names[i]);
-        ck_assert_double_eq(precision_bytes((enum precision)i),
-                            dtype_bytes(precision_value_dtype((enum precision)i)));
-        bool is_fp8 = strncmp(precision_names[i], "fp8", 3) == 0;
-        ck_assert_int_eq(is_fp8, precision_fp8((enum precision)i) != NULL);
-        ck_assert_int_eq(is_fp8, precision_dtype((enum precision)i) == DTYPE_FP8);
-    }
-    ck_assert_ptr_null(precision_names[NUM_PRECISIONS]);
-    ck_assert_ptr_null(optimizer_names[NUM_OPTIMIZERS]);
-}
-END_TEST
-
-static TCase *grammar(void)
+static Suite *suite(void)
 {
     TCase *tc = tcase_create("grammar");
     tcase_add_checked_fixture(tc, NULL, release);
@@ -498,32 +342,8 @@ static TCase *grammar(void)
     tcase_add_test(tc, any_plan_survives_being_written_and_read);
     tcase_add_test(tc, random_letters_are_read_or_refused_and_nothing_else);
     tcase_add_test(tc, plans_that_differ_are_not_equal);
-    return tc;
-}
-
-static TCase *degrees_and_bytes(void)
-{
-    TCase *tc = tcase_create("degrees and bytes");
-    tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, data_ranks_are_what_the_gpus_leave);
-    tcase_add_test(tc, gpus_that_do_not_divide_are_an_error_with_both_numbers);
-    tcase_add_test(tc, data_ranks_that_were_given_must_use_all_gpus);
-    tcase_add_test(tc, all_ranks_with_the_same_weights_shard_unless_fewer_are_asked_for);
-    tcase_add_test(tc, no_product_of_degrees_overflows);
-    tcase_add_test(tc, microbatches_are_those_of_one_pipeline);
-    tcase_add_test(tc, the_layers_of_all_chunks_sum_to_the_models);
-    tcase_add_loop_test(tc, recompute_says_how_many_layers_run_again, 0, NUM_RECOMPUTES);
-    tcase_add_loop_test(tc, a_recipe_keeps_the_bytes_its_source_says, 0, NUM_RECIPES);
-    tcase_add_test(tc, a_distributed_optimizer_over_eight_ranks_leaves_seven_and_a_half_bytes);
-    tcase_add_test(tc, a_type_of_products_has_a_name_a_dtype_and_a_size);
-    return tc;
-}
-
-static Suite *suite(void)
-{
     Suite *s = suite_create("sim/plan");
-    suite_add_tcase(s, grammar());
-    suite_add_tcase(s, degrees_and_bytes());
+    suite_add_tcase(s, tc);
     return s;
 }
 
