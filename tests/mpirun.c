@@ -51,7 +51,7 @@ static bool open_process(struct parity_process *process, struct err *err)
 
 /* After a failure the others may wait for this rank: it ends without closing, and mpirun ends them.
  */
-int mpirun_rank(struct parity_process *process, Suite *suite)
+static int be_rank(struct parity_process *process, Suite *suite)
 {
     struct err err = { 0 };
     if (!open_process(process, &err)) {
@@ -68,4 +68,16 @@ int mpirun_rank(struct parity_process *process, Suite *suite)
         process->api->close(process->comm);
     srunner_free(runner);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int mpirun_main(struct parity_process *process, Suite *(*suite)(void),
+                void (*add_rank_tests)(TCase *cases))
+{
+    if (!mpirun_is_rank())
+        return run_suite(suite());
+    Suite *of_rank = suite_create("over MPI");
+    TCase *cases = tcase_create("over MPI");
+    add_rank_tests(cases);
+    suite_add_tcase(of_rank, cases);
+    return be_rank(process, of_rank);
 }

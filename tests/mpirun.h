@@ -15,8 +15,9 @@ void mpirun_self(int num_ranks);
 
 bool mpirun_is_rank(void); /* whether this process is one */
 
-/* The main of such a rank: opens its communicator into *process, runs the suite's tests in this
- * process and tells of those that fail. Exit status. */
-int mpirun_rank(struct parity_process *process, Suite *suite);
+/* The main of a test that starts itself: its suite, or on such a rank the rank's tests alone, in
+ * this process, whose communicator is opened into *process. Exit status. */
+int mpirun_main(struct parity_process *process, Suite *(*suite)(void),
+                void (*add_rank_tests)(TCase *cases));
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -345,6 +346,39 @@ double parity_distance(const struct parity_result *a, const struct parity_result
             if (strcmp(a->weights[i].name, b->weights[j].name) == 0)
                 most = fmax(most, distance(&a->weights[i], &b->weights[j]));
     return most;
+}
+
+/* NaN is not within anything. */
+static bool is_within(double share, double value, double alone)
+{
+    return fabs(value / alone - 1) < share;
+}
+
+__attribute__((format(printf, 1, 2))) static struct parity_verdict differ(const char *format, ...)
+{
+    struct parity_verdict verdict = { .agrees = false };
+    va_list args;
+    va_start(args, format);
+    vsnprintf(verdict.difference, sizeof verdict.difference, format, args);
+    va_end(args);
+    return verdict;
+}
+
+struct parity_verdict parity_compare(const struct parity_run *run, const struct parity_result *one,
+                                     const struct parity_result *many)
+{
+    for (int step = 0; step < run->steps; step++) {
+        if (!is_within(1e-5, many->loss[step], one->loss[step]))
+            return differ("step %d: loss %.9g, alone %.9g", step + 1, many->loss[step],
+                          one->loss[step]);
+        if (!is_within(1e-4, many->gradient_norm[step], one->gradient_norm[step]))
+            return differ("step %d: norm %.9g, alone %.9g", step + 1, many->gradient_norm[step],
+                          one->gradient_norm[step]);
+    }
+    double apart = parity_distance(one, many);
+    if (!(apart < (run->optimizer == OPTIMIZER_ADAM ? 1e-4 : 1e-5)))
+        return differ("weights differ by %.3g", apart);
+    return (struct parity_verdict){ .agrees = true };
 }
 
 static bool is_equal(const struct parity_weight *a, const struct parity_weight *b)

@@ -71,6 +71,15 @@ void parity_release(struct parity_result *result);
  * a's. */
 double parity_distance(const struct parity_result *a, const struct parity_result *b);
 
+/* Whether many ranks trained as one did: losses the same to 1e-5, norms of gradients to 1e-4,
+ * weights to 1e-5, and to 1e-4 by Adam, which divides by small ones. */
+struct parity_verdict {
+    bool agrees;
+    char difference[100]; /* the first that is too large, in words */
+};
+struct parity_verdict parity_compare(const struct parity_run *run, const struct parity_result *one,
+                                     const struct parity_result *many);
+
 /* Losses, norms and weights have the same bits. */
 bool parity_is_equal(const struct parity_result *a, const struct parity_result *b, int steps);
 

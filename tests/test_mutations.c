@@ -3,8 +3,6 @@
  * Ranks are threads, and where MPI is, processes too. */
 #include "tests/mpirun.h"
 
-#include <math.h>
-
 /* --- groups ------------------------------------------------------------------------------- */
 
 /* The rank that this process is, when mpirun has started it. */
@@ -112,15 +110,6 @@ static void put_in(enum fault fault, struct comm_api *comm, struct kernel_api *k
         kernels->flash_forward = draw_own_heads;
 }
 
-static bool is_noticed(const struct parity_result *one, const struct parity_result *many)
-{
-    for (int step = 0; step < 2; step++)
-        if (!(fabs(many->loss[step] / one->loss[step] - 1) < 1e-5 &&
-              fabs(many->gradient_norm[step] / one->gradient_norm[step] - 1) < 1e-4))
-            return true;
-    return !(parity_distance(one, many) < 1e-5);
-}
-
 static void check_fault(enum fault fault, const char *layout, double dropout)
 {
     struct model model = parity_gpt();
@@ -136,8 +125,9 @@ static void check_fault(enum fault fault, const char *layout, double dropout)
     run.process = process.comm ? &process : NULL;
     num_groups = 0;
     parity_run(&model, layout, &run, &many);
-    ck_assert_msg(is_noticed(&one, &many) == (fault != NO_FAULT), "fault %d, %s", (int)fault,
-                  layout);
+    struct parity_verdict verdict = parity_compare(&run, &one, &many);
+    ck_assert_msg(verdict.agrees == (fault == NO_FAULT), "fault %d, %s: %s", (int)fault, layout,
+                  verdict.difference);
     parity_release(&one);
     parity_release(&many);
 }
@@ -176,16 +166,12 @@ static Suite *suite(void)
     return s;
 }
 
-static Suite *rank_suite(void)
+static void add_rank_tests(TCase *tc)
 {
-    TCase *tc = tcase_create("mutations over MPI");
     tcase_add_test(tc, each_fault_is_noticed_over_mpi);
-    Suite *s = suite_create("exec/mutations over MPI");
-    suite_add_tcase(s, tc);
-    return s;
 }
 
 int main(void)
 {
-    return mpirun_is_rank() ? mpirun_rank(&process, rank_suite()) : run_suite(suite());
+    return mpirun_main(&process, suite, add_rank_tests);
 }

@@ -3,7 +3,6 @@
 #include "tests/mpirun.h"
 #include "tests/testing.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *const layouts[] = {
@@ -52,16 +51,8 @@ static void check_layout(const char *layout, bool is_llama, bool is_unfused)
     parity_run(&model, "mb1", &run, &one);
     run.process = process.comm ? &process : NULL;
     parity_run(&model, layout, &run, &many);
-    for (int step = 0; step < run.steps; step++) {
-        ck_assert_msg(fabs(many.loss[step] / one.loss[step] - 1) < 1e-5,
-                      "%s, step %d: loss %.9g, alone %.9g", layout, step + 1, many.loss[step],
-                      one.loss[step]);
-        ck_assert_msg(fabs(many.gradient_norm[step] / one.gradient_norm[step] - 1) < 1e-4,
-                      "%s, step %d: norm %.9g, alone %.9g", layout, step + 1,
-                      many.gradient_norm[step], one.gradient_norm[step]);
-    }
-    ck_assert_msg(parity_distance(&one, &many) < 1e-5, "%s: weights differ by %.3g", layout,
-                  parity_distance(&one, &many));
+    struct parity_verdict verdict = parity_compare(&run, &one, &many);
+    ck_assert_msg(verdict.agrees, "%s: %s", layout, verdict.difference);
     parity_release(&one);
     parity_release(&many);
 }
@@ -101,16 +92,12 @@ static Suite *suite(void)
     return s;
 }
 
-static Suite *rank_suite(void)
+static void add_rank_tests(TCase *cases)
 {
-    TCase *cases = tcase_create("parity over MPI");
     tcase_add_test(cases, each_layout_trains_over_mpi_as_one_rank_does);
-    Suite *s = suite_create("exec/parity over MPI");
-    suite_add_tcase(s, cases);
-    return s;
 }
 
 int main(void)
 {
-    return mpirun_is_rank() ? mpirun_rank(&process, rank_suite()) : run_suite(suite());
+    return mpirun_main(&process, suite, add_rank_tests);
 }
