@@ -1,51 +1,52 @@
 /* Every op on a GPU against the host's, through the tables that a step runs by. tests/gpu.sh runs
  * it where there is a GPU; where there is none, tests/test_cuda_ops.c runs the same kernels. */
 #include "exec/backend.h"
+#include "tests/check_ok.h"
 #include "tests/op_cases.h"
 #include "tests/testing.h"
 
 static const struct backend *gpu;
 
-/* One stream of the GPU, and kernels for one storage: for all cases. */
+/* One stream of the GPU, and kernels for the cases of one storage. */
 static struct rig {
-    enum dtype storage;
     struct device *device;
     struct stream *stream;
-    struct kernels *kernels;
+    enum dtype storage;
+    struct kernels *kernels; /* NULL: of none yet */
 } rig;
 
-static void open_rig(enum dtype storage)
+static void open_rig(void)
 {
     struct err err = { 0 };
     struct device_options options = { .arena_bytes = (size_t)256 << 20, .poisons = true };
     gpu = backend_find("cuda", &err);
-    ck_assert_msg(gpu && gpu->device->is_there(0, &err), "%s: %s", err.where, err.msg);
-    rig = (struct rig){ .storage = storage, .device = gpu->device->open(&options, &err) };
-    ck_assert_msg(rig.device != NULL, "%s: %s", err.where, err.msg);
+    check_ok(gpu && gpu->device->is_there(0, &err), &err);
+    rig.device = gpu->device->open(&options, &err);
+    check_ok(rig.device != NULL, &err);
     rig.stream = gpu->device->stream_new(rig.device, "ops", &err);
-    ck_assert_msg(rig.stream != NULL, "%s: %s", err.where, err.msg);
+    check_ok(rig.stream != NULL, &err);
+}
+
+static void close_kernels(void)
+{
+    if (rig.kernels)
+        gpu->kernels->close(rig.kernels);
+}
+
+static void use_storage(enum dtype storage)
+{
+    struct err err = { 0 };
+    if (rig.kernels && rig.storage == storage)
+        return;
+    close_kernels();
+    rig.storage = storage;
     rig.kernels = gpu->kernels->open(rig.device, storage, &err);
-    ck_assert_msg(rig.kernels != NULL, "%s: %s", err.where, err.msg);
-}
-
-static void open_fp32(void)
-{
-    open_rig(DTYPE_FP32);
-}
-
-static void open_bf16(void)
-{
-    open_rig(DTYPE_BF16);
-}
-
-static void open_fp16(void)
-{
-    open_rig(DTYPE_FP16);
+    check_ok(rig.kernels != NULL, &err);
 }
 
 static void close_rig(void)
 {
-    gpu->kernels->close(rig.kernels);
+    close_kernels();
     gpu->device->stream_free(rig.stream);
     gpu->device->close(rig.device);
 }
@@ -64,7 +65,7 @@ static void *copy_in(void *self, const void *from, size_t bytes)
     (void)self;
     struct err err = { 0 };
     void *memory = gpu->device->alloc(rig.device, rig.stream, bytes ? bytes : 1, &err);
-    ck_assert_msg(memory != NULL, "%s: %s", err.where, err.msg);
+    check_ok(memory != NULL, &err);
     gpu->device->copy(rig.stream, memory, from, bytes);
     finish("copying in");
     return memory;
@@ -105,33 +106,24 @@ static const struct op_backend backend = { .name = "cuda",
                                            .copy_out = copy_out,
                                            .release = release,
                                            .flash_scratch_bytes = scratch_bytes,
-#define X(name, args) .name = run_##name,
-                                           KERNELS(X) EXCHANGE_KERNELS(X)
-#undef X
-};
+                                           OP_RUNS };
 
 /* --- cases -------------------------------------------------------------------------------- */
 
 START_TEST(ops_are_those_of_the_host)
 {
-    op_case_check(_i, rig.storage, &backend);
+    use_storage(op_case_storage(_i));
+    op_case_check(_i, &backend);
 }
 END_TEST
-
-static void add_cases(Suite *suite, const char *name, void (*open)(void))
-{
-    TCase *cases = tcase_create(name);
-    tcase_add_unchecked_fixture(cases, open, close_rig);
-    tcase_add_loop_test(cases, ops_are_those_of_the_host, 0, op_case_count());
-    suite_add_tcase(suite, cases);
-}
 
 static Suite *gpu_ops_suite(void)
 {
     Suite *suite = suite_create("gpu_ops");
-    add_cases(suite, "fp32", open_fp32);
-    add_cases(suite, "bf16", open_bf16);
-    add_cases(suite, "fp16", open_fp16);
+    TCase *ops = tcase_create("ops");
+    tcase_add_unchecked_fixture(ops, open_rig, close_rig);
+    tcase_add_loop_test(ops, ops_are_those_of_the_host, 0, op_case_count());
+    suite_add_tcase(suite, ops);
     return suite;
 }
 

@@ -4,6 +4,7 @@
 #include "tests/op_case.h"
 #include "tests/testing.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -382,18 +383,25 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 33, .heads = 3, .kv_heads = 1, .head_dim = 96 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
-enum { NUM_TILED = sizeof tiled / sizeof *tiled };
-enum { NUM_ATTENTIONS = sizeof attentions / sizeof *attentions };
-
-#define EACH_ATTENTION(function)             \
-    for (int i = 0; i < NUM_ATTENTIONS; i++) \
-    list.at[list.count++] = function(attentions[i])
 
 enum { MOST_CASES = 96 };
 static struct case_list {
     struct op_case at[MOST_CASES];
     int count;
-} list;
+} cases;
+
+static void list(struct op_case c)
+{
+    assert(cases.count < MOST_CASES);
+    cases.at[cases.count++] = c;
+}
+
+static void list_each(struct op_case (*of)(struct attention), const struct attention *shapes,
+                      int count)
+{
+    for (int i = 0; i < count; i++)
+        list(of(shapes[i]));
+}
 
 static struct attention dropped(struct attention attention)
 {
@@ -403,46 +411,45 @@ static struct attention dropped(struct attention attention)
 
 static void list_rows(long rows, long width)
 {
-    list.at[list.count++] = bias_gradient_case(rows, width);
-    list.at[list.count++] = norm_case(NORM_LAYER, rows, width);
-    list.at[list.count++] = norm_case(NORM_RMS, rows, width);
+    list(bias_gradient_case(rows, width));
+    list(norm_case(NORM_LAYER, rows, width));
+    list(norm_case(NORM_RMS, rows, width));
     for (int kind = ACTIVATION_GELU; kind <= ACTIVATION_GEGLU; kind++)
-        list.at[list.count++] = activation_case((enum activation_kind)kind, rows, width);
-    list.at[list.count++] = residual_case(0, rows, width);
-    list.at[list.count++] = residual_case(0.1, rows, width);
-    list.at[list.count++] = embedding_case(rows, width);
-    list.at[list.count++] = loss_case(rows, width, width + 4);
+        list(activation_case((enum activation_kind)kind, rows, width));
+    list(residual_case(0, rows, width));
+    list(residual_case(0.1, rows, width));
+    list(embedding_case(rows, width));
+    list(loss_case(rows, width, width + 4));
 }
 
 static void list_cases(void)
 {
-    if (list.count > 0)
+    if (cases.count > 0)
         return;
     list_rows(7, 13);
     list_rows(67, 24);
     list_rows(5, 2056);
-    list.at[list.count++] = embedding_case(301, 8);
-    list.at[list.count++] = linear_case(5, 7, 3);
-    list.at[list.count++] = linear_case(33, 48, 24);
-    EACH_ATTENTION(head_norm_case);
-    EACH_ATTENTION(rotary_case);
-    EACH_ATTENTION(unfused_case);
-    EACH_ATTENTION(flash_case);
-    for (int i = 0; i < NUM_TILED; i++)
-        list.at[list.count++] = flash_case(tiled[i]);
-    list.at[list.count++] = flash_case(dropped(tiled[3]));
-    list.at[list.count++] = unfused_case(dropped(attentions[1]));
-    list.at[list.count++] = flash_case(dropped(attentions[1]));
+    list(embedding_case(301, 8));
+    list(linear_case(5, 7, 3));
+    list(linear_case(33, 48, 24));
+    list_each(head_norm_case, attentions, COUNT(attentions));
+    list_each(rotary_case, attentions, COUNT(attentions));
+    list_each(unfused_case, attentions, COUNT(attentions));
+    list_each(flash_case, attentions, COUNT(attentions));
+    list_each(flash_case, tiled, COUNT(tiled));
+    list(flash_case(dropped(tiled[3])));
+    list(unfused_case(dropped(attentions[1])));
+    list(flash_case(dropped(attentions[1])));
     for (int optimizer = SGD; optimizer <= ADAMW; optimizer++)
-        list.at[list.count++] = update_case(optimizer, 1003);
-    list.at[list.count++] = squares_case(1003);
-    list.at[list.count++] = squares_case(1024);
-    list.count += op_exchange_cases(list.at + list.count);
+        list(update_case(optimizer, 1003));
+    list(squares_case(1003));
+    list(squares_case(1024));
+    cases.count += op_exchange_cases(cases.at + cases.count);
 }
 
 const struct op_case *op_cases(int *count)
 {
     list_cases();
-    *count = list.count;
-    return list.at;
+    *count = cases.count;
+    return cases.at;
 }

@@ -14,7 +14,8 @@
 
 #include <stddef.h>
 
-/* Where ops run: memory of its own, and every op, run to its end. */
+/* Where ops run: memory of its own, and every op, run to its end; OP_RUNS are its members where its
+ * functions are called run_NAME. */
 struct op_backend {
     const char *name;
     void *self;
@@ -28,11 +29,20 @@ struct op_backend {
 #undef X
 };
 
-int op_case_count(void);
-const char *op_case_name(int index);
+#define OP_RUN(name, args) .name = run_##name,
+#define OP_RUNS            KERNELS(OP_RUN) EXCHANGE_KERNELS(OP_RUN)
 
-/* `self` runs values that are stored as `storage`. Ends the test at the first difference, with the
- * seed of the inputs: SEED=n in the environment brings it back. */
-void op_case_check(int index, enum dtype storage, const struct op_backend *backend);
+/* Memory of the host, for backends that run there. */
+void *op_host_copy_in(void *self, const void *from, size_t bytes);
+void op_host_copy_out(void *self, void *to, const void *from, size_t bytes);
+void op_host_release(void *self, void *memory);
+
+/* Every case in every type that values are stored as, one type after another. */
+int op_case_count(void);
+enum dtype op_case_storage(int index);
+
+/* `self` runs values that are stored as the case wants it. Ends the test at the first difference,
+ * with the seed of the inputs: SEED=n in the environment brings it back. */
+void op_case_check(int index, const struct op_backend *backend);
 
 #endif

@@ -7,12 +7,13 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- the host as a backend ---------------------------------------------------------------- */
 
-static void *host_copy_in(void *self, const void *from, size_t bytes)
+void *op_host_copy_in(void *self, const void *from, size_t bytes)
 {
     (void)self;
     void *memory = malloc(bytes ? bytes : 1);
@@ -21,13 +22,13 @@ static void *host_copy_in(void *self, const void *from, size_t bytes)
     return memory;
 }
 
-static void host_copy_out(void *self, void *to, const void *from, size_t bytes)
+void op_host_copy_out(void *self, void *to, const void *from, size_t bytes)
 {
     (void)self;
     memcpy(to, from, bytes);
 }
 
-static void host_release(void *self, void *memory)
+void op_host_release(void *self, void *memory)
 {
     (void)self;
     free(memory);
@@ -39,10 +40,10 @@ static size_t host_scratch_bytes(void *self, const struct attention *attention)
     return sizeof(float) * (size_t)flash_attention_scratch(attention);
 }
 
-#define X(name, args)                                         \
-    static void host_##name(void *self, const struct args *a) \
-    {                                                         \
-        stored_##name(self, a);                               \
+#define X(name, args)                                        \
+    static void run_##name(void *self, const struct args *a) \
+    {                                                        \
+        stored_##name(self, a);                              \
     }
 KERNELS(X)
 EXCHANGE_KERNELS(X)
@@ -52,14 +53,11 @@ static struct op_backend host_backend(struct host_kernels *self)
 {
     return (struct op_backend){ .name = "host",
                                 .self = self,
-                                .copy_in = host_copy_in,
-                                .copy_out = host_copy_out,
-                                .release = host_release,
+                                .copy_in = op_host_copy_in,
+                                .copy_out = op_host_copy_out,
+                                .release = op_host_release,
                                 .flash_scratch_bytes = host_scratch_bytes,
-#define X(name, args) .name = host_##name,
-                                KERNELS(X) EXCHANGE_KERNELS(X)
-#undef X
-    };
+                                OP_RUNS };
 }
 
 /* --- tensors ------------------------------------------------------------------------------ */
@@ -315,33 +313,43 @@ static void check_results(struct numeric *numeric, const struct op_case *c, enum
 
 /* --- cases -------------------------------------------------------------------------------- */
 
-int op_case_count(void)
+static const enum dtype storages[] = { DTYPE_FP32, DTYPE_BF16, DTYPE_FP16 };
+
+static int cases_of_a_storage(void)
 {
     int count;
     op_cases(&count);
     return count;
 }
 
-const char *op_case_name(int index)
+int op_case_count(void)
 {
-    int count;
-    return op_cases(&count)[index].name;
+    return COUNT(storages) * cases_of_a_storage();
 }
 
-void op_case_check(int index, enum dtype storage, const struct op_backend *backend)
+enum dtype op_case_storage(int index)
+{
+    return storages[index / cases_of_a_storage()];
+}
+
+void op_case_check(int index, const struct op_backend *backend)
 {
     int count;
-    const struct op_case *c = &op_cases(&count)[index];
-    struct numeric numeric = numeric_begin((uint64_t)index);
+    struct op_case c = op_cases(&count)[index % count];
+    enum dtype storage = op_case_storage(index);
+    char name[80];
+    snprintf(name, sizeof name, "%s in %s", c.name, dtype_names[storage]);
+    c.name = name;
+    struct numeric numeric = numeric_begin((uint64_t)(index % count));
     struct host_kernels plain = { own_blas, DTYPE_FP32 }, stored = { own_blas, storage };
     struct op_backend plain_host = host_backend(&plain), stored_host = host_backend(&stored);
     struct results results;
     void *inputs[MOST_TENSORS];
-    draw_inputs(&numeric, c, storage, inputs);
-    run_case(&numeric, c, DTYPE_FP32, &plain_host, inputs, results.exact);
-    run_case(&numeric, c, storage, &stored_host, inputs, results.host);
-    run_case(&numeric, c, storage, backend, inputs, results.got);
-    run_case(&numeric, c, storage, backend, inputs, results.again);
-    check_results(&numeric, c, storage, &results);
+    draw_inputs(&numeric, &c, storage, inputs);
+    run_case(&numeric, &c, DTYPE_FP32, &plain_host, inputs, results.exact);
+    run_case(&numeric, &c, storage, &stored_host, inputs, results.host);
+    run_case(&numeric, &c, storage, backend, inputs, results.got);
+    run_case(&numeric, &c, storage, backend, inputs, results.again);
+    check_results(&numeric, &c, storage, &results);
     numeric_end(&numeric);
 }
