@@ -44,6 +44,30 @@ __device__ __forceinline__ void drop(const backward_args &b, uint64_t number, fl
     *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
 }
 
+/* LINES queries of a head, from query0 on, and the gradients of their contexts. */
+template <int LINES, int HEAD_DIM, typename T, typename Tiles>
+__device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b,
+                                             const head_place &at, long query0)
+{
+    long left = b.a.attention.seq - query0;
+    copy_tile<LINES, HEAD_DIM, BLOCK>(
+        to->queries, (const T *)b.a.qkv + at.query + query0 * at.qkv_stride, at.qkv_stride, left);
+    copy_tile<LINES, HEAD_DIM, BLOCK>(
+        to->dcontext, (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
+        at.context_stride, left);
+}
+
+/* LINES keys that a head sees, from key0 on, and their values. */
+template <int LINES, int HEAD_DIM, typename T, typename Tiles>
+__device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, const head_place &at,
+                                          long key0)
+{
+    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
+    long left = b.a.attention.seq - key0;
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->keys, qkv + at.key, at.qkv_stride, left);
+    copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
+}
+
 /* The warp's 16 rows of a gradient, through the tile that it has read for the last time, a barrier
  * ago. */
 template <int HEAD_DIM, typename T>
@@ -78,20 +102,6 @@ __device__ __forceinline__ query_step next_step(const struct attention &a, const
     if (step.query0 + COLUMNS < a.seq)
         return { step.at, step.head, step.query0 + COLUMNS };
     return { head_at(a, sequence, step.head + 1), step.head + 1, key0 };
-}
-
-template <int HEAD_DIM, typename T, typename Stage>
-__device__ __forceinline__ void copy_queries(Stage *to, const backward_args &b,
-                                             const query_step &step)
-{
-    const head_place &at = step.at;
-    long left = b.a.attention.seq - step.query0;
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->queries,
-                                        (const T *)b.a.qkv + at.query + step.query0 * at.qkv_stride,
-                                        at.qkv_stride, left);
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(
-        to->dcontext, (const T *)b.a.dcontext + at.context + step.query0 * at.context_stride,
-        at.context_stride, left);
 }
 
 /* The first threads fetch a number of a row each while others are computed on. */
@@ -154,10 +164,8 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     head_place at = head_at(a, sequence, first_head);
     query_step step = { at, first_head, key0 };
 
-    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
-    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->keys, qkv + at.key, at.qkv_stride, a.seq - key0);
-    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->values, qkv + at.value, at.qkv_stride, a.seq - key0);
-    copy_queries<HEAD_DIM, T>(&shared->stages[0], b, step);
+    copy_keys<ROWS, HEAD_DIM, T>(shared, b, at, key0);
+    copy_queries<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, key0);
     copies_commit();
     keep_row(&shared->stages[0], fetch_row(b, step));
 
@@ -168,7 +176,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         float row = 0;
         if (i + 1 < steps) {
             step = next_step(a, step, sequence, key0);
-            copy_queries<HEAD_DIM, T>(next, b, step);
+            copy_queries<COLUMNS, HEAD_DIM, T>(next, b, step.at, step.query0);
             row = fetch_row(b, step);
         }
         copies_commit();
@@ -200,16 +208,6 @@ template <typename T, int HEAD_DIM> struct query_tiles {
     } stages[2];
 };
 
-template <int HEAD_DIM, typename T, typename Stage>
-__device__ __forceinline__ void copy_keys(Stage *to, const backward_args &b, const head_place &at,
-                                          long key0)
-{
-    const T *qkv = (const T *)b.a.qkv + key0 * at.qkv_stride;
-    long left = b.a.attention.seq - key0;
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->keys, qkv + at.key, at.qkv_stride, left);
-    copy_tile<COLUMNS, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
-}
-
 template <typename T, int HEAD_DIM, bool drops>
 __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
 {
@@ -231,21 +229,16 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
     }
 
-    copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries,
-                                     (const T *)b.a.qkv + at.query + query0 * at.qkv_stride,
-                                     at.qkv_stride, a.seq - query0);
-    copy_tile<ROWS, HEAD_DIM, BLOCK>(
-        shared->dcontext, (const T *)b.a.dcontext + at.context + query0 * at.context_stride,
-        at.context_stride, a.seq - query0);
-    copy_keys<HEAD_DIM, T>(&shared->stages[0], b, at, 0);
+    copy_queries<ROWS, HEAD_DIM, T>(shared, b, at, query0);
+    copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, 0);
     copies_commit();
 
     accumulator dqueries[1][HEAD_DIM / MMA_COLUMNS] = {};
     for (long key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         if (key0 + COLUMNS < end)
-            copy_keys<HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
-                                   key0 + COLUMNS);
+            copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
+                                            key0 + COLUMNS);
         copies_commit();
         copies_wait<1>();
         __syncthreads();
