@@ -1,0 +1,5 @@
+/* In place of the header of this name, for NVRTC, which has none: as much as kernels/cuda needs. */
+#pragma once
+#include <stdio.h>
+
+typedef struct json_t json_t;

@@ -1,0 +1,19 @@
+/* In place of the kernels, so that all else of the plugin can be linked without nvcc; weak, since
+ * some launches are of cuBLASLt's kernels, and C. */
+#include "kernels/cuda/launch.h"
+
+#define X(name, args)                                                                              \
+    __attribute__((weak)) cudaError_t launch_##name(const struct launch *on, const struct args *a) \
+    {                                                                                              \
+        (void)on, (void)a;                                                                         \
+        return cudaErrorInvalidValue;                                                              \
+    }
+KERNELS(X)
+EXCHANGE_KERNELS(X)
+#undef X
+
+size_t launch_flash_scratch_bytes(const struct attention *attention)
+{
+    (void)attention;
+    return 0;
+}
