@@ -75,8 +75,6 @@ static void add_instr(const struct terminal *terminal, const struct instr *instr
     case INSTR_RECV_ACT:
     case INSTR_SEND_GRAD:
     case INSTR_RECV_GRAD:
-    case INSTR_WAIT_PARAM:
-    case INSTR_FREE_PARAM:
         text_add(out, "%s", terminal->utf8 ? "·" : ".");
         return;
     }

@@ -264,7 +264,6 @@ static void (*const handlers[NUM_OPCODES])(struct rank *rank, const struct instr
     [INSTR_RECOMPUTE] = run_nothing,       [INSTR_SEND_ACT] = run_send_act,
     [INSTR_RECV_ACT] = run_recv_act,       [INSTR_SEND_GRAD] = run_send_grad,
     [INSTR_RECV_GRAD] = run_recv_grad,     [INSTR_GATHER_PARAM] = run_gather_param,
-    [INSTR_WAIT_PARAM] = run_nothing,      [INSTR_FREE_PARAM] = run_nothing,
     [INSTR_REDUCE_GRAD] = run_reduce_grad, [INSTR_MIX_PARAM] = run_mix_param,
     [INSTR_REDUCE_TIED] = run_reduce_tied, [INSTR_NORM_GRAD] = run_norm_grad,
     [INSTR_OPTIMIZER] = run_optimizer,

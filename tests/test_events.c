@@ -215,8 +215,6 @@ static void randomise_whole(struct step *step)
 {
     randomise(step);
     step->lowering = (struct lowering){ .recompute = rand() % 2,
-                                        .gather_params = rand() % 3 == 0,
-                                        .reduce_each = rand() % 3 == 0,
                                         .has_data_group = rand() % 2,
                                         .gather_updated = rand() % 2,
                                         .tied = rand() % 2 };

@@ -177,8 +177,6 @@ static void try_to_start(struct events *e, int rank, struct queue *queue)
     case INSTR_BACKWARD_WEIGHT:
     case INSTR_RECOMPUTE:
     case INSTR_GATHER_PARAM:
-    case INSTR_WAIT_PARAM:
-    case INSTR_FREE_PARAM:
     case INSTR_REDUCE_GRAD:
     case INSTR_MIX_PARAM:
     case INSTR_OPTIMIZER:

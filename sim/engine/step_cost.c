@@ -44,8 +44,6 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
         return fmax(once->tied_s, cost->stages[instr->peer].tied_s);
     case INSTR_OPTIMIZER:
         return once->optimizer_s;
-    case INSTR_WAIT_PARAM:
-    case INSTR_FREE_PARAM:
     case INSTR_NORM_GRAD:
         return 0;
     }
@@ -112,17 +110,13 @@ static void hold_passes(const struct instrs *list, int *held)
     }
 }
 
-/* A reduction is held for the last pass, unless gathers that passes wait for may stand behind it on
- * the data lane. */
+/* A reduction is held for the last pass. */
 static void hold_reductions(const struct instrs *list, int *held)
 {
     int last_pass = NO_INSTR;
-    for (int i = 0; i < list->count; i++) {
-        if (list->at[i].op == INSTR_WAIT_PARAM)
-            return;
+    for (int i = 0; i < list->count; i++)
         if (timeline_is_pass(list->at[i].op))
             last_pass = i;
-    }
     for (int i = 0; i < list->count; i++)
         if (list->at[i].op == INSTR_REDUCE_GRAD)
             held[i] = last_pass;

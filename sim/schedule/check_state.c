@@ -22,88 +22,25 @@ static int chunk_at(const struct proof *proof, int instr)
     return proof->list->at[instr].chunk;
 }
 
-/* On the compute lane: wait for a chunk's parameters, compute on that chunk, free it. */
-static bool check_brackets(const struct proof *proof)
-{
-    int held = -1;
-    for (int i = 0; i < proof->list->count; i++) {
-        enum opcode op = proof->list->at[i].op;
-        int chunk = chunk_at(proof, i);
-        bool waits = op == INSTR_WAIT_PARAM;
-        bool uses = op == INSTR_FORWARD || instr_starts_backward(op) || op == INSTR_RECOMPUTE ||
-                    op == INSTR_FREE_PARAM;
-        if (waits && held != -1)
-            return proof_fail(proof, i, "parameters of chunk %d were not freed before", held);
-        if (uses && chunk != held)
-            return proof_fail(proof, i, "%s without the parameters of chunk %d",
-                              proof_text(proof, i).at, chunk);
-        if (waits)
-            held = chunk;
-        if (op == INSTR_FREE_PARAM)
-            held = -1;
-    }
-    return held == -1 || proof_fail(proof, NO_INSTR, "chunk %d is never freed", held);
-}
-
-/* The n-th wait is for the n-th gather, which starts when the free before the last is done. */
-static bool check_gathers(const struct proof *proof, const struct indices *gathers,
-                          struct arena *scratch)
-{
-    struct indices waits = all_of(proof, INSTR_WAIT_PARAM, scratch);
-    struct indices frees = all_of(proof, INSTR_FREE_PARAM, scratch);
-    for (int i = 0; i < waits.count; i++) {
-        int wait = waits.at[i];
-        if (i >= gathers->count || chunk_at(proof, gathers->at[i]) != chunk_at(proof, wait))
-            return proof_fail(proof, wait, "%s has no gather", proof_text(proof, wait).at);
-        if (!proof_ordered(proof, gathers->at[i], wait))
-            return false;
-        if (i >= 2 && !proof_ordered(proof, frees.at[i - 2], gathers->at[i]))
-            return false;
-    }
-    return true;
-}
-
-/* Gathers that no compute waits for distribute updated parameters: each chunk's, once. */
-static bool check_updated(const struct proof *proof, const struct indices *gathers,
-                          struct arena *scratch)
-{
-    struct indices updates = all_of(proof, INSTR_OPTIMIZER, scratch);
-    struct indices waits = all_of(proof, INSTR_WAIT_PARAM, scratch);
-    const struct schedule_shape *shape = &proof->schedule->shape;
-    bool expected = proof->totals[INSTR_GATHER_PARAM] > proof->totals[INSTR_WAIT_PARAM];
-    int wanted = expected ? shape->chunks_per_stage : 0;
-    if (gathers->count - waits.count != wanted)
-        return proof_fail(proof, NO_INSTR, "expected %d gathers after the update, found %d", wanted,
-                          gathers->count - waits.count);
-    for (int i = waits.count; i < gathers->count; i++) {
-        int chunk = (i - waits.count) * shape->num_stages + proof->stage;
-        if (chunk_at(proof, gathers->at[i]) != chunk)
-            return proof_fail(proof, gathers->at[i], "expected GP%d, found %s", chunk,
-                              proof_text(proof, gathers->at[i]).at);
-        if (updates.count > 0 && !proof_ordered(proof, updates.at[0], gathers->at[i]))
-            return false;
-    }
-    return true;
-}
-
+/* Gathers distribute updated parameters: each chunk's, once. */
 bool proof_parameters(const struct proof *proof, struct arena *scratch)
 {
-    bool are_sharded = proof->totals[INSTR_WAIT_PARAM] + proof->totals[INSTR_FREE_PARAM] > 0;
     struct indices gathers = all_of(proof, INSTR_GATHER_PARAM, scratch);
-    if (are_sharded && (!check_brackets(proof) || !check_gathers(proof, &gathers, scratch)))
-        return false;
-    return check_updated(proof, &gathers, scratch);
-}
-
-/* Every chunk is reduced as often as the others: never, once or after each backward. */
-static int reductions_per_chunk(const struct proof *proof)
-{
+    struct indices updates = all_of(proof, INSTR_OPTIMIZER, scratch);
     const struct schedule_shape *shape = &proof->schedule->shape;
-    long long num_chunks = (long long)shape->num_stages * shape->chunks_per_stage;
-    long long total = proof->totals[INSTR_REDUCE_GRAD];
-    if (total == 0)
-        return 0;
-    return total > num_chunks ? shape->num_microbatches : 1;
+    int wanted = proof->totals[INSTR_GATHER_PARAM] > 0 ? shape->chunks_per_stage : 0;
+    if (gathers.count != wanted)
+        return proof_fail(proof, NO_INSTR, "expected %d gathers after the update, found %d", wanted,
+                          gathers.count);
+    for (int i = 0; i < gathers.count; i++) {
+        int chunk = i * shape->num_stages + proof->stage;
+        if (chunk_at(proof, gathers.at[i]) != chunk)
+            return proof_fail(proof, gathers.at[i], "expected GP%d, found %s", chunk,
+                              proof_text(proof, gathers.at[i]).at);
+        if (updates.count > 0 && !proof_ordered(proof, updates.at[0], gathers.at[i]))
+            return false;
+    }
+    return true;
 }
 
 /* Local chunks x microbatches: what makes the weight gradients of each chunk, in order. */
@@ -122,28 +59,27 @@ static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
     return out;
 }
 
-/* When one reduction covers all backwards, it must follow the last; else the n-th the n-th. */
+/* Each chunk's gradients are reduced once, behind all its backwards, or never. */
 bool proof_reductions(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
     const int *backwards = backwards_by_chunk(proof, scratch);
     struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
     int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
-    int each = reductions_per_chunk(proof);
+    int wanted = proof->totals[INSTR_REDUCE_GRAD] > 0 ? 1 : 0;
     for (int i = 0; i < reductions.count; i++) {
         int reduction = reductions.at[i];
         int local_chunk = chunk_at(proof, reduction) / shape->num_stages;
-        if (done[local_chunk] == each)
+        if (done[local_chunk]++ == wanted)
             return proof_fail(proof, reduction, "%s is one more than the %d expected",
-                              proof_text(proof, reduction).at, each);
-        int covers = shape->num_microbatches - each + done[local_chunk]++;
-        int backward = backwards[local_chunk * shape->num_microbatches + covers];
-        if (!proof_ordered(proof, backward, reduction))
+                              proof_text(proof, reduction).at, wanted);
+        int last = backwards[(local_chunk + 1) * shape->num_microbatches - 1];
+        if (!proof_ordered(proof, last, reduction))
             return false;
     }
     for (int i = 0; i < shape->chunks_per_stage; i++)
-        if (done[i] != each)
-            return proof_fail(proof, NO_INSTR, "expected %d DG of chunk %d, found %d", each,
+        if (done[i] != wanted)
+            return proof_fail(proof, NO_INSTR, "expected %d DG of chunk %d, found %d", wanted,
                               i * shape->num_stages + proof->stage, done[i]);
     return true;
 }

@@ -40,8 +40,6 @@ enum lane {
     X(SEND_GRAD,       LANE_SEND_UP,   "SG",  "c.m>p", "activation gradients to the previous chunk")\
     X(RECV_GRAD,       LANE_RECV_UP,   "RG",  "c.m<p", "activation gradients for the previous chunk")\
     X(GATHER_PARAM,    LANE_DATA,      "GP",  "c",     "all-gather a chunk's sharded parameters")  \
-    X(WAIT_PARAM,      LANE_COMPUTE,   "WP",  "c",     "wait for a gather; takes no time itself")  \
-    X(FREE_PARAM,      LANE_COMPUTE,   "FP",  "c",     "drop a chunk's gathered parameters")       \
     X(REDUCE_GRAD,     LANE_DATA,      "DG",  "c",     "reduce a chunk's gradients over the data group")\
     X(MIX_PARAM,       LANE_DATA,      "MP",  "c",     "average a chunk's parameters with data peers'")  \
     X(REDUCE_TIED,     LANE_DATA,      "DT",  ">p",    "all-reduce tied embedding gradients, first and last")\

@@ -1,6 +1,6 @@
 /* A slot is one instruction of the compute order with what belongs to it. In the list, slot
- * k is preceded by the receive and the gather of slot k + 1, so that both run while k computes and
- * never earlier, and followed by its send. Every edge therefore points to a producer or backwards
+ * k is preceded by the receive of slot k + 1, so that it runs while k computes and never earlier,
+ * and followed by its send. Every edge therefore points to a producer or backwards
  * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
 #include "sim/schedule/lower.h"
 
@@ -9,9 +9,7 @@
 /* Indices in the lowered list, NO_INSTR where the slot has none. */
 struct slot {
     int received; /* RECV_* that feeds it */
-    int gathered; /* GATHER_PARAM that it uses */
     int computed; /* the instruction itself */
-    int released; /* its last instruction on the compute lane */
 };
 
 struct lowerer {
@@ -52,15 +50,13 @@ static int stage_of(const struct schedule_shape *shape, int chunk)
     return chunk % shape->num_stages;
 }
 
-/* After what the inputs of a slot may be fetched: while the slot before it runs, not earlier. */
-static struct slot two_before(const struct lowerer *to, int slot)
+/* After what the input of a slot may be fetched: while the slot before it runs, not earlier. */
+static int computed_two_before(const struct lowerer *to, int slot)
 {
-    if (slot < 2)
-        return (struct slot){ NO_INSTR, NO_INSTR, NO_INSTR, NO_INSTR };
-    return to->slots[slot - 2];
+    return slot < 2 ? NO_INSTR : to->slots[slot - 2].computed;
 }
 
-static int add_receive(struct lowerer *to, int slot)
+static int receive_of(struct lowerer *to, int slot)
 {
     const struct instr *compute = &to->order->at[slot];
     bool down = compute->op == INSTR_FORWARD;
@@ -75,23 +71,13 @@ static int add_receive(struct lowerer *to, int slot)
         .microbatch = compute->microbatch,
         .peer = stage_of(to->shape, maker),
     };
-    return add(to, receive, two_before(to, slot).computed);
+    return add(to, receive, computed_two_before(to, slot));
 }
 
-static int add_gather(struct lowerer *to, int slot)
+static void add_receive(struct lowerer *to, int slot)
 {
-    if (!to->lowering->gather_params || to->order->at[slot].op == INSTR_BACKWARD_WEIGHT)
-        return NO_INSTR;
-    return add(to, of_chunk(INSTR_GATHER_PARAM, to->order->at[slot].chunk),
-               two_before(to, slot).released);
-}
-
-static void add_inputs(struct lowerer *to, int slot)
-{
-    if (slot >= to->order->count)
-        return;
-    to->slots[slot].received = add_receive(to, slot);
-    to->slots[slot].gathered = add_gather(to, slot);
+    if (slot < to->order->count)
+        to->slots[slot].received = receive_of(to, slot);
 }
 
 /* Recompute starts when the gradient is there, as in Megatron, where it is part of backward. */
@@ -100,17 +86,13 @@ static void add_compute(struct lowerer *to, int slot)
     struct instr compute = to->order->at[slot];
     struct slot *at = &to->slots[slot];
     int after = at->received;
-    if (at->gathered != NO_INSTR)
-        add(to, of_chunk(INSTR_WAIT_PARAM, compute.chunk), at->gathered);
     if (instr_starts_backward(compute.op) && to->lowering->recompute) {
         struct instr recompute = compute;
         recompute.op = INSTR_RECOMPUTE;
         add(to, recompute, after);
         after = NO_INSTR;
     }
-    at->computed = at->released = add(to, compute, after);
-    if (at->gathered != NO_INSTR)
-        at->released = add(to, of_chunk(INSTR_FREE_PARAM, compute.chunk), NO_INSTR);
+    at->computed = add(to, compute, after);
 }
 
 static void add_send(struct lowerer *to, int slot)
@@ -126,14 +108,14 @@ static void add_send(struct lowerer *to, int slot)
     add(to, send, to->slots[slot].computed);
 }
 
-/* Called one slot late, behind that slot's gather on the data lane: compute waits for gathers. */
+/* Behind the last backward of its chunk. */
 static void add_reduction(struct lowerer *to, int slot)
 {
-    if (slot < 0 || !instr_ends_backward(to->order->at[slot].op))
+    if (!instr_ends_backward(to->order->at[slot].op))
         return;
     int chunk = to->order->at[slot].chunk;
     bool is_last = --to->backwards_left[chunk / to->shape->num_stages] == 0;
-    if (to->lowering->has_data_group && (to->lowering->reduce_each || is_last))
+    if (to->lowering->has_data_group && is_last)
         add(to, of_chunk(INSTR_REDUCE_GRAD, chunk), to->slots[slot].computed);
 }
 
@@ -178,17 +160,14 @@ static void add_update(struct lowerer *to)
         add_all_chunks(to, INSTR_MIX_PARAM, update);
 }
 
-/* Of a forward or a backward: receive, compute, send, and what gathers its weights. A weight
- * gradient is one instruction. */
+/* Of a forward or a backward: receive, compute, send. A weight gradient is one instruction. */
 static size_t room(const struct lowerer *to)
 {
     size_t chunks = (size_t)to->shape->chunks_per_stage;
     size_t passes = chunks * (size_t)to->shape->num_microbatches;
-    size_t each = 3 + (to->lowering->gather_params ? 3 : 0);
     size_t weights = (size_t)to->order->count - 2 * passes;
     size_t recomputes = to->lowering->recompute ? passes : 0;
-    size_t reductions = to->lowering->has_data_group && to->lowering->reduce_each ? passes : 0;
-    return each * 2 * passes + weights + recomputes + reductions + 3 * chunks + 3;
+    return 6 * passes + weights + recomputes + 3 * chunks + 3;
 }
 
 static void lower_stage(struct lowerer *to)
@@ -198,14 +177,13 @@ static void lower_stage(struct lowerer *to)
         to->backwards_left[i] = to->shape->num_microbatches;
     if (to->lowering->mix_beside)
         add_all_chunks(to, INSTR_MIX_PARAM, NO_INSTR);
-    add_inputs(to, 0);
+    add_receive(to, 0);
     for (int slot = 0; slot < num_slots; slot++) {
-        add_inputs(to, slot + 1);
-        add_reduction(to, slot - 1);
+        add_receive(to, slot + 1);
         add_compute(to, slot);
         add_send(to, slot);
+        add_reduction(to, slot);
     }
-    add_reduction(to, num_slots - 1);
     add_tied(to);
     add_update(to);
 }

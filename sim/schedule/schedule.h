@@ -54,12 +54,9 @@ bool generator_splits(const struct generator *generator); /* has BI and BW inste
 
 /* What lowering adds to compute order. */
 struct lowering {
-    bool recompute;     /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
-    bool gather_params; /* ZeRO-3: GATHER_PARAM, WAIT_PARAM before F, B and BI, FREE_PARAM after;
-                           at most one chunk is gathered besides the one in use */
-    bool reduce_each;   /* ZeRO-2/3: REDUCE_GRAD after every BACKWARD or BACKWARD_WEIGHT, else after
-                           the last one of each chunk */
-    bool has_data_group; /* gradients are summed over ranks: reductions exist */
+    bool recompute;      /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
+    bool has_data_group; /* gradients are summed over ranks: REDUCE_GRAD after a chunk's last
+                            BACKWARD or BACKWARD_WEIGHT */
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
     bool mix_beside;     /* MIX_PARAM of what the step began with, beside its passes */
     bool mix_updated;    /* MIX_PARAM after OPTIMIZER */

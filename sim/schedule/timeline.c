@@ -69,8 +69,6 @@ bool timeline_is_pass(enum opcode op)
     case INSTR_SEND_GRAD:
     case INSTR_RECV_GRAD:
     case INSTR_GATHER_PARAM:
-    case INSTR_WAIT_PARAM:
-    case INSTR_FREE_PARAM:
     case INSTR_REDUCE_GRAD:
     case INSTR_MIX_PARAM:
     case INSTR_REDUCE_TIED:
