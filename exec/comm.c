@@ -1,5 +1,11 @@
 #include "exec/comm.h"
 
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
 // clang-format off
 const char *const comm_kind_names[NUM_COMM_KINDS + 1] = {
 #define X(name, text, meaning) text,
@@ -49,4 +55,28 @@ double comm_least_sent_bytes(const struct comm_call *call)
         break;
     }
     return 0;
+}
+
+int group_index_of(int rank, const int *ranks, int num_ranks)
+{
+    int index = 0;
+    while (index < num_ranks && ranks[index] != rank)
+        index++;
+    assert(index < num_ranks && "a rank names a group that it is in");
+    return index;
+}
+
+struct group group_of(struct comm *comm, int rank, const int *ranks, int num_ranks)
+{
+    size_t bytes = (size_t)num_ranks * sizeof *ranks;
+    return (struct group){ .comm = comm,
+                           .index = group_index_of(rank, ranks, num_ranks),
+                           .size = num_ranks,
+                           .ranks = memcpy(arena_grow(NULL, bytes), ranks, bytes) };
+}
+
+void group_release(struct group *group)
+{
+    free((void *)group->ranks);
+    group->ranks = NULL;
 }

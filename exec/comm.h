@@ -89,6 +89,12 @@ struct group {
     const int *ranks; /* of the world, `size` of them; owned by the group */
 };
 
+/* For communicators: a rank's place among the members of a group, and the group as it sees it, with
+ * a copy of the members that group_release frees. */
+int group_index_of(int rank, const int *ranks, int num_ranks);
+struct group group_of(struct comm *comm, int rank, const int *ranks, int num_ranks);
+void group_release(struct group *group);
+
 /* One call, on memory of the device whose streams it is issued on. `in` and `out` stay the
  * caller's, and untouched, until the call has run. ALL_REDUCE and BROADCAST may have in == out,
  * ALL_GATHER in == own part of out, REDUCE_SCATTER out == own part of in; otherwise they do not

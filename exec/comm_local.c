@@ -144,15 +144,6 @@ static void local_close(struct comm *comm)
     free(comm);
 }
 
-static int index_of(int rank, const int *ranks, int size)
-{
-    int index = 0;
-    while (index < size && ranks[index] != rank)
-        index++;
-    assert(index < size && "a rank names a group that it is in");
-    return index;
-}
-
 static struct group *local_group_new(struct comm *comm, const int *ranks, int num_ranks,
                                      struct err *err)
 {
@@ -167,7 +158,7 @@ static struct group *local_group_new(struct comm *comm, const int *ranks, int nu
     struct local_group *group = arena_grow(NULL, sizeof *group);
     *group = (struct local_group){ .meeting = meeting,
                                    .base = { .comm = comm,
-                                             .index = index_of(comm->rank, ranks, num_ranks),
+                                             .index = group_index_of(comm->rank, ranks, num_ranks),
                                              .size = num_ranks,
                                              .ranks = meeting->ranks } };
     return &group->base;

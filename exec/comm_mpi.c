@@ -4,7 +4,6 @@
 #include "exec/failure.h"
 #include "exec/reduce.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -27,7 +26,6 @@ struct comm {
 
 struct mpi_group {
     struct group base;
-    int *ranks;
     MPI_Comm members;
     double sent_bytes;
 };
@@ -316,26 +314,20 @@ static void mpi_close(struct comm *comm)
 static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_ranks,
                                    struct err *err)
 {
-    int index = 0;
-    while (index < num_ranks && ranks[index] != comm->rank)
-        index++;
-    assert((num_ranks == 0 || index < num_ranks) && "a rank names a group that it is in");
+    bool is_member = num_ranks > 0;
+    int index = is_member ? group_index_of(comm->rank, ranks, num_ranks) : 0;
     MPI_Comm members;
     pthread_mutex_lock(&comm->mutex);
     int status =
-        MPI_Comm_split(MPI_COMM_WORLD, num_ranks > 0 ? ranks[0] : MPI_UNDEFINED, index, &members);
+        MPI_Comm_split(MPI_COMM_WORLD, is_member ? ranks[0] : MPI_UNDEFINED, index, &members);
     pthread_mutex_unlock(&comm->mutex);
     if (status != MPI_SUCCESS)
         err_set(err, ERR_SYSTEM, comm->where, "MPI could not make a group");
-    if (status != MPI_SUCCESS || num_ranks == 0)
+    if (status != MPI_SUCCESS || !is_member)
         return NULL;
     struct mpi_group *group = arena_grow(NULL, sizeof *group);
-    group->members = members;
-    group->sent_bytes = 0;
-    group->ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks);
-    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
-    group->base =
-        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
+    *group = (struct mpi_group){ .base = group_of(comm, comm->rank, ranks, num_ranks),
+                                 .members = members };
     return &group->base;
 }
 
@@ -350,7 +342,7 @@ static void mpi_group_free(struct group *base)
         MPI_Comm_free(&group->members);
         pthread_mutex_unlock(&base->comm->mutex);
     }
-    free(group->ranks);
+    group_release(&group->base);
     free(group);
 }
 

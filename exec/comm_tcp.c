@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Each group has sockets of its own, so groups never wait for one another, and the thread that
  * moves the bytes is the stream's. */
@@ -28,7 +27,6 @@ struct comm {
 struct tcp_group {
     struct group base;
     struct tcp_group *next;
-    int *ranks;
     struct links links;
 };
 
@@ -51,7 +49,8 @@ static void run_call(void *args)
     if (failure_is_kept(&comm->failure) || tcp_collective_run(&group->links, call, &lost))
         return;
     struct err err = { 0 };
-    err_set(&err, ERR_SYSTEM, comm->where, "rank %d %s", group->ranks[lost.member], lost.reason);
+    err_set(&err, ERR_SYSTEM, comm->where, "rank %d %s", group->base.ranks[lost.member],
+            lost.reason);
     fail_comm(comm, &err);
 }
 
@@ -93,24 +92,8 @@ static struct comm *tcp_open(const struct comm_options *options, struct err *err
 static void release_group(struct tcp_group *group)
 {
     links_release(&group->links);
-    free(group->ranks);
+    group_release(&group->base);
     free(group);
-}
-
-static struct tcp_group *group_of(struct comm *comm, const int *ranks, int num_ranks)
-{
-    struct tcp_group *group = arena_grow(NULL, sizeof *group);
-    int index = 0;
-    while (ranks[index] != comm->rank) {
-        index++;
-        assert(index < num_ranks && "a rank names a group that it is in");
-    }
-    *group = (struct tcp_group){ .links = links_new(index, num_ranks) };
-    group->ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks);
-    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
-    group->base =
-        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
-    return group;
 }
 
 static struct group *tcp_group_new(struct comm *comm, const int *ranks, int num_ranks,
@@ -119,7 +102,9 @@ static struct group *tcp_group_new(struct comm *comm, const int *ranks, int num_
     int number = comm->num_groups++;
     if (num_ranks == 0)
         return NULL;
-    struct tcp_group *group = group_of(comm, ranks, num_ranks);
+    struct tcp_group *group = arena_grow(NULL, sizeof *group);
+    *group = (struct tcp_group){ .base = group_of(comm, comm->rank, ranks, num_ranks) };
+    group->links = links_new(group->base.index, num_ranks);
     if (!mesh_connect(comm->mesh, number, ranks, num_ranks, group->links.fds, err)) {
         release_group(group);
         return NULL;

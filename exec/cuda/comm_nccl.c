@@ -23,7 +23,6 @@
 struct nccl_group {
     struct group base;
     struct nccl_group *next;
-    int *ranks;
     ncclComm_t members; /* NULL for one rank alone, and after an abort */
     double sent_bytes;
 };
@@ -324,18 +323,10 @@ static struct comm *nccl_open(const struct comm_options *options, struct err *er
 
 /* --- groups ------------------------------------------------------------------------------- */
 
-static struct nccl_group *group_of(struct comm *comm, const int *ranks, int num_ranks)
+static struct nccl_group *new_group(struct comm *comm, const int *ranks, int num_ranks)
 {
     struct nccl_group *group = arena_grow(NULL, sizeof *group);
-    int index = 0;
-    while (ranks[index] != comm->rank) {
-        index++;
-        assert(index < num_ranks && "a rank names a group that it is in");
-    }
-    *group = (struct nccl_group){ .ranks = arena_grow(NULL, (size_t)num_ranks * sizeof *ranks) };
-    memcpy(group->ranks, ranks, (size_t)num_ranks * sizeof *ranks);
-    group->base =
-        (struct group){ .comm = comm, .index = index, .size = num_ranks, .ranks = group->ranks };
+    *group = (struct nccl_group){ .base = group_of(comm, comm->rank, ranks, num_ranks) };
     return group;
 }
 
@@ -362,7 +353,7 @@ static bool greet(struct comm *comm, ncclComm_t members, int index)
 static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
 {
     bool is_member = group && group->base.size > 1;
-    int color = is_member ? group->ranks[0] : NCCL_SPLIT_NOCOLOR;
+    int color = is_member ? group->base.ranks[0] : NCCL_SPLIT_NOCOLOR;
     int key = is_member ? group->base.index : 0;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclComm_t members = NULL;
@@ -384,14 +375,14 @@ static void release_group(struct nccl_group *group)
 {
     if (!group)
         return;
-    free(group->ranks);
+    group_release(&group->base);
     free(group);
 }
 
 static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num_ranks,
                                     struct err *err)
 {
-    struct nccl_group *group = num_ranks > 0 ? group_of(comm, ranks, num_ranks) : NULL;
+    struct nccl_group *group = num_ranks > 0 ? new_group(comm, ranks, num_ranks) : NULL;
     if (comm->root && !split(comm, group, err)) {
         release_group(group);
         return NULL;
