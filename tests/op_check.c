@@ -335,7 +335,8 @@ enum dtype op_case_storage(int index)
 void op_case_check(int index, const struct op_backend *backend)
 {
     int count;
-    struct op_case c = op_cases(&count)[index % count];
+    const struct op_case *cases = op_cases(&count);
+    struct op_case c = cases[index % count];
     enum dtype storage = op_case_storage(index);
     char name[80];
     snprintf(name, sizeof name, "%s in %s", c.name, dtype_names[storage]);
