@@ -111,7 +111,7 @@ TEST_SH    := $(filter %/test_run.sh %/test_faults.sh,$(TEST_SH))
 endif
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
-# Other sources in tests/ are helpers that every test may use.
+# Other sources in tests/ are helpers that every test may use; it has those in it that it does use.
 HELPER_SRC := $(filter-out tests/test_% tests/bench_% tests/gpu_%,$(wildcard tests/*.c))
 # What needs a GPU; tests/gpu.sh builds and runs them.
 GPU_SRC    := $(wildcard tests/gpu_*.c)
@@ -121,6 +121,7 @@ HEADERS    := $(wildcard */*.h */*/*.h)
 
 LIB_OBJ    := $(LIB_SRC:%.c=$(B)/%.o)
 HELPER_OBJ := $(HELPER_SRC:%.c=$(B)/%.o)
+HELPERS    := $(B)/tests/libhelpers.a
 PROGRAMS   := $(if $(MAIN_SRC),$(PROGRAM)) $(TEST_SRC:%.c=$(B)/%)
 BENCHES    := $(BENCH_SRC:%.c=$(B)/%)
 
@@ -198,9 +199,11 @@ $(B)/pic/%.cu.o: %.cu $(B)/cuda-flags
 	$(Q)nvcc $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 # In one piece or not at all, and without objects whose source is gone.
-$(B)/libsimsearch.a: $(LIB_OBJ) $(B)/sources
+$(B)/libsimsearch.a: $(LIB_OBJ)
+$(HELPERS): $(HELPER_OBJ)
+$(B)/libsimsearch.a $(HELPERS): $(B)/sources
 	$(call shown,AR $@)
-	$(Q)$(RM) $@.new && $(AR) rcs $@.new $(LIB_OBJ) && mv $@.new $@
+	$(Q)$(RM) $@.new && $(AR) rcs $@.new $(filter %.o,$^) && mv $@.new $@
 
 # Loops over arrays become vector code at -O3 when nobody asks for errno or trapped exceptions; the
 # bits are the same.
@@ -211,11 +214,11 @@ $(B)/%.o: %.c $(B)/flags
 	$(call shown,CC $<)
 	$(Q)$(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(B)/tests/test_%: $(B)/tests/test_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
+$(B)/tests/test_%: $(B)/tests/test_%.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
-$(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPER_OBJ) $(B)/libsimsearch.a
+$(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
@@ -252,7 +255,7 @@ $(B)/flags: FORCE
 $(B)/cuda-flags: FORCE
 	$(call stamp,$(CUDA_C_FLAGS) $(NVCC_FLAGS))
 $(B)/sources: FORCE
-	$(call stamp,$(LIB_SRC))
+	$(call stamp,$(LIB_SRC) $(HELPER_SRC))
 FORCE:
 
 # --- testing --------------------------------------------------------------------------------
