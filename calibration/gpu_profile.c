@@ -37,6 +37,17 @@ static bool load_profile(const struct gpu *gpu, struct profile *profile, struct 
 
 /* --- what was measured ---------------------------------------------------------------------- */
 
+/* Of all ops that memory bounds, where there are such; else of one large copy. No kernel is shorter
+ * than those that do nothing. */
+static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
+                          struct profile *profile)
+{
+    struct bandwidth_fit fit = bandwidth_fit(&m->traffic);
+    double bytes_per_s = fit.bytes_per_s > 0 ? fit.bytes_per_s : m->copy_bytes_per_s;
+    profile->kernel_s = fmax(m->launch.kernel_s, fit.kernel_s);
+    profile->memory_efficiency = fmin(1, bytes_per_s / gpu->memory_bytes_per_s);
+}
+
 static void put_measured(const struct host_measured *m, const struct gpu_log *log,
                          const struct gpu *gpu, struct profile *profile)
 {
@@ -49,13 +60,13 @@ static void put_measured(const struct host_measured *m, const struct gpu_log *lo
     snprintf(profile->source + said, sizeof profile->source - said, "; %.60s, driver %.40s",
              log->words.gpu, log->words.driver);
     profile->measured = true;
-    profile->kernel_s = m->call_s;
-    profile->memory_efficiency = fmin(1, m->copy_bytes_per_s / gpu->memory_bytes_per_s);
+    put_bandwidth(m, gpu, profile);
     profile->error_log = host_interval_of(profile->kernels, profile->num_kernels);
     if (m->num_ranks < 2)
         return;
-    profile->overlap_compute_slowdown = m->slowdown.compute;
-    profile->overlap_comm_slowdown = m->slowdown.comm;
+    struct host_slowdown slowdown = host_overlaps_mean(&m->overlaps);
+    profile->overlap_compute_slowdown = slowdown.compute;
+    profile->overlap_comm_slowdown = slowdown.comm;
     profile->drift_s = m->drift_s;
 }
 
@@ -102,7 +113,7 @@ json_t *gpu_cluster_json(const struct host_measured *m, const struct gpu_log *lo
     if (!load_gpu(log->words.gpu, &gpu, err) || !load_profile(&gpu, &profile, err))
         return NULL;
     put_measured(m, log, &gpu, &profile);
-    measured.issue_s = m->call_s;
+    measured.issue_s = m->launch.issue_s;
     json_t *cluster = cluster_json(&gpu, profile.source, profile_json(m, log, &profile),
                                    host_level_json(m), stack_write(&measured));
     profile_release(&profile);

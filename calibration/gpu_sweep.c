@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { WARM_UPS = 3, REPEATS = 9, NUM_ARRAYS = 4 };
+enum { WARM_UPS = 3, NUM_ARRAYS = 4 };
 
 /* One op: what it is called in a list, and its sizes there. */
 struct swept {
@@ -25,6 +25,7 @@ struct sweep {
     size_t array_bytes, number_bytes, scratch_bytes;
     struct host_ops *ops;
     int step; /* every so many sizes of a grid */
+    int repeats;
     struct err *err;
 };
 
@@ -187,23 +188,24 @@ static bool has_room(const struct sweep *s, const struct swept *op)
 
 static bool measure(struct sweep *s, struct swept op)
 {
-    double start_s[REPEATS], end_s[REPEATS], took_s[REPEATS];
+    double start_s[GPU_SWEEP_MOST_REPEATS], end_s[GPU_SWEEP_MOST_REPEATS];
+    int repeats = s->repeats;
     const struct device_api *api = s->host->api;
     if (s->ops->count == s->ops->room || !has_room(s, &op))
         return true;
     for (int i = 0; i < WARM_UPS; i++)
         issue(s, &op);
-    for (int i = 0; i < REPEATS; i++) {
+    for (int i = 0; i < repeats; i++) {
         api->note(s->stream, &start_s[i], NULL);
         issue(s, &op);
         api->note(s->stream, &end_s[i], NULL);
     }
     if (!api->stream_sync(s->stream, s->err))
         return false;
-    for (int i = 0; i < REPEATS; i++)
-        took_s[i] = end_s[i] - start_s[i];
-    numbers_sort(took_s, REPEATS);
-    double times_s[] = { took_s[REPEATS / 2], took_s[REPEATS / 10], took_s[REPEATS - 1] };
+    for (int i = 0; i < repeats; i++)
+        end_s[i] -= start_s[i];
+    numbers_sort(end_s, (size_t)repeats);
+    double times_s[] = { end_s[repeats / 2], end_s[repeats / 10], end_s[repeats - 1] };
     if (!host_rank_average(s->host, times_s, 3, s->err))
         return false;
     s->ops->at[s->ops->count++] =
@@ -264,9 +266,12 @@ static bool sweep_updates(struct sweep *s)
     return ok;
 }
 
-bool gpu_sweep_measure(struct host_rank *host, bool is_quick, struct host_ops *ops, struct err *err)
+bool gpu_sweep_measure(struct host_rank *host, bool is_quick, int repeats, struct host_ops *ops,
+                       struct err *err)
 {
-    struct sweep s = { .host = host, .ops = ops, .step = is_quick ? 4 : 1, .err = err };
+    struct sweep s = {
+        .host = host, .ops = ops, .step = is_quick ? 4 : 1, .repeats = repeats, .err = err
+    };
     s.stream = host->api->stream_new(host->device, "sweep", err);
     if (s.stream)
         s.kernels =

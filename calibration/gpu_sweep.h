@@ -10,8 +10,11 @@
 
 #include "calibration/host_ops.h"
 
-/* Adds the ops of the grid, which `is_quick` thins. All ranks call it together. */
-bool gpu_sweep_measure(struct host_rank *host, bool is_quick, struct host_ops *ops,
+enum { GPU_SWEEP_MOST_REPEATS = 9 };
+
+/* Adds the ops of the grid, which `is_quick` thins, each timed `repeats` times, from 1 to the most.
+ * All ranks call it together. */
+bool gpu_sweep_measure(struct host_rank *host, bool is_quick, int repeats, struct host_ops *ops,
                        struct err *err);
 
 #endif

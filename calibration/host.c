@@ -1,12 +1,17 @@
 #include "calibration/host.h"
 
 #include "base/clock.h"
+#include "calibration/budget.h"
+#include "calibration/disk_rate.h"
 #include "calibration/gpu_profile.h"
 #include "calibration/gpu_sweep.h"
+#include "calibration/host_drift.h"
 #include "calibration/host_resume.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MOST_OPS = 8192, MOST_READINGS = 256 };
 
@@ -20,14 +25,47 @@ struct work {
     struct nvml *nvml; /* NULL: nobody tells clocks and power */
     struct gpu_log log;
     struct host_resume *resume;
-    double parts, done; /* of about equal length */
+    struct budget budget;
 };
 
-static void tell(struct work *w, const char *what)
+/* --- time ----------------------------------------------------------------------------------- */
+
+/* What a pass may take, and what each part of it is expected to: the times of a host's cores were
+ * measured on one, those of GPUs are estimates. A part that gets less repeats less often. */
+// clang-format off
+struct part_times {
+    double all_s;
+    double machine_s, bandwidth_s, disk_s, overlap_s; /* overlaps, and drift, of several ranks */
+    double size_s;  /* of each size of a curve */
+    double shape_s; /* of the steps of a shape, and of making its weights */
+    double weights_s, sweep_s, held_out_s;
+};
+static const struct part_times times_of[2][2] = {
+    [GRID_CORE] = {
+        { 240, 2, 6, 3, 16, 0.4,  2.5, 0.5, 0,  8 },
+        { 60,  1, 2, 1, 6,  0.06, 0.8, 0.2, 0,  3 },
+    },
+    [GRID_GPU] = {
+        { 480, 3, 5, 4, 45, 0.4,  2.5, 6,   40, 30 },
+        { 120, 2, 2, 1, 7,  0.06, 0.8, 4,   12, 10 },
+    },
+};
+// clang-format on
+enum { SIZES_OF_A_CURVE = 20 };
+
+static const struct part_times *times(const struct work *w)
+{
+    return &times_of[w->host.load->grid][w->options->is_quick];
+}
+
+/* The next part begins; *seconds that it may take, alike on all ranks. */
+static bool begin(struct work *w, const char *what, double expected_s, double *seconds,
+                  struct err *err)
 {
     if (w->options->progress && w->host.place.rank == 0)
-        w->options->progress(w->done / w->parts, what);
-    w->done++;
+        w->options->progress(budget_done(&w->budget), what);
+    *seconds = budget_take(&w->budget, clock_now_s(), expected_s);
+    return host_rank_average(&w->host, seconds, 1, err);
 }
 
 /* 2, 4, 8 ..., and all. */
@@ -55,15 +93,17 @@ static double stream_bytes(const struct model *model)
 static bool measure_curve(struct work *w, int kind, int num_ranks, struct err *err)
 {
     bool is_quick = w->options->is_quick;
+    double seconds;
+    char what[64];
+    snprintf(what, sizeof what, "%s of %d", curve_names[kind], num_ranks);
+    if (!begin(w, what, SIZES_OF_A_CURVE * times(w)->size_s, &seconds, err))
+        return false;
     struct host_sizes sizes = { .least_bytes = 256,
                                 .most_bytes = is_quick ? 64 << 20 : 128 << 20,
-                                .seconds = is_quick ? 0.06 : 0.4,
+                                .seconds = seconds / SIZES_OF_A_CURVE,
                                 .most_s = is_quick ? 0.15 : 0.5 };
     for (int i = 0; w->options->model && i < MAX_OWN_SIZES; i++)
         sizes.own_bytes[i] = stream_bytes(w->options->model) * exp2(i);
-    char what[64];
-    snprintf(what, sizeof what, "%s of %d", curve_names[kind], num_ranks);
-    tell(w, what);
     return host_curve_measure(&w->host, kind, num_ranks, &sizes,
                               &w->measured.curves[w->measured.num_curves++], err);
 }
@@ -81,16 +121,54 @@ static bool measure_curves(struct work *w, struct err *err)
     return num_ranks < 2 || measure_curve(w, CURVE_POINT_TO_POINT, 2, err);
 }
 
+/* --- the machine ---------------------------------------------------------------------------- */
+
+static bool measure_streams(struct work *w, struct err *err)
+{
+    struct host_measured *m = &w->measured;
+    double unused_s;
+    return begin(w, "streams and memory", times(w)->machine_s, &unused_s, err) &&
+           launch_cost_measure(&w->host, &m->launch, err) &&
+           host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err);
+}
+
+static bool measure_bandwidth(struct work *w, struct err *err)
+{
+    double seconds, most_bytes = (double)w->host.load->copied_bytes;
+    return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
+           bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
+}
+
+/* Beside the file that the pass is to write. */
+static bool measure_disk(struct work *w, struct err *err)
+{
+    double unused_s, bytes = w->options->is_quick ? 32 << 20 : 256 << 20;
+    char folder[PATH_MAX] = ".";
+    const char *path = w->options->resume_path, *slash = path ? strrchr(path, '/') : NULL;
+    if (slash)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + (slash == path), path);
+    return begin(w, "writes to disk", times(w)->disk_s, &unused_s, err) &&
+           disk_rate_measure(&w->host, folder, bytes, &w->measured.disk_bytes_per_s, err);
+}
+
+static bool measure_overlaps(struct work *w, struct err *err)
+{
+    double seconds;
+    if (w->host.place.size < 2)
+        return true;
+    return begin(w, "compute beside collectives", times(w)->overlap_s, &seconds, err) &&
+           host_overlaps_measure(&w->host, w->options->is_quick, seconds, &w->measured.overlaps,
+                                 err) &&
+           host_drift(&w->host, &w->measured.drift_s, err);
+}
+
 static bool measure_machine(struct work *w, struct err *err)
 {
-    tell(w, "streams and memory");
-    struct host_measured *m = &w->measured;
-    m->slowdown = (struct host_slowdown){ 1, 1 };
-    return host_call_s(&w->host, &m->call_s, err) &&
-           host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err) &&
-           (w->host.place.size < 2 ||
-            (host_slowdown(&w->host, &m->slowdown, err) && host_drift(&w->host, &m->drift_s, err)));
+    return measure_streams(w, err) && measure_bandwidth(w, err) && measure_disk(w, err) &&
+           measure_overlaps(w, err);
 }
+
+/* --- ops ------------------------------------------------------------------------------------ */
 
 static void take_reading(struct work *w)
 {
@@ -106,17 +184,31 @@ static void take_reading(struct work *w)
  */
 static bool measure_shape(struct work *w, int i, struct err *err)
 {
-    double seconds = w->options->is_quick ? 0.8 : 2.5;
+    double seconds, all_s = times(w)->shape_s + times(w)->weights_s;
     const struct host_shape *shape = &w->shapes.at[i];
     struct host_ops *ops = &w->measured.ops;
     int before = ops->count;
-    tell(w, shape->model.name);
+    if (!begin(w, shape->model.name, all_s, &seconds, err))
+        return false;
+    seconds *= times(w)->shape_s / all_s;
     if (host_resume_take(w->resume, i, &w->arena, ops))
         return true;
     if (!host_ops_measure(&w->host, shape, w->options->stack, seconds, &w->arena, ops, err))
         return false;
     take_reading(w);
     return w->host.place.rank > 0 || host_resume_keep(w->resume, i, ops, before, err);
+}
+
+static bool sweep_ops(struct work *w, struct err *err)
+{
+    double seconds;
+    if (!begin(w, "products, attention, updates", times(w)->sweep_s, &seconds, err))
+        return false;
+    int repeats = (int)ceil(GPU_SWEEP_MOST_REPEATS * seconds / times(w)->sweep_s);
+    bool ok = gpu_sweep_measure(&w->host, w->options->is_quick, repeats > 0 ? repeats : 1,
+                                &w->measured.ops, err);
+    take_reading(w);
+    return ok;
 }
 
 static bool measure_ops(struct work *w, struct err *err)
@@ -127,12 +219,15 @@ static bool measure_ops(struct work *w, struct err *err)
     for (int i = 0; i < w->shapes.count; i++)
         if (!measure_shape(w, i, err))
             return false;
-    if (w->host.load->grid != GRID_GPU)
-        return true;
-    tell(w, "products, attention, updates");
-    bool ok = gpu_sweep_measure(&w->host, w->options->is_quick, ops, err);
-    take_reading(w);
-    return ok;
+    return w->host.load->grid != GRID_GPU || sweep_ops(w, err);
+}
+
+static bool measure_held_out(struct work *w, struct err *err)
+{
+    double seconds;
+    return begin(w, "whole steps, held out", times(w)->held_out_s, &seconds, err) &&
+           held_out_measure(&w->host, w->options->stack, w->options->is_quick, seconds, &w->arena,
+                            &w->measured.held_out, err);
 }
 
 static void choose_shapes(struct work *w, int num_ranks)
@@ -140,13 +235,26 @@ static void choose_shapes(struct work *w, int num_ranks)
     w->shapes = host_shapes_grid(w->host.load->grid, w->options->is_quick, &w->arena);
     if (w->options->model)
         host_shapes_add(&w->shapes, w->options->model, num_ranks, &w->arena);
-    w->parts = w->shapes.count + 3 * num_sizes(num_ranks) + 2;
+}
+
+static void plan_time(struct work *w, double start_s)
+{
+    const struct part_times *t = times(w);
+    int num_ranks = w->host.place.size;
+    int num_curves = num_ranks < 2 ? 0 : 3 * num_sizes(num_ranks) + 1;
+    w->budget = (struct budget){ .end_s = start_s + t->all_s };
+    budget_expect(&w->budget, t->machine_s + t->bandwidth_s + t->disk_s);
+    budget_expect(&w->budget, num_ranks < 2 ? 0 : t->overlap_s);
+    budget_expect(&w->budget, num_curves * SIZES_OF_A_CURVE * t->size_s);
+    budget_expect(&w->budget, w->shapes.count * (t->shape_s + t->weights_s));
+    budget_expect(&w->budget, t->sweep_s + t->held_out_s);
 }
 
 static void describe(struct work *w, double start_s)
 {
     struct host_measured *m = &w->measured;
     m->num_ranks = w->host.place.size;
+    m->precision = w->host.precision;
     m->elapsed_s = clock_now_s() - start_s;
     snprintf(m->options, sizeof m->options, "%s%s%.40s", w->options->is_quick ? "--quick" : "",
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
@@ -165,9 +273,13 @@ static void open_log(struct work *w)
 
 static json_t *file_of(const struct work *w, struct err *err)
 {
-    if (w->host.load->grid == GRID_GPU)
-        return gpu_cluster_json(&w->measured, &w->log, w->options->stack, err);
-    return host_cluster_json(&w->measured, w->options->stack);
+    bool is_gpu = w->host.load->grid == GRID_GPU;
+    json_t *cluster = is_gpu ? gpu_cluster_json(&w->measured, &w->log, w->options->stack, err)
+                             : host_cluster_json(&w->measured, w->options->stack);
+    if (!cluster || host_add_held_out(&w->measured, cluster, err))
+        return cluster;
+    json_decref(cluster);
+    return NULL;
 }
 
 bool host_calibrate(const struct place *place, const struct host_calibration *options, json_t **out,
@@ -180,8 +292,10 @@ bool host_calibrate(const struct place *place, const struct host_calibration *op
         return false;
     open_log(&w);
     choose_shapes(&w, place->size);
+    plan_time(&w, start_s);
     bool ok = (w.resume = host_resume_open(options->resume_path, &w.shapes, err)) &&
-              measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err);
+              measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err) &&
+              measure_held_out(&w, err);
     describe(&w, start_s);
     if (ok && place->rank == 0)
         ok = (*out = file_of(&w, err)) != NULL;

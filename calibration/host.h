@@ -6,7 +6,7 @@
 
 struct host_calibration {
     const char *backend;       /* of exec/backend.h */
-    bool is_quick;             /* under a minute on two cores */
+    bool is_quick;             /* about a minute on a host's cores, two on GPUs; else 4 and 8 */
     const struct model *model; /* whose own shapes are measured too; NULL: none */
     const struct stack *stack; /* the executor's on that backend */
     const char *resume_path;   /* a file that holds the ops of shapes that are done, so that a pass

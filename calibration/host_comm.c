@@ -1,10 +1,8 @@
 #include "calibration/host_comm.h"
 
 #include "base/arena.h"
-#include "base/clock.h"
 #include "base/statistics.h"
 #include "exec/kernels.h"
-#include "sim/cost/straggler.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -159,7 +157,7 @@ static bool time_sizes(const struct timed_call *x, const struct host_sizes *size
 }
 
 /* Even over -0.5 to 0.5; the arrays of a device are written by its stream. */
-static float *random_values(struct host_rank *host, size_t count, struct err *err)
+float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);
     struct stream *stream = host->api->stream_new(host->device, "values", err);
@@ -194,9 +192,9 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     *curve = (struct curve){ .collective = kind, .num_ranks = num_ranks, .num_nodes = 1 };
     bool ok = (x.stream = host->api->stream_new(host->device, "exchange", err)) &&
               (x.group = neighbours(host, num_ranks, err)) &&
-              (x.in = random_values(host, count, err)) &&
-              (x.out = random_values(host, count, err)) &&
-              (x.passing = random_values(host, PASSING_BYTES / sizeof(float), err)) &&
+              (x.in = host_random_values(host, count, err)) &&
+              (x.out = host_random_values(host, count, err)) &&
+              (x.passing = host_random_values(host, PASSING_BYTES / sizeof(float), err)) &&
               time_sizes(&x, sizes, curve, err);
     if (x.in)
         host->api->free(host->device, NULL, x.in);
@@ -210,38 +208,7 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     return ok;
 }
 
-/* --- streams and memory --------------------------------------------------------------------- */
-
-/* Of kernels that have one number to add. */
-static bool time_calls(struct host_rank *host, struct kernels *kernels, struct stream *stream,
-                       float *number, double *each_s, struct err *err)
-{
-    enum { CALLS = 2000 };
-    struct gradient_sum args = { 1, number, number + 1 };
-    double start_s = clock_now_s();
-    for (int call = 0; call < CALLS; call++)
-        host->kernel_api->gradient_sum(kernels, stream, &args);
-    bool ok = host->api->stream_sync(stream, err);
-    *each_s = (clock_now_s() - start_s) / CALLS;
-    return ok;
-}
-
-bool host_call_s(struct host_rank *host, double *seconds, struct err *err)
-{
-    double each_s[LEAST_REPEATS];
-    struct stream *stream = host->api->stream_new(host->device, "calls", err);
-    struct kernels *kernels = host->kernel_api->open(host->device, DTYPE_FP32, err);
-    float *numbers = random_values(host, 2, err);
-    bool ok = stream && kernels && numbers;
-    for (int i = 0; i < LEAST_REPEATS && ok; i++)
-        ok = time_calls(host, kernels, stream, numbers, &each_s[i], err);
-    host->api->free(host->device, NULL, numbers);
-    host->api->stream_free(stream);
-    if (kernels)
-        host->kernel_api->close(kernels);
-    *seconds = ok ? median(each_s, LEAST_REPEATS) : 0;
-    return ok && host_rank_average(host, seconds, 1, err);
-}
+/* --- memory ------------------------------------------------------------------------------- */
 
 /* By the stream's clock: a GPU's copy is over in microseconds. */
 static bool time_copy(struct host_rank *host, struct stream *stream, float *to, const float *from,
@@ -263,8 +230,8 @@ bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct e
     double each_s[LEAST_REPEATS];
     size_t count = host->load->copied_bytes / sizeof(float);
     struct stream *stream = host->api->stream_new(host->device, "copy", err);
-    float *from = random_values(host, count, err);
-    float *to = random_values(host, count, err);
+    float *from = host_random_values(host, count, err);
+    float *to = host_random_values(host, count, err);
     bool ok = stream && from && to;
     for (int i = 0; i < LEAST_REPEATS && ok; i++)
         ok = time_copy(host, stream, to, from, &each_s[i], err);
@@ -273,206 +240,4 @@ bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct e
     host->api->stream_free(stream);
     *bytes_per_s = ok ? 2.0 * (double)host->load->copied_bytes / median(each_s, LEAST_REPEATS) : 0;
     return ok && host_rank_average(host, bytes_per_s, 1, err);
-}
-
-/* --- one beside the other ------------------------------------------------------------------- */
-
-enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
-
-struct pair {
-    struct host_rank *host;
-    struct kernels *kernels;
-    struct stream *compute, *comm;
-    float *matrix, *product, *values;
-    int products, exchanges; /* as many as take equally long alone */
-};
-
-static void issue_products(const struct pair *p)
-{
-    long side = p->host->load->side;
-    struct linear_forward args = { side, side, side, p->matrix, p->matrix, NULL, p->product };
-    for (int i = 0; i < p->products; i++)
-        p->host->kernel_api->linear_forward(p->kernels, p->compute, &args);
-}
-
-static void issue_exchanges(const struct pair *p)
-{
-    struct comm_call call = { .kind = COMM_ALL_REDUCE,
-                              .group = p->host->world,
-                              .stream = p->comm,
-                              .in = p->values,
-                              .out = p->values,
-                              .count = p->host->load->exchanged,
-                              .element = ELEMENT_FP32,
-                              .reduction = REDUCTION_MAX };
-    for (int i = 0; i < p->exchanges; i++)
-        p->host->comm_api->issue(&call);
-}
-
-/* Ends of both, from a common start. */
-static bool time_pair(const struct pair *p, bool computes, bool exchanges, double *compute_s,
-                      double *comm_s, struct err *err)
-{
-    double start_s, compute_end_s, comm_end_s;
-    if (!host_rank_meet(p->host, p->comm, err))
-        return false;
-    start_s = clock_now_s();
-    if (exchanges)
-        issue_exchanges(p);
-    p->host->api->note(p->comm, &comm_end_s, NULL);
-    if (computes)
-        issue_products(p);
-    p->host->api->note(p->compute, &compute_end_s, NULL);
-    bool ok = p->host->api->stream_sync(p->compute, err) &&
-              p->host->api->stream_sync(p->comm, err) &&
-              p->host->comm_api->poll(p->host->comm, err);
-    double ends_s[2] = { compute_end_s - start_s, comm_end_s - start_s };
-    ok = ok && host_rank_average(p->host, ends_s, 2, err);
-    *compute_s = ends_s[0];
-    *comm_s = ends_s[1];
-    return ok;
-}
-
-/* Makes both take as long alone. */
-static bool balance(struct pair *p, double *alone_s, struct err *err)
-{
-    double compute_s, comm_s, unused_s;
-    p->products = p->exchanges = 8;
-    for (int i = 0; i < WARM_UPS; i++)
-        if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
-            !time_pair(p, false, true, &unused_s, &comm_s, err))
-            return false;
-    *alone_s = BATCH_MS * 1e-3;
-    p->products = (int)ceil(p->products * *alone_s / compute_s);
-    p->exchanges = (int)ceil(p->exchanges * *alone_s / comm_s);
-    return true;
-}
-
-/* While both run, each has done its share of the time alone; the one that is left catches up. */
-static bool measure_pair(struct pair *p, struct host_slowdown *out, struct err *err)
-{
-    double compute_ratio[LEAST_REPEATS], comm_ratio[LEAST_REPEATS];
-    double alone_s;
-    if (!balance(p, &alone_s, err))
-        return false;
-    for (int i = 0; i < LEAST_REPEATS; i++) {
-        double compute_s, comm_s, unused_s, both_compute_s, both_comm_s;
-        if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
-            !time_pair(p, false, true, &unused_s, &comm_s, err) ||
-            !time_pair(p, true, true, &both_compute_s, &both_comm_s, err))
-            return false;
-        bool compute_is_first = both_compute_s < both_comm_s;
-        double together_s = compute_is_first ? both_compute_s : both_comm_s;
-        double left_s = fabs(both_comm_s - both_compute_s);
-        double compute_done_s = compute_s - (compute_is_first ? 0 : left_s);
-        double comm_done_s = comm_s - (compute_is_first ? left_s : 0);
-        compute_ratio[i] = together_s / fmax(compute_done_s, 0.05 * together_s);
-        comm_ratio[i] = together_s / fmax(comm_done_s, 0.05 * together_s);
-    }
-    out->compute = fmin(fmax(1, median(compute_ratio, LEAST_REPEATS)), MOST_SLOWDOWN);
-    out->comm = fmin(fmax(1, median(comm_ratio, LEAST_REPEATS)), MOST_SLOWDOWN);
-    return true;
-}
-
-/* --- apart from one another ----------------------------------------------------------------- */
-
-enum { ROUNDS = 48, ROUND_PRODUCTS = 6 };
-
-struct round {
-    double start_s, end_s, met_s;
-};
-
-/* Products, each followed by a pass over memory, as in a layer; then the ranks meet. */
-static void issue_round(const struct pair *p, int products, struct round *round)
-{
-    const struct host_load *load = p->host->load;
-    struct linear_forward args = { load->side, load->side, load->side, p->matrix,
-                                   p->matrix,  NULL,       p->product };
-    struct comm_call call = { .kind = COMM_BARRIER, .group = p->host->world, .stream = p->compute };
-    p->host->api->note(p->compute, &round->start_s, NULL);
-    for (int i = 0; i < products; i++) {
-        p->host->kernel_api->linear_forward(p->kernels, p->compute, &args);
-        p->host->api->fill(p->compute, p->values, 0, load->exchanged * sizeof(float));
-    }
-    p->host->api->note(p->compute, &round->end_s, NULL);
-    p->host->comm_api->issue(&call);
-    p->host->api->note(p->compute, &round->met_s, NULL);
-}
-
-/* Means over the rounds and ranks. */
-static bool time_rounds(const struct pair *p, int products, double *compute_s, double *wait_s,
-                        struct err *err)
-{
-    struct round rounds[ROUNDS];
-    double means_s[2] = { 0 };
-    if (!host_rank_meet(p->host, p->compute, err))
-        return false;
-    for (int i = 0; i < ROUNDS; i++)
-        issue_round(p, products, &rounds[i]);
-    bool ok =
-        p->host->api->stream_sync(p->compute, err) && p->host->comm_api->poll(p->host->comm, err);
-    for (int i = 0; i < ROUNDS && ok; i++) {
-        means_s[0] += (rounds[i].end_s - rounds[i].start_s) / ROUNDS;
-        means_s[1] += (rounds[i].met_s - rounds[i].end_s) / ROUNDS;
-    }
-    ok = ok && host_rank_average(p->host, means_s, 2, err);
-    *compute_s = means_s[0];
-    *wait_s = means_s[1];
-    return ok;
-}
-
-/* The slowest of n comes expected_maximum(n) standard deviations later than the mean. */
-static bool measure_drift(const struct pair *p, double *drift_s, struct err *err)
-{
-    double each_s[LEAST_REPEATS];
-    for (int i = 0; i < LEAST_REPEATS; i++) {
-        double none_s, alone_s, compute_s, wait_s;
-        if (!time_rounds(p, 0, &none_s, &alone_s, err) ||
-            !time_rounds(p, ROUND_PRODUCTS, &compute_s, &wait_s, err))
-            return false;
-        double deviation_s = fmax(0, wait_s - alone_s) / expected_maximum(p->host->place.size);
-        each_s[i] = deviation_s * deviation_s / compute_s;
-    }
-    *drift_s = median(each_s, LEAST_REPEATS);
-    return true;
-}
-
-static bool open_pair(struct host_rank *host, struct pair *p, struct err *err)
-{
-    size_t area = (size_t)host->load->side * (size_t)host->load->side;
-    *p = (struct pair){ .host = host };
-    return (p->kernels = host->kernel_api->open(host->device, DTYPE_FP32, err)) &&
-           (p->compute = host->api->stream_new(host->device, "compute", err)) &&
-           (p->comm = host->api->stream_new(host->device, "comm", err)) &&
-           (p->matrix = random_values(host, area, err)) &&
-           (p->product = random_values(host, area, err)) &&
-           (p->values = random_values(host, host->load->exchanged, err));
-}
-
-static void close_pair(struct pair *p)
-{
-    float *memories[] = { p->matrix, p->product, p->values };
-    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
-        if (memories[i])
-            p->host->api->free(p->host->device, NULL, memories[i]);
-    p->host->api->stream_free(p->compute);
-    p->host->api->stream_free(p->comm);
-    if (p->kernels)
-        p->host->kernel_api->close(p->kernels);
-}
-
-bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err)
-{
-    struct pair p;
-    bool ok = open_pair(host, &p, err) && measure_pair(&p, out, err);
-    close_pair(&p);
-    return ok;
-}
-
-bool host_drift(struct host_rank *host, double *drift_s, struct err *err)
-{
-    struct pair p;
-    bool ok = open_pair(host, &p, err) && measure_drift(&p, drift_s, err);
-    close_pair(&p);
-    return ok;
 }

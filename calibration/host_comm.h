@@ -1,5 +1,5 @@
 /* calibration/host_comm.h - how long the ranks of this machine take to tell each other things, and
- * what the streams cost that both compute and communication are issued on.
+ * how fast a device copies within its memory.
  *
  * All ranks are active in every measurement, in as many groups of a size as there is room for. */
 #ifndef CALIBRATION_HOST_COMM_H
@@ -24,20 +24,11 @@ struct host_sizes {
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err);
 
-/* What a stream takes for each of many calls that do nothing. */
-bool host_call_s(struct host_rank *host, double *seconds, struct err *err);
+/* Device memory of so many fp32 numbers, even over -0.5 to 0.5; the caller frees it when nothing
+ * runs on it any more. NULL with err. */
+float *host_random_values(struct host_rank *host, size_t count, struct err *err);
 
 /* Bytes read and bytes written per second, of a copy too large for any cache. */
 bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct err *err);
-
-/* How many times longer products and all-reduces take that run beside each other. */
-struct host_slowdown {
-    double compute, comm;
-};
-bool host_slowdown(struct host_rank *host, struct host_slowdown *out, struct err *err);
-
-/* How far ranks drift apart while they compute: the variance of a rank's time, per second of it
- * (struct profile). From how long they wait for each other after every few milliseconds. */
-bool host_drift(struct host_rank *host, double *drift_s, struct err *err);
 
 #endif

@@ -229,6 +229,13 @@ static json_t *spread_json(const struct host_ops *ops)
     return error_json(spreads, count);
 }
 
+static json_t *launch_json(const struct launch_cost *launch)
+{
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "call_s", launch->call_s, "issue_s",
+                     launch->issue_s, "kernel_s", launch->kernel_s, "event_issue_s",
+                     launch->event_issue_s, "event_s", launch->event_s);
+}
+
 json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
                             int num_kernels)
 {
@@ -241,9 +248,20 @@ json_t *host_residuals_json(const struct host_measured *m, const struct kernel *
             json_object_set(by_kind, kernel_names[kind], json);
         json_decref(json);
     }
-    return json_pack("{s:{s:o, s:o, s:f, s:f}}", "calibrate", "left_out", by_kind, "p90_over_p10",
-                     spread_json(&m->ops), "outside_ops_s", m->ops.outside_s, "elapsed_s",
-                     m->elapsed_s);
+    return json_pack("{s:{s:o, s:o, s:f, s:f}, s:o, s:o, s:o, s:f}", "calibrate", "left_out",
+                     by_kind, "p90_over_p10", spread_json(&m->ops), "outside_ops_s",
+                     m->ops.outside_s, "elapsed_s", m->elapsed_s, "launch", launch_json(&m->launch),
+                     "bandwidth", bandwidths_json(&m->traffic), "overlap",
+                     host_overlaps_json(&m->overlaps), "disk_bytes_per_s", m->disk_bytes_per_s);
+}
+
+bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err)
+{
+    json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
+    json_t *profile = json_object_get(group, "profile");
+    json_t *rows = held_out_json(&m->held_out, m->precision, cluster, err);
+    return rows &&
+           json_object_set_new(json_object_get(profile, "residuals"), "held_out", rows) == 0;
 }
 
 /* The errors of single ops average out over a step and are not its own; what a run adds is in them
@@ -277,9 +295,10 @@ static json_t *profile_json(const struct host_measured *m, const char *source)
         json_pack("{s:i, s:s, s:s, s:s, s:b, s:f, s:f, s:f}", "format", 1, "name", NAME "-core",
                   "gpu", NAME "-core", "source", source, "measured", true, "gemm_efficiency", 1.0,
                   "gemm_half_k", 0.0, "memory_efficiency", 1.0);
-    json_object_set_new(profile, "kernel", quantity(m->call_s, QUANTITY_SECONDS));
-    json_object_set_new(profile, "overlap_compute_slowdown", json_real(m->slowdown.compute));
-    json_object_set_new(profile, "overlap_comm_slowdown", json_real(m->slowdown.comm));
+    json_object_set_new(profile, "kernel", quantity(m->launch.call_s, QUANTITY_SECONDS));
+    struct host_slowdown slowdown = host_overlaps_mean(&m->overlaps);
+    json_object_set_new(profile, "overlap_compute_slowdown", json_real(slowdown.compute));
+    json_object_set_new(profile, "overlap_comm_slowdown", json_real(slowdown.comm));
     json_object_set_new(profile, "chip_spread", json_real(0));
     json_object_set_new(profile, "drift", quantity(m->drift_s, QUANTITY_SECONDS));
     json_object_set_new(profile, "error_log", json_real(host_interval_of(kernels, num_kernels)));
@@ -307,7 +326,7 @@ static const struct curve *message_curve(const struct host_measured *m)
 json_t *host_level_json(const struct host_measured *m)
 {
     const struct curve *curve = message_curve(m);
-    double bytes_per_s = m->copy_bytes_per_s, latency_s = m->call_s;
+    double bytes_per_s = m->copy_bytes_per_s, latency_s = m->launch.call_s;
     if (curve) {
         const struct curve_point *last = &curve->points[curve->num_points - 1];
         bytes_per_s = last->bytes / last->time_s;
@@ -328,8 +347,9 @@ static const double free_slowdown = 1.25;
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)
 {
     struct stack measured = *stack;
-    measured.issue_s = m->call_s;
-    if (fmax(m->slowdown.compute, m->slowdown.comm) < free_slowdown)
+    struct host_slowdown slowdown = host_overlaps_mean(&m->overlaps);
+    measured.issue_s = m->launch.call_s;
+    if (fmax(slowdown.compute, slowdown.comm) < free_slowdown)
         measured.overlaps |= 1U << OVERLAP_P2P;
     return stack_write(&measured);
 }

@@ -3,8 +3,12 @@
 #ifndef CALIBRATION_HOST_PROFILE_H
 #define CALIBRATION_HOST_PROFILE_H
 
+#include "calibration/bandwidth.h"
+#include "calibration/held_out.h"
 #include "calibration/host_comm.h"
 #include "calibration/host_ops.h"
+#include "calibration/host_overlap.h"
+#include "calibration/launch_cost.h"
 
 #include <jansson.h>
 
@@ -13,10 +17,14 @@ struct host_measured {
     struct host_ops ops;
     struct curve *curves;
     int num_curves;
-    double call_s;
+    struct launch_cost launch;
     double copy_bytes_per_s;
-    struct host_slowdown slowdown;
+    struct bandwidths traffic;
+    double disk_bytes_per_s; /* of all ranks together; 0: not measured */
+    struct host_overlaps overlaps;
     double drift_s;
+    enum precision precision; /* of what was trained */
+    struct held_out_steps held_out;
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
 };
@@ -24,6 +32,9 @@ struct host_measured {
 /* Whoever reads the file with system_load gets what was measured; `stack` is the host's, whose
  * costs are filled in. The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
+
+/* Adds to the residuals of the cluster file's profile what it predicts of the steps held out. */
+bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err);
 
 /* How far off the tables are of shapes they do not have: each of a table's points predicted from
  * the others, |log|; one number for each point of all tables of the kind, or of all kinds (-1).

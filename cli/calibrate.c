@@ -65,6 +65,36 @@ static void show_curve(const struct curve *curve)
            curve->num_ranks, least, latency, most, rate);
 }
 
+static void show_beside(const json_t *row, const char *measured, const char *predicted)
+{
+    char was[32], said[32];
+    double measured_s = json_number_value(json_object_get(row, measured));
+    double predicted_s = json_number_value(json_object_get(row, predicted));
+    units_show(measured_s, QUANTITY_SECONDS, was, sizeof was);
+    units_show(predicted_s, QUANTITY_SECONDS, said, sizeof said);
+    printf("  %10s %10s", was, said);
+    if (measured_s > 0 && predicted_s > 0)
+        printf(" %+6.1f %%", 100 * log(predicted_s / measured_s));
+}
+
+/* What nothing was fitted on. */
+static void show_held_out(const json_t *residuals)
+{
+    size_t index;
+    json_t *row;
+    json_t *rows = json_object_get(residuals, "held_out");
+    if (json_array_size(rows) > 0)
+        printf("\n  %-34s  %10s %10s %8s  %10s %10s\n", "held out", "step", "predicted", "",
+               "layer", "predicted");
+    json_array_foreach (rows, index, row) {
+        printf("  %-12s %-21s", json_string_value(json_object_get(row, "model")),
+               json_string_value(json_object_get(row, "layout")));
+        show_beside(row, "step_s", "predicted_step_s");
+        show_beside(row, "layer_s", "predicted_layer_s");
+        printf("\n");
+    }
+}
+
 /* Off the file, so that what is shown is what is read. */
 static bool show(const json_t *cluster, const struct options *options, struct err *err)
 {
@@ -93,6 +123,7 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     printf("\n");
     for (int i = 0; i < profile.num_curves; i++)
         show_curve(&profile.curves[i]);
+    show_held_out(json_object_get(json_object_get(group, "profile"), "residuals"));
     if (options->output && profile.num_kernels > 0)
         printf("\nnext  simsearch --gpus %lld --model tiny --cluster %s -o plan.json\n",
                (long long)json_integer_value(

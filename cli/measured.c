@@ -242,8 +242,7 @@ void measured_show(const struct measured *m)
     if (!m->options->quiet)
         printf("simsearch %s · ran %s on %d rank%s of the %s, %d steps, %d of them timed\n",
                SIMSEARCH_VERSION, text_get(&layout), m->num_ranks, m->num_ranks > 1 ? "s" : "",
-               m->options->backend, m->session->num_steps,
-               m->session->num_timed);
+               m->options->backend, m->session->num_steps, m->session->num_timed);
     text_release(&layout);
     if (!m->options->quiet)
         printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",

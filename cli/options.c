@@ -163,7 +163,8 @@ const struct option_row option_rows[] = {
         .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer; of "
                "calibrate as many as there are cores, or those that --osu's benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
-      { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: less than a minute." } },
+      { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
+               "eight." } },
     { "--for", NULL, "MODEL", CALIBRATE,
       { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,

@@ -116,6 +116,7 @@ struct comm_options {
     const struct device_api *device; /* whose streams the calls are issued on */
     struct local_world *local_world; /* comm_local: what its threads share */
     double patience_s;               /* how long `open` and `group_new` wait for the others */
+    int most_blocks; /* NCCL: thread blocks that a call may occupy; 0: as many as it likes */
 };
 
 struct comm_api {

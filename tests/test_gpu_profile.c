@@ -31,15 +31,31 @@ static void tear_down(void)
     stack_release(&stack);
 }
 
+/* Ops of an H200 that reaches 4.4 TB/s, of 2 us and what they move, between notes of 1 us; one of
+ * them two kernels. */
+static struct bandwidths traffic(void)
+{
+    struct bandwidths traffic = { .note_s = 1e-6 };
+    for (double bytes = 4096; bytes <= 1 << 30; bytes *= 4) {
+        double moving_s = bytes / 4.4e12;
+        traffic.at[traffic.count++] =
+            (struct bandwidth_point){ "copy", 1, bytes, 2e-6, 3e-6 + moving_s };
+        traffic.at[traffic.count++] =
+            (struct bandwidth_point){ "square_sum", 2, bytes, 2e-6, 5e-6 + moving_s };
+    }
+    return traffic;
+}
+
 static struct host_measured measured_on(int num_ranks)
 {
-    return (struct host_measured){ .num_ranks = num_ranks,
-                                   .ops = { .at = ops, .count = 2, .room = 2 },
-                                   .curves = &curve,
-                                   .num_curves = num_ranks > 1,
-                                   .call_s = 3e-6,
-                                   .copy_bytes_per_s = 4.3e12,
-                                   .slowdown = { 1.2, 1.3 } };
+    return (
+        struct host_measured){ .num_ranks = num_ranks,
+                               .ops = { .at = ops, .count = 2, .room = 2 },
+                               .curves = &curve,
+                               .num_curves = num_ranks > 1,
+                               .launch = { .issue_s = 3e-6, .kernel_s = 1.5e-6 },
+                               .copy_bytes_per_s = 4.3e12,
+                               .overlaps = { .at = { { .slowdown = { 1.2, 1.3 } } }, .count = 1 } };
 }
 
 static struct gpu_log log_of(const char *name)
@@ -79,6 +95,36 @@ START_TEST(the_file_has_the_datasheet_and_what_was_measured)
     ck_assert_double_eq_tol(kernel_s(&system.profile.kernels[0], ops[0].size), 2.0e-4, 1e-8);
     ck_assert_double_eq_tol(system.profile.memory_efficiency, 4.3e12 / 4.8e12, 0.01);
     system_release(&system);
+}
+END_TEST
+
+START_TEST(rate_and_latency_are_those_of_all_ops_that_memory_bounds)
+{
+    struct host_measured measured = measured_on(1);
+    measured.traffic = traffic();
+    struct system system = loaded(&measured);
+    ck_assert_double_eq_tol(system.profile.memory_efficiency, 4.4e12 / 4.8e12, 1e-4);
+    ck_assert_double_eq_tol(system.profile.kernel_s, 2e-6, 1e-10);
+    ck_assert_double_eq_tol(bandwidth_fit(&measured.traffic).median_error, 0, 1e-9);
+    system_release(&system);
+}
+END_TEST
+
+/* The mean over the collectives; other work, and fewer blocks, are for the residuals alone. */
+START_TEST(the_slowdown_is_that_of_products_beside_all_collectives)
+{
+    struct host_overlaps overlaps = {
+        .at = { { WORK_PRODUCTS, COMM_ALL_REDUCE, 0, { 1.2, 1.4 } },
+                { WORK_PRODUCTS, COMM_ALL_GATHER, 0, { 1.4, 2 } },
+                { WORK_ATTENTION, COMM_ALL_REDUCE, 0, { 5, 5 } },
+                { WORK_PRODUCTS, COMM_ALL_REDUCE, 4, { 9, 9 } } },
+        .count = 4,
+    };
+    struct host_slowdown mean = host_overlaps_mean(&overlaps);
+    ck_assert_double_eq_tol(mean.compute, 1.3, 1e-12);
+    ck_assert_double_eq_tol(mean.comm, 1.7, 1e-12);
+    overlaps.count = 0;
+    ck_assert_double_eq(host_overlaps_mean(&overlaps).compute, 1);
 }
 END_TEST
 
@@ -131,6 +177,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("gpu_profile");
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_test(tc, the_file_has_the_datasheet_and_what_was_measured);
+    tcase_add_test(tc, rate_and_latency_are_those_of_all_ops_that_memory_bounds);
+    tcase_add_test(tc, the_slowdown_is_that_of_products_beside_all_collectives);
     tcase_add_test(tc, what_one_rank_cannot_measure_stays_as_shipped);
     tcase_add_test(tc, plans_are_predicted_with_it);
     tcase_add_test(tc, a_gpu_without_a_datasheet_is_refused_by_name);

@@ -1,10 +1,13 @@
 /* The machinery of calibration, on one rank and one small shape. No time is expected to be any
  * number of seconds. */
+#include "calibration/budget.h"
+#include "calibration/disk_rate.h"
 #include "calibration/gpu_sweep.h"
 #include "calibration/host_profile.h"
 #include "sim/engine/simulate.h"
 #include "tests/testing.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +92,7 @@ START_TEST(a_sweep_has_every_pass_of_products_attention_and_updates)
     struct err err = { 0 };
     enum { ROOM = 1024 };
     struct host_ops ops = { .at = ARENA_ARRAY(&arena, struct host_op, ROOM), .room = ROOM };
-    ck_assert_msg(gpu_sweep_measure(&host, true, &ops, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(gpu_sweep_measure(&host, true, 3, &ops, &err), "%s: %s", err.where, err.msg);
     int products = count_kind(&ops, OP_GEMM, PASS_FORWARD);
     ck_assert_int_ge(products, 20);
     ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_BACKWARD_INPUT), products);
@@ -123,9 +126,8 @@ START_TEST(the_file_predicts_the_ops_that_it_was_made_of)
     struct err err = { 0 };
     struct host_measured measured = { .num_ranks = 1,
                                       .ops = measure_small(),
-                                      .call_s = 1e-6,
-                                      .copy_bytes_per_s = 1e10,
-                                      .slowdown = { 1.5, 1.5 } };
+                                      .launch = { .call_s = 1e-6 },
+                                      .copy_bytes_per_s = 1e10 };
     char path[] = "/tmp/test_host_calibration.XXXXXX";
     struct system system;
     int file = mkstemp(path);
@@ -152,6 +154,103 @@ START_TEST(the_file_predicts_the_ops_that_it_was_made_of)
     ck_assert_double_eq_tol(ops_s / measured_s, 1, 0.02);
     evaluator_free(evaluator);
     system_release(&system);
+}
+END_TEST
+
+/* --- what is no op of a step ---------------------------------------------------------------- */
+
+START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
+{
+    struct err err = { 0 };
+    struct launch_cost cost;
+    host_rank_close(&host);
+    struct place place = place_alone();
+    ck_assert(host_rank_open(&place, "host", 96 << 20, &host, &err));
+    ck_assert_msg(launch_cost_measure(&host, &cost, &err), "%s: %s", err.where, err.msg);
+    ck_assert(cost.call_s > 0 && cost.issue_s > 0 && cost.kernel_s > 0);
+    ck_assert(cost.event_issue_s > 0 && cost.event_s > 0);
+}
+END_TEST
+
+/* 4, 16, 64, 256 KiB and 1 MiB of each of nine. */
+START_TEST(ops_bound_by_memory_are_timed_warm_and_cold_at_every_size)
+{
+    struct err err = { 0 };
+    struct bandwidths traffic;
+    ck_assert_msg(bandwidth_measure(&host, 1 << 20, 0, &traffic, &err), "%s: %s", err.where,
+                  err.msg);
+    ck_assert_int_eq(traffic.count, 45);
+    for (int i = 0; i < traffic.count; i++) {
+        const struct bandwidth_point *point = &traffic.at[i];
+        double asked_bytes = 4096 * pow(4, i % 5);
+        ck_assert(point->warm_s > 0 && point->cold_s > 0);
+        ck_assert_msg(point->bytes > 0.8 * asked_bytes && point->bytes <= asked_bytes,
+                      "%s: %.0f of %.0f", point->op, point->bytes, asked_bytes);
+    }
+    struct bandwidth_fit fit = bandwidth_fit(&traffic);
+    ck_assert(fit.bytes_per_s > 0 && fit.kernel_s >= 0 && isfinite(fit.median_error));
+    json_t *json = bandwidths_json(&traffic);
+    ck_assert_uint_eq(json_object_size(json), 9);
+    ck_assert_uint_eq(json_array_size(json_object_get(json, "adamw")), 5);
+    json_decref(json);
+}
+END_TEST
+
+START_TEST(a_disk_has_a_rate_and_keeps_nothing)
+{
+    struct err err = { 0 };
+    double rate, none;
+    char folder[] = "/tmp/test_host_calibration.XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert(disk_rate_measure(&host, folder, 3.5 * (1 << 20), &rate, &err));
+    ck_assert(rate > 0);
+    ck_assert_int_eq(rmdir(folder), 0); /* empty again */
+    ck_assert(disk_rate_measure(&host, folder, 1 << 20, &none, &err));
+    ck_assert_double_eq(none, 0);
+    ck_assert_int_eq(err.code, ERR_NONE);
+}
+END_TEST
+
+/* 10 of 30 expected seconds have taken 20; 20 s of work must do with the 10 that are left. */
+START_TEST(a_part_gets_less_when_others_took_more)
+{
+    struct budget budget = { .end_s = 130 };
+    budget_expect(&budget, 10);
+    budget_expect(&budget, 12);
+    budget_expect(&budget, 8);
+    ck_assert_double_eq(budget_done(&budget), 0);
+    ck_assert_double_eq(budget_take(&budget, 100, 10), 10);
+    ck_assert_double_eq_tol(budget_done(&budget), 1.0 / 3, 1e-12);
+    ck_assert_double_eq_tol(budget_take(&budget, 120, 12), 6, 1e-12);
+    ck_assert_double_eq(budget_take(&budget, 131, 8), 0);
+    ck_assert_double_eq(budget_done(&budget), 1);
+}
+END_TEST
+
+/* A file that was made of the ops of another shape predicts steps that it never saw. */
+START_TEST(whole_steps_are_held_against_the_file)
+{
+    struct err err = { 0 };
+    struct host_measured measured = { .num_ranks = 1,
+                                      .ops = measure_small(),
+                                      .launch = { .call_s = 1e-6 },
+                                      .copy_bytes_per_s = 1e10,
+                                      .precision = PRECISION_FP32 };
+    ck_assert_msg(held_out_measure(&host, &stack, true, 0, &arena, &measured.held_out, &err),
+                  "%s: %s", err.where, err.msg);
+    ck_assert_int_eq(measured.held_out.count, 1);
+    ck_assert(measured.held_out.at[0].step_s > 0);
+    json_t *cluster = host_cluster_json(&measured, &stack);
+    ck_assert_msg(host_add_held_out(&measured, cluster, &err), "%s: %s", err.where, err.msg);
+    json_t *profile =
+        json_object_get(json_array_get(json_object_get(cluster, "groups"), 0), "profile");
+    const json_t *rows = json_object_get(json_object_get(profile, "residuals"), "held_out");
+    ck_assert_uint_eq(json_array_size(rows), 1);
+    const json_t *row = json_array_get(rows, 0);
+    ck_assert_str_eq(json_string_value(json_object_get(row, "model")), "h384-s192");
+    ck_assert(json_number_value(json_object_get(row, "predicted_step_s")) > 0);
+    ck_assert(json_number_value(json_object_get(row, "predicted_layer_s")) > 0);
+    json_decref(cluster);
 }
 END_TEST
 
@@ -185,7 +284,10 @@ END_TEST
 static bool overlaps_messages(double slowdown)
 {
     struct host_measured measured = {
-        .num_ranks = 1, .call_s = 1e-6, .copy_bytes_per_s = 1e10, .slowdown = { slowdown, slowdown }
+        .num_ranks = 1,
+        .launch = { .call_s = 1e-6 },
+        .copy_bytes_per_s = 1e10,
+        .overlaps = { .at = { { .slowdown = { slowdown, slowdown } } }, .count = 1 },
     };
     json_t *cluster = host_cluster_json(&measured, &stack);
     json_t *overlaps = json_object_get(json_object_get(cluster, "stack"), "overlap");
@@ -270,6 +372,11 @@ static Suite *suite(void)
     tcase_add_test(cases, every_op_of_a_step_is_timed);
     tcase_add_test(cases, a_sweep_has_every_pass_of_products_attention_and_updates);
     tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
+    tcase_add_test(cases, a_launch_takes_the_caller_and_the_stream_some_time);
+    tcase_add_test(cases, ops_bound_by_memory_are_timed_warm_and_cold_at_every_size);
+    tcase_add_test(cases, a_disk_has_a_rate_and_keeps_nothing);
+    tcase_add_test(cases, a_part_gets_less_when_others_took_more);
+    tcase_add_test(cases, whole_steps_are_held_against_the_file);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
     tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);
     tcase_add_test(cases, messages_overlap_where_they_slow_nothing_down);

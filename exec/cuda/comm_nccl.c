@@ -31,6 +31,7 @@ struct comm {
     int rank;
     char where[24];
     double patience_s;
+    int most_blocks;       /* of struct comm_options */
     ncclComm_t root;       /* NULL for one rank alone, and after an abort */
     int *barrier;          /* two numbers on the GPU: barriers add up the first */
     pthread_mutex_t mutex; /* of NCCL's communicators and the list */
@@ -260,13 +261,24 @@ static void seem_apart(int rank)
     setenv("NCCL_MAX_CTAS", "2", 0);
 }
 
+/* Of the root and of all groups. */
+static ncclConfig_t config_of(const struct comm *comm)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (comm->most_blocks > 0) {
+        config.minCTAs = 1;
+        config.maxCTAs = comm->most_blocks;
+    }
+    return config;
+}
+
 /* Connections are all made here: the first call of a link would otherwise wait for its other end to
  * be as far. */
 static bool open_root(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     ncclUniqueId id;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    ncclConfig_t config = config_of(comm);
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     seem_apart(comm->rank);
     if (!meet(options, &id, err))
@@ -305,7 +317,9 @@ static void nccl_close(struct comm *comm)
 static struct comm *nccl_open(const struct comm_options *options, struct err *err)
 {
     struct comm *comm = arena_grow(NULL, sizeof *comm);
-    *comm = (struct comm){ .rank = options->place->rank, .patience_s = options->patience_s };
+    *comm = (struct comm){ .rank = options->place->rank,
+                           .patience_s = options->patience_s,
+                           .most_blocks = options->most_blocks };
     snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
@@ -355,9 +369,8 @@ static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
     bool is_member = group && group->base.size > 1;
     int color = is_member ? group->base.ranks[0] : NCCL_SPLIT_NOCOLOR;
     int key = is_member ? group->base.index : 0;
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclConfig_t config = config_of(comm);
     ncclComm_t members = NULL;
-    config.blocking = 0;
     pthread_mutex_lock(&comm->mutex);
     bool ok = !is_lost(comm) &&
               check(comm, ncclCommSplit(comm->root, color, key, &members, &config), "a group") &&

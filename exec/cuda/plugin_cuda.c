@@ -11,8 +11,8 @@ const struct backend *simsearch_backend(void)
 #endif
         &comm_staged, NULL
     };
-    static const struct backend backend = {
-        .device = &device_cuda, .kernels = &kernels_cuda, .comms = comms
-    };
+    static const struct backend backend = { .device = &device_cuda,
+                                            .kernels = &kernels_cuda,
+                                            .comms = comms };
     return &backend;
 }

@@ -1,0 +1,45 @@
+/* calibration/bandwidth.h - ops that memory bounds, by how much they read and write, from 4 KiB to
+ * more than any cache holds; and the two constants of the formula for them, fitted to all.
+ *
+ * Every op is timed twice: `warm`, again and again on the same values, and `cold`, behind a write
+ * of as much other memory as pushes them out of every cache. */
+#ifndef CALIBRATION_BANDWIDTH_H
+#define CALIBRATION_BANDWIDTH_H
+
+#include "calibration/host_rank.h"
+
+#include <jansson.h>
+
+enum { MOST_BANDWIDTH_POINTS = 256 };
+
+struct bandwidth_point {
+    const char *op; /* "norm": static text */
+    int num_kernels;
+    double bytes; /* read and written */
+    double warm_s, cold_s;
+};
+
+struct bandwidths {
+    struct bandwidth_point at[MOST_BANDWIDTH_POINTS];
+    int count;
+    double note_s; /* that two notes take around nothing, in every time */
+};
+
+/* Up to `most_bytes` of traffic; takes twice as much of the device's memory. About `seconds` in
+ * all, spent on repeats. Means over the ranks, which all call it together. */
+bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds,
+                       struct bandwidths *out, struct err *err);
+
+/* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c, of cold
+ * ops less the notes; with the least sum of squared relative errors. Neither is negative; the rate
+ * is 0 when nothing was measured. */
+struct bandwidth_fit {
+    double kernel_s, bytes_per_s;
+    double median_error; /* |log| of a point's prediction over its time */
+};
+struct bandwidth_fit bandwidth_fit(const struct bandwidths *measured);
+
+/* Each op's sizes and times, for a profile's residuals. */
+json_t *bandwidths_json(const struct bandwidths *measured);
+
+#endif

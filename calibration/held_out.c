@@ -1,0 +1,220 @@
+#include "calibration/held_out.h"
+
+#include "base/arena.h"
+#include "base/statistics.h"
+#include "sim/engine/simulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WARM_UPS = 2, LEAST_STEPS = 3, MOST_STEPS = 25 };
+
+// clang-format off
+struct held_out_row {
+    int hidden, head_dim, seq, layers, batch, vocab;
+    bool is_llama, is_quick;
+    const char *layout;
+};
+/* Between the rows of the grids, of several microbatches and with recompute. */
+static const struct held_out_row core_rows[] = {
+    { 384,  64,  192, 2, 4, 1024,  false, true,  "mb2" },
+    { 320,  64,  160, 2, 4, 768,   true,  false, "mb2 recompute=full" },
+};
+static const struct held_out_row gpu_rows[] = {
+    { 1536, 128, 1536, 2, 4, 50304, false, true,  "mb2" },
+    { 3072, 128, 3072, 1, 2, 32000, true,  false, "mb1" },
+    { 2560, 64,  1536, 1, 8, 50304, false, false, "mb4 recompute=full" },
+};
+static const struct {
+    const struct held_out_row *rows;
+    int count;
+} grids[] = {
+    [GRID_CORE] = { core_rows, sizeof core_rows / sizeof *core_rows },
+    [GRID_GPU] = { gpu_rows, sizeof gpu_rows / sizeof *gpu_rows },
+};
+// clang-format on
+
+static struct model *model_of(const struct held_out_row *row, struct arena *arena)
+{
+    struct model *model = ARENA_NEW(arena, struct model);
+    int heads = row->hidden / row->head_dim;
+    *model = (struct model){
+        .layers = row->layers,
+        .hidden = row->hidden,
+        .heads = heads,
+        .kv_heads = heads,
+        .head_dim = row->head_dim,
+        .ffn = row->is_llama ? row->hidden * 8 / 3 / 32 * 32 : 4 * row->hidden,
+        .vocab = row->vocab,
+        .seq = row->seq,
+        .max_positions = row->is_llama ? 0 : row->seq,
+        .norm = row->is_llama ? NORM_RMS : NORM_LAYER,
+        .activation = row->is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
+        .positions = row->is_llama ? POSITION_ROTARY : POSITION_LEARNED,
+        .linear_bias = !row->is_llama,
+        .tied = !row->is_llama,
+        .batch = row->batch,
+    };
+    snprintf(model->name, sizeof model->name, "h%d-s%d", row->hidden, row->seq);
+    return model;
+}
+
+static struct model with_layers(const struct model *model, int layers)
+{
+    struct model deeper = *model;
+    deeper.layers = layers;
+    return deeper;
+}
+
+/* --- measuring ------------------------------------------------------------------------------ */
+
+/* Weights, gradients, master copies and moments; values of a microbatch, kept in every layer. */
+static size_t arena_bytes_of(const struct model *model)
+{
+    double tokens = model->batch * model->seq;
+    double kept = 34.0 * model->hidden + 8.0 * model->ffn;
+    double bytes =
+        20 * model_parameters(model) + 4 * tokens * (model->layers * kept + 3.0 * model->vocab);
+    return (size_t)bytes + (64 << 20);
+}
+
+/* Medians, so that one that was disturbed counts for nothing. */
+static bool time_steps(struct host_rank *host, struct host_run *run, double seconds,
+                       double *typical_s, struct err *err)
+{
+    double times_s[MOST_STEPS], last_s = 0;
+    struct step_result result;
+    long step = 1;
+    for (int i = 0; i < WARM_UPS; i++) {
+        if (!rank_step(run->rank, step++, NULL, &result, err))
+            return false;
+        last_s = result.step_s;
+    }
+    if (!host_rank_average(host, &last_s, 1, err))
+        return false;
+    double fitting = seconds / (last_s + 1e-9);
+    int steps = fitting < LEAST_STEPS  ? LEAST_STEPS
+                : fitting > MOST_STEPS ? MOST_STEPS
+                                       : (int)fitting;
+    for (int i = 0; i < steps; i++) {
+        if (!rank_step(run->rank, step++, NULL, &result, err))
+            return false;
+        times_s[i] = result.step_s;
+    }
+    numbers_sort(times_s, (size_t)steps);
+    *typical_s = times_s[steps / 2];
+    return true;
+}
+
+static bool measure_model(struct host_rank *host, const struct model *model, const char *layout,
+                          const struct stack *stack, double seconds, double *step_s,
+                          struct err *err)
+{
+    struct host_run_options options = {
+        .layout = layout, .stack = stack, .arena_bytes = arena_bytes_of(model), .is_alone = true
+    };
+    struct host_run run;
+    if (!host_run_open(host, model, &options, &run, err))
+        return false;
+    bool ok = time_steps(host, &run, seconds, step_s, err);
+    host_run_close(&run);
+    return ok && host_rank_average(host, step_s, 1, err);
+}
+
+static bool measure_row(struct host_rank *host, const struct held_out_row *row,
+                        const struct stack *stack, double seconds, struct arena *arena,
+                        struct held_out *out, struct err *err)
+{
+    double deep_s;
+    *out = (struct held_out){ .model = model_of(row, arena), .layout = row->layout };
+    struct model deeper = with_layers(out->model, 2 * row->layers);
+    if (!measure_model(host, out->model, row->layout, stack, seconds / 3, &out->step_s, err) ||
+        !measure_model(host, &deeper, row->layout, stack, 2 * seconds / 3, &deep_s, err))
+        return false;
+    out->layer_s = (deep_s - out->step_s) / row->layers;
+    return true;
+}
+
+bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is_quick,
+                      double seconds, struct arena *arena, struct held_out_steps *out,
+                      struct err *err)
+{
+    int count = 0;
+    enum host_grid grid = host->load->grid;
+    out->count = 0;
+    for (int i = 0; i < grids[grid].count; i++)
+        count += grids[grid].rows[i].is_quick || !is_quick;
+    for (int i = 0; i < grids[grid].count; i++) {
+        const struct held_out_row *row = &grids[grid].rows[i];
+        if (!row->is_quick && is_quick)
+            continue;
+        if (!measure_row(host, row, stack, seconds / count, arena, &out->at[out->count], err))
+            return false;
+        out->count++;
+    }
+    return true;
+}
+
+/* --- against the file ----------------------------------------------------------------------- */
+
+/* Of one device of the file's. */
+static bool read_system(const json_t *cluster, struct system *out, struct err *err)
+{
+    const json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
+    memset(out, 0, sizeof *out);
+    out->num_gpus = 1;
+    return cluster_read(cluster, &out->cluster, err) &&
+           gpu_read(json_object_get(group, "gpu"), &out->gpu, err) &&
+           profile_read(json_object_get(group, "profile"), &out->profile, err) &&
+           stack_read(json_object_get(cluster, "stack"), &out->stack, err);
+}
+
+static bool predict(const struct system *system, const struct model *model, const char *layout,
+                    enum precision precision, double *step_s, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct plan plan;
+    bool ok = plan_parse(layout, &arena, &plan, err);
+    if (ok) {
+        plan.dp = 1;
+        plan.precision = (int)precision;
+        struct evaluator *evaluator = evaluator_new(system, model);
+        *step_s = evaluate_step_s(evaluator, &plan);
+        evaluator_free(evaluator);
+    }
+    arena_release(&arena);
+    return ok;
+}
+
+static json_t *row_json(const struct held_out *at, const struct system *system,
+                        enum precision precision, struct err *err)
+{
+    double step_s, deep_s;
+    int layers = at->model->layers;
+    struct model deeper = with_layers(at->model, 2 * layers);
+    if (!predict(system, at->model, at->layout, precision, &step_s, err) ||
+        !predict(system, &deeper, at->layout, precision, &deep_s, err))
+        return NULL;
+    return json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "model", at->model->name, "layout",
+                     at->layout, "step_s", at->step_s, "predicted_step_s", step_s, "layer_s",
+                     at->layer_s, "predicted_layer_s", (deep_s - step_s) / layers);
+}
+
+json_t *held_out_json(const struct held_out_steps *steps, enum precision precision,
+                      const json_t *cluster, struct err *err)
+{
+    struct system system;
+    json_t *rows = read_system(cluster, &system, err) ? json_array() : NULL;
+    for (int i = 0; rows && i < steps->count; i++) {
+        json_t *row = row_json(&steps->at[i], &system, precision, err);
+        if (row) {
+            json_array_append_new(rows, row);
+            continue;
+        }
+        json_decref(rows);
+        rows = NULL;
+    }
+    system_release(&system);
+    return rows;
+}
