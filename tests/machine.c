@@ -13,6 +13,7 @@ void machine_load(const char *cluster, int num_gpus)
 void machine_release(void)
 {
     system_release(&machine);
+    machine = (struct system){ 0 };
 }
 
 double inside_gb_per_s(const struct comm_group *group)
