@@ -112,6 +112,7 @@ struct profile {
     double unaligned_efficiency;      /* of them, left when 16 bytes don't divide a head's row */
     double memory_efficiency;         /* share of memory bandwidth of large pointwise kernels */
     double kernel_s;                  /* shortest kernel, start to start, queued */
+    double host_copy_efficiency;      /* share of the link to the host, each way, both at once */
     double intra_bandwidth_factor, intra_latency_factor; /* NCCL's model -> measured, in a node */
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
     double overlap_compute_slowdown; /* compute runs this many times longer beside a collective */

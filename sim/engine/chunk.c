@@ -157,7 +157,7 @@ static void add_offload(const struct work *w, struct chunk_time *time, int layer
 {
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || layers == 0)
         return;
-    double copy_s = host_copy_s(&w->system->gpu, w->pieces->layer.saved_bytes);
+    double copy_s = host_copy_s(w->system, w->pieces->layer.saved_bytes);
     double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);
     double up_s = layers_copy_exposed_s(layers, time->backward_s / layers, copy_s);
     time->forward_s += down_s;

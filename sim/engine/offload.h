@@ -9,7 +9,7 @@
 #include "sim/plan/plan.h"
 
 /* Seconds of a copy of so many bytes, one way. */
-double host_copy_s(const struct gpu *gpu, double bytes);
+double host_copy_s(const struct system *system, double bytes);
 
 /* One step of an optimizer that runs on the host. */
 struct host_optimizer {
