@@ -25,8 +25,7 @@ static void average_all(struct exchanger *e, const struct exchange_phase *phase,
 static struct span own_part(const struct exchanger *e, struct span all)
 {
     const struct group *near = e->on.groups->near;
-    size_t count = near ? all.count / (size_t)near->size : all.count;
-    return (struct span){ all.at + (near ? (size_t)near->index * count : 0), count };
+    return near ? span_part(all, near->index, near->size) : all;
 }
 
 void average_weights(struct exchanger *e, const float *weights, float *out)

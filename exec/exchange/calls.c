@@ -26,14 +26,12 @@ void *exchanger_message(const struct exchanger *e, int rank)
 void exchanger_gather_messages(struct exchanger *e)
 {
     struct group *all = e->on.groups->all;
-    struct comm_call call = { .kind = COMM_ALL_GATHER,
-                              .group = all,
-                              .stream = e->on.stream,
-                              .in = exchanger_message(e, all->index),
-                              .out = e->messages,
-                              .count = e->message_bytes,
-                              .element = ELEMENT_BYTES };
-    e->on.groups->api->issue(&call);
+    issue_call(e, (struct comm_call){ .kind = COMM_ALL_GATHER,
+                                      .group = all,
+                                      .in = exchanger_message(e, all->index),
+                                      .out = e->messages,
+                                      .count = e->message_bytes,
+                                      .element = ELEMENT_BYTES });
 }
 
 /* --- kernels ------------------------------------------------------------------------------ */
@@ -63,47 +61,41 @@ void exchanger_combine(struct exchanger *e, float a, const float *x, float b, co
 
 /* --- messages ----------------------------------------------------------------------------- */
 
-static struct comm_call call_of(const struct exchanger *e, enum comm_kind kind, struct group *group)
+void issue_call(struct exchanger *e, struct comm_call call)
 {
-    return (struct comm_call){
-        .kind = kind, .group = group, .stream = e->on.stream, .element = ELEMENT_FP32
-    };
+    call.stream = e->on.stream;
+    e->on.groups->api->issue(&call);
 }
 
 void issue_send(struct exchanger *e, struct group *group, int to, struct span from)
 {
-    struct comm_call call = call_of(e, COMM_SEND, group);
-    call.in = from.at;
-    call.count = from.count;
-    call.peer = to;
-    e->on.groups->api->issue(&call);
+    issue_call(e, (struct comm_call){ .kind = COMM_SEND,
+                                      .group = group,
+                                      .in = from.at,
+                                      .count = from.count,
+                                      .element = ELEMENT_FP32,
+                                      .peer = to });
 }
 
 void issue_receive(struct exchanger *e, struct group *group, int from, struct span to)
 {
-    struct comm_call call = call_of(e, COMM_RECV, group);
-    call.out = to.at;
-    call.count = to.count;
-    call.peer = from;
-    e->on.groups->api->issue(&call);
+    issue_call(e, (struct comm_call){ .kind = COMM_RECV,
+                                      .group = group,
+                                      .out = to.at,
+                                      .count = to.count,
+                                      .element = ELEMENT_FP32,
+                                      .peer = from });
 }
 
 void issue_pass(struct exchanger *e, struct group *group, int to, const float *from, int source,
                 struct span received)
 {
-    struct comm_call call = call_of(e, COMM_SEND_RECV, group);
-    call.in = from;
-    call.out = received.at;
-    call.count = received.count;
-    call.peer = to;
-    call.source = source;
-    e->on.groups->api->issue(&call);
-}
-
-void issue_all_reduce(struct exchanger *e, struct group *group, struct span span)
-{
-    struct comm_call call = call_of(e, COMM_ALL_REDUCE, group);
-    call.in = call.out = span.at;
-    call.count = span.count;
-    e->on.groups->api->issue(&call);
+    issue_call(e, (struct comm_call){ .kind = COMM_SEND_RECV,
+                                      .group = group,
+                                      .in = from,
+                                      .out = received.at,
+                                      .count = received.count,
+                                      .element = ELEMENT_FP32,
+                                      .peer = to,
+                                      .source = source });
 }

@@ -12,6 +12,13 @@ struct span {
     size_t count;
 };
 
+/* One of so many equal parts. */
+static inline struct span span_part(struct span span, int part, int parts)
+{
+    size_t count = span.count / (size_t)parts;
+    return (struct span){ span.at + (size_t)part * count, count };
+}
+
 struct power_factors;
 
 struct exchanger {
@@ -64,7 +71,9 @@ void exchanger_add(struct exchanger *exchanger, float *sum, const float *x, size
 void exchanger_combine(struct exchanger *exchanger, float a, const float *x, float b,
                        const float *y, float *out, size_t elements);
 
-/* Calls of fp32 on a group, on the exchanger's stream. Peers are members of the group. */
+/* On the exchanger's stream. */
+void issue_call(struct exchanger *exchanger, struct comm_call call);
+/* Calls of fp32 on a group. Peers are members of the group. */
 void issue_send(struct exchanger *exchanger, struct group *group, int to, struct span from);
 void issue_receive(struct exchanger *exchanger, struct group *group, int from, struct span to);
 /* `from` to one member, as many elements from another. */

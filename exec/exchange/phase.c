@@ -29,35 +29,41 @@ int phase_parts(const struct exchange_phase *phase)
     return 1;
 }
 
+void issue_all_reduce(struct exchanger *e, struct group *group, struct span span)
+{
+    issue_call(e, (struct comm_call){ .kind = COMM_ALL_REDUCE,
+                                      .group = group,
+                                      .in = span.at,
+                                      .out = span.at,
+                                      .count = span.count,
+                                      .element = ELEMENT_FP32,
+                                      .reduction = REDUCTION_SUM });
+}
+
 /* The sum of this member's part is left where that part is. */
 static void reduce_scatter(struct exchanger *e, struct group *group, struct span *span)
 {
-    size_t count = span->count / (size_t)group->size;
-    float *own = span->at + (size_t)group->index * count;
-    struct comm_call call = { .kind = COMM_REDUCE_SCATTER,
-                              .group = group,
-                              .stream = e->on.stream,
-                              .in = span->at,
-                              .out = own,
-                              .count = count,
-                              .element = ELEMENT_FP32,
-                              .reduction = REDUCTION_SUM };
-    e->on.groups->api->issue(&call);
-    *span = (struct span){ own, count };
+    struct span own = span_part(*span, group->index, group->size);
+    issue_call(e, (struct comm_call){ .kind = COMM_REDUCE_SCATTER,
+                                      .group = group,
+                                      .in = span->at,
+                                      .out = own.at,
+                                      .count = own.count,
+                                      .element = ELEMENT_FP32,
+                                      .reduction = REDUCTION_SUM });
+    *span = own;
 }
 
 /* And back: the span was this member's part. */
 static void all_gather(struct exchanger *e, struct group *group, struct span *span)
 {
     float *all = span->at - (size_t)group->index * span->count;
-    struct comm_call call = { .kind = COMM_ALL_GATHER,
-                              .group = group,
-                              .stream = e->on.stream,
-                              .in = span->at,
-                              .out = all,
-                              .count = span->count,
-                              .element = ELEMENT_FP32 };
-    e->on.groups->api->issue(&call);
+    issue_call(e, (struct comm_call){ .kind = COMM_ALL_GATHER,
+                                      .group = group,
+                                      .in = span->at,
+                                      .out = all,
+                                      .count = span->count,
+                                      .element = ELEMENT_FP32 });
     *span = (struct span){ all, span->count * (size_t)group->size };
 }
 

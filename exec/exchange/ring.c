@@ -1,9 +1,9 @@
 #include "exec/exchange/exchanger_part.h"
 
+/* Parts go round as members do. */
 static struct span part_of(struct span span, int part, int parts)
 {
-    size_t count = span.count / (size_t)parts;
-    return (struct span){ span.at + (size_t)(part % parts) * count, count };
+    return span_part(span, part % parts, parts);
 }
 
 /* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i hands on

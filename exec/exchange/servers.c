@@ -26,29 +26,35 @@ static struct round round_of(const struct group *group, int num_servers, int r)
                            .part = server_of(group, num_servers, i) };
 }
 
-static struct span part_of(struct span span, int part, int parts)
+/* Nothing of a member that is none. */
+static struct span part_of(struct span span, int server, int num_servers)
 {
-    size_t count = span.count / (size_t)parts;
-    return part == NO_SERVER ? (struct span){ 0 }
-                             : (struct span){ span.at + (size_t)part * count, count };
+    return server == NO_SERVER ? (struct span){ 0 } : span_part(span, server, num_servers);
+}
+
+/* What there is of both. */
+static void issue_both(struct exchanger *e, struct group *group, int to, struct span sent, int from,
+                       struct span received)
+{
+    if (sent.at && received.at)
+        issue_pass(e, group, to, sent.at, from, received);
+    else if (sent.at)
+        issue_send(e, group, to, sent);
+    else if (received.at)
+        issue_receive(e, group, from, received);
 }
 
 static void sum_on_servers(struct exchanger *e, struct group *group, int num_servers,
                            struct span span)
 {
-    struct span received = { e->received, span.count / (size_t)num_servers };
     for (int r = 1; r < group->size; r++) {
         struct round round = round_of(group, num_servers, r);
-        struct span sent = part_of(span, round.to_part, num_servers);
-        if (round.to_part != NO_SERVER && round.part != NO_SERVER)
-            issue_pass(e, group, round.to, sent.at, round.from, received);
-        else if (round.to_part != NO_SERVER)
-            issue_send(e, group, round.to, sent);
-        else if (round.part != NO_SERVER)
-            issue_receive(e, group, round.from, received);
-        if (round.part != NO_SERVER)
-            exchanger_add(e, part_of(span, round.part, num_servers).at, received.at,
-                          received.count);
+        struct span own = part_of(span, round.part, num_servers);
+        struct span received = { own.at ? e->received : NULL, own.count };
+        issue_both(e, group, round.to, part_of(span, round.to_part, num_servers), round.from,
+                   received);
+        if (own.at)
+            exchanger_add(e, own.at, received.at, own.count);
     }
 }
 
@@ -57,14 +63,8 @@ static void send_back(struct exchanger *e, struct group *group, int num_servers,
 {
     for (int r = 1; r < group->size; r++) {
         struct round round = round_of(group, num_servers, r);
-        struct span own = part_of(span, round.part, num_servers);
-        struct span received = part_of(span, round.to_part, num_servers);
-        if (round.to_part != NO_SERVER && round.part != NO_SERVER)
-            issue_pass(e, group, round.from, own.at, round.to, received);
-        else if (round.to_part != NO_SERVER)
-            issue_receive(e, group, round.to, received);
-        else if (round.part != NO_SERVER)
-            issue_send(e, group, round.from, own);
+        issue_both(e, group, round.from, part_of(span, round.part, num_servers), round.to,
+                   part_of(span, round.to_part, num_servers));
     }
 }
 
