@@ -247,6 +247,7 @@ $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 $(B)/tests/bench_stochastic $(B)/tests/bench_tuning: $(B)/tests/regret.o
 $(B)/tests/bench_stochastic: $(B)/tests/regret_plot.o
 $(B)/tests/bench_convex: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
+$(B)/tests/bench_stragglers: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
 
 # Stamps that change when their text does, so that new flags recompile and a removed source relinks.
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@

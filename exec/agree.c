@@ -1,29 +1,69 @@
 #include "exec/rank_part.h"
+#include "exec/whereabouts.h"
 
-bool rank_most(struct rank *rank, double *value, struct err *err)
+/* A kilobyte of numbers: few enough that any communicator adds them in the order of the ranks, so
+ * that a number's sum does not depend on how many are told with it (exec/comm.h). */
+enum { TOLD_AT_ONCE = 128 };
+
+static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,
+                   struct err *err)
 {
-    const struct device_api *api = rank->on.api;
+    const struct rank_device *on = &rank->on;
     struct stream *stream = rank->streams[LANE_DATA];
+    size_t bytes = sizeof *values * count;
+    double *at = on->api->alloc(on->device, stream, bytes, err);
     struct comm_call call = { .kind = COMM_ALL_REDUCE,
                               .group = rank_group(rank, GROUP_WORLD),
                               .stream = stream,
-                              .in = rank->squares,
-                              .out = rank->squares,
-                              .count = 1,
+                              .in = at,
+                              .out = at,
+                              .count = count,
                               .element = ELEMENT_FP64,
-                              .reduction = REDUCTION_MAX };
-    if (!call.group)
-        return true;
-    api->copy(stream, rank->squares, value, sizeof *value);
-    rank->on.comm_api->issue(&call);
-    api->copy(stream, value, rank->squares, sizeof *value);
-    return api->stream_sync(stream, err) && rank->on.comm_api->poll(rank->on.comm, err);
+                              .reduction = reduction };
+    if (!at)
+        return false;
+    on->api->copy(stream, at, values, bytes);
+    on->comm_api->issue(&call);
+    on->api->copy(stream, values, at, bytes);
+    bool ok = on->api->stream_sync(stream, err) && on->comm_api->poll(on->comm, err);
+    if (ok)
+        on->api->free(on->device, NULL, at);
+    return ok;
+}
+
+static bool reduce_all(struct rank *rank, double *values, int count, enum reduction reduction,
+                       struct err *err)
+{
+    bool ok = true;
+    for (int i = 0; rank_group(rank, GROUP_WORLD) && i < count && ok; i += TOLD_AT_ONCE) {
+        int left = count - i;
+        ok = reduce(rank, values + i, (size_t)(left < TOLD_AT_ONCE ? left : TOLD_AT_ONCE),
+                    reduction, err);
+    }
+    return ok;
+}
+
+bool rank_most(struct rank *rank, double *values, int count, struct err *err)
+{
+    return reduce_all(rank, values, count, REDUCTION_MAX, err);
+}
+
+bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err)
+{
+    const struct model *model = rank->setup.model;
+    whereabouts_wait(rank->on.watchdog, "for the sum of losses");
+    if (!reduce_all(rank, losses, count, REDUCTION_SUM, err))
+        return false;
+    whereabouts_wait(rank->on.watchdog, NULL);
+    for (int i = 0; i < count; i++)
+        losses[i] /= model->batch * model->seq;
+    return true;
 }
 
 bool rank_agrees(struct rank *rank, bool ok, struct err *err)
 {
     double failed = !ok;
-    if (!rank_most(rank, &failed, err))
+    if (!rank_most(rank, &failed, 1, err))
         return false;
     return failed == 0 || err_set(err, ERR_SYSTEM, "", "another rank failed");
 }

@@ -86,7 +86,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
 {
     for (long limit = LONG_MAX;;) {
         double newest = (double)checkpoint_before(folder, limit);
-        if (!rank_most(rank, &newest, err))
+        if (!rank_most(rank, &newest, 1, err))
             return false;
         if (newest < 0)
             return damage->code == ERR_NONE
@@ -94,7 +94,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
                        : err_set(err, ERR_INPUT, folder, "holds no whole checkpoint");
         limit = (long)newest;
         double is_damaged = !check_share(rank, folder, limit, header, damage);
-        if (!rank_most(rank, &is_damaged, err))
+        if (!rank_most(rank, &is_damaged, 1, err))
             return false;
         if (is_damaged == 0)
             return true;

@@ -44,7 +44,7 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
 void rank_free(struct rank *rank);
 
 struct step_result {
-    double loss;          /* mean over the tokens of the global batch; the same on all ranks */
+    double loss;          /* summed over the tokens whose loss this rank counts; rank_mean_losses */
     double gradient_norm; /* before clipping; of this rank's copy of the model, where they differ */
     double step_s;
     double loss_scale; /* that it ran under; 1 without one */
@@ -54,14 +54,17 @@ struct step_result {
 /* One training step, `step` from 1; `times`, of this machine's clock, has room for the stage's
  * list, or is NULL. False with err when a rank failed, when gradients overflow at the smallest loss
  * scale of a run in fp16, or are not finite in another one; the weights are as before that step
- * then. */
+ * then. A rank waits for no other than the list says: where replicas differ, some may be steps
+ * ahead of others. */
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err);
 
-/* Between steps, all ranks together: the largest of their values; whether all say yes. After a no
- * err keeps what it was set to; it is ERR_SYSTEM where only others said no. False too when another
- * rank cannot be reached. */
-bool rank_most(struct rank *rank, double *value, struct err *err);
+/* Between steps, all ranks together: the losses of steps so far become means over the tokens of the
+ * global batch; the largest of each of their values; whether all say yes. After a no err keeps what
+ * it was set to; it is ERR_SYSTEM where only others said no. False too when another rank cannot be
+ * reached. */
+bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err);
+bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
 
 /* Of all steps so far, in exchanges other than all-reduce: what passed between this rank and its

@@ -254,10 +254,16 @@ void rank_exchange_before_update(struct rank *rank)
             put_weights(rank, &rank->chunks[v], rank->machine.compute);
 }
 
-void rank_exchange_end_step(struct rank *rank, double loss)
+bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err)
 {
-    for (int v = 0; rank->exchanges && v < rank->setup.plan->vpp; v++)
+    if (!rank->exchanges)
+        return true;
+    if (exchanger_wants_loss(rank->exchanges[0].exchanger) &&
+        !rank_mean_losses(rank, &loss, 1, err))
+        return false;
+    for (int v = 0; v < rank->setup.plan->vpp; v++)
         exchanger_end_step(rank->exchanges[v].exchanger, loss);
+    return true;
 }
 
 /* The first data rank tells what all have planned. */

@@ -22,7 +22,8 @@ void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk);
 void rank_exchange_weights(struct rank *rank, const struct chunk *chunk);
 void rank_exchange_before_update(struct rank *rank);
 
-/* After a step of that mean loss. */
-void rank_exchange_end_step(struct rank *rank, double loss);
+/* After a step whose loss, as this rank counts it, is `loss`: where the method adapts to the mean,
+ * all ranks tell theirs. */
+bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err);
 
 #endif

@@ -98,8 +98,7 @@ static bool train_step(struct session *session, int i, struct err *err)
 {
     struct session_result *out = session->out;
     struct step_result result;
-    if (!rank_step(session->rank, out->first_step + i, NULL, &result, err) ||
-        !reduce(session, &result.step_s, 1, REDUCTION_MAX, err))
+    if (!rank_step(session->rank, out->first_step + i, NULL, &result, err))
         return false;
     out->losses[i] = result.loss;
     out->gradient_norms[i] = result.gradient_norm;
@@ -108,12 +107,20 @@ static bool train_step(struct session *session, int i, struct err *err)
     return save(session, i + 1, err);
 }
 
+/* Once all are done: in each step a rank waits for nobody but those that it exchanges with. */
+static bool tell_steps(struct session *session, struct err *err)
+{
+    struct session_result *out = session->out;
+    return rank_mean_losses(session->rank, out->losses, out->num_steps, err) &&
+           rank_most(session->rank, out->step_s, out->num_timed, err);
+}
+
 static bool train(struct session *session, struct err *err)
 {
     bool ok = resume(session, err);
     for (int i = 0; i < session->options->steps && ok; i++)
         ok = train_step(session, i, err);
-    return ok;
+    return ok && tell_steps(session, err);
 }
 
 /* The number of the step after those that count. */

@@ -315,18 +315,20 @@ static void begin_step(struct rank *rank, long step)
     m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
 }
 
-/* Of the tensor ranks of the last stage, which have the same loss, one is counted. */
-static void sum_loss(struct rank *rank)
+static void read_back(struct rank *rank)
 {
     const struct device_api *api = rank->on.api;
     struct stream *stream = rank->streams[LANE_DATA];
-    bool is_last = rank->stage == rank->setup.plan->pp - 1;
     machine_follow(&rank->machine, stream);
-    if (!is_last || rank->at.at[AXIS_TENSOR] > 0)
-        api->fill(stream, rank->loss, 0, sizeof *rank->loss);
-    all_reduce_double(rank, GROUP_WORLD, stream, rank->loss);
     api->copy(stream, &rank->told_loss, rank->loss, sizeof *rank->loss);
     api->copy(stream, &rank->told_squares, rank->squares, sizeof *rank->squares);
+}
+
+/* Of the tensor ranks of the last stage, which have the same loss, one counts it. */
+static double counted_loss(const struct rank *rank)
+{
+    bool is_last = rank->stage == rank->setup.plan->pp - 1;
+    return is_last && rank->at.at[AXIS_TENSOR] == 0 ? rank->told_loss : 0;
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -366,16 +368,11 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
         issue(rank, i, times);
     take_back(rank, 0);
+    read_back(rank);
     if (!sync(rank, err))
         return false;
     out->step_s = clock_now_s() - start_s;
-    whereabouts_wait(rank->on.watchdog, "for the sum of losses");
-    sum_loss(rank);
-    if (!sync(rank, err))
-        return false;
     whereabouts_wait(rank->on.watchdog, NULL);
-    const struct model *model = rank->setup.model;
-    out->loss = rank->told_loss / (model->batch * model->seq);
-    rank_exchange_end_step(rank, out->loss);
-    return take_norm(rank, step, out, err);
+    out->loss = counted_loss(rank);
+    return rank_exchange_end_step(rank, out->loss, err) && take_norm(rank, step, out, err);
 }

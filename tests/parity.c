@@ -1,8 +1,10 @@
 #include "tests/parity.h"
 
+#include "models/corpus.h"
 #include "sim/schedule/lowering.h"
 #include "tests/testing.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -104,7 +106,6 @@ static void keep_weights(struct job *job, struct rank *rank)
 
 static void keep_step(struct parity_result *to, int i, const struct step_result *result)
 {
-    to->loss[i] = result->loss;
     to->gradient_norm[i] = result->gradient_norm;
     to->loss_scale[i] = result->loss_scale;
     to->is_skipped[i] = result->is_skipped;
@@ -114,15 +115,25 @@ static bool run_steps(struct job *job, struct rank *rank)
 {
     const struct parity_run *run = job->run;
     int first = run->first_step > 0 ? run->first_step : 1;
+    double losses[MOST_STEPS];
     if (run->before && !run->before(rank, run, &job->err))
         return false;
     for (int i = 0; i < run->steps; i++) {
         struct step_result result;
+        if (run->at_step)
+            run->at_step(run, job->rank, first + i);
         if (!rank_step(rank, first + i, NULL, &result, &job->err))
             return false;
+        losses[i] = result.loss;
         if (job->rank == 0 || run->process)
             keep_step(job->result, i, &result);
     }
+    if (run->at_step)
+        run->at_step(run, job->rank, first + run->steps);
+    if (!rank_mean_losses(rank, losses, run->steps, &job->err))
+        return false;
+    if (job->rank == 0 || run->process)
+        memcpy(job->result->loss, losses, sizeof *losses * (size_t)run->steps);
     keep_weights(job, rank);
     return !run->after || run->after(rank, run, &job->err);
 }
@@ -261,6 +272,17 @@ struct model parity_llama(void)
     return model;
 }
 
+struct token_source parity_text(const struct model *model)
+{
+    struct token_source text;
+    struct err err = { 0 };
+    char path[PATH_MAX];
+    ck_assert_msg(corpus_path("workshop", path, &err) &&
+                      token_source_open(path, model->vocab, model->seq, 7, &text, &err),
+                  "%s: %s", err.where, err.msg);
+    return text;
+}
+
 int parity_ranks(const char *layout)
 {
     struct arena arena = { 0 };
@@ -379,6 +401,15 @@ struct parity_verdict parity_compare(const struct parity_run *run, const struct 
     if (!(apart < (run->optimizer == OPTIMIZER_ADAM ? 1e-4 : 1e-5)))
         return differ("weights differ by %.3g", apart);
     return (struct parity_verdict){ .agrees = true };
+}
+
+void parity_check_losses(const struct parity_result *alone, const struct parity_result *many,
+                         int steps, double tolerance, const char *layout)
+{
+    for (int step = 0; step < steps; step++)
+        ck_assert_msg(is_within(tolerance, many->loss[step], alone->loss[step]),
+                      "%s, step %d: loss %.9g, alone %.9g", layout, step + 1, many->loss[step],
+                      alone->loss[step]);
 }
 
 static bool is_equal(const struct parity_weight *a, const struct parity_weight *b)

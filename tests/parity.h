@@ -35,6 +35,8 @@ struct parity_run {
      */
     bool (*before)(struct rank *rank, const struct parity_run *run, struct err *err);
     bool (*after)(struct rank *rank, const struct parity_run *run, struct err *err);
+    /* On every rank, when it comes to a step, and to the one after its last; NULL: nothing. */
+    void (*at_step)(const struct parity_run *run, int rank, int step);
     void *context; /* theirs */
 };
 
@@ -59,6 +61,9 @@ struct parity_weight {
 struct model parity_gpt(void);
 struct model parity_llama(void);
 
+/* The text `workshop` that is shipped, in the model's sequences; token_source_close. */
+struct token_source parity_text(const struct model *model);
+
 /* How many ranks a layout has. */
 int parity_ranks(const char *layout);
 
@@ -79,6 +84,10 @@ struct parity_verdict {
 };
 struct parity_verdict parity_compare(const struct parity_run *run, const struct parity_result *one,
                                      const struct parity_result *many);
+
+/* Fails the test where a loss of the first steps is not that of `alone`, relative to it. */
+void parity_check_losses(const struct parity_result *alone, const struct parity_result *many,
+                         int steps, double tolerance, const char *layout);
 
 /* Losses, norms and weights have the same bits. */
 bool parity_is_equal(const struct parity_result *a, const struct parity_result *b, int steps);

@@ -1,14 +1,13 @@
 /* A model trained with exchanges other than all-reduce: those that change nothing give what
  * all-reduce gives, the others learn, and all send what was planned. */
-#include "models/corpus.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
-#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Plain gradient descent is linear in the gradients, so that averages of weights that were equal
  * are those of their gradients. */
@@ -63,8 +62,7 @@ START_TEST(what_changes_nothing_gives_what_all_reduce_gives)
     snprintf(layout, sizeof layout, "%s exchange=%s", alike[_i].plain, alike[_i].exchange);
     parity_run(&model, alike[_i].plain, &run, &plain);
     parity_run(&model, layout, &run, &exchanged);
-    for (int i = 0; i < run.steps; i++)
-        ck_assert_double_eq_tol(exchanged.loss[i], plain.loss[i], 1e-5 * plain.loss[i]);
+    parity_check_losses(&plain, &exchanged, run.steps, 1e-5, layout);
     ck_assert_msg(parity_distance(&plain, &exchanged) <= 1e-5, "%s: %g", layout,
                   parity_distance(&plain, &exchanged));
     parity_release(&plain);
@@ -114,24 +112,13 @@ static bool add_bytes(struct rank *rank, const struct parity_run *run, struct er
     return true;
 }
 
-static struct token_source shipped_text(const struct model *model)
-{
-    struct token_source text;
-    struct err err = { 0 };
-    char path[PATH_MAX];
-    ck_assert_msg(corpus_path("workshop", path, &err) &&
-                      token_source_open(path, model->vocab, model->seq, 7, &text, &err),
-                  "%s: %s", err.where, err.msg);
-    return text;
-}
-
 /* From the even guess among 256 bytes. */
 START_TEST(every_method_learns_and_sends_what_was_planned)
 {
     enum { STEPS = 16 };
     struct model model = model_of(layouts[_i]);
     model.vocab = 256;
-    struct token_source text = shipped_text(&model);
+    struct token_source text = parity_text(&model);
     struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
     struct parity_run run = adam(STEPS);
     struct parity_result result;
@@ -169,8 +156,7 @@ START_TEST(masters_are_averaged_where_values_have_16_bits)
     snprintf(layout, sizeof layout, "%s exchange=%s", rounded[_i].plain, rounded[_i].exchange);
     parity_run(&model, rounded[_i].plain, &run, &plain);
     parity_run(&model, layout, &run, &exchanged);
-    for (int i = 0; i < run.steps; i++)
-        ck_assert_double_eq_tol(exchanged.loss[i], plain.loss[i], 1e-3 * plain.loss[i]);
+    parity_check_losses(&plain, &exchanged, run.steps, 1e-3, layout);
     ck_assert_msg(parity_distance(&plain, &exchanged) <= 0x1p-8, "%s: %g", layout,
                   parity_distance(&plain, &exchanged));
     parity_release(&plain);
@@ -193,6 +179,103 @@ START_TEST(an_exchange_has_the_same_bits_again)
 }
 END_TEST
 
+/* --- who waits for whom ------------------------------------------------------------------- */
+
+enum {
+    MANY = 8,
+    HELD = 2 /* the step that rank 0 does not begin before others are done with it */
+};
+
+struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const struct exchange *exchange;
+    int come[MANY], begun[MANY]; /* the latest step of each rank */
+    int ahead;                   /* ranks that are to be done with HELD before rank 0 begins it */
+    bool came_in_vain, was_overtaken;
+};
+
+static int num_past(const struct gate *gate, int step)
+{
+    int count = 0;
+    for (int rank = 0; rank < MANY; rank++)
+        count += gate->come[rank] > step;
+    return count;
+}
+
+/* Whether a rank cannot be done with a step before another has begun it. */
+static bool waits_for(const struct exchange *exchange, int rank, int other, int step)
+{
+    if (exchange_keeps_replicas_equal(exchange) || exchange->period > 1)
+        return exchange_averages(exchange, step - 1);
+    struct mixing_peers peers =
+        mixing_peers((enum mixing_graph)exchange->graph, MANY, rank, step - 1);
+    for (int i = 0; i < peers.count; i++)
+        if (peers.hears[i] == other)
+            return true;
+    return false;
+}
+
+static void wait_for_others(struct gate *gate)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 20;
+    while (num_past(gate, HELD) < gate->ahead && !gate->came_in_vain)
+        gate->came_in_vain = pthread_cond_timedwait(&gate->changed, &gate->mutex, &limit) != 0;
+}
+
+static void come_to_step(const struct parity_run *run, int rank, int step)
+{
+    struct gate *gate = run->context;
+    pthread_mutex_lock(&gate->mutex);
+    gate->come[rank] = step;
+    for (int other = 0; other < MANY && step > 1; other++)
+        if (waits_for(gate->exchange, rank, other, step - 1) && gate->begun[other] < step - 1)
+            gate->was_overtaken = true;
+    pthread_cond_broadcast(&gate->changed);
+    if (rank == 0 && step == HELD)
+        wait_for_others(gate);
+    gate->begun[rank] = step;
+    pthread_mutex_unlock(&gate->mutex);
+}
+
+/* Of eight, those that hear nothing of rank 0 in its step, directly or by neighbours that cannot go
+ * on, are done with it. */
+static const struct {
+    const char *exchange;
+    int ahead;
+} holdings[] = {
+    { "allreduce", 0 },       { "topk:0.1", 0 }, { "gossip:ring", 3 },
+    { "gossip:one-peer", 5 }, { "local:4", 7 },
+};
+
+START_TEST(a_slow_rank_holds_up_those_alone_that_hear_it)
+{
+    char layout[60];
+    struct exchange exchange;
+    struct err err = { 0 };
+    struct model model = parity_llama();
+    struct gate gate = { .mutex = PTHREAD_MUTEX_INITIALIZER,
+                         .changed = PTHREAD_COND_INITIALIZER,
+                         .exchange = &exchange,
+                         .ahead = holdings[_i].ahead };
+    struct parity_run run = adam(4);
+    struct parity_result held, free;
+    ck_assert(exchange_read(holdings[_i].exchange, &exchange, &err));
+    snprintf(layout, sizeof layout, "dp8 mb1 exchange=%s", holdings[_i].exchange);
+    parity_run(&model, layout, &run, &free);
+    run.at_step = come_to_step;
+    run.context = &gate;
+    parity_run(&model, layout, &run, &held);
+    ck_assert_msg(!gate.came_in_vain, "%s: others waited for rank 0", layout);
+    ck_assert_msg(!gate.was_overtaken, "%s: a rank did not wait for one that it hears", layout);
+    ck_assert(parity_is_equal(&held, &free, run.steps));
+    parity_release(&held);
+    parity_release(&free);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("train");
@@ -201,6 +284,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
     tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));
     tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, TURNS(COUNT(layouts)));
+    tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, COUNT(holdings));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);
     return s;

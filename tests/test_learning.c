@@ -1,6 +1,5 @@
 /* Layouts learn the same from the shipped text. Single late losses are chaotic, their mean is not.
  */
-#include "models/corpus.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -10,17 +9,6 @@ enum { STEPS = TURNS(300), COMPARED = 20, LAST = STEPS / 6 };
 
 static const char *const layouts[] = { "mb4", "tp2 sp dp2 zero3 mb4", "pp2 vpp2 mb2" };
 enum { NUM_LAYOUTS = COUNT(layouts) };
-
-static struct token_source open_text(const struct model *model)
-{
-    struct token_source text;
-    struct err err = { 0 };
-    char path[PATH_MAX];
-    ck_assert_msg(corpus_path("workshop", path, &err) &&
-                      token_source_open(path, model->vocab, model->seq, 7, &text, &err),
-                  "%s: %s", err.where, err.msg);
-    return text;
-}
 
 static double mean_of_last(const double *losses)
 {
@@ -54,10 +42,7 @@ static struct model small_model(void)
 static void check_alike(const struct parity_result *one, const struct parity_result *many,
                         const char *layout)
 {
-    for (int step = 0; step < COMPARED; step++)
-        ck_assert_msg(fabs(many->loss[step] / one->loss[step] - 1) < 1e-4,
-                      "%s, step %d: loss %.9g, alone %.9g", layout, step + 1, many->loss[step],
-                      one->loss[step]);
+    parity_check_losses(one, many, COMPARED, 1e-4, layout);
     ck_assert_msg(fabs(mean_of_last(many->loss) / mean_of_last(one->loss) - 1) < 0.005,
                   "%s: at the end %.6g, alone %.6g", layout, mean_of_last(many->loss),
                   mean_of_last(one->loss));
@@ -66,7 +51,7 @@ static void check_alike(const struct parity_result *one, const struct parity_res
 START_TEST(layouts_learn_the_same_from_a_text)
 {
     struct model model = small_model();
-    struct token_source text = open_text(&model);
+    struct token_source text = parity_text(&model);
     struct parity_run run = {
         .steps = STEPS, .optimizer = OPTIMIZER_ADAM, .rate = 3e-3F, .seed = 7, .tokens = &text
     };

@@ -112,14 +112,24 @@ void exchanger_average(struct exchanger *e, const float *weights, float *out)
     e->runner->average(e, weights, out);
 }
 
+static bool adapts(const struct exchanger *e)
+{
+    return exchange_method_of(&e->exchange)->adapts;
+}
+
+bool exchanger_wants_loss(const struct exchanger *e)
+{
+    return adapts(e) && (e->first_loss == 0 || e->ends_period);
+}
+
 void exchanger_end_step(struct exchanger *e, double loss)
 {
-    if (e->step == 0)
+    if (adapts(e) && e->first_loss == 0)
         e->first_loss = loss;
     if (!e->ends_period)
         return;
     e->since = 0;
-    if (exchange_method_of(&e->exchange)->adapts)
+    if (adapts(e))
         e->exchange.period = exchange_adapted_period(e->on.exchange, e->first_loss, loss);
 }
 

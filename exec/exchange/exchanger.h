@@ -73,7 +73,9 @@ void exchanger_sum(struct exchanger *exchanger, float *gradients);
 /* Whether weights are exchanged in this step, and their average; `out` does not overlap. */
 bool exchanger_averages(const struct exchanger *exchanger);
 void exchanger_average(struct exchanger *exchanger, const float *weights, float *out);
-/* After the step: its mean loss over all ranks, which periods adapt to. */
+/* After the step: whether a period is to adapt to its mean loss over all ranks, which comes
+ * together there anyway; and that loss, or anything where it is not wanted. */
+bool exchanger_wants_loss(const struct exchanger *exchanger);
 void exchanger_end_step(struct exchanger *exchanger, double loss);
 
 /* Bytes that all ranks together should have sent in the steps that were begun: sim/exchange's

@@ -1,0 +1,103 @@
+/* Steps of eight ranks, each late at random: how long one takes with exchanges that wait for all,
+ * for a few or for none, beside what is predicted (sim/cost/waiting.h). Ranks are threads that
+ * sleep up to `latest_s` before each step, far more than the rest of it takes. */
+#include "base/clock.h"
+#include "base/random.h"
+#include "sim/cost/waiting.h"
+#include "tests/exchange_side.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { RANKS = 8, STEPS = 64 };
+static const double latest_s = 0.03;
+static const struct exchange_tensor tensors[] = { { 64, 64, 1 } };
+
+static const char *const exchanges[] = {
+    "allreduce", "topk:0.1", "gossip:exp", "gossip:ring", "gossip:one-peer", "local:8",
+};
+
+struct rank_thread {
+    const char *word;
+    struct local_world *world;
+    int rank;
+    bool ok;
+    pthread_t thread;
+};
+
+static void be_late(int rank, int step)
+{
+    struct random rng = random_new(7, (uint64_t)(step * RANKS + rank));
+    long late_ns = (long)(random_below(&rng, 1000) * latest_s * 1e6);
+    nanosleep(&(struct timespec){ .tv_nsec = late_ns }, NULL);
+}
+
+static bool run_steps(const char *word, const struct exchange_world *world)
+{
+    struct exchange_side side;
+    bool ok = exchange_side_open(&side, world, word, tensors, 1, 1);
+    for (int step = 0; step < STEPS && ok; step++) {
+        be_late(world->rank, step);
+        ok = exchange_side_descend(&side, step, 0.1, 1);
+    }
+    exchange_side_close(&side);
+    return ok;
+}
+
+static void *run_rank(void *argument)
+{
+    struct rank_thread *own = argument;
+    struct place place = { .launcher = "bench", .rank = own->rank, .size = RANKS };
+    struct comm_options options = { .place = &place,
+                                    .device = &device_host,
+                                    .local_world = own->world };
+    struct exchange_world world;
+    own->ok = exchange_world_open(&world, &comm_local, &options) && run_steps(own->word, &world);
+    if (world.comm)
+        comm_local.close(world.comm);
+    return NULL;
+}
+
+/* Seconds of a step. */
+static double run_ranks(const char *word)
+{
+    struct rank_thread ranks[RANKS];
+    struct local_world *world = local_world_new(RANKS);
+    double start_s = clock_now_s();
+    for (int i = 0; i < RANKS; i++) {
+        ranks[i] = (struct rank_thread){ .word = word, .world = world, .rank = i };
+        if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]) != 0)
+            exit(1);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        if (!ranks[i].ok)
+            exit(1);
+    }
+    local_world_free(world);
+    return (clock_now_s() - start_s) / STEPS;
+}
+
+/* Half of the latest in the mean; the deviation of what is even over an interval is that over the
+ * root of 12. */
+static double expected_s(const char *word)
+{
+    struct err err = { 0 };
+    struct exchange exchange;
+    if (!exchange_read(word, &exchange, &err))
+        exit(1);
+    double averaging = 1.0 / exchange_cycle(&exchange);
+    return latest_s * (0.5 + exchange_wait(&exchange, RANKS, averaging) / sqrt(12));
+}
+
+int main(void)
+{
+    printf("  %-18s %12s %12s\n", "exchange", "predicted", "measured, ms");
+    for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++)
+        printf("  %-18s %12.1f %12.1f\n", exchanges[i], 1e3 * expected_s(exchanges[i]),
+               1e3 * run_ranks(exchanges[i]));
+    return 0;
+}
