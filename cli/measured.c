@@ -160,7 +160,7 @@ void measured_print_json(const struct measured *m)
                         figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
                                      p->mfu, m->predicted_bubble_s));
     json_object_set_new(object, "error", json_real(m->error));
-    if (!exchange_is_default(&m->setup->plan.exchange))
+    if (session->exchanged.planned > 0 || !exchange_is_default(&m->setup->plan.exchange))
         json_object_set_new(object, "exchange", exchange_json(m));
     json_object_set_new(object, "by_kind", kinds_json(m));
     json_object_set_new(object, "by_instruction", opcodes_json(m));
@@ -215,8 +215,7 @@ static void show_change(const struct measured *m)
 static void show_exchanged(const struct measured *m)
 {
     const struct exchanged_bytes *bytes = &m->session->exchanged;
-    if (!exchange_is_default(&m->setup->plan.exchange))
-        show_pair("sent in a step", bytes->planned / 1e6, fmax(0, bytes->sent) / 1e6, "MB");
+    show_pair("sent in a step", bytes->planned / 1e6, fmax(0, bytes->sent) / 1e6, "MB");
 }
 
 static void show_table(const struct measured *m)

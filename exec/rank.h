@@ -67,9 +67,8 @@ bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *
 bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
 
-/* Of all steps so far, in exchanges other than all-reduce: what passed between this rank and its
- * data peers (negative: the communicator does not tell), and, on one of them, what was to pass
- * between all. */
+/* Of all steps so far: what passed between this rank and its data peers (negative: the communicator
+ * does not tell), and, on one of them, what was to pass between all. */
 struct exchanged_bytes {
     double sent, planned;
 };

@@ -1,5 +1,7 @@
 #include "exec/rank_exchange.h"
 
+#include "exec/data_bytes.h"
+
 /* A chunk's weights or gradients in one array, as methods take them. */
 struct chunk_exchange {
     struct exchanger *exchanger;
@@ -266,14 +268,30 @@ bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err)
     return true;
 }
 
+/* --- bytes -------------------------------------------------------------------------------- */
+
+static double sent_bytes(const struct rank *rank)
+{
+    const struct comm_api *api = rank->on.comm_api;
+    const struct group *data = rank_group(rank, GROUP_DATA);
+    if (rank->exchanges)
+        return exchange_groups_sent_bytes(&rank->exchange_groups);
+    return !data ? 0 : api->sent_bytes ? api->sent_bytes(data) : -1;
+}
+
+static double planned_bytes(const struct rank *rank)
+{
+    double bytes = 0;
+    if (!rank->exchanges)
+        return (double)rank->steps_begun * data_step_bytes(rank);
+    for (int v = 0; v < rank->setup.plan->vpp; v++)
+        bytes += exchanger_planned_bytes(rank->exchanges[v].exchanger);
+    return bytes;
+}
+
 /* The first data rank tells what all have planned. */
 struct exchanged_bytes rank_exchanged_bytes(const struct rank *rank)
 {
-    struct exchanged_bytes bytes = { 0 };
-    if (!rank->exchanges)
-        return bytes;
-    bytes.sent = exchange_groups_sent_bytes(&rank->exchange_groups);
-    for (int v = 0; rank->at.at[AXIS_DATA] == 0 && v < rank->setup.plan->vpp; v++)
-        bytes.planned += exchanger_planned_bytes(rank->exchanges[v].exchanger);
-    return bytes;
+    bool tells = rank->groups.of[GROUP_DATA]->index == 0;
+    return (struct exchanged_bytes){ sent_bytes(rank), tells ? planned_bytes(rank) : 0 };
 }

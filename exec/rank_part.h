@@ -54,6 +54,7 @@ struct rank {
     double told_loss, told_squares; /* read back at the end of a step */
     struct loss_scale loss_scale;   /* of a run in fp16 */
     long skipped;                   /* steps whose gradients overflowed */
+    long steps_begun;               /* by this process */
 };
 
 /* The group, or NULL when this rank is alone in it. */

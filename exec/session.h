@@ -34,8 +34,8 @@ struct session_result {
     double *step_s;                  /* of each timed step: the slowest rank's */
     int num_timed;
     double peak_bytes; /* of the rank that held most at once, by the arena's own count */
-    /* Of exchanges other than all-reduce, in a step, all ranks together: what passed between data
-     * ranks (negative: the communicator does not tell), and what was to. */
+    /* In a step, all ranks together: what passed between data ranks (negative: the communicator
+     * does not tell), and what was to. */
     struct exchanged_bytes exchanged;
     /* Of a traced step: a rank of each pipeline stage, on the clock of its machine, from the
      * stage's first instruction. NULL: not traced. */

@@ -299,6 +299,7 @@ static void begin_step(struct rank *rank, long step)
     const struct plan *plan = rank->setup.plan;
     double tokens = model->batch * model->seq;
     m->step = (uint32_t)step;
+    rank->steps_begun++;
     rank->setup.update.step = step - rank->skipped;
     if (m->storage == DTYPE_FP16)
         rank->setup.update.loss_scale = rank->loss_scale.scale;

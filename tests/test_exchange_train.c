@@ -135,6 +135,34 @@ START_TEST(every_method_learns_and_sends_what_was_planned)
 }
 END_TEST
 
+/* All-reduce itself, and ZeRO: the list and its passes say what is to be sent. */
+static const char *const reduced[] = {
+    "dp2 mb2",
+    "dp3 mb1",
+    "dp4 mb2 zero1",
+    "dp2 mb1 zero2",
+    "dp2 tp2 sp mb1 zero3",
+    "dp2 pp2 vpp2 mb2 recompute=full",
+    "pp2 dp2 mb2 zero1 schedule=zb-h1",
+    "dp4 mb1 zero3 recompute=full",
+};
+
+START_TEST(data_ranks_send_what_the_list_says)
+{
+    struct model model = model_of(reduced[_i]);
+    struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    struct parity_run run = adam(2);
+    struct parity_result result;
+    run.precision = _i % 2 ? PRECISION_BF16 : PRECISION_FP32;
+    run.after = add_bytes;
+    run.context = &bytes;
+    parity_run(&model, reduced[_i], &run, &result);
+    ck_assert_double_gt(bytes.sum.planned, 0);
+    ck_assert_double_eq(bytes.sum.sent, bytes.sum.planned);
+    parity_release(&result);
+}
+END_TEST
+
 /* Of masters in fp32, from which the stored weights are rounded: with plain descent the average of
  * weights is still that of gradients, to the last of bf16's eight bits. */
 static const struct {
@@ -282,6 +310,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
+    tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, COUNT(reduced));
     tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));
     tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, TURNS(COUNT(layouts)));
     tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, COUNT(holdings));
