@@ -240,6 +240,9 @@ static int run_rank(const struct options *options, struct setup *setup, const st
     if (session.damage.code != ERR_NONE)
         fprintf(stderr, "simsearch: %s: %s; went on from step %ld\n", session.damage.where,
                 session.damage.msg, session.first_step - 1);
+    if (session.copies > 1)
+        fprintf(stderr, "simsearch: went on from the mean of %d copies that differed\n",
+                session.copies);
     evaluator_free(evaluator);
     return code;
 }
@@ -260,25 +263,13 @@ static bool check_ranks(const struct options *options, const struct setup *setup
     return true;
 }
 
-/* What a method keeps from step to step is in no checkpoint. */
-static bool check_keeping(const struct options *options, const struct plan *plan, struct err *err)
-{
-    const char *kept =
-        exchange_is_default(&plan->exchange) ? NULL : exchange_keeps(&plan->exchange);
-    return !options->checkpoint || !kept ||
-           err_set(err, ERR_UNAVAILABLE, "--checkpoint",
-                   "exchange=%s keeps %s, which checkpoints do not hold yet",
-                   exchange_method_of(&plan->exchange)->name, kept);
-}
-
 static int run_plan(const struct options *options, struct setup *setup, int argc, char **argv,
                     struct err *err)
 {
     struct place place;
     if ((options->slice && !slice_plan(options, setup, err)) ||
         !place_of_environment(&place, err) || !check_ranks(options, setup, &place, err) ||
-        !run_supported(&setup->plan, &setup->model, err) ||
-        !check_keeping(options, &setup->plan, err))
+        !run_supported(&setup->plan, &setup->model, err))
         return exit_code_of(err);
     int ranks = plan_ranks(&setup->plan);
     if (place.launcher[0] == '\0' && ranks > 1)

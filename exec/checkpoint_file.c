@@ -14,7 +14,7 @@
 
 static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" where the low byte is first */
 
-static_assert(sizeof(struct checkpoint_header) == 144, "sums must not see padding");
+static_assert(sizeof(struct checkpoint_header) == 488, "sums must not see padding");
 static_assert(sizeof(struct checkpoint_slice) == 88, "sums must not see padding");
 
 /* --- the model ---------------------------------------------------------------------------- */
@@ -109,7 +109,7 @@ static bool read_header(struct checkpoint_file *file, struct err *err)
 static bool is_possible(const struct checkpoint_slice *slice)
 {
     return slice->columns > 0 && slice->count > 0 && slice->count <= CHECKPOINT_SLICE_ELEMENTS &&
-           slice->array <= CHECKPOINT_MOMENTS + 1;
+           slice->array < CHECKPOINT_KEPT + MAX_CHECKPOINT_KEPT;
 }
 
 static bool read_table(struct checkpoint_file *file, struct err *err)

@@ -12,10 +12,16 @@
 
 #include <stdint.h>
 
-enum { CHECKPOINT_FORMAT = 1, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
+enum { CHECKPOINT_FORMAT = 2, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
 
-/* VALUES in fp32: the masters where values are kept in 16 bits. */
-enum checkpoint_array { CHECKPOINT_VALUES, CHECKPOINT_MOMENTS }; /* + 0 and + 1 */
+/* VALUES in fp32: the masters where values are kept in 16 bits. KEPT is of no weight but of what an
+ * exchange keeps of a chunk for each rank. */
+enum checkpoint_array {
+    CHECKPOINT_VALUES,
+    CHECKPOINT_MOMENTS,  /* + 0 and + 1 */
+    CHECKPOINT_KEPT = 3, /* + 0 to MAX_CHECKPOINT_KEPT - 1 */
+};
+enum { MAX_CHECKPOINT_KEPT = 3 };
 
 // clang-format off
 /* What makes two models' weights mean the same. */
@@ -33,7 +39,8 @@ struct checkpoint_model checkpoint_model_of(const struct model *model);
 bool checkpoint_model_is(const struct checkpoint_model *saved, const struct model *model,
                          struct err *err);
 
-/* All but `rank`, `num_slices` and the sums is the same in every file of a checkpoint. */
+/* All but `rank`, `num_slices` and the sums is the same in every file of a checkpoint; of replicas
+ * that differ each has a loss scale of its own too. */
 struct checkpoint_header {
     uint64_t magic;
     uint32_t format, sum; /* of this header, with 0 here */
@@ -46,10 +53,16 @@ struct checkpoint_header {
     int32_t optimizer; /* enum optimizer */
     uint32_t ranks, rank;
     uint32_t num_slices, table_sum;
+    double first_loss; /* this and the next two as in struct exchange_period */
+    int32_t since, period;
+    int32_t replicas;    /* that differ, of which every weight is there so many times; else 1 */
+    uint32_t layout_sum; /* of the whole text */
+    char exchange[80], layout[240]; /* text forms; the layout's beginning */
 };
 
 /* Elements from..from + count, row by row, of the block of `columns` columns that begins at
- * (first_row, first_column) of the whole weight. */
+ * (first_row, first_column) of the whole weight. KEPT: of one column, from the array's first; layer
+ * is the local chunk + 1. */
 struct checkpoint_slice {
     char name[24];          /* of the op, for messages */
     uint32_t layer, number; /* of the weight's draw (exec/store.h): the key */

@@ -1,8 +1,9 @@
 #include "base/arena.h"
 #include "exec/checkpoint.h"
+#include "exec/checkpoint_exchange.h"
 #include "exec/checkpoint_file.h"
 #include "exec/checkpoint_folder.h"
-#include "exec/rank_part.h"
+#include "exec/rank_exchange.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
     for (long step = LONG_MAX; (step = checkpoint_before(folder, step)) >= 0;)
         if (read_state(folder, step, &header, &damage)) {
             *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate,
-                                              damage };
+                                              damage, 1 };
             return true;
         }
     return damage.code != ERR_NONE ? err_set(err, ERR_INPUT, damage.where, "%s", damage.msg)
@@ -112,6 +113,7 @@ struct staged {
     const struct store *store;
     float *values, *moments[2];
     struct range held; /* of the values */
+    int copies;        /* of the model that are read, of which it is the mean */
     size_t missing;    /* floats that no slice has brought */
 };
 
@@ -146,10 +148,12 @@ static float *zeroed(size_t elements)
     return at;
 }
 
-static struct staged stage(const struct rank *rank, const struct store *store)
+static struct staged stage(const struct rank *rank, const struct store *store, int copies)
 {
     struct range all = { 0, store->padded }, updated = store_updated_range(store);
-    struct staged staged = { .store = store, .held = store->zero == 3 ? updated : all };
+    struct staged staged = { .store = store,
+                             .held = store->zero == 3 ? updated : all,
+                             .copies = copies };
     int num_moments = store_num_moments(store);
     staged.values = zeroed(range_count(staged.held));
     for (int i = 0; i < num_moments; i++)
@@ -157,7 +161,8 @@ static struct staged stage(const struct rank *rank, const struct store *store)
     for (int i = 0; i < store->num_weights; i++) {
         size_t from = store->weights[i].offset;
         struct range real = { from, from + real_elements(rank, store->weights[i].weight) };
-        staged.missing += shared(real, staged.held) + (size_t)num_moments * shared(real, updated);
+        staged.missing += (size_t)copies *
+                          (shared(real, staged.held) + (size_t)num_moments * shared(real, updated));
     }
     return staged;
 }
@@ -169,7 +174,10 @@ static void put_float(struct staged *staged, uint32_t array, size_t at, float va
     float *to = is_value ? staged->values : staged->moments[array - CHECKPOINT_MOMENTS];
     if (at < held.from || at >= held.to)
         return;
-    to[at - held.from] = value;
+    if (staged->copies == 1)
+        to[at - held.from] = value;
+    else
+        to[at - held.from] += value / (float)staged->copies;
     staged->missing--;
 }
 
@@ -197,13 +205,14 @@ static bool may_meet(const struct stored_weight *stored, const struct checkpoint
     struct range rows = { slice->first_row + slice->from / slice->columns,
                           slice->first_row + last + 1 };
     struct range columns = { slice->first_column, slice->first_column + slice->columns };
-    return slice->layer == stored->layer && slice->number == stored->number &&
-           shared(rows, rows_of(stored->weight)) > 0 &&
+    return slice->array < CHECKPOINT_KEPT && slice->layer == stored->layer &&
+           slice->number == stored->number && shared(rows, rows_of(stored->weight)) > 0 &&
            shared(columns, columns_of(stored->weight)) > 0;
 }
 
 struct loader {
-    const struct rank *rank;
+    struct rank *rank;
+    bool is_same_layout;   /* as the one that saved */
     struct staged *staged; /* by store */
     float *floats;
 };
@@ -226,18 +235,41 @@ static bool load_slice(struct loader *loader, const struct checkpoint_file *file
     return true;
 }
 
+/* What is this rank's own, of the file that it wrote itself. */
+static bool load_own(struct loader *loader, const struct checkpoint_file *file, struct err *err)
+{
+    const struct checkpoint_header *header = &file->header;
+    struct rank *rank = loader->rank;
+    rank->loss_scale.scale = header->loss_scale;
+    rank->loss_scale.steps_since = header->steps_since;
+    rank->skipped = header->skipped;
+    struct exchange_period period = { header->since, header->period, header->first_loss };
+    rank_exchange_set_period(rank, period);
+    return checkpoint_load_kept(rank, file, loader->floats, err);
+}
+
+static bool load_file(struct loader *loader, const char *folder, long step, int rank,
+                      struct err *err)
+{
+    struct checkpoint_file file;
+    bool ok = open_of_rank(folder, step, rank, &file, err);
+    bool is_read = !loader->is_same_layout ||
+                   (ok && checkpoint_is_of_replica(loader->rank, &file.header, rank));
+    for (uint32_t i = 0; ok && is_read && i < file.header.num_slices; i++)
+        ok = load_slice(loader, &file, &file.slices[i], err);
+    if (ok && loader->is_same_layout && rank == loader->rank->on.rank)
+        ok = load_own(loader, &file, err);
+    if (file.fd >= 0)
+        checkpoint_file_close(&file);
+    return ok;
+}
+
 static bool load_files(struct loader *loader, const char *folder,
                        const struct checkpoint_header *header, struct err *err)
 {
     bool ok = true;
-    for (int rank = 0; rank < (int)header->ranks && ok; rank++) {
-        struct checkpoint_file file;
-        ok = open_of_rank(folder, (long)header->step, rank, &file, err);
-        for (uint32_t i = 0; ok && i < file.header.num_slices; i++)
-            ok = load_slice(loader, &file, &file.slices[i], err);
-        if (file.fd >= 0)
-            checkpoint_file_close(&file);
-    }
+    for (int rank = 0; rank < (int)header->ranks && ok; rank++)
+        ok = load_file(loader, folder, (long)header->step, rank, err);
     return ok;
 }
 
@@ -259,12 +291,14 @@ static bool load_stores(struct rank *rank, const char *folder,
                         const struct checkpoint_header *header, struct err *err)
 {
     size_t count = (size_t)rank->num_stores;
+    bool is_same_layout = checkpoint_is_of_layout(rank, header);
     struct loader loader = { .rank = rank,
+                             .is_same_layout = is_same_layout,
                              .staged = arena_grow(NULL, sizeof *loader.staged * count),
                              .floats = arena_grow(NULL, sizeof *loader.floats *
                                                             CHECKPOINT_SLICE_ELEMENTS) };
     for (size_t s = 0; s < count; s++)
-        loader.staged[s] = stage(rank, &rank->stores[s]);
+        loader.staged[s] = stage(rank, &rank->stores[s], is_same_layout ? 1 : header->replicas);
     bool ok =
         load_files(&loader, folder, header, err) && set_stores(rank, loader.staged, folder, err);
     for (size_t s = 0; s < count; s++) {
@@ -285,9 +319,11 @@ static bool fits(const struct rank *rank, const struct checkpoint_header *header
     if (header->seed != setup->seed)
         return err_set(err, ERR_INPUT, "seed", "is %llu in the checkpoint, %llu in the run",
                        (unsigned long long)header->seed, (unsigned long long)setup->seed);
-    return header->optimizer == setup->update.optimizer ||
-           err_set(err, ERR_INPUT, "optimizer", "is %s in the checkpoint, %s in the run",
-                   optimizer_names[header->optimizer], optimizer_names[setup->update.optimizer]);
+    if (header->optimizer != setup->update.optimizer)
+        return err_set(err, ERR_INPUT, "optimizer", "is %s in the checkpoint, %s in the run",
+                       optimizer_names[header->optimizer],
+                       optimizer_names[setup->update.optimizer]);
+    return checkpoint_exchange_fits(rank, header, err);
 }
 
 bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_state *out,
@@ -295,13 +331,13 @@ bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_st
 {
     struct checkpoint_header header = { 0 };
     struct err damage = { 0 };
-    bool ok = find_whole(rank, folder, &header, &damage, err) && fits(rank, &header, err) &&
-              rank_agrees(rank, load_stores(rank, folder, &header, err), err);
-    if (!ok)
+    if (!find_whole(rank, folder, &header, &damage, err) || !fits(rank, &header, err))
         return false;
-    *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate, damage };
     rank->loss_scale.scale = header.loss_scale;
     rank->loss_scale.steps_since = header.steps_since;
     rank->skipped = header.skipped;
-    return true;
+    bool is_mean = header.replicas > 1 && !checkpoint_is_of_layout(rank, &header);
+    *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate, damage,
+                                      is_mean ? header.replicas : 1 };
+    return rank_agrees(rank, load_stores(rank, folder, &header, err), err);
 }

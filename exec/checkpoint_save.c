@@ -1,5 +1,6 @@
 #include "base/arena.h"
 #include "exec/checkpoint.h"
+#include "exec/checkpoint_exchange.h"
 #include "exec/checkpoint_file.h"
 #include "exec/checkpoint_folder.h"
 #include "exec/rank_part.h"
@@ -27,6 +28,10 @@ static uint32_t count_slices(const struct rank *rank)
     for (int s = 0; s < rank->num_stores; s++)
         for (int i = 0; i < rank->stores[s].num_weights; i++)
             count += slices_of(&rank->stores[s], &rank->stores[s].weights[i]);
+    struct checkpoint_slice ignored;
+    float *unread;
+    for (uint32_t i = 0; checkpoint_kept_slice(rank, i, &ignored, &unread); i++)
+        count++;
     return count;
 }
 
@@ -41,11 +46,23 @@ static const float *array_of(const struct store *store, int array)
                             : (const float *)store->values + store_first_updated(store);
 }
 
+/* `from` is in the device's memory; where in the file they go is filled in. */
+static bool save_floats(struct saver *saver, struct checkpoint_slice slice, const float *from,
+                        struct err *err)
+{
+    const struct machine *m = &saver->rank->machine;
+    size_t bytes = sizeof *from * slice.count;
+    slice.offset = saver->end;
+    saver->end += bytes;
+    m->device_api->copy(m->compute, saver->floats, from, bytes);
+    return m->device_api->stream_sync(m->compute, err) &&
+           checkpoint_file_add(&saver->file, &slice, saver->floats, err);
+}
+
 static bool save_slice(struct saver *saver, const struct store *store,
                        const struct stored_weight *stored, int array, struct range range,
                        struct err *err)
 {
-    const struct machine *m = &saver->rank->machine;
     const struct weight *weight = stored->weight;
     struct checkpoint_slice slice = { .layer = stored->layer,
                                       .number = stored->number,
@@ -54,15 +71,10 @@ static bool save_slice(struct saver *saver, const struct store *store,
                                       .first_column = weight->first_column,
                                       .columns = weight->columns,
                                       .from = range.from - stored->offset,
-                                      .count = range_count(range),
-                                      .offset = saver->end };
+                                      .count = range_count(range) };
     snprintf(slice.name, sizeof slice.name, "%s", weight->name);
     const float *from = array_of(store, array) + (range.from - store_first_updated(store));
-    size_t bytes = sizeof *from * slice.count;
-    saver->end += bytes;
-    m->device_api->copy(m->compute, saver->floats, from, bytes);
-    return m->device_api->stream_sync(m->compute, err) &&
-           checkpoint_file_add(&saver->file, &slice, saver->floats, err);
+    return save_floats(saver, slice, from, err);
 }
 
 static bool save_weight(struct saver *saver, const struct store *store,
@@ -80,16 +92,18 @@ static bool save_weight(struct saver *saver, const struct store *store,
 
 static struct checkpoint_header header_of(const struct rank *rank, long step)
 {
-    return (struct checkpoint_header){ .model = checkpoint_model_of(rank->setup.model),
-                                       .step = step,
-                                       .seed = rank->setup.seed,
-                                       .rate = (double)rank->setup.update.rate,
-                                       .loss_scale = rank->loss_scale.scale,
-                                       .skipped = rank->skipped,
-                                       .steps_since = rank->loss_scale.steps_since,
-                                       .optimizer = rank->setup.update.optimizer,
-                                       .ranks = (uint32_t)plan_ranks(rank->setup.plan),
-                                       .rank = (uint32_t)rank->on.rank };
+    struct checkpoint_header header = { .model = checkpoint_model_of(rank->setup.model),
+                                        .step = step,
+                                        .seed = rank->setup.seed,
+                                        .rate = (double)rank->setup.update.rate,
+                                        .loss_scale = rank->loss_scale.scale,
+                                        .skipped = rank->skipped,
+                                        .steps_since = rank->loss_scale.steps_since,
+                                        .optimizer = rank->setup.update.optimizer,
+                                        .ranks = (uint32_t)plan_ranks(rank->setup.plan),
+                                        .rank = (uint32_t)rank->on.rank };
+    checkpoint_tell_exchange(rank, &header);
+    return header;
 }
 
 static bool save_stores(struct saver *saver, struct err *err)
@@ -103,6 +117,16 @@ static bool save_stores(struct saver *saver, struct err *err)
     return ok;
 }
 
+static bool save_kept(struct saver *saver, struct err *err)
+{
+    struct checkpoint_slice slice;
+    float *from;
+    for (uint32_t i = 0; checkpoint_kept_slice(saver->rank, i, &slice, &from); i++)
+        if (!save_floats(saver, slice, from, err))
+            return false;
+    return true;
+}
+
 static bool save_rank(struct rank *rank, const char *path, long step, struct err *err)
 {
     uint32_t count = count_slices(rank);
@@ -113,7 +137,8 @@ static bool save_rank(struct rank *rank, const char *path, long step, struct err
         return false;
     saver.floats = arena_grow(NULL, sizeof *saver.floats * CHECKPOINT_SLICE_ELEMENTS);
     struct checkpoint_header header = header_of(rank, step);
-    bool ok = save_stores(&saver, err) && checkpoint_file_finish(&saver.file, &header, err);
+    bool ok = save_stores(&saver, err) && save_kept(&saver, err) &&
+              checkpoint_file_finish(&saver.file, &header, err);
     checkpoint_file_close(&saver.file);
     free(saver.floats);
     return ok;

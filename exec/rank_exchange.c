@@ -268,6 +268,25 @@ bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err)
     return true;
 }
 
+/* --- checkpoints -------------------------------------------------------------------------- */
+
+int rank_exchange_kept(const struct rank *rank, int chunk, struct kept kept[MAX_KEPT])
+{
+    return rank->exchanges ? exchanger_kept(rank->exchanges[chunk].exchanger, kept) : 0;
+}
+
+struct exchange_period rank_exchange_period(const struct rank *rank)
+{
+    return rank->exchanges ? exchanger_period(rank->exchanges[0].exchanger)
+                           : (struct exchange_period){ 0 };
+}
+
+void rank_exchange_set_period(struct rank *rank, struct exchange_period period)
+{
+    for (int v = 0; rank->exchanges && v < rank->setup.plan->vpp; v++)
+        exchanger_set_period(rank->exchanges[v].exchanger, period);
+}
+
 /* --- bytes -------------------------------------------------------------------------------- */
 
 static double sent_bytes(const struct rank *rank)

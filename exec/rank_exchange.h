@@ -1,5 +1,6 @@
 /* exec/rank_exchange.h - what a rank of a plan exchanges with its data peers other than by
- * all-reduce: one exchanger for each of its chunks. Only rank.c and step.c include it. */
+ * all-reduce: one exchanger for each of its chunks. Only rank.c, step.c and checkpoints include it.
+ */
 #ifndef EXEC_RANK_EXCHANGE_H
 #define EXEC_RANK_EXCHANGE_H
 
@@ -25,5 +26,11 @@ void rank_exchange_before_update(struct rank *rank);
 /* After a step whose loss, as this rank counts it, is `loss`: where the method adapts to the mean,
  * all ranks tell theirs. */
 bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err);
+
+/* Of a local chunk, as exchanger_kept; none where the plan all-reduces. */
+int rank_exchange_kept(const struct rank *rank, int chunk, struct kept kept[MAX_KEPT]);
+/* Where all of its exchangers are; all 0 where the plan all-reduces. */
+struct exchange_period rank_exchange_period(const struct rank *rank);
+void rank_exchange_set_period(struct rank *rank, struct exchange_period period);
 
 #endif

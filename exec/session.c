@@ -78,6 +78,7 @@ static bool resume(struct session *session, struct err *err)
         return false;
     session->out->first_step = state.step + 1;
     session->out->damage = state.damage;
+    session->out->copies = state.copies;
     return true;
 }
 
@@ -369,6 +370,7 @@ static void make_room(struct session *session)
     size_t steps = (size_t)session->options->steps;
     *session->out = (struct session_result){
         .first_step = 1,
+        .copies = 1,
         .num_steps = session->options->steps,
         .losses = ARENA_ARRAY(session->arena, double, steps),
         .gradient_norms = ARENA_ARRAY(session->arena, double, steps),

@@ -29,6 +29,7 @@ struct session_result {
     bool is_interrupted;
     long first_step;   /* 1, or the one after the checkpoint's */
     struct err damage; /* of a newer checkpoint that was passed over, as this rank saw it */
+    int copies;        /* of the checkpoint's, as struct checkpoint_state; 1 */
     int num_steps;
     double *losses, *gradient_norms; /* of each step */
     double *step_s;                  /* of each timed step: the slowest rank's */

@@ -343,7 +343,9 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-/* All ranks that hold the same weights have the same norm, so that they decide alike. */
+/* All ranks that hold the same weights, or sum their gradients, have the same norm, so that they
+ * decide alike and have the same loss scale. Of replicas that differ each decides for itself: one
+ * that skips its update still averages the weights that it has, so nobody waits to agree. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
     bool is_finite = isfinite(rank->told_squares);

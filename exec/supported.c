@@ -55,10 +55,11 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
-static bool differs_under_loss_scales(const struct plan *plan, const struct model *model)
+/* The norm that tells of an overflow is taken of what came out. */
+static bool hides_overflow(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return !exchange_keeps_replicas_equal(&plan->exchange) && plan->precision == PRECISION_FP16;
+    return exchange_method_of(&plan->exchange)->compressor && plan->precision == PRECISION_FP16;
 }
 
 const struct refusal run_refusals[] = {
@@ -71,8 +72,9 @@ const struct refusal run_refusals[] = {
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",
       keeps_gradients_in_16_bits },
     { "optimizer", "of optimizers adam, momentum and sgd can be run", has_another_optimizer },
-    { "exchange", "replicas that differ can't be run in fp16 yet: each has a loss scale of its own",
-      differs_under_loss_scales },
+    { "exchange",
+      "compressed gradients can't be run in fp16: an overflow would hide in what is left out",
+      hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
 const int num_run_refusals = sizeof run_refusals / sizeof *run_refusals;

@@ -89,6 +89,17 @@ static const struct {
     { "tp2 dp2 zero2 mb2", PRECISION_FP16, OPTIMIZER_ADAM },
     { "tp2 dp2 mb2 exchange=qsgd:5", PRECISION_BF16, OPTIMIZER_ADAM },
     { "pp2 vpp2 mb2", PRECISION_FP32, OPTIMIZER_SGD },
+    { "dp2 tp2 mb2 exchange=topk:0.1", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "pp2 vpp2 dp2 mb2 exchange=ef21:0.1", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp2 mb2 exchange=neolithic:0.05", PRECISION_BF16, OPTIMIZER_MOMENTUM },
+    { "dp2 mb2 exchange=powersgd:2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp2 mb2 exchange=powersgd:2:memory=off", PRECISION_FP32, OPTIMIZER_SGD },
+    { "dp4 mb1 exchange=gossip:ring", PRECISION_FP16, OPTIMIZER_ADAM },
+    { "dp2 tp2 sp mb2 exchange=gossip:one-peer", PRECISION_BF16, OPTIMIZER_ADAM },
+    { "pp2 dp2 mb2 exchange=gossip:one-peer:combine=beside", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=local:2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=pga:4:graph=ring:group=2", PRECISION_FP32, OPTIMIZER_ADAM },
+    { "dp4 mb1 exchange=aga:2", PRECISION_FP32, OPTIMIZER_ADAM },
 };
 enum { NUM_RUNS = sizeof runs / sizeof *runs };
 
@@ -135,6 +146,41 @@ START_TEST(a_run_goes_on_under_another_layout)
     parity_release(&loaded);
     parity_release(&same);
     parity_release(&other);
+}
+END_TEST
+
+static bool load_copies(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct checkpoint_state state;
+    return checkpoint_load(rank, folder, &state, err) &&
+           (state.copies == *(int *)run->context ||
+            err_set(err, ERR_INPUT, "copies", "%d and not %d", state.copies, *(int *)run->context));
+}
+
+/* At rate 0 the fourth step does nothing but average the replicas of the three before. */
+START_TEST(another_layout_goes_on_with_the_mean_of_replicas_that_differ)
+{
+    static const char *const others[] = { "mb1", "pp2 dp2 zero1 mb2", "dp4 mb2 exchange=local:4" };
+    struct model model = parity_gpt();
+    struct parity_run run = run_of(PRECISION_FP32, OPTIMIZER_SGD);
+    struct parity_result one, averaged, mean;
+    int copies = 1;
+    save_three(&model, "dp2 mb1 exchange=local:4", run);
+    run.before = load_copies;
+    run.context = &copies;
+    run.first_step = 4;
+    run.rate = 0;
+    parity_run(&model, "dp2 mb1 exchange=local:4", &run, &one);
+    run.steps = 1;
+    parity_run(&model, "dp2 mb1 exchange=local:4", &run, &averaged);
+    run.steps = 0;
+    copies = 2;
+    parity_run(&model, others[_i], &run, &mean);
+    ck_assert_double_gt(parity_distance(&averaged, &one), 1e-4);
+    ck_assert_double_lt(parity_distance(&averaged, &mean), 1e-7);
+    parity_release(&one);
+    parity_release(&averaged);
+    parity_release(&mean);
 }
 END_TEST
 
@@ -375,6 +421,44 @@ START_TEST(another_model_seed_or_optimizer_is_refused)
 }
 END_TEST
 
+static bool load_whole(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct checkpoint_state state;
+    (void)run;
+    return checkpoint_load(rank, folder, &state, err) &&
+           (state.damage.code == ERR_NONE ||
+            err_set(err, ERR_INPUT, state.damage.where, "%s", state.damage.msg));
+}
+
+/* Of the same exchange too, when the layout is another; without memory nothing is kept. */
+static const struct {
+    const char *from, *to;
+    bool is_refused;
+} others[] = {
+    { "dp2 mb1 exchange=topk:0.1", "dp2 mb1", true },
+    { "dp2 mb1 exchange=topk:0.1", "tp2 dp2 mb1 exchange=topk:0.1", true },
+    { "dp2 mb1 exchange=ef21:0.1", "dp2 mb1 exchange=topk:0.1", true },
+    { "dp2 mb1 exchange=powersgd:2", "mb1", true },
+    { "dp2 mb1 exchange=topk:0.1:memory=off", "mb1", false },
+    { "dp2 mb1", "dp2 mb1 exchange=topk:0.1", false },
+    { "dp2 mb1 exchange=gossip:one-peer", "dp2 mb1 exchange=ef21:0.1", false },
+};
+enum { NUM_OTHERS = sizeof others / sizeof *others };
+
+START_TEST(what_ranks_keep_of_an_exchange_goes_to_no_other_layout)
+{
+    struct model model = parity_gpt();
+    struct parity_run run = run_of(PRECISION_FP32, OPTIMIZER_ADAM);
+    struct parity_result result;
+    static char where[] = "exchange";
+    save_three(&model, others[_i].from, run);
+    run.before = others[_i].is_refused ? refuse : load_whole;
+    run.context = where;
+    parity_run(&model, others[_i].to, &run, &result);
+    parity_release(&result);
+}
+END_TEST
+
 /* --- the folder --------------------------------------------------------------------------- */
 
 static int count_entries(const char *path)
@@ -454,15 +538,6 @@ static void kill_while_saving(long after_us)
     close(ready[1]);
 }
 
-static bool load_whole(struct rank *rank, const struct parity_run *run, struct err *err)
-{
-    struct checkpoint_state state;
-    (void)run;
-    return checkpoint_load(rank, folder, &state, err) &&
-           (state.damage.code == ERR_NONE ||
-            err_set(err, ERR_INPUT, state.damage.where, "%s", state.damage.msg));
-}
-
 START_TEST(a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint)
 {
     struct draw draw = { .seed = told_seed() };
@@ -483,6 +558,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
                         NUM_RUNS);
     tcase_add_loop_test(tc, a_run_goes_on_under_another_layout, 0, NUM_MOVES);
+    tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
     tcase_add_test(tc, a_rate_that_is_given_wins_over_the_saved_one);
     tcase_add_test(tc, a_flipped_bit_is_found_and_the_checkpoint_before_is_used);
     tcase_add_test(tc, a_file_that_is_cut_or_missing_is_found_too);
@@ -490,6 +566,7 @@ static Suite *suite(void)
     tcase_add_test(tc, an_empty_folder_holds_none);
     tcase_add_test(tc, what_a_run_needs_first_is_read_from_the_newest);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
+    tcase_add_loop_test(tc, what_ranks_keep_of_an_exchange_goes_to_no_other_layout, 0, NUM_OTHERS);
     tcase_add_test(tc, the_newest_two_are_kept);
     tcase_add_test(tc, what_a_killed_run_left_is_in_nobodys_way);
     tcase_add_test(tc, a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint);

@@ -62,6 +62,9 @@ says 'rank 1: was killed by signal 9'
 says '^rank 0 waits '
 resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
 
+interrupt 75 KILL "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk"
+resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
+
 interrupt 75 STOP "dp2 zero1 dtype=bf16" "$work/stopped"
 says '^rank 0: no progress for 0\.5'
 says "$waits"

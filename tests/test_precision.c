@@ -104,6 +104,89 @@ START_TEST(the_scale_is_halved_and_training_goes_on)
 }
 END_TEST
 
+/* As if rank 0 overflowed in step 3: its replica alone. */
+static _Thread_local int own_rank, own_step;
+
+static void know_step(const struct parity_run *run, int rank, int step)
+{
+    (void)run;
+    own_rank = rank;
+    own_step = step;
+}
+
+static void overflow_of_one(struct kernels *kernels, struct stream *stream,
+                            const struct loss_gradient *args)
+{
+    struct loss_gradient wrong = *args;
+    if (own_rank == 0 && own_step == 3)
+        wrong.scale = INFINITY;
+    kernels_host.loss_gradient(kernels, stream, &wrong);
+}
+
+static struct parity_run run_that_overflows(struct kernel_api *kernels)
+{
+    struct parity_run run = run_of(PRECISION_FP16);
+    *kernels = kernels_host;
+    kernels->loss_gradient = overflow_of_one;
+    run.kernels = kernels;
+    run.at_step = know_step;
+    return run;
+}
+
+/* The first one's weights stay what they were while nothing is averaged, and it goes on. */
+START_TEST(a_replica_that_overflows_skips_its_own_update)
+{
+    struct kernel_api kernels;
+    struct model model = parity_gpt();
+    struct parity_run run = run_that_overflows(&kernels);
+    struct parity_result before, after;
+    parity_run(&model, "tp2 dp2 mb1 exchange=local:100", &run, &after);
+    for (int step = 0; step < run.steps; step++) {
+        ck_assert_int_eq(after.is_skipped[step], step == 2);
+        ck_assert(after.loss_scale[step] == (step <= 2 ? 65536 : 32768));
+    }
+    parity_release(&after);
+    run.steps = 2;
+    parity_run(&model, "tp2 dp2 mb1 exchange=local:100", &run, &before);
+    run.steps = 3;
+    parity_run(&model, "tp2 dp2 mb1 exchange=local:100", &run, &after);
+    ck_assert(is_stored_equal(&before, &after));
+    parity_release(&before);
+    parity_release(&after);
+}
+END_TEST
+
+/* Of two that average, the first takes over what the other has learned in that step. */
+START_TEST(a_replica_that_skips_its_update_averages_all_the_same)
+{
+    struct kernel_api kernels;
+    struct model model = parity_gpt();
+    struct parity_run run = run_that_overflows(&kernels);
+    struct parity_result before, after;
+    run.steps = 2;
+    parity_run(&model, "dp2 mb1 exchange=gossip:one-peer", &run, &before);
+    run.steps = 3;
+    parity_run(&model, "dp2 mb1 exchange=gossip:one-peer", &run, &after);
+    ck_assert(after.is_skipped[2]);
+    ck_assert_double_gt(parity_distance(&before, &after), 1e-3);
+    parity_release(&before);
+    parity_release(&after);
+}
+END_TEST
+
+START_TEST(replicas_that_differ_train_in_fp16_nearly_as_in_fp32)
+{
+    struct model model = parity_llama();
+    struct parity_run exact = run_of(PRECISION_FP32), run = run_of(PRECISION_FP16);
+    struct parity_result one, rounded;
+    parity_run(&model, "dp4 mb1 exchange=gossip:ring", &exact, &one);
+    parity_run(&model, "dp4 mb1 exchange=gossip:ring", &run, &rounded);
+    parity_check_losses(&one, &rounded, run.steps, 5e-4, "fp16");
+    parity_release(&one);
+    parity_release(&rounded);
+}
+END_TEST
+
 /* 2^16 is halved 16 times in steps 3 to 18; without a scale there is nothing to halve. */
 static const struct ending {
     int precision, bad_losses;
@@ -151,6 +234,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, rounded_values_train_nearly_as_fp32_does, 0, 4);
     tcase_add_test(tc, a_step_that_overflows_is_skipped_on_all_ranks);
     tcase_add_test(tc, the_scale_is_halved_and_training_goes_on);
+    tcase_add_test(tc, a_replica_that_overflows_skips_its_own_update);
+    tcase_add_test(tc, a_replica_that_skips_its_update_averages_all_the_same);
+    tcase_add_test(tc, replicas_that_differ_train_in_fp16_nearly_as_in_fp32);
     tcase_add_loop_test(tc, a_run_ends_when_no_scale_helps, 0, COUNT(endings));
     Suite *s = suite_create("exec/precision");
     suite_add_tcase(s, tc);

@@ -36,8 +36,8 @@ static const struct {
     { "reduce=bf16", "grad" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
-    { "dp2 dtype=fp16 exchange=gossip:ring", "exchange" },
-    { "dp2 dtype=fp16 exchange=local:4", "exchange" },
+    { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
+    { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
 };
 enum { NUM_REFUSED = sizeof refused / sizeof *refused };
 

@@ -17,9 +17,29 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
     return true;
 }
 
+/* Without memory top-k begins every step anew; PowerSGD keeps its factors. */
 const char *exchange_keeps(const struct exchange *exchange)
 {
-    return exchange_runner_of(exchange)->keeps;
+    const struct exchange_runner *runner = exchange_runner_of(exchange);
+    bool forgets = exchange->memory == MEMORY_OFF && runner->kept == memory_kept;
+    return forgets ? NULL : runner->keeps;
+}
+
+int exchanger_kept(const struct exchanger *e, struct kept out[MAX_KEPT])
+{
+    return e->runner->kept ? e->runner->kept(e, out) : 0;
+}
+
+struct exchange_period exchanger_period(const struct exchanger *e)
+{
+    return (struct exchange_period){ e->since, e->exchange.period, e->first_loss };
+}
+
+void exchanger_set_period(struct exchanger *e, struct exchange_period period)
+{
+    e->since = period.since;
+    e->exchange.period = period.period;
+    e->first_loss = period.first_loss;
 }
 
 double exchanger_memory_bytes(const struct exchange *exchange, const struct exchange_load *load,

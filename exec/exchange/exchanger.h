@@ -53,9 +53,6 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
 struct exchanger *exchanger_new(const struct exchanger_setup *setup, struct err *err);
 void exchanger_free(struct exchanger *exchanger);
 
-/* What the method keeps from step to step beside weights and moments, which no checkpoint has:
- * "its error memory"; NULL: nothing. */
-const char *exchange_keeps(const struct exchange *exchange);
 /* Device memory of an exchanger in bytes, rounding of the allocator left out. */
 double exchanger_memory_bytes(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks);
@@ -81,5 +78,29 @@ void exchanger_end_step(struct exchanger *exchanger, double loss);
 /* Bytes that all ranks together should have sent in the steps that were begun: sim/exchange's
  * count. */
 double exchanger_planned_bytes(const struct exchanger *exchanger);
+
+/* --- what goes on from step to step --------------------------------------------------------- */
+
+/* What each rank keeps for itself beside weights and moments, in words: "error memory"; NULL where
+ * it keeps nothing. */
+const char *exchange_keeps(const struct exchange *exchange);
+
+/* One of its arrays, in the device's memory; the exchanger's own. */
+struct kept {
+    float *at;
+    size_t count;
+};
+enum { MAX_KEPT = 3 };
+/* Between steps; returns how many there are. */
+int exchanger_kept(const struct exchanger *exchanger, struct kept out[MAX_KEPT]);
+
+/* Where it is between two averages of all ranks. */
+struct exchange_period {
+    int since;         /* steps since the last one */
+    int period;        /* to the next; 0: there is none */
+    double first_loss; /* that periods adapt to; 0: not known yet */
+};
+struct exchange_period exchanger_period(const struct exchanger *exchanger);
+void exchanger_set_period(struct exchanger *exchanger, struct exchange_period period);
 
 #endif

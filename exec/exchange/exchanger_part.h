@@ -31,10 +31,10 @@ struct exchanger {
     struct exchange_phases phases; /* of this step */
     int step;
     bool ends_period;
-    int since; /* steps since the last average of all, this one included */
-    double first_loss, planned_bytes;
-    float *received;              /* from one other rank [padded]; NULL where nothing is */
-    float *memory;                /* compressed: what is to be sent, and what is left of it */
+    int since;                        /* steps since the last average of all, this one included */
+    double first_loss, planned_bytes; /* first_loss: 0 while it is not known */
+    float *received;                  /* from one other rank [padded]; NULL where nothing is */
+    float *memory;                    /* compressed: what is to be sent, and what is left of it */
     float *own, *sum;             /* EF21: what others take this rank's gradient for; all ranks' */
     char *messages;               /* of all ranks, one behind the other */
     size_t message_bytes;         /* of each */
@@ -43,12 +43,14 @@ struct exchanger {
 
 /* How a method is run. A row of `runners` in runners.c. */
 struct exchange_runner {
-    const char *name;  /* of its row in exchange_methods */
-    const char *keeps; /* as exchange_keeps; NULL: nothing */
+    const char *name; /* of its row in exchange_methods */
     /* Device memory of the method; NULL: none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
     void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
+    /* As exchanger_kept and exchange_keeps: NULL, and 0 arrays, where nothing is kept. */
+    const char *keeps;
+    int (*kept)(const struct exchanger *exchanger, struct kept *out);
     /* The memory that `open` takes, in elements. */
     double (*memory_elements)(const struct exchange *exchange, const struct exchange_load *load,
                               const struct exchange_ranks *ranks);

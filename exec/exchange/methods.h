@@ -7,11 +7,13 @@
 
 typedef bool open_method(struct exchanger *exchanger, struct err *err);
 typedef void sum_gradients(struct exchanger *exchanger, float *gradients);
+typedef int list_kept(const struct exchanger *exchanger, struct kept *out);
 typedef double count_memory(const struct exchange *exchange, const struct exchange_load *load,
                             const struct exchange_ranks *ranks);
 
 open_method sum_open, qsgd_open, top_k_open, ef21_open, power_open;
 sum_gradients sum_by_phases, average_sum, qsgd_sum, top_k_sum, ef21_sum, power_sum;
+list_kept memory_kept, ef21_kept, power_kept;
 count_memory sum_memory_elements, message_memory_elements, top_k_memory_elements,
     ef21_memory_elements, power_memory_elements;
 void average_weights(struct exchanger *exchanger, const float *weights, float *out);

@@ -77,6 +77,13 @@ bool power_open(struct exchanger *e, struct err *err)
     return powers->right && draw_right(e, err);
 }
 
+int power_kept(const struct exchanger *e, struct kept *out)
+{
+    int count = memory_kept(e, out);
+    out[count] = (struct kept){ e->powers->right, e->powers->right_elements };
+    return count + (e->powers->right_elements > 0);
+}
+
 double power_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
                              const struct exchange_ranks *ranks)
 {

@@ -5,7 +5,7 @@
 // clang-format off
 #define SUM     .open = sum_open, .sum = sum_by_phases, .memory_elements = sum_memory_elements
 #define AVERAGE .open = sum_open, .sum = average_sum, .average = average_weights, \
-                .memory_elements = sum_memory_elements, .keeps = "each rank's own weights"
+                .memory_elements = sum_memory_elements
 
 static const struct exchange_runner runners[] = {
     { "allreduce", SUM },
@@ -19,13 +19,13 @@ static const struct exchange_runner runners[] = {
     { "aga", AVERAGE },
     { "qsgd", .open = qsgd_open, .sum = qsgd_sum, .memory_elements = message_memory_elements },
     { "topk", .open = top_k_open, .sum = top_k_sum, .memory_elements = top_k_memory_elements,
-      .keeps = "its error memory" },
+      .keeps = "error memory", .kept = memory_kept },
     { "ef21", .open = ef21_open, .sum = ef21_sum, .memory_elements = ef21_memory_elements,
-      .keeps = "each rank's last gradient" },
+      .keeps = "last gradient", .kept = ef21_kept },
     { "neolithic", .open = top_k_open, .sum = top_k_sum, .memory_elements = top_k_memory_elements,
-      .keeps = "its error memory" },
+      .keeps = "error memory", .kept = memory_kept },
     { "powersgd", .open = power_open, .sum = power_sum, .memory_elements = power_memory_elements,
-      .keeps = "its error memory and factors" },
+      .keeps = "error memory and factors", .kept = power_kept },
 };
 // clang-format on
 

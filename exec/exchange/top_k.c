@@ -47,6 +47,12 @@ bool top_k_open(struct exchanger *e, struct err *err)
     return e->memory && exchanger_take_messages(e, (double)(TOPK_ELEMENT_BYTES * kept(e)), err);
 }
 
+int memory_kept(const struct exchanger *e, struct kept *out)
+{
+    out[0] = (struct kept){ e->memory, e->elements };
+    return e->exchange.memory == MEMORY_ON;
+}
+
 double top_k_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
                              const struct exchange_ranks *ranks)
 {
@@ -72,6 +78,13 @@ bool ef21_open(struct exchanger *e, struct err *err)
 {
     return top_k_open(e, err) && (e->own = exchanger_take(e, e->elements, err)) &&
            (e->sum = exchanger_take(e, e->elements, err));
+}
+
+int ef21_kept(const struct exchanger *e, struct kept *out)
+{
+    out[0] = (struct kept){ e->own, e->elements };
+    out[1] = (struct kept){ e->sum, e->elements };
+    return 2;
 }
 
 double ef21_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
