@@ -150,6 +150,25 @@ several_ranks() {
     echo "7 layouts of 2 ranks over $1: losses as on the host"
 }
 
+# Each of two ranks on the GPU against two on the host, whose mathematics is that of the method.
+# exchanges COMM
+exchanges() {
+    local exchange found run
+    run=("${small[@]}" --gpus 2 --watchdog 30s)
+    for exchange in ring tree ps:1 gossip:one-peer local:2 qsgd:8 topk:0.1 ef21:0.1 neolithic:0.1 powersgd:2; do
+        "$program" run "${run[@]}" --layout "dp2 dtype=fp32 exchange=$exchange" >"$work/one" || return 1
+        SIMSEARCH_SHARE_GPUS=1 timeout 60 "$program" run "${run[@]}" --backend cuda --comm "$1" \
+            --layout "dp2 dtype=fp32 exchange=$exchange" >"$work/two"
+        found=$?
+        [ "$found" != 6 ] || { echo "$1 cannot be used here"; return 77; }
+        [ "$found" = 0 ] || { echo "$exchange: exit $found"; return 1; }
+        near "$(losses "$work/two")" "$(losses "$work/one")" ||
+            { echo "$exchange: losses $(losses "$work/two"), on the host $(losses "$work/one")"; return 1; }
+        echo "$exchange: as on the host"
+    done
+    echo "10 exchanges of 2 ranks over $1: losses as on the host"
+}
+
 # --- measuring -------------------------------------------------------------------------------
 
 calibrate() {
@@ -199,6 +218,8 @@ if [ $failed = 0 ]; then
     section "steps against the host's" step_tests
     section "two ranks, staged" several_ranks staged
     section "two ranks, NCCL" several_ranks nccl
+    section "exchanges, staged" exchanges staged
+    section "exchanges, NCCL" exchanges nccl
     section "calibrate --quick" calibrate
     section "gpt2, bf16" run_model gpt2 "mb8"
     section "gpt3-1.3b, bf16" run_model gpt3-1.3b "mb2"
