@@ -216,10 +216,8 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     return 0;
 }
 
-/* Nodes of a captured graph start about 1 us apart at best. */
-static const double graph_kernel_s = 1e-6;
-
 double op_issue_s(const struct stack *stack, const struct op *op)
 {
-    return (stack->launch == LAUNCH_GRAPHS ? graph_kernel_s : stack->issue_s) * op->kernels;
+    bool is_captured = stack->launch == LAUNCH_GRAPHS;
+    return (is_captured ? stack->graph_kernel_s : stack->issue_s) * op->kernels;
 }

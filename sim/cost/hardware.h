@@ -159,6 +159,7 @@ struct stack {
     int launch;                /* enum launch */
     double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
     double issue_s;            /* host time to launch one kernel, eager */
+    double graph_kernel_s;     /* in its place where launch is graphs: from one to the next */
     double checkpoint_s;       /* host time to save and restore the state of a recomputed layer */
     double microbatch_s;       /* host time around one forward-backward of a chunk */
     double step_s;             /* host and logging time of a step */

@@ -43,6 +43,8 @@ const struct field stack_fields[] = {
       .doc = "Share of the profile's rate of matrix products that the family's libraries reach." },
     { .name = "issue", QUANTITY(SECONDS, issue_s), .min = 0, .max = 1, .fallback = "5 us",
       .doc = "Host time to launch one kernel, eager." },
+    { .name = "graph_kernel", QUANTITY(SECONDS, graph_kernel_s), .min = 0, .max = 1,
+      .fallback = "1 us", .doc = "From one kernel of a captured graph to the next, at best." },
     { .name = "checkpoint_overhead", QUANTITY(SECONDS, checkpoint_s), .min = 0, .max = 10,
       .fallback = "0 s",
       .doc = "Host time to save and restore the state of one recomputed layer." },
