@@ -129,7 +129,7 @@ static void issue_product(const struct sweep *s, const struct swept *op)
         api->linear_weight_gradient(s->kernels, s->stream,
                                     &(struct linear_weight_gradient){ op->k, op->m, op->n,
                                                                       s->arrays[0], s->arrays[1],
-                                                                      s->numbers[0] });
+                                                                      s->numbers[0], NULL });
 }
 
 /* The backward reads what the forward that is timed before it has written. */

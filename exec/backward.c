@@ -47,7 +47,8 @@ static void run_weight_gradient(struct flow *flow, const struct op *op, int i)
         flow->gathered.at ? flow->gathered.at : flow_own_slot(flow, flow->part->source[i]);
     ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
           .out = (long)op->m, .in = (long)op->n, .dy = *kept, .x = input,
-          .dweight = part_gradient(flow->part, op->name, WEIGHT_MATRIX));
+          .dweight = part_gradient(flow->part, op->name, WEIGHT_MATRIX),
+          .dbias = op->has_bias ? part_gradient(flow->part, op->name, WEIGHT_BIAS) : NULL);
     struct value dy = { *kept, true };
     flow_free(flow, &dy);
     *kept = NULL;

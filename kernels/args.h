@@ -34,7 +34,7 @@ struct linear_input_gradient {
 struct linear_weight_gradient { /* added to */
     long rows, out, in;
     const void *dy, *x;
-    float *dweight;
+    float *dweight, *dbias; /* dbias NULL: not asked for */
 };
 struct linear_bias_gradient { /* added to */
     long rows, width;

@@ -7,6 +7,11 @@
  * collective, the re-gathered input, weight gradient. */
 enum { MAX_BACKWARD_OPS_EACH = 6 };
 
+static bool is_fused_in(const struct layer_options *options, enum fusion fusion)
+{
+    return (options->fusions >> fusion & 1) != 0;
+}
+
 static struct op *push(struct ops *out, struct op op, enum op_pass pass)
 {
     op.pass = pass;
@@ -54,17 +59,26 @@ static void push_input_gradient(struct ops *out, const struct op *gemm,
     struct op *op = push(out, *gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
+    op->has_bias = false;
     if (gemm->dtype == DTYPE_FP8)
         op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
                     layer_element_bytes(options) * op->m * op->n;
 }
 
+/* What reads the gradient anyway sums it, unless it reads fp8. */
+static bool sums_bias(const struct op *gemm, const struct layer_options *options)
+{
+    return gemm->has_bias && gemm->dtype != DTYPE_FP8 && is_fused_in(options, FUSION_WGRAD_BIAS);
+}
+
 /* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
- * writes the accumulator, or by a second kernel that also reads what the product wrote. */
+ * writes the accumulator, or by a second kernel that also reads what the product wrote. The
+ * bias's sums can't be added by the product: a small kernel reads them and updates the accumulator.
+ */
 static void push_weight_gradient(struct ops *out, const struct op *gemm,
                                  const struct layer_options *options)
 {
-    bool accumulates = options->fusions >> FUSION_WGRAD_ACCUMULATE & 1;
+    bool accumulates = is_fused_in(options, FUSION_WGRAD_ACCUMULATE);
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
     op->m = gemm->n;
     op->n = gemm->k;
@@ -73,6 +87,12 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
                 2 * options->gradient_bytes * op->m * op->n +
                 (accumulates ? 0 : 2 * layer_element_bytes(options) * op->m * op->n);
     op->kernels = accumulates ? 1 : 2;
+    op->has_bias = sums_bias(gemm, options);
+    if (!op->has_bias)
+        return;
+    op->variant = "bias_grad";
+    op->bytes += 4 * options->gradient_bytes * op->m;
+    op->kernels++;
 }
 
 static void push_bias_gradient(struct ops *out, const struct op *gemm,
@@ -89,7 +109,7 @@ static void push_bias_gradient(struct ops *out, const struct op *gemm,
 static void push_gemm(struct ops *out, const struct op *gemm, const struct op *enter,
                       const struct layer_options *options)
 {
-    if (gemm->has_bias)
+    if (gemm->has_bias && !sums_bias(gemm, options))
         push_bias_gradient(out, gemm, options);
     if (gemm->backward_bytes > 0)
         push_quantize(out, gemm);

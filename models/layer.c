@@ -3,8 +3,8 @@
 #include "models/layer_part.h"
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
-    "bias_gelu", "residual",         "residual_norm", "softmax", "cross_entropy",
-    "rotary",    "wgrad_accumulate", "norm",          NULL,
+    "bias_gelu", "residual",         "residual_norm", "softmax",    "cross_entropy",
+    "rotary",    "wgrad_accumulate", "norm",          "wgrad_bias", NULL,
 };
 
 struct ops layer_forward(const struct model *model, const struct layer_dims *dims,

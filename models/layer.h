@@ -34,6 +34,7 @@ enum fusion {
     FUSION_ROTARY,           /* rotary embedding in one kernel */
     FUSION_WGRAD_ACCUMULATE, /* weight gradients added into the main gradient by the GEMM */
     FUSION_NORM,             /* one-kernel norms (Apex, Transformer Engine) */
+    FUSION_WGRAD_BIAS,       /* bias gradients summed by the weight gradient's GEMM */
     NUM_FUSIONS,
 };
 extern const char *const fusion_names[NUM_FUSIONS + 1];

@@ -83,8 +83,8 @@ struct op {
                                  quantising the output's gradient */
     double backward_kernels;  /* forward ops: its launches */
     bool column_parallel;     /* GEMM whose input came through TENSOR_ENTER */
-    bool has_bias;            /* GEMM that owes a BIAS_GRAD */
-    int after;                /* index in the same list that must have finished, or -1 */
+    bool has_bias; /* GEMM that has a bias; a weight gradient: that sums the bias's too */
+    int after;     /* index in the same list that must have finished, or -1 */
 };
 
 struct ops {

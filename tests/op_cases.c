@@ -25,8 +25,12 @@ static void run_linear(const struct op_case *c, const struct op_backend *b, void
                                                          NULL, at[4] });
     b->linear_input_gradient(b->self, &(struct linear_input_gradient){ c->rows, c->width, c->inner,
                                                                        at[5], at[1], at[6] });
-    b->linear_weight_gradient(b->self, &(struct linear_weight_gradient){
-                                           c->rows, c->width, c->inner, at[5], at[0], at[7] });
+    b->linear_weight_gradient(b->self,
+                              &(struct linear_weight_gradient){ c->rows, c->width, c->inner, at[5],
+                                                                at[0], at[7], at[8] });
+    b->linear_weight_gradient(
+        b->self,
+        &(struct linear_weight_gradient){ c->rows, c->width, c->inner, at[5], at[0], at[9], NULL });
 }
 
 static struct op_case linear_case(long rows, long out, long in)
@@ -42,6 +46,8 @@ static struct op_case linear_case(long rows, long out, long in)
     add(&c, "dy", VALUES, IN, rows, out);
     add(&c, "dx", VALUES, OUT, rows, in);
     add(&c, "dweight", FLOATS, IN_OUT, out, in);
+    add(&c, "dbias", FLOATS, IN_OUT, 1, out);
+    add(&c, "dweight alone", FLOATS, IN_OUT, out, in);
     return c;
 }
 

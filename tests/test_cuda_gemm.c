@@ -125,6 +125,66 @@ START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
 }
 END_TEST
 
+/* c[8, n] = a^T b, a[3, 8] of 1 to 24 and b of ones, with the columns of a summed. */
+static struct gemm_product with_sums(long n, float *c, float *sums)
+{
+    static float a[24];
+    static const float ones[48] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    for (int i = 0; i < 24; i++)
+        a[i] = (float)(i + 1);
+    return (struct gemm_product){ .m = 8,
+                                  .n = n,
+                                  .k = 3,
+                                  .a_is_transposed = true,
+                                  .is_added = true,
+                                  .c_dtype = DTYPE_FP32,
+                                  .a = a,
+                                  .b = ones,
+                                  .c = c,
+                                  .a_sums = sums,
+                                  .a_stride = 8,
+                                  .b_stride = n,
+                                  .c_stride = n,
+                                  .batch = 1 };
+}
+
+/* Column i holds i + 1, i + 9 and i + 17. */
+START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
+{
+    float c[128] = { 0 }, sums[8] = { 99, 99, 99, 99, 99, 99, 99, 99 };
+    struct gemm *gemm = gemm_open(NULL, &err);
+    struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
+    struct gemm_product product = with_sums(16, c, sums);
+    ck_assert(gemm_offers(&launch, &product));
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_double_eq((double)sums[i], 3 * i + 27);
+        ck_assert_double_eq((double)c[16 * i + 15], 3 * i + 27);
+    }
+    ck_assert(gemm_offers(&launch, &product));
+    gemm_close(gemm);
+}
+END_TEST
+
+START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
+{
+    float c[128] = { 0 }, sums[8];
+    struct gemm *gemm = gemm_open(NULL, &err);
+    struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
+    struct gemm_product product = with_sums(15, c, sums);
+    ck_assert(!gemm_offers(&launch, &product));
+    ck_assert(!gemm_offers(&launch, &product));
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaErrorUnknown);
+    product.a_sums = NULL;
+    ck_assert(gemm_offers(&launch, &product));
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
+    ck_assert_double_eq((double)c[0], 27);
+    gemm_close(gemm);
+}
+END_TEST
+
 START_TEST(a_table_that_cannot_be_written_is_said_and_not_needed)
 {
     float c[6] = { 0 };
@@ -159,6 +219,8 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, a_table_that_is_not_there_is_empty);
     tcase_add_loop_test(gemm, a_line_that_is_no_choice_is_named, 0, 4);
     tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
+    tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
+    tcase_add_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not);
     tcase_add_test(gemm, a_table_that_cannot_be_written_is_said_and_not_needed);
     tcase_add_test(gemm, a_product_that_the_library_refuses_is_named);
     suite_add_tcase(suite, gemm);

@@ -16,6 +16,7 @@ struct gemm {
     int64_t library, capability;
     char *table_path;
     struct gemm_table table;
+    struct gemm_table refused; /* shapes that the library has no algorithm for */
     char failure[256];
 };
 
@@ -63,6 +64,24 @@ static cublasStatus_t set(struct call *call, cublasLtMatmulDescAttributes_t attr
     return cublasLtMatmulDescSetAttribute(&call->product, attribute, value, size);
 }
 
+/* The library's second operand is our a. */
+static cublasLtEpilogue_t epilogue_of(const struct gemm_product *p)
+{
+    if (p->a_sums)
+        return CUBLASLT_EPILOGUE_BGRADB;
+    return p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static cublasStatus_t describe_epilogue(struct call *call, const struct gemm_product *p)
+{
+    cublasLtEpilogue_t epilogue = epilogue_of(p);
+    const void *vector = p->a_sums ? p->a_sums : p->bias;
+    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT)
+        return CUBLAS_STATUS_SUCCESS;
+    TRY(set(call, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
+    return set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+}
+
 static cublasStatus_t describe_product(struct call *call, const struct gemm_product *p)
 {
     cublasOperation_t plain = CUBLAS_OP_N, transposed = CUBLAS_OP_T;
@@ -71,11 +90,7 @@ static cublasStatus_t describe_product(struct call *call, const struct gemm_prod
             sizeof plain));
     TRY(set(call, CUBLASLT_MATMUL_DESC_TRANSB, p->a_is_transposed ? &transposed : &plain,
             sizeof plain));
-    if (!p->bias)
-        return CUBLAS_STATUS_SUCCESS;
-    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    TRY(set(call, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias);
+    return describe_epilogue(call, p);
 }
 
 /* Of row-major [rows, columns]. */
@@ -116,7 +131,7 @@ static cublasStatus_t multiply(const struct launch *on, const struct call *call,
                           p->b, (cublasLtMatrixLayout_t)&call->b, p->a,
                           (cublasLtMatrixLayout_t)&call->a, &call->beta, p->c,
                           (cublasLtMatrixLayout_t)&call->c, to, (cublasLtMatrixLayout_t)&call->c,
-                          algorithm, on->workspace, WORKSPACE_BYTES, on->stream);
+                          algorithm, on->workspace, PRODUCT_BYTES, on->stream);
 }
 
 /* --- which algorithm ---------------------------------------------------------------------- */
@@ -130,7 +145,8 @@ struct proposals {
 
 static int64_t alignment_of(const struct gemm_product *p)
 {
-    uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias;
+    uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias |
+                     (uintptr_t)p->a_sums;
     int64_t alignment = MOST_ALIGNMENT_BYTES;
     while (bits % (uintptr_t)alignment != 0)
         alignment /= 2;
@@ -157,7 +173,7 @@ static struct gemm_shape shape_of(const struct gemm *gemm, const struct gemm_pro
         .c_step = p->c_step,
         .storage = storage,
         .c_dtype = p->c_dtype,
-        .has_bias = p->bias != NULL,
+        .epilogue = epilogue_of(p),
         .is_added = p->is_added,
         .alignment_bytes = alignment_of(p),
     };
@@ -174,7 +190,7 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *preference,
 static cublasStatus_t describe_preference(cublasLtMatmulPreferenceOpaque_t *preference,
                                           uint32_t alignment)
 {
-    size_t workspace = WORKSPACE_BYTES;
+    size_t workspace = PRODUCT_BYTES;
     uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     TRY(cublasLtMatmulPreferenceInit(preference));
     TRY(prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
@@ -297,6 +313,29 @@ static cublasStatus_t choose(const struct launch *on, const struct call *call,
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static void refuse(struct gemm *gemm, const struct gemm_shape *shape)
+{
+    gemm_table_add(&gemm->refused, &(struct gemm_choice){ .shape = *shape });
+}
+
+bool gemm_offers(const struct launch *on, const struct gemm_product *p)
+{
+    struct gemm_shape shape = shape_of(on->gemm, p, on->storage);
+    struct call call;
+    struct proposals proposals;
+    if (gemm_table_find(&on->gemm->table, &shape))
+        return true;
+    if (gemm_table_find(&on->gemm->refused, &shape))
+        return false;
+    bool offers =
+        describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
+        propose(on->gemm, &call, shape.alignment_bytes, &proposals) == CUBLAS_STATUS_SUCCESS &&
+        proposals.count > 0;
+    if (!offers)
+        refuse(on->gemm, &shape);
+    return offers;
+}
+
 cudaError_t gemm_run(const struct launch *on, const struct gemm_product *p)
 {
     struct call call;
@@ -364,6 +403,7 @@ void gemm_close(struct gemm *gemm)
         cublasLtDestroy(gemm->handle);
     free(gemm->table_path);
     free(gemm->table.at);
+    free(gemm->refused.at);
     free(gemm);
 }
 

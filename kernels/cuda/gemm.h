@@ -21,6 +21,7 @@ struct gemm_product {
     enum dtype c_dtype;       /* as `storage`, or fp32 */
     const void *a, *b, *bias; /* bias[n], as c; NULL: none */
     void *c;
+    float *a_sums; /* [m]: of a over k, where c is fp32; NULL: not asked for */
     long a_stride, b_stride, c_stride;
     long batch, a_step, b_step, c_step;
 };
@@ -29,6 +30,10 @@ struct gemm_product {
  * NULL: no file. One thread at a time uses it. NULL with err. */
 struct gemm *gemm_open(const char *table_path, struct err *err);
 void gemm_close(struct gemm *gemm);
+
+/* Whether the library has an algorithm for it: not every epilogue has one for every shape. Asked
+ * once for each shape. */
+bool gemm_offers(const struct launch *on, const struct gemm_product *product);
 
 cudaError_t gemm_run(const struct launch *on, const struct gemm_product *product);
 

@@ -17,7 +17,7 @@
     X(library) X(capability) /* version of cuBLASLt; 90 for sm_90 */                \
     X(m) X(n) X(k) X(a_is_transposed) X(b_is_transposed)                            \
     X(a_stride) X(b_stride) X(c_stride) X(batch) X(a_step) X(b_step) X(c_step)      \
-    X(storage) X(c_dtype) X(has_bias) X(is_added)                                   \
+    X(storage) X(c_dtype) X(epilogue) X(is_added)                                   \
     X(alignment_bytes) /* the largest power of 2, up to 256, that divides all addresses */
 // clang-format on
 struct gemm_shape {

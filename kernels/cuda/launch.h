@@ -17,7 +17,12 @@
 extern "C" {
 #endif
 
-enum { WORKSPACE_BYTES = 32 << 20 };
+/* 32 MiB are what cuBLAS takes on Hopper; behind them lie sums that a product's epilogue makes. */
+enum {
+    PRODUCT_BYTES = 32 << 20,
+    SUMS_BYTES = 1 << 20,
+    WORKSPACE_BYTES = PRODUCT_BYTES + SUMS_BYTES
+};
 
 struct gemm; /* handles and tuned algorithms: gemm.h */
 

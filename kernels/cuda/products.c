@@ -42,26 +42,54 @@ cudaError_t launch_linear_input_gradient(const struct launch *on,
 }
 
 /* Into the fp32 main gradient. */
+static struct gemm_product weight_gradient(const struct linear_weight_gradient *a)
+{
+    return (struct gemm_product){
+        .m = a->out,
+        .n = a->in,
+        .k = a->rows,
+        .a_is_transposed = true,
+        .is_added = true,
+        .c_dtype = DTYPE_FP32,
+        .a = a->dy,
+        .b = a->x,
+        .c = a->dweight,
+        .a_stride = a->out,
+        .b_stride = a->in,
+        .c_stride = a->in,
+        .batch = 1,
+    };
+}
+
+/* An epilogue can't add its sums to what is there: they are made in the workspace. */
+static float *room_for_sums(const struct launch *on, long count)
+{
+    bool is_enough = count * (long)sizeof(float) <= SUMS_BYTES;
+    return is_enough ? (float *)((char *)on->workspace + PRODUCT_BYTES) : NULL;
+}
+
+static cudaError_t add_bias_gradient(const struct launch *on,
+                                     const struct linear_weight_gradient *a, const float *sums)
+{
+    if (sums)
+        return launch_gradient_sum(on, &(struct gradient_sum){ a->out, sums, a->dbias });
+    return launch_linear_bias_gradient(
+        on, &(struct linear_bias_gradient){ a->rows, a->out, a->dy, a->dbias });
+}
+
 cudaError_t launch_linear_weight_gradient(const struct launch *on,
                                           const struct linear_weight_gradient *a)
 {
     if (a->rows == 0)
         return cudaSuccess;
-    return gemm_run(on, &(struct gemm_product){
-                            .m = a->out,
-                            .n = a->in,
-                            .k = a->rows,
-                            .a_is_transposed = true,
-                            .is_added = true,
-                            .c_dtype = DTYPE_FP32,
-                            .a = a->dy,
-                            .b = a->x,
-                            .c = a->dweight,
-                            .a_stride = a->out,
-                            .b_stride = a->in,
-                            .c_stride = a->in,
-                            .batch = 1,
-                        });
+    struct gemm_product product = weight_gradient(a);
+    if (!a->dbias)
+        return gemm_run(on, &product);
+    product.a_sums = room_for_sums(on, a->out);
+    if (product.a_sums && !gemm_offers(on, &product))
+        product.a_sums = NULL;
+    cudaError_t error = gemm_run(on, &product);
+    return error == cudaSuccess ? add_bias_gradient(on, a, product.a_sums) : error;
 }
 
 /* --- attention ---------------------------------------------------------------------------- */

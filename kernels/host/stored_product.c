@@ -35,6 +35,8 @@ void stored_linear_weight_gradient(const struct host_kernels *k,
     struct widening w = { .storage = k->storage };
     const float *dy = widen(&w, a->dy, a->rows * a->out);
     linear_weight_gradient(&linear, dy, widen(&w, a->x, a->rows * a->in), a->dweight);
+    if (a->dbias)
+        linear_bias_gradient(a->rows, a->out, dy, a->dbias);
     widening_end(&w);
 }
 

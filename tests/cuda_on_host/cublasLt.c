@@ -187,7 +187,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t *results, int *count)
 {
-    (void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)preference;
+    (void)handle, (void)a, (void)b, (void)c, (void)preference;
+    if (product->epilogue > CUBLASLT_EPILOGUE_BIAS && (d->rows % 8 != 0 || d->columns % 8 != 0)) {
+        *count = 0;
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
     *count = most < 2 ? most : 2;
     for (int i = 0; i < *count; i++)
         results[i] = (cublasLtMatmulHeuristicResult_t){ .algo = { .data = { (uint64_t)i + 1 } } };
@@ -233,6 +237,19 @@ static bool fits(cublasLtMatrixLayout_t layout, cublasOperation_t operation, uin
            layout->columns == (is_turned ? rows : columns);
 }
 
+/* The columns of op(b) summed over the depth, as the result is stored. */
+static void sum_columns(const cublasLtMatmulDescOpaque_t *product, const void *b,
+                        const cublasLtMatrixLayoutOpaque_t *b_layout, int64_t depth,
+                        const cublasLtMatrixLayoutOpaque_t *d_layout)
+{
+    for (int64_t column = 0; column < (int64_t)d_layout->columns; column++) {
+        float sum = 0;
+        for (int64_t k = 0; k < depth; k++)
+            sum += element(b, b_layout, product->b, 0, k, column);
+        store(d_layout->type, sum, product->bias, column);
+    }
+}
+
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
                               const void *alpha, const void *a, cublasLtMatrixLayout_t a_layout,
                               const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
@@ -248,6 +265,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     if (!fits(a_layout, product->a, rows, depth) || !fits(b_layout, product->b, depth, columns))
         return CUBLAS_STATUS_INVALID_VALUE;
     clock_ms += algorithm->data[0] == 2 ? 1 : 2;
+    if (product->epilogue == CUBLASLT_EPILOGUE_BGRADB)
+        sum_columns(product, b, b_layout, (int64_t)depth, d_layout);
     for (int32_t batch = 0; batch < d_layout->batch; batch++)
         for (int64_t column = 0; column < (int64_t)columns; column++)
             for (int64_t row = 0; row < (int64_t)rows; row++) {

@@ -1,6 +1,7 @@
 /* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda/gemm.c needs, in place of the
  * toolkit's header: column-major products, one sum after another in fp32, as the library's
- * documentation says what they are. It has two algorithms; the second one is the faster. */
+ * documentation says what they are. It has two algorithms; the second one is the faster. For
+ * epilogues beyond a bias it has none unless rows and columns of the result are multiples of 8. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -16,7 +17,11 @@ typedef enum {
 typedef enum { CUDA_R_32F, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
-typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 } cublasLtEpilogue_t;
+typedef enum {
+    CUBLASLT_EPILOGUE_DEFAULT = 1,
+    CUBLASLT_EPILOGUE_BIAS = 4,
+    CUBLASLT_EPILOGUE_BGRADB = 512,
+} cublasLtEpilogue_t;
 enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 
 typedef enum {
@@ -41,7 +46,7 @@ typedef enum {
 typedef struct {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
-    const void *bias;
+    void *bias; /* read, or sums written */
 } cublasLtMatmulDescOpaque_t;
 typedef struct {
     cudaDataType_t type;
