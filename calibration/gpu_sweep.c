@@ -119,12 +119,12 @@ static void issue_product(const struct sweep *s, const struct swept *op)
     if (op->pass == PASS_FORWARD)
         api->linear_forward(s->kernels, s->stream,
                             &(struct linear_forward){ op->m, op->n, op->k, s->arrays[0],
-                                                      s->arrays[1], NULL, s->arrays[2] });
+                                                      s->arrays[1], NULL, s->arrays[2], NULL });
     else if (op->pass == PASS_BACKWARD_INPUT)
         api->linear_input_gradient(s->kernels, s->stream,
                                    &(struct linear_input_gradient){ op->m, op->k, op->n,
                                                                     s->arrays[0], s->arrays[1],
-                                                                    s->arrays[2] });
+                                                                    s->arrays[2], NULL });
     else
         api->linear_weight_gradient(s->kernels, s->stream,
                                     &(struct linear_weight_gradient){ op->k, op->m, op->n,

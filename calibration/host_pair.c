@@ -28,9 +28,9 @@ void host_pair_work(const struct host_pair *p)
     long side = p->host->load->side;
     switch (p->work) {
     case WORK_PRODUCTS:
-        api->linear_forward(
-            p->kernels, p->compute,
-            &(struct linear_forward){ side, side, side, p->matrix, p->matrix, NULL, p->product });
+        api->linear_forward(p->kernels, p->compute,
+                            &(struct linear_forward){ side, side, side, p->matrix, p->matrix, NULL,
+                                                      p->product, NULL });
         break;
     case WORK_ATTENTION:
         api->flash_forward(

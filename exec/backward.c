@@ -28,13 +28,22 @@ static void run_bias_gradient(struct flow *flow, const struct op *op, int i)
           .dbias = part_gradient(flow->part, op->name, WEIGHT_BIAS));
 }
 
+/* What the activation before a product was of, where the product before it has made it. */
+static const void *before_gelu(const struct flow *flow, int i)
+{
+    int source = flow->part->source[i];
+    return ops_folds_before(&flow->part->ops->forward, source) ? flow_folded_slot(flow, source - 1)
+                                                               : NULL;
+}
+
 /* An op of the backward has m rows, n inputs and k outputs of the layer. */
 static void run_input_gradient(struct flow *flow, const struct op *op, int i)
 {
     struct value dx = flow_new(flow, op->m * op->n);
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = (long)op->m,
           .out = (long)op->k, .in = (long)op->n, .dy = flow->x.at,
-          .weight = part_value(flow->part, op->name, WEIGHT_MATRIX), .dx = dx.at);
+          .weight = part_value(flow->part, op->name, WEIGHT_MATRIX), .dx = dx.at,
+          .before_gelu = before_gelu(flow, i));
     *kept_gradient(flow, i) = flow->x.at;
     flow->x = dx;
 }
@@ -89,6 +98,15 @@ static void join(struct flow *flow, const struct op *op)
     }
 }
 
+/* Its input and statistics: in the slot of its own op, or of the residual that it is folded into.
+ */
+static void *kept_by_norm(const struct flow *flow, int i)
+{
+    int source = flow->part->source[i];
+    return source_op(flow, i)->folded ? flow_folded_slot(flow, source)
+                                      : flow_own_slot(flow, source);
+}
+
 static void run_norm(struct flow *flow, const struct op *op, int i)
 {
     if (flow_is_head_norm(op)) {
@@ -96,14 +114,19 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
         return;
     }
     const struct part *part = flow->part;
-    void *input = flow_own_slot(flow, part->source[i]);
-    ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
-          .kind = flow->machine->model->norm, .dy = flow->x.at, .x = input,
-          .scale = part_value(part, op->name, WEIGHT_SCALE),
-          .statistics = flow_statistics(flow, input, op->m * op->n), .dx = flow->x.at,
-          .dscale = part_gradient(part, op->name, WEIGHT_SCALE),
-          .dshift = part_gradient(part, op->name, WEIGHT_SHIFT));
-    join(flow, op);
+    void *input = kept_by_norm(flow, i);
+    bool adds = op->adds_stream && flow->h.at;
+    ISSUE(
+        flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
+        .kind = flow->machine->model->norm, .dy = flow->x.at, .x = input,
+        .scale = part_value(part, op->name, WEIGHT_SCALE),
+        .statistics = flow_statistics(flow, input, op->m * op->n),
+        .dx = adds ? flow->h.at : flow->x.at, .dscale = part_gradient(part, op->name, WEIGHT_SCALE),
+        .dshift = part_gradient(part, op->name, WEIGHT_SHIFT), .stream = adds ? flow->h.at : NULL);
+    if (adds)
+        flow_free(flow, &flow->x);
+    else
+        join(flow, op);
 }
 
 static void run_activation(struct flow *flow, const struct op *op, int i)

@@ -44,6 +44,11 @@ void *flow_own_slot(const struct flow *flow, int forward)
     return saved_at(&flow->record->saved, flow->part->saved.own[forward]);
 }
 
+void *flow_folded_slot(const struct flow *flow, int forward)
+{
+    return saved_at(&flow->record->saved, flow->part->saved.folded[forward]);
+}
+
 void *flow_input_slot(const struct flow *flow, int forward)
 {
     return saved_at(&flow->record->saved, flow->part->saved.input[forward]);
@@ -158,15 +163,16 @@ float *flow_statistics(const struct flow *flow, void *values, double count)
 
 /* --- shapes ------------------------------------------------------------------------------- */
 
-/* What an op of a layer draws: ops are numbered by their place in the list without collectives, so
- * that every layout draws the same. */
+/* What an op of a layer draws: ops are numbered by their place in the list without collectives and
+ * with each op by itself, so that every layout and every stack draws the same. */
 static struct draw draw_of(const struct flow *flow, int i)
 {
     const struct machine *m = flow->machine;
     const struct ops *list = &flow->part->ops->forward;
     uint16_t number = 0;
     for (int j = 0; j < i; j++)
-        number = (uint16_t)(number + !op_is_collective(list->at[j].kind));
+        if (!op_is_collective(list->at[j].kind))
+            number = (uint16_t)(number + 1 + (list->at[j].folded != NULL));
     return (struct draw){
         .seed = m->seed, .step = m->step, .layer = (uint16_t)(flow->part->layer + 1), .op = number
     };

@@ -31,8 +31,10 @@ struct value flow_new(struct flow *flow, double elements);
 void flow_free(struct flow *flow, struct value *value); /* and empties it */
 void flow_replace(struct flow *flow, struct value *old,
                   struct value by); /* old's memory is freed */
-/* What the forward op at an index keeps: its own tensors, and inputs that outlive a replay. */
+/* What the forward op at an index keeps: its own tensors, those of the op that is folded into it,
+ * and inputs that outlive a replay. */
 void *flow_own_slot(const struct flow *flow, int forward);
+void *flow_folded_slot(const struct flow *flow, int forward);
 void *flow_input_slot(const struct flow *flow, int forward);
 /* As flow_free, for what the tensor stream may still read. */
 void flow_free_late(struct flow *flow, struct value *value);

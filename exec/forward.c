@@ -52,7 +52,8 @@ static void run_gemm(struct flow *flow, const struct op *op, int i)
     struct value y = new_output(flow, i, op->m * op->n);
     ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
           .in = (long)op->k, .x = flow->x.at, .weight = part_value(part, op->name, WEIGHT_MATRIX),
-          .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at);
+          .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at,
+          .before_gelu = op->folded ? flow_folded_slot(flow, i) : NULL);
     flow_replace(flow, &flow->x, y);
 }
 
@@ -75,6 +76,17 @@ static void *keep_stream(struct flow *flow, struct value *from, const struct op 
     return slot;
 }
 
+static struct norm_forward norm_of(const struct flow *flow, const struct op *op, void *x, void *y)
+{
+    return (struct norm_forward){ .norm = flow_norm(flow, op),
+                                  .kind = flow->machine->model->norm,
+                                  .x = x,
+                                  .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
+                                  .shift = part_value(flow->part, op->name, WEIGHT_SHIFT),
+                                  .y = y,
+                                  .statistics = flow_statistics(flow, x, op->m * op->n) };
+}
+
 static void run_norm(struct flow *flow, const struct op *op, int i)
 {
     if (flow_is_head_norm(op)) {
@@ -84,11 +96,9 @@ static void run_norm(struct flow *flow, const struct op *op, int i)
     struct value *from = flow->part->kind == PART_EMBEDDING ? &flow->x : &flow->h;
     void *kept = keep_stream(flow, from, op, i);
     struct value y = new_output(flow, i, op->m * op->n);
-    ISSUE(flow, norm_forward, norm_forward, .norm = flow_norm(flow, op),
-          .kind = flow->machine->model->norm, .x = kept,
-          .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
-          .shift = part_value(flow->part, op->name, WEIGHT_SHIFT), .y = y.at,
-          .statistics = flow_statistics(flow, kept, op->m * op->n));
+    struct norm_forward args = norm_of(flow, op, kept, y.at);
+    struct machine *m = flow->machine;
+    m->kernel_api->norm_forward(m->kernels, m->compute, &args);
     flow_replace(flow, &flow->x, y);
 }
 
@@ -164,12 +174,40 @@ static const void *row_parallel_bias(const struct flow *flow, int i)
     return NULL;
 }
 
+static struct residual_args residual_of(const struct flow *flow, const struct op *op, int i,
+                                        void *y)
+{
+    bool drops = flow->machine->model->dropout > 0;
+    return (struct residual_args){ .residual = flow_residual(flow, op, i),
+                                   .x = flow->x.at,
+                                   .bias = row_parallel_bias(flow, i),
+                                   .h = flow->h.at,
+                                   .keeps = drops ? flow_own_slot(flow, i) : NULL,
+                                   .y = y };
+}
+
+/* The norm behind it, of the same kernel, keeps the stream. */
+static void run_residual_norm(struct flow *flow, const struct op *op, int i)
+{
+    void *kept = flow_folded_slot(flow, i);
+    struct value y = new_output(flow, i, op->m * op->n);
+    ISSUE(flow, residual_norm, residual_norm, .residual = residual_of(flow, op, i, kept),
+          .norm = norm_of(flow, op->folded, kept, y.at));
+    flow_free(flow, &flow->h);
+    flow->h = (struct value){ kept, false };
+    flow_replace(flow, &flow->x, y);
+}
+
 static void run_residual(struct flow *flow, const struct op *op, int i)
 {
+    if (op->folded) {
+        run_residual_norm(flow, op, i);
+        return;
+    }
     struct value y = new_output(flow, i, op->m * op->n);
-    ISSUE(flow, residual, residual_args, .residual = flow_residual(flow, op, i), .x = flow->x.at,
-          .bias = row_parallel_bias(flow, i), .h = flow->h.at,
-          .keeps = flow->machine->model->dropout > 0 ? flow_own_slot(flow, i) : NULL, .y = y.at);
+    struct residual_args args = residual_of(flow, op, i, y.at);
+    struct machine *m = flow->machine;
+    m->kernel_api->residual(m->kernels, m->compute, &args);
     flow_free(flow, &flow->h);
     if (flow->part->kind == PART_EMBEDDING) {
         flow_replace(flow, &flow->x, y);

@@ -4,10 +4,12 @@
 
 #include <string.h>
 
+/* Or the one that it is folded into. */
 static int find_op(const struct ops *forward, const char *name)
 {
     for (int i = 0; i < forward->count; i++)
-        if (strcmp(forward->at[i].name, name) == 0)
+        if (strcmp(forward->at[i].name, name) == 0 ||
+            (forward->at[i].folded && strcmp(forward->at[i].folded->name, name) == 0))
             return i;
     return -1;
 }

@@ -39,13 +39,16 @@ struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keep
 {
     size_t count = (size_t)forward->count;
     struct saved_layout layout = { .own = ARENA_ARRAY(arena, struct slot, count),
+                                   .folded = ARENA_ARRAY(arena, struct slot, count),
                                    .input = ARENA_ARRAY(arena, struct slot, count) };
     bool drops_inputs = keeping == KEEP_INPUT || keeping == KEEP_NOTHING;
     if (keeping == KEEP_INPUT)
         layout.checkpoint = place(&layout, false, (double)checkpoint_bytes).offset;
     for (int i = 0; i < forward->count; i++) {
         const struct op *op = &forward->at[i];
-        layout.own[i] = place(&layout, is_replayed(op, keeping), op->saved_bytes);
+        double own_bytes = op_own_saved_bytes(op);
+        layout.own[i] = place(&layout, is_replayed(op, keeping), own_bytes);
+        layout.folded[i] = place(&layout, is_replayed(op, keeping), op->saved_bytes - own_bytes);
         layout.input[i] = place(&layout, drops_inputs, input_bytes(forward, i));
     }
     return layout;

@@ -1,8 +1,9 @@
 /* exec/saved.h - where a part's forward keeps what its backward reads.
  *
- * Sizes are those of the op list: an op's own tensors (saved_bytes) and its inputs that outlive a
- * replay (saved_input_bytes). Recompute moves tensors from the kept block, which lives from forward
- * to backward, to the replayed one, which lives while one part runs. */
+ * Sizes are those of the op list: an op's own tensors (saved_bytes), those of an op that is
+ * folded into it apart, and its inputs that outlive a replay (saved_input_bytes). Recompute moves
+ * tensors from the kept block, which lives from forward to backward, to the replayed one, which
+ * lives while one part runs. */
 #ifndef EXEC_SAVED_H
 #define EXEC_SAVED_H
 
@@ -25,7 +26,7 @@ struct slot {
 };
 
 struct saved_layout {
-    struct slot *own, *input; /* by forward op */
+    struct slot *own, *folded, *input; /* by forward op */
     size_t kept_bytes, replayed_bytes;
     size_t checkpoint; /* KEEP_INPUT: offset of the part's input in the kept block */
 };

@@ -20,16 +20,19 @@
 #include "kernels/host/quantise.h"
 #include "kernels/host/residual.h"
 
-/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. */
+/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. Where `before_gelu` is given,
+ * the product goes there and y is gelu of it; dx is multiplied by gelu's derivative at what it
+ * holds of x's making. */
 struct linear_forward {
     long rows, out, in;
     const void *x, *weight, *bias;
-    void *y;
+    void *y, *before_gelu; /* [rows, out] */
 };
 struct linear_input_gradient {
     long rows, out, in;
     const void *dy, *weight;
     void *dx;
+    const void *before_gelu; /* [rows, in] */
 };
 struct linear_weight_gradient { /* added to */
     long rows, out, in;
@@ -57,6 +60,7 @@ struct norm_backward { /* dscale and dshift are added to */
     const float *statistics;
     void *dx;
     float *dscale, *dshift;
+    const void *stream; /* added to dx, which may be it; NULL: nothing */
 };
 struct head_norm_forward {
     struct attention attention;
@@ -143,6 +147,12 @@ struct residual_args {
     const void *x, *bias, *h;
     uint8_t *keeps;
     void *y;
+};
+/* Both in one pass over the rows: the norm is of what the residual writes (norm.x is residual.y).
+ */
+struct residual_norm {
+    struct residual_args residual;
+    struct norm_forward norm;
 };
 struct residual_gradient {
     struct residual residual;
@@ -298,8 +308,8 @@ struct orthogonalise_args {
     X(context_value_gradient, context_backward) X(softmax_backward, softmax_backward)      \
     X(scores_query_gradient, scores_backward) X(scores_key_gradient, scores_backward)      \
     X(activation, activation_args) X(activation_gradient, activation_gradient)             \
-    X(residual, residual_args) X(residual_gradient, residual_gradient)                     \
-    X(sum_into, sum_into)                                                                  \
+    X(residual, residual_args) X(residual_norm, residual_norm)                             \
+    X(residual_gradient, residual_gradient) X(sum_into, sum_into)                          \
     X(embedding, embedding_args) X(embedding_gradient, embedding_gradient)                 \
     X(loss_maxima, loss_maxima) X(loss_sums, loss_sums) X(loss_total, loss_total)          \
     X(loss_gradient, loss_gradient)                                                        \

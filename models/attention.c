@@ -142,7 +142,7 @@ void add_attention_block(struct builder *b)
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
     bool bias = model->linear_bias;
-    add_norm(b, "attention_norm", d->norm_tokens, d->hidden);
+    add_stream_norm(b, "attention_norm");
     add_enter(b, "attention_enter", "qkv_input");
     add_linear(b, "qkv", (d->heads + 2 * d->kv_heads) * d->head_dim, d->hidden, true,
                bias || model->qkv_bias);

@@ -17,6 +17,7 @@ static struct op *push(struct ops *out, struct op op, enum op_pass pass)
     op.pass = pass;
     op.saved_bytes = op.saved_input_bytes = 0;
     op.backward_bytes = op.backward_kernels = 0;
+    op.folded = NULL;
     op.after = out->count - 1;
     out->at[out->count] = op;
     return &out->at[out->count++];
@@ -52,17 +53,18 @@ static void push_quantize(struct ops *out, const struct op *forward)
     op->kernels = forward->backward_kernels;
 }
 
-/* dY (m x n) . W^T: m x k from n. */
-static void push_input_gradient(struct ops *out, const struct op *gemm,
+/* dY (m x n) . W^T: m x k from n; times the derivative of the activation that made X, where that is
+ * folded into the product before, at what this one kept. */
+static void push_input_gradient(struct ops *out, const struct op *gemm, const struct op *folding,
                                 const struct layer_options *options)
 {
     struct op *op = push(out, *gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
     op->has_bias = false;
-    if (gemm->dtype == DTYPE_FP8)
-        op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
-                    layer_element_bytes(options) * op->m * op->n;
+    op->variant = folding ? folding->variant : "";
+    op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
+                layer_element_bytes(options) * op->m * op->n * (folding ? 2 : 1);
 }
 
 /* What reads the gradient anyway sums it, unless it reads fp8. */
@@ -88,9 +90,9 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
                 (accumulates ? 0 : 2 * layer_element_bytes(options) * op->m * op->n);
     op->kernels = accumulates ? 1 : 2;
     op->has_bias = sums_bias(gemm, options);
+    op->variant = op->has_bias ? "bias_grad" : "";
     if (!op->has_bias)
         return;
-    op->variant = "bias_grad";
     op->bytes += 4 * options->gradient_bytes * op->m;
     op->kernels++;
 }
@@ -106,16 +108,18 @@ static void push_bias_gradient(struct ops *out, const struct op *gemm,
 
 /* Under sequence parallelism the saved input is a shard and is gathered again for the weight
  * gradient; the mark between the two gradients is what may run beside the second one. */
-static void push_gemm(struct ops *out, const struct op *gemm, const struct op *enter,
+static void push_gemm(struct ops *out, struct ops forward, int i, const struct op *enter,
                       const struct layer_options *options)
 {
+    const struct op *gemm = &forward.at[i];
+    const struct op *folding = ops_folds_before(&forward, i) ? &forward.at[i - 1] : NULL;
     if (gemm->has_bias && !sums_bias(gemm, options))
         push_bias_gradient(out, gemm, options);
     if (gemm->backward_bytes > 0)
         push_quantize(out, gemm);
     if (enter)
         push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT, options);
-    push_input_gradient(out, gemm, options);
+    push_input_gradient(out, gemm, folding, options);
     if (enter)
         push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
     push_weight_gradient(out, gemm, options);
@@ -143,6 +147,8 @@ static void push_traffic(struct ops *out, const struct op *forward, enum op_pass
     struct op *op = push(out, *forward, pass);
     op->bytes = forward->backward_bytes;
     op->kernels = forward->backward_kernels;
+    if (op->adds_stream)
+        op->variant = "adds_stream";
 }
 
 /* Emits the backward of forward.at[i]; returns how many forward ops it has dealt with. */
@@ -153,7 +159,7 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     switch (op->kind) {
     case OP_GEMM: {
         bool entered = i > 0 && forward.at[i - 1].kind == OP_TENSOR_ENTER;
-        push_gemm(out, op, entered ? &forward.at[i - 1] : NULL, options);
+        push_gemm(out, forward, i, entered ? &forward.at[i - 1] : NULL, options);
         return entered ? 2 : 1;
     }
     case OP_SCORES:
@@ -166,11 +172,15 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     case OP_EMBEDDING:
         push_traffic(out, op, PASS_BACKWARD_WEIGHT);
         return 1;
+    case OP_RESIDUAL:
+        if (op->folded)
+            push_traffic(out, op->folded, PASS_BACKWARD_INPUT);
+        push_traffic(out, op, PASS_BACKWARD_INPUT);
+        return 1;
     case OP_SOFTMAX:
     case OP_NORM:
     case OP_ACTIVATION:
     case OP_ROTARY:
-    case OP_RESIDUAL:
     case OP_CROSS_ENTROPY:
         push_traffic(out, op, PASS_BACKWARD_INPUT);
         return 1;

@@ -4,7 +4,8 @@
 
 const char *const fusion_names[NUM_FUSIONS + 1] = {
     "bias_gelu", "residual",         "residual_norm", "softmax",    "cross_entropy",
-    "rotary",    "wgrad_accumulate", "norm",          "wgrad_bias", NULL,
+    "rotary",    "wgrad_accumulate", "norm",          "wgrad_bias", "gemm_gelu",
+    NULL,
 };
 
 struct ops layer_forward(const struct model *model, const struct layer_dims *dims,

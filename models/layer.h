@@ -26,17 +26,22 @@ struct layer_dims {
 
 /* What the kernels of a software family do in one pass; from a stack file. */
 enum fusion {
-    FUSION_BIAS_GELU,        /* bias + gelu (or the gated product) in one kernel */
-    FUSION_RESIDUAL,         /* bias + dropout + add in one kernel */
-    FUSION_RESIDUAL_NORM,    /* ... and the norm that follows */
-    FUSION_SOFTMAX,          /* scale + mask + softmax in one kernel */
-    FUSION_CROSS_ENTROPY,    /* softmax and loss without fp32 logits in memory */
-    FUSION_ROTARY,           /* rotary embedding in one kernel */
+    FUSION_BIAS_GELU,     /* bias + gelu (or the gated product) in one kernel */
+    FUSION_RESIDUAL,      /* bias + dropout + add in one kernel */
+    FUSION_RESIDUAL_NORM, /* ... and the norm that follows it in the block; backward, the norms add
+                             the stream's gradient */
+    FUSION_SOFTMAX,       /* scale + mask + softmax in one kernel */
+    FUSION_CROSS_ENTROPY, /* softmax and loss without fp32 logits in memory */
+    FUSION_ROTARY,        /* rotary embedding in one kernel */
     FUSION_WGRAD_ACCUMULATE, /* weight gradients added into the main gradient by the GEMM */
     FUSION_NORM,             /* one-kernel norms (Apex, Transformer Engine) */
     FUSION_WGRAD_BIAS,       /* bias gradients summed by the weight gradient's GEMM */
+    FUSION_GEMM_GELU,        /* plain gelu in the epilogue of the GEMM before it, its derivative in
+                                that of the input gradient behind it; not in fp8 */
     NUM_FUSIONS,
 };
+/* Those that leave ops out of the list: the ones before have taken them in (op.h, `folded`). */
+enum { FOLDING_FUSIONS = 1u << FUSION_GEMM_GELU | 1u << FUSION_RESIDUAL_NORM };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {

@@ -22,6 +22,7 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
         .dims = dims,
         .options = options,
         .element_bytes = layer_element_bytes(options),
+        .arena = arena,
         .ops = { .at = ARENA_ARRAY(arena, struct op, MAX_LAYER_OPS) },
     };
 }
@@ -47,6 +48,17 @@ struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double
     return op;
 }
 
+void fold_last(struct builder *b, const char *variant)
+{
+    struct op *folded = ARENA_NEW(b->arena, struct op);
+    *folded = b->ops.at[--b->ops.count];
+    struct op *op = &b->ops.at[b->ops.count - 1];
+    op->folded = folded;
+    op->variant = variant;
+    op->saved_bytes += folded->saved_bytes;
+    op->bytes += b->element_bytes * folded->m * folded->n;
+}
+
 /* Reads the residual stream, writes as much, and keeps its input and fp32 statistics. The backward
  * reads input and gradient and writes a gradient; weight gradients are a small second kernel. */
 void add_norm(struct builder *b, const char *name, double rows, double width)
@@ -54,13 +66,21 @@ void add_norm(struct builder *b, const char *name, double rows, double width)
     struct op *op = add_op(b, OP_NORM, name, rows, width);
     op->variant = norm_names[b->model->norm];
     double element_bytes = b->element_bytes;
-    bool one_kernel = is_fused(b, FUSION_NORM);
+    bool one_kernel = is_fused(b, FUSION_NORM) || is_fused(b, FUSION_RESIDUAL_NORM);
     double statistics_bytes = b->model->norm == NORM_LAYER ? 8 : 4;
     op->bytes = (one_kernel ? 2 : 6) * element_bytes * rows * width;
     op->backward_bytes = (one_kernel ? 4 : 10) * element_bytes * rows * width;
     op->kernels = one_kernel ? 1 : 5;
     op->backward_kernels = one_kernel ? 2 : 10;
     op->saved_bytes = rows * (element_bytes * width + statistics_bytes);
+}
+
+void add_stream_norm(struct builder *b, const char *name)
+{
+    add_norm(b, name, b->dims->norm_tokens, b->dims->hidden);
+    struct op *op = &b->ops.at[b->ops.count - 1];
+    op->adds_stream = is_fused(b, FUSION_RESIDUAL_NORM);
+    op->backward_bytes += op->adds_stream ? b->element_bytes * op->m * op->n : 0;
 }
 
 struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
@@ -142,7 +162,7 @@ void add_linear(struct builder *b, const char *name, double width_out, double wi
 }
 
 /* Bias, dropout, add to the residual stream. Its backward unmasks the branch's gradient and adds
- * the two branches' gradients. */
+ * the two branches' gradients; where the norms add them, it copies one for the branch. */
 void add_residual(struct builder *b, const char *name, bool bias)
 {
     double element_bytes = b->element_bytes;
@@ -153,8 +173,11 @@ void add_residual(struct builder *b, const char *name, bool bias)
     double values = op->m * op->n;
     double separate = (bias ? 2 * element_bytes : 0) + (dropout ? 2 * element_bytes : 0);
     op->bytes = values * (3 * element_bytes + (dropout ? 1 : 0) + (one_kernel ? 0 : separate));
-    op->backward_bytes = values * (3 * element_bytes + (dropout ? 2 * element_bytes + 1 : 0));
+    bool norms_add = is_fused(b, FUSION_RESIDUAL_NORM);
+    double branch_bytes = 2 * element_bytes + (dropout ? 1 : 0);
+    op->backward_bytes =
+        values * (norms_add ? branch_bytes : 3 * element_bytes + (dropout ? branch_bytes : 0));
     op->kernels = one_kernel ? 1 : 1 + (bias ? 1 : 0) + (dropout ? 1 : 0);
-    op->backward_kernels = dropout ? 2 : 1;
+    op->backward_kernels = dropout && !norms_add ? 2 : 1;
     op->saved_bytes = dropout ? values : 0;
 }

@@ -13,6 +13,7 @@ struct builder {
     const struct layer_dims *dims;
     const struct layer_options *options;
     double element_bytes; /* of an activation */
+    struct arena *arena;
     struct ops ops;
 };
 
@@ -27,7 +28,12 @@ bool is_fused(const struct builder *b, enum fusion fusion);
 /* Of m x n values, with neither FLOPs nor bytes yet. */
 struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n);
 
+/* Folds the op that was added last into the one before it, which writes its output too. */
+void fold_last(struct builder *b, const char *variant);
+
 void add_norm(struct builder *b, const char *name, double rows, double width);
+/* Of the residual stream, whose gradient it may add to its own. */
+void add_stream_norm(struct builder *b, const char *name);
 
 /* Bias, dropout, add to the residual stream. */
 void add_residual(struct builder *b, const char *name, bool bias);

@@ -31,3 +31,14 @@ bool op_is_collective(enum op_kind kind)
     return kind == OP_ALL_REDUCE || kind == OP_ALL_GATHER || kind == OP_REDUCE_SCATTER ||
            kind == OP_ALL_TO_ALL || kind == OP_SEND_RECEIVE;
 }
+
+double op_own_saved_bytes(const struct op *op)
+{
+    return op->saved_bytes - (op->folded ? op->folded->saved_bytes : 0);
+}
+
+bool ops_folds_before(const struct ops *forward, int i)
+{
+    return i > 0 && forward->at[i].kind == OP_GEMM && forward->at[i - 1].kind == OP_GEMM &&
+           forward->at[i - 1].folded;
+}

@@ -78,10 +78,13 @@ struct op {
     double kernels;           /* launches */
     double saved_bytes;       /* kept from forward to backward, inside the op's region */
     double saved_input_bytes; /* kept too, but an input of the region: stays when it is replayed */
+    const struct op *folded;  /* the op behind it that its kernel does too, and that is in no list:
+                                 saved_bytes are of both; NULL: none. In the list's arena */
     double comm_bytes;        /* collectives: payload, see the table */
     double backward_bytes;    /* forward ops: traffic of the input gradient; GEMMs and marks: of
                                  quantising the output's gradient */
     double backward_kernels;  /* forward ops: its launches */
+    bool adds_stream;         /* NORM: its backward adds the gradient of the stream to its own */
     bool column_parallel;     /* GEMM whose input came through TENSOR_ENTER */
     bool has_bias; /* GEMM that has a bias; a weight gradient: that sums the bias's too */
     int after;     /* index in the same list that must have finished, or -1 */
@@ -93,5 +96,12 @@ struct ops {
 };
 
 bool op_is_collective(enum op_kind kind);
+
+/* What an op keeps beside what the one that is folded into it keeps. */
+double op_own_saved_bytes(const struct op *op);
+
+/* Whether the product at `i` of a forward list reads what the one before it made by an activation
+ * in its epilogue: the derivative is then in that of its input gradient. */
+bool ops_folds_before(const struct ops *forward, int i);
 
 #endif

@@ -2,6 +2,7 @@
  * losses, gradient norms, weights after a few updates. tests/gpu.sh runs it where there is a GPU.
  */
 #include "exec/backend.h"
+#include "sim/cost/hardware.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -72,12 +73,29 @@ static struct parity_run run_of(int i, int precision)
                                 .seed = 11 };
 }
 
+/* What a run on GPUs fuses. */
+static struct layer_options fused_options(const struct parity_run *run)
+{
+    struct err err = { 0 };
+    struct stack stack;
+    ck_assert_msg(stack_load("cuda", &stack, &err), "%s: %s", err.where, err.msg);
+    struct layer_options options = { .flash_attention = !run->unfused,
+                                     .fusions = stack.fusions,
+                                     .dtype = precision_value_dtype((enum precision)run->precision),
+                                     .gradient_bytes = 4 };
+    stack_release(&stack);
+    return options;
+}
+
+/* Which runs every op by itself. */
 START_TEST(steps_are_those_of_the_host)
 {
     int i = _i / NUM_KEPT, k = _i % NUM_KEPT;
     struct model model = model_of(i);
     struct parity_run host_run = run_of(i, kept[k].precision), gpu_run = on_gpu(host_run);
+    struct layer_options options = fused_options(&gpu_run);
     struct parity_result host, on;
+    gpu_run.options = &options;
     parity_run(&model, "mb2", &host_run, &host);
     parity_run(&model, "mb2", &gpu_run, &on);
     for (int step = 0; step < host_run.steps; step++) {

@@ -20,11 +20,11 @@ enum { TOKENS_OF_A_SEQUENCE = 5 };
 static void run_linear(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
     b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
-                                                         at[2], at[3] });
+                                                         at[2], at[3], NULL });
     b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
-                                                         NULL, at[4] });
+                                                         NULL, at[4], NULL });
     b->linear_input_gradient(b->self, &(struct linear_input_gradient){ c->rows, c->width, c->inner,
-                                                                       at[5], at[1], at[6] });
+                                                                       at[5], at[1], at[6], NULL });
     b->linear_weight_gradient(b->self,
                               &(struct linear_weight_gradient){ c->rows, c->width, c->inner, at[5],
                                                                 at[0], at[7], at[8] });
@@ -48,6 +48,36 @@ static struct op_case linear_case(long rows, long out, long in)
     add(&c, "dweight", FLOATS, IN_OUT, out, in);
     add(&c, "dbias", FLOATS, IN_OUT, 1, out);
     add(&c, "dweight alone", FLOATS, IN_OUT, out, in);
+    return c;
+}
+
+static void run_linear_gelu(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
+                                                         at[2], at[3], at[4] });
+    b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
+                                                         NULL, at[5], at[6] });
+    b->linear_input_gradient(
+        b->self,
+        &(struct linear_input_gradient){ c->rows, c->width, c->inner, at[7], at[1], at[9], at[8] });
+}
+
+static struct op_case linear_gelu_case(long rows, long out, long in)
+{
+    struct op_case c = {
+        .name = "linear with gelu", .run = run_linear_gelu, .rows = rows, .width = out, .inner = in
+    };
+    c.roundings = 1; /* of the product, where gelu is a kernel of its own */
+    add(&c, "x", VALUES, IN, rows, in);
+    add(&c, "weight", VALUES, IN, out, in);
+    add(&c, "bias", VALUES, IN, 1, out);
+    add(&c, "y", VALUES, OUT, rows, out);
+    add(&c, "product", VALUES, OUT, rows, out);
+    add(&c, "y without bias", VALUES, OUT, rows, out);
+    add(&c, "product without bias", VALUES, OUT, rows, out);
+    add(&c, "dy", VALUES, IN, rows, out);
+    add(&c, "gelu's input", VALUES, IN, rows, in);
+    add(&c, "dx", VALUES, OUT, rows, in);
     return c;
 }
 
@@ -75,7 +105,9 @@ static void run_norm(const struct op_case *c, const struct op_backend *b, void *
     b->norm_forward(b->self,
                     &(struct norm_forward){ norm, c->kind, at[0], at[1], at[2], at[3], at[4] });
     b->norm_backward(b->self, &(struct norm_backward){ norm, c->kind, at[5], at[0], at[1], at[4],
-                                                       at[5], at[6], at[7] });
+                                                       at[5], at[6], at[7], NULL });
+    b->norm_backward(b->self, &(struct norm_backward){ norm, c->kind, at[8], at[0], at[1], at[4],
+                                                       at[9], at[6], at[7], at[9] });
 }
 
 static struct op_case norm_case(int kind, long rows, long width)
@@ -94,6 +126,8 @@ static struct op_case norm_case(int kind, long rows, long width)
     add(&c, "dx", VALUES, IN_OUT, rows, width);
     add(&c, "dgamma", FLOATS, IN_OUT, 1, width);
     add(&c, "dbeta", FLOATS, is_layer ? IN_OUT : IN, 1, width);
+    add(&c, "dy", VALUES, IN, rows, width);
+    add(&c, "the stream's gradient", VALUES, IN_OUT, rows, width);
     return c;
 }
 
@@ -254,6 +288,36 @@ static struct op_case residual_case(double dropout, long rows, long width)
     add(&c, "sum", VALUES, IN_OUT, rows, width);
     add(&c, "gradients", FLOATS, IN, rows, width);
     add(&c, "sum of gradients", FLOATS, IN_OUT, rows, width);
+    return c;
+}
+
+static void run_residual_norm(const struct op_case *c, const struct op_backend *b, void *const *at)
+{
+    struct residual residual = { c->rows, c->width, c->dropout, draw, 77 };
+    struct norm norm = { c->rows, c->width, 1e-5F };
+    uint8_t *keeps = c->dropout > 0 ? at[3] : NULL;
+    b->residual_norm(
+        b->self, &(struct residual_norm){ { residual, at[0], at[1], at[2], keeps, at[4] },
+                                          { norm, c->kind, at[4], at[5], at[6], at[7], at[8] } });
+}
+
+static struct op_case residual_norm_case(int kind, double dropout, long rows, long width)
+{
+    struct op_case c = { .name = "residual and norm",
+                         .run = run_residual_norm,
+                         .rows = rows,
+                         .width = width,
+                         .kind = kind,
+                         .dropout = dropout };
+    add(&c, "x", VALUES, IN, rows, width);
+    add(&c, "bias", VALUES, IN, 1, width);
+    add(&c, "h", VALUES, IN, rows, width);
+    add(&c, "keeps", BYTES, dropout > 0 ? OUT : IN, rows, width);
+    add(&c, "stream", VALUES, OUT, rows, width);
+    add(&c, "gamma", VALUES, IN, 1, width);
+    add(&c, "beta", VALUES, IN, 1, width);
+    add(&c, "y", VALUES, OUT, rows, width);
+    add(&c, "statistics", FLOATS, OUT, kind == NORM_LAYER ? 2 : 1, rows);
     return c;
 }
 
@@ -424,6 +488,8 @@ static void list_rows(long rows, long width)
         list(activation_case((enum activation_kind)kind, rows, width));
     list(residual_case(0, rows, width));
     list(residual_case(0.1, rows, width));
+    list(residual_norm_case(NORM_LAYER, 0.1, rows, width));
+    list(residual_norm_case(NORM_RMS, 0, rows, width));
     list(embedding_case(rows, width));
     list(loss_case(rows, width, width + 4));
 }
@@ -438,6 +504,10 @@ static void list_cases(void)
     list(embedding_case(301, 8));
     list(linear_case(5, 7, 3));
     list(linear_case(33, 48, 24));
+    list(linear_case(40, 48, 24));
+    list(linear_gelu_case(5, 7, 3));
+    list(linear_gelu_case(32, 48, 24));
+    list(linear_gelu_case(32, 44, 20));
     list_each(head_norm_case, attentions, COUNT(attentions));
     list_each(rotary_case, attentions, COUNT(attentions));
     list_each(unfused_case, attentions, COUNT(attentions));

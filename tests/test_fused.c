@@ -8,6 +8,9 @@
 /* Of the lists: what the host and the GPU have one kernel for. */
 static const unsigned fusions[] = {
     1u << FUSION_WGRAD_BIAS,
+    1u << FUSION_GEMM_GELU,
+    1u << FUSION_RESIDUAL_NORM,
+    1u << FUSION_WGRAD_BIAS | FOLDING_FUSIONS,
 };
 static const char *const layouts[] = {
     "mb1", "mb2 recompute=full", "tp2 sp", "tp2 overlap=tp", "pp2 schedule=zb-h1", "dp2 zero3",

@@ -53,7 +53,7 @@ START_TEST(what_an_op_writes_is_rounded_once)
     const float *wide_x = random_values(halves[_i], ROWS * IN, x);
     const float *wide_weight = random_values(halves[_i], OUT * IN, weight);
     const float *wide_bias = random_values(halves[_i], OUT, bias);
-    struct linear_forward args = { ROWS, OUT, IN, x, weight, bias, y };
+    struct linear_forward args = { ROWS, OUT, IN, x, weight, bias, y, NULL };
     stored_linear_forward(&kernels, &args);
     linear_forward(&linear, wide_x, wide_weight, wide_bias, exact);
     pack(halves[_i], ROWS * OUT, exact, wanted);

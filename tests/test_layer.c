@@ -392,6 +392,16 @@ static const struct op *find_weight_gradient(struct ops backward, const char *na
     return NULL;
 }
 
+static const struct op *find_input_gradient(struct ops backward, const char *name)
+{
+    for (int i = 0; i < backward.count; i++)
+        if (backward.at[i].pass == PASS_BACKWARD_INPUT && backward.at[i].kind == OP_GEMM &&
+            strcmp(backward.at[i].name, name) == 0)
+            return &backward.at[i];
+    ck_abort_msg("no input gradient of %s", name);
+    return NULL;
+}
+
 /* fc1 of GPT-3 6.7B: 16384 sums in fp32, written and read, and their accumulator likewise; the
  * gradient is not read again. In fp8 the products don't see it as it was. */
 START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output)
@@ -417,6 +427,86 @@ START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_outpu
     struct ops in_fp8 =
         ops_backward(layer_forward(&model, &dims, &options, &arena), &options, &arena);
     ck_assert_int_eq(count_kind(in_fp8, OP_BIAS_GRAD), 4);
+}
+END_TEST
+
+/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 values more, the input
+ * gradient of fc2 reads as many; kept is what was. */
+START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = flash;
+    struct ops separate = layer_forward(&model, &dims, &options, &arena);
+    struct ops separate_back = ops_backward(separate, &options, &arena);
+    options.fusions = 1u << FUSION_GEMM_GELU;
+    struct ops folded = layer_forward(&model, &dims, &options, &arena);
+    struct ops folded_back = ops_backward(folded, &options, &arena);
+    double bytes = 2 * 2048.0 * 16384;
+    const struct op *fc1 = find(folded, "fc1");
+    ck_assert_int_eq(folded.count, separate.count - 1);
+    ck_assert_int_eq(folded_back.count, separate_back.count - 1);
+    ck_assert_str_eq(fc1->folded->name, "activation");
+    ck_assert_double_eq(fc1->bytes - find(separate, "fc1")->bytes, bytes);
+    ck_assert_double_eq(fc1->saved_bytes - op_own_saved_bytes(fc1), bytes);
+    ck_assert_double_eq(op_own_saved_bytes(fc1), find(separate, "fc1")->saved_bytes);
+    ck_assert_double_eq(find_input_gradient(folded_back, "fc2")->bytes -
+                            find_input_gradient(separate_back, "fc2")->bytes,
+                        bytes);
+    ck_assert_str_eq(find_input_gradient(folded_back, "fc2")->variant, "gelu");
+    ck_assert_str_eq(find_input_gradient(folded_back, "fc1")->variant, "");
+}
+END_TEST
+
+/* Gated ones have two inputs, ReLU's is a mask of bits, and fp8 is quantised between. */
+START_TEST(only_plain_gelu_between_products_of_16_bits_is_folded)
+{
+    struct layer_options options = flash;
+    options.fusions = 1u << FUSION_GEMM_GELU;
+    struct model gated = model_of("llama3-8b"), relu = model_of("gpt3-6.7b"), gelu = relu;
+    relu.activation = ACTIVATION_RELU;
+    struct layer_dims dims = layer_dims(&relu, 1, 2048), of_gated = layer_dims(&gated, 1, 2048);
+    ck_assert_int_eq(count_kind(layer_forward(&gated, &of_gated, &options, &arena), OP_ACTIVATION),
+                     1);
+    ck_assert_int_eq(count_kind(layer_forward(&relu, &dims, &options, &arena), OP_ACTIVATION), 1);
+    ck_assert_int_eq(count_kind(layer_forward(&gelu, &dims, &options, &arena), OP_ACTIVATION), 0);
+    options.fp8 = &fp8_recipes[0];
+    options.fp8_copies = 1;
+    ck_assert_int_eq(count_kind(layer_forward(&gelu, &dims, &options, &arena), OP_ACTIVATION), 1);
+}
+END_TEST
+
+static double kind_bytes(struct ops ops, enum op_kind kind)
+{
+    double bytes = 0;
+    for (int i = 0; i < ops.count; i++)
+        bytes += ops.at[i].kind == kind ? ops.at[i].bytes : 0;
+    return bytes;
+}
+
+/* In values of 2048 x 4096 and 2 bytes: forward 2 x 3 + 2 x 2, of which one is not read; backward
+ * 2 x 3 + 2 x 4, of which each sum's result and one of its summands go, and the branch's gradient
+ * is a copy: 2 x 2 + 2 x 5. */
+START_TEST(a_residual_with_its_norm_reads_the_stream_once)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = flash;
+    model.dropout = 0;
+    options.fusions = 1u << FUSION_RESIDUAL | 1u << FUSION_NORM;
+    struct ops separate = layer_forward(&model, &dims, &options, &arena);
+    options.fusions |= 1u << FUSION_RESIDUAL_NORM;
+    struct ops folded = layer_forward(&model, &dims, &options, &arena);
+    struct ops back = ops_backward(folded, &options, &arena);
+    double values = 2048.0 * 4096 * 2;
+    ck_assert_double_eq(kind_bytes(separate, OP_RESIDUAL) + kind_bytes(separate, OP_NORM),
+                        10 * values);
+    ck_assert_double_eq(kind_bytes(folded, OP_RESIDUAL) + kind_bytes(folded, OP_NORM), 9 * values);
+    ck_assert_int_eq(count_kind(folded, OP_NORM), 1);
+    ck_assert_int_eq(count_kind(back, OP_NORM), 2);
+    ck_assert_double_eq(kind_bytes(back, OP_NORM), 10 * values);
+    ck_assert_double_eq(kind_bytes(back, OP_RESIDUAL), 4 * values);
+    ck_assert_str_eq(find(folded, "attention_residual")->folded->name, "ffn_norm");
 }
 END_TEST
 
@@ -517,6 +607,9 @@ static TCase *laws(void)
     tcase_add_test(tc, a_backward_multiplies_twice_as_much_as_its_forward);
     tcase_add_test(tc, every_op_has_work_and_waits_for_the_one_before_it);
     tcase_add_test(tc, gradients_of_a_layer_are_as_many_as_its_parameters);
+    tcase_add_test(tc, a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other);
+    tcase_add_test(tc, only_plain_gelu_between_products_of_16_bits_is_folded);
+    tcase_add_test(tc, a_residual_with_its_norm_reads_the_stream_once);
     tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
     tcase_add_loop_test(tc, a_fusion_never_adds_traffic_or_launches, 0, 2 * NUM_FUSIONS);
     tcase_add_test(tc, fp32_doubles_traffic_and_what_is_kept_of_a_product);

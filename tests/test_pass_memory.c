@@ -122,6 +122,18 @@ START_TEST(zero_3_takes_as_much_less_than_zero_2_as_predicted)
 }
 END_TEST
 
+/* What is folded is kept by the op before, and gradients are made in fewer places. */
+START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
+{
+    struct model model = model_of(true);
+    host.stack.fusions |= 1u << FUSION_WGRAD_BIAS | FOLDING_FUSIONS;
+    struct peak peak = peak_of(&model, layouts[_i]);
+    ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
+                  "%s: predicted %.0f, measured %.0f", layouts[_i], peak.predicted_bytes,
+                  peak.measured_bytes);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("pass_memory");
@@ -129,6 +141,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_add_loop_test(tc, the_peak_of_a_pass_is_what_its_steps_hold, 0,
                         TURNS(NUM_LAYOUTS * NUM_PREFETCHES));
+    tcase_add_loop_test(tc, the_peak_of_a_fused_pass_is_what_its_steps_hold, 0, TURNS(NUM_LAYOUTS));
     tcase_add_test(tc, zero_3_takes_as_much_less_than_zero_2_as_predicted);
     Suite *s = suite_create("exec/pass_memory");
     suite_add_tcase(s, tc);

@@ -69,6 +69,10 @@ static cublasLtEpilogue_t epilogue_of(const struct gemm_product *p)
 {
     if (p->a_sums)
         return CUBLASLT_EPILOGUE_BGRADB;
+    if (p->gelu_at)
+        return CUBLASLT_EPILOGUE_DGELU;
+    if (p->before_gelu)
+        return p->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     return p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
@@ -76,10 +80,15 @@ static cublasStatus_t describe_epilogue(struct call *call, const struct gemm_pro
 {
     cublasLtEpilogue_t epilogue = epilogue_of(p);
     const void *vector = p->a_sums ? p->a_sums : p->bias;
-    if (epilogue == CUBLASLT_EPILOGUE_DEFAULT)
-        return CUBLAS_STATUS_SUCCESS;
+    const void *matrix = p->gelu_at ? p->gelu_at : p->before_gelu;
+    int64_t stride = p->c_stride;
     TRY(set(call, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue));
-    return set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+    if (vector)
+        TRY(set(call, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector));
+    if (!matrix)
+        return CUBLAS_STATUS_SUCCESS;
+    TRY(set(call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &matrix, sizeof matrix));
+    return set(call, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &stride, sizeof stride);
 }
 
 static cublasStatus_t describe_product(struct call *call, const struct gemm_product *p)
@@ -146,7 +155,7 @@ struct proposals {
 static int64_t alignment_of(const struct gemm_product *p)
 {
     uintptr_t bits = (uintptr_t)p->a | (uintptr_t)p->b | (uintptr_t)p->c | (uintptr_t)p->bias |
-                     (uintptr_t)p->a_sums;
+                     (uintptr_t)p->a_sums | (uintptr_t)p->before_gelu | (uintptr_t)p->gelu_at;
     int64_t alignment = MOST_ALIGNMENT_BYTES;
     while (bits % (uintptr_t)alignment != 0)
         alignment /= 2;

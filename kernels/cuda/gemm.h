@@ -22,6 +22,10 @@ struct gemm_product {
     const void *a, *b, *bias; /* bias[n], as c; NULL: none */
     void *c;
     float *a_sums; /* [m]: of a over k, where c is fp32; NULL: not asked for */
+    /* As c, with its stride. c is gelu of what is written to the first; c is multiplied by gelu's
+     * derivative at the second. NULL: neither. */
+    void *before_gelu;
+    const void *gelu_at;
     long a_stride, b_stride, c_stride;
     long batch, a_step, b_step, c_step;
 };

@@ -1,57 +1,11 @@
-/* LayerNorm and RMSNorm: a block for each row, which reads it again from the cache for each pass.
- */
+/* LayerNorm and RMSNorm. */
 #include "kernels/cuda/column_sums.cuh"
-#include "kernels/cuda/grid.cuh"
-#include "kernels/cuda/reduce.cuh"
-
-extern "C" {
-#include "models/model.h"
-}
-
-enum { PARTS_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
+#include "kernels/cuda/norm.cuh"
 
 template <typename T, int N, bool is_centered>
 __global__ void norm_forward_row(struct norm_forward a)
 {
-    float *parts = (float *)shared_memory();
-    long row = blockIdx.x, width = a.norm.width;
-    const T *x = (const T *)a.x + row * width, *gamma = (const T *)a.scale;
-    const T *beta = (const T *)a.shift;
-    T *y = (T *)a.y + row * width;
-    float mean = 0;
-    if (is_centered)
-        mean = sum_row<N>(width, parts,
-                          [&](long i) {
-                              float v[N], sum = 0;
-                              load_values<N>(x + i, v);
-                              for (int j = 0; j < N; j++)
-                                  sum += v[j];
-                              return sum;
-                          }) /
-               (float)width;
-    float squares = sum_row<N>(width, parts, [&](long i) {
-        float v[N], sum = 0;
-        load_values<N>(x + i, v);
-        for (int j = 0; j < N; j++)
-            sum += (v[j] - mean) * (v[j] - mean);
-        return sum;
-    });
-    float rstd = 1 / sqrtf(squares / (float)width + a.norm.epsilon);
-    for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
-        float v[N], g[N], b[N] = {};
-        load_values<N>(x + i, v);
-        load_values<N>(gamma + i, g);
-        if (is_centered)
-            load_values<N>(beta + i, b);
-        for (int j = 0; j < N; j++)
-            v[j] = (v[j] - mean) * rstd * g[j] + b[j];
-        store_values<N>(y + i, v);
-    }
-    if (threadIdx.x == 0) {
-        if (is_centered)
-            a.statistics[row] = mean;
-        a.statistics[is_centered ? a.norm.rows + row : row] = rstd;
-    }
+    normalise_row<T, N, is_centered>(a, blockIdx.x, (float *)shared_memory());
 }
 
 /* Of a row, as the forward saved it. */
@@ -76,6 +30,7 @@ __global__ void norm_backward_row(struct norm_backward a)
     long row = blockIdx.x, width = a.norm.width;
     const T *x = (const T *)a.x + row * width, *dy = (const T *)a.dy + row * width;
     const T *gamma = (const T *)a.scale;
+    const T *stream = a.stream ? (const T *)a.stream + row * width : NULL;
     T *dx = (T *)a.dx + row * width;
     row_statistics s = statistics_at<is_centered>(a, row);
     float mean_g = 0;
@@ -109,6 +64,11 @@ __global__ void norm_backward_row(struct norm_backward a)
             float xhat = (v[j] - s.mean) * s.rstd;
             d[j] = s.rstd * (d[j] * g[j] - mean_g - xhat * mean_g_xhat);
         }
+        if (stream) {
+            load_values<N>(stream + i, v);
+            for (int j = 0; j < N; j++)
+                d[j] += v[j];
+        }
         store_values<N>(dx + i, d);
     }
 }
@@ -132,17 +92,12 @@ template <typename T, int N, bool is_centered> struct norm_terms {
     }
 };
 
-static struct grid grid_of_rows(long rows)
-{
-    return { .blocks = rows, .threads = THREADS, .shared_bytes = PARTS_BYTES };
-}
-
 template <typename T, int N>
 static cudaError_t forward(const struct launch *on, const struct norm_forward &a)
 {
     return a.kind == NORM_LAYER
-               ? run_grid(on, grid_of_rows(a.norm.rows), norm_forward_row<T, N, true>, a)
-               : run_grid(on, grid_of_rows(a.norm.rows), norm_forward_row<T, N, false>, a);
+               ? run_grid(on, grid_of_norm_rows(a.norm.rows), norm_forward_row<T, N, true>, a)
+               : run_grid(on, grid_of_norm_rows(a.norm.rows), norm_forward_row<T, N, false>, a);
 }
 
 cudaError_t launch_norm_forward(const struct launch *on, const struct norm_forward *a)
@@ -164,14 +119,15 @@ static cudaError_t backward(const struct launch *on, const struct norm_backward 
                 N > (on, a.norm.rows, a.norm.width, terms, sums);
     if (error != cudaSuccess)
         return error;
-    return run_grid(on, grid_of_rows(a.norm.rows), norm_backward_row<T, N, is_centered>, a);
+    return run_grid(on, grid_of_norm_rows(a.norm.rows), norm_backward_row<T, N, is_centered>, a);
 }
 
 cudaError_t launch_norm_backward(const struct launch *on, const struct norm_backward *a)
 {
     return by_storage(on->storage, [&](auto type) {
         using T = decltype(type);
-        bool is_aligned = rows_are_aligned<T>(a->norm.width, a->dy, a->x, a->scale, a->dx);
+        bool is_aligned =
+            rows_are_aligned<T>(a->norm.width, a->dy, a->x, a->scale, a->dx, a->stream);
         return by_lanes<T>(is_aligned, [&](auto n) {
             constexpr int N = n.count;
             return a->kind == NORM_LAYER ? backward<T, N, true>(on, *a)

@@ -4,41 +4,78 @@
 
 /* --- linear layers ------------------------------------------------------------------------ */
 
+/* Rows of the matrix beside the result are of a multiple of 8 values (cuBLAS 13.0,
+ * CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). */
+static bool offers_gelu(const struct launch *on, const struct gemm_product *product)
+{
+    return product->c_stride % 8 == 0 && gemm_offers(on, product);
+}
+
+static struct gemm_product forward(const struct launch *on, const struct linear_forward *a)
+{
+    return (struct gemm_product){
+        .m = a->rows,
+        .n = a->out,
+        .k = a->in,
+        .b_is_transposed = true,
+        .c_dtype = on->storage,
+        .a = a->x,
+        .b = a->weight,
+        .bias = a->bias,
+        .c = a->y,
+        .before_gelu = a->before_gelu,
+        .a_stride = a->in,
+        .b_stride = a->in,
+        .c_stride = a->out,
+        .batch = 1,
+    };
+}
+
 cudaError_t launch_linear_forward(const struct launch *on, const struct linear_forward *a)
 {
-    return gemm_run(on, &(struct gemm_product){
-                            .m = a->rows,
-                            .n = a->out,
-                            .k = a->in,
-                            .b_is_transposed = true,
-                            .c_dtype = on->storage,
-                            .a = a->x,
-                            .b = a->weight,
-                            .bias = a->bias,
-                            .c = a->y,
-                            .a_stride = a->in,
-                            .b_stride = a->in,
-                            .c_stride = a->out,
-                            .batch = 1,
-                        });
+    struct gemm_product product = forward(on, a);
+    if (!a->before_gelu || offers_gelu(on, &product))
+        return gemm_run(on, &product);
+    product.before_gelu = NULL;
+    product.c = a->before_gelu;
+    cudaError_t error = gemm_run(on, &product);
+    struct activation_args gelu = { .shape = { ACTIVATION_GELU, a->rows, a->out },
+                                    .x = a->before_gelu,
+                                    .y = a->y };
+    return error == cudaSuccess ? launch_activation(on, &gelu) : error;
+}
+
+static struct gemm_product input_gradient(const struct launch *on,
+                                          const struct linear_input_gradient *a)
+{
+    return (struct gemm_product){
+        .m = a->rows,
+        .n = a->in,
+        .k = a->out,
+        .c_dtype = on->storage,
+        .a = a->dy,
+        .b = a->weight,
+        .c = a->dx,
+        .gelu_at = a->before_gelu,
+        .a_stride = a->out,
+        .b_stride = a->in,
+        .c_stride = a->in,
+        .batch = 1,
+    };
 }
 
 cudaError_t launch_linear_input_gradient(const struct launch *on,
                                          const struct linear_input_gradient *a)
 {
-    return gemm_run(on, &(struct gemm_product){
-                            .m = a->rows,
-                            .n = a->in,
-                            .k = a->out,
-                            .c_dtype = on->storage,
-                            .a = a->dy,
-                            .b = a->weight,
-                            .c = a->dx,
-                            .a_stride = a->out,
-                            .b_stride = a->in,
-                            .c_stride = a->in,
-                            .batch = 1,
-                        });
+    struct gemm_product product = input_gradient(on, a);
+    if (!a->before_gelu || offers_gelu(on, &product))
+        return gemm_run(on, &product);
+    product.gelu_at = NULL;
+    cudaError_t error = gemm_run(on, &product);
+    struct activation_gradient gelu = {
+        .shape = { ACTIVATION_GELU, a->rows, a->in }, .dy = a->dx, .x = a->before_gelu, .dx = a->dx
+    };
+    return error == cudaSuccess ? launch_activation_gradient(on, &gelu) : error;
 }
 
 /* Into the fp32 main gradient. */

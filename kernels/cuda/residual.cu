@@ -1,36 +1,11 @@
-#include "kernels/cuda/grid.cuh"
-#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/residual.cuh"
 
-/* A thread has N values of one row. */
 template <typename T, int N, bool drops>
 __global__ void residual_forward(struct residual_args a, struct dropper dropper)
 {
-    long width = a.residual.width, at = own_element<N>();
-    if (at >= a.residual.rows * width)
-        return;
-    float v[N], other[N];
-    load_values<N>((const T *)a.x + at, v);
-    if (a.bias) {
-        load_values<N>((const T *)a.bias + at % width, other);
-        for (int j = 0; j < N; j++)
-            v[j] += other[j];
-    }
-    if (drops) {
-        neighbours<uint8_t, N> keeps;
-        bool is_kept[N];
-        draw_keeps_of<N>(dropper, a.residual.first_row * (uint64_t)width + (uint64_t)at, is_kept);
-        for (int j = 0; j < N; j++) {
-            keeps.at[j] = is_kept[j];
-            v[j] = is_kept[j] ? v[j] * dropper.kept_scale : 0;
-        }
-        *reinterpret_cast<neighbours<uint8_t, N> *>(a.keeps + at) = keeps;
-    }
-    if (a.h) {
-        load_values<N>((const T *)a.h + at, other);
-        for (int j = 0; j < N; j++)
-            v[j] += other[j];
-    }
-    store_values<N>((T *)a.y + at, v);
+    long at = own_element<N>();
+    if (at < a.residual.rows * a.residual.width)
+        add_residual<T, N, drops>(a, dropper, at);
 }
 
 template <typename T, int N>

@@ -6,7 +6,7 @@
  * weight is a contiguous block whatever the number of ranks (a checkpoint with [gate; up] blocks is
  * interleaved when it is read). y, dy [rows, width]. bias has one row of x, or is NULL. The
  * backward reads x as the forward did; the bias's gradient is linear_bias_gradient of dx. dx may be
- * x, y may be x where it is plain; nothing else overlaps.
+ * x; where it is plain, y may be x and dx may be dy; nothing else overlaps.
  *
  * gelu is the tanh form of Hendrycks and Gimpel 2016, x / (1 + exp(-2 u)) with
  * u = sqrt(2 / pi) (x + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated). */

@@ -13,7 +13,12 @@ void stored_linear_forward(const struct host_kernels *k, const struct linear_for
     const float *x = widen(&w, a->x, a->rows * a->in);
     const float *weight = widen(&w, a->weight, a->out * a->in);
     const float *bias = widen(&w, a->bias, a->out);
-    linear_forward(&linear, x, weight, bias, widen_output(&w, a->y, a->rows * a->out));
+    float *y = widen_output(&w, a->y, a->rows * a->out);
+    float *product = a->before_gelu ? widen_output(&w, a->before_gelu, a->rows * a->out) : y;
+    linear_forward(&linear, x, weight, bias, product);
+    if (a->before_gelu)
+        activation_forward(&(struct activation_shape){ ACTIVATION_GELU, a->rows, a->out }, product,
+                           NULL, y);
     widening_end(&w);
 }
 
@@ -24,7 +29,12 @@ void stored_linear_input_gradient(const struct host_kernels *k,
     struct widening w = { .storage = k->storage };
     const float *dy = widen(&w, a->dy, a->rows * a->out);
     const float *weight = widen(&w, a->weight, a->out * a->in);
-    linear_input_gradient(&linear, dy, weight, widen_output(&w, a->dx, a->rows * a->in));
+    const float *before = widen(&w, a->before_gelu, a->rows * a->in);
+    float *dx = widen_output(&w, a->dx, a->rows * a->in);
+    linear_input_gradient(&linear, dy, weight, dx);
+    if (before)
+        activation_backward(&(struct activation_shape){ ACTIVATION_GELU, a->rows, a->in }, dx,
+                            before, NULL, dx);
     widening_end(&w);
 }
 

@@ -1,9 +1,12 @@
 /* What is computed row by row or element by element, and updates. */
+#include "base/arena.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
 #include "kernels/host/widen.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* --- norms -------------------------------------------------------------------------------- */
 
@@ -23,6 +26,14 @@ void stored_norm_forward(const struct host_kernels *k, const struct norm_forward
     widening_end(&w);
 }
 
+/* dx may be the stream's gradient, so that the norm's own is made apart. */
+static void add_stream(long n, const float *stream, const float *own, float *dx)
+{
+    if (dx != stream)
+        memcpy(dx, stream, sizeof *dx * (size_t)n);
+    residual_add(n, own, dx);
+}
+
 void stored_norm_backward(const struct host_kernels *k, const struct norm_backward *a)
 {
     struct widening w = { .storage = k->storage };
@@ -30,12 +41,18 @@ void stored_norm_backward(const struct host_kernels *k, const struct norm_backwa
     const float *dy = widen(&w, a->dy, n);
     const float *x = widen(&w, a->x, n);
     const float *scale = widen(&w, a->scale, a->norm.width);
+    const float *stream = widen(&w, a->stream, n);
     float *dx = widen_output(&w, a->dx, n);
+    float *own = stream ? arena_grow(NULL, sizeof *own * (size_t)n + 1) : dx;
     if (a->kind == NORM_LAYER)
-        layer_norm_backward(&a->norm, dy, x, scale, a->statistics, a->statistics + a->norm.rows, dx,
-                            a->dscale, a->dshift);
+        layer_norm_backward(&a->norm, dy, x, scale, a->statistics, a->statistics + a->norm.rows,
+                            own, a->dscale, a->dshift);
     else
-        rms_norm_backward(&a->norm, dy, x, scale, a->statistics, dx, a->dscale);
+        rms_norm_backward(&a->norm, dy, x, scale, a->statistics, own, a->dscale);
+    if (stream) {
+        add_stream(n, stream, own, dx);
+        free(own);
+    }
     widening_end(&w);
 }
 
@@ -71,6 +88,12 @@ void stored_residual(const struct host_kernels *k, const struct residual_args *a
     const float *h = widen(&w, a->h, n);
     residual_forward(&a->residual, x, bias, h, a->keeps, widen_output(&w, a->y, n));
     widening_end(&w);
+}
+
+void stored_residual_norm(const struct host_kernels *k, const struct residual_norm *a)
+{
+    stored_residual(k, &a->residual);
+    stored_norm_forward(k, &a->norm);
 }
 
 void stored_residual_gradient(const struct host_kernels *k, const struct residual_gradient *a)

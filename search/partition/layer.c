@@ -468,7 +468,8 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
     };
     scorer.options = (struct layer_options){
         .flash_attention = scorer.attention != ATTENTION_UNFUSED,
-        .fusions = of->system->stack.fusions,
+        .fusions =
+            of->system->stack.fusions & ~(unsigned)FOLDING_FUSIONS, /* each op is split by itself */
         .dtype = dtype,
         .gradient_bytes = dtype_bytes((enum dtype)of->plan->gradient_dtype),
     };

@@ -193,7 +193,8 @@ static double read_by_weight_gradient(const struct op *forward)
 {
     if (forward->kind != OP_GEMM && forward->kind != OP_EMBEDDING)
         return 0;
-    return forward->saved_bytes + forward->m * forward->n * (forward->dtype == DTYPE_FP32 ? 4 : 2);
+    return op_own_saved_bytes(forward) +
+           forward->m * forward->n * (forward->dtype == DTYPE_FP32 ? 4 : 2);
 }
 
 /* The executor's host backend lets go of a microbatch's activations at once, behind its weight
@@ -204,7 +205,8 @@ static double waiting_bytes(const struct timer *timer, const struct op *forward)
     if (timer->system->stack.runtime != RUNTIME_HOST)
         return read_bytes;
     double saved_bytes = forward->saved_bytes + forward->saved_input_bytes;
-    return read_bytes > 0 ? read_bytes + forward->saved_input_bytes : saved_bytes;
+    double folded_bytes = forward->saved_bytes - op_own_saved_bytes(forward);
+    return read_bytes > 0 ? read_bytes + forward->saved_input_bytes + folded_bytes : saved_bytes;
 }
 
 /* In the backward of an op: the gradient that comes, and the one that it makes. */

@@ -97,6 +97,8 @@ struct weights weights_of(const struct ops *forward, const struct plan *plan,
             add_linear(&b, op);
         else if (op->kind == OP_NORM)
             add_norm(&b, op);
+        else if (op->kind == OP_RESIDUAL && op->folded)
+            add_norm(&b, op->folded);
         else if (op->kind == OP_EMBEDDING)
             add_embedding(&b, op);
         if (op->kind == OP_GEMM && strcmp(op->name, "logits") == 0)

@@ -2,6 +2,7 @@
 
 #include "kernels/host/round.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,6 +141,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
         memcpy(&product->bias, value, size);
         break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+        memcpy(&product->beside, value, size);
+        break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+        memcpy(&product->beside_leading, value, size);
+        break;
     }
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -237,6 +244,54 @@ static bool fits(cublasLtMatrixLayout_t layout, cublasOperation_t operation, uin
            layout->columns == (is_turned ? rows : columns);
 }
 
+/* Hendrycks and Gimpel 2016, the tanh form, and its derivative. */
+static const double sqrt_two_over_pi = 0.79788456080286536, cubic = 0.044715;
+
+static double gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt_two_over_pi * (x + cubic * x * x * x)));
+}
+
+static double gelu_derivative(double x)
+{
+    double t = tanh(sqrt_two_over_pi * (x + cubic * x * x * x));
+    double du = sqrt_two_over_pi * (1 + 3 * cubic * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
+}
+
+static bool has_bias(cublasLtEpilogue_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+static bool writes_beside(cublasLtEpilogue_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+
+static bool has_leading_beside(const cublasLtMatmulDescOpaque_t *product, uint64_t rows)
+{
+    bool is_used = writes_beside(product->epilogue) || product->epilogue == CUBLASLT_EPILOGUE_DGELU;
+    return !is_used ||
+           (product->beside_leading >= (int64_t)rows && product->beside_leading % 8 == 0);
+}
+
+/* What the epilogue makes of a sum for one row and column of the result. */
+static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t type, float sum,
+                      int64_t row, int64_t column)
+{
+    int64_t beside = column * product->beside_leading + row;
+    if (has_bias(product->epilogue))
+        sum += load(type, product->bias, row);
+    if (writes_beside(product->epilogue)) {
+        store(type, sum, product->beside, beside);
+        return (float)gelu((double)sum);
+    }
+    if (product->epilogue == CUBLASLT_EPILOGUE_DGELU)
+        return (float)((double)sum * gelu_derivative((double)load(type, product->beside, beside)));
+    return sum;
+}
+
 /* The columns of op(b) summed over the depth, as the result is stored. */
 static void sum_columns(const cublasLtMatmulDescOpaque_t *product, const void *b,
                         const cublasLtMatrixLayoutOpaque_t *b_layout, int64_t depth,
@@ -264,6 +319,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
     float add = *(const float *)beta;
     if (!fits(a_layout, product->a, rows, depth) || !fits(b_layout, product->b, depth, columns))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (!has_leading_beside(product, rows))
+        return CUBLAS_STATUS_INVALID_VALUE;
     clock_ms += algorithm->data[0] == 2 ? 1 : 2;
     if (product->epilogue == CUBLASLT_EPILOGUE_BGRADB)
         sum_columns(product, b, b_layout, (int64_t)depth, d_layout);
@@ -277,9 +334,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                 sum *= *(const float *)alpha;
                 if (add != 0)
                     sum += add * element(c, c_layout, CUBLAS_OP_N, batch, row, column);
-                if (product->epilogue == CUBLASLT_EPILOGUE_BIAS)
-                    sum += load(d_layout->type, product->bias, row);
-                store(d_layout->type, sum, d,
+                store(d_layout->type, finished(product, d_layout->type, sum, row, column), d,
                       batch * d_layout->step + column * d_layout->leading + row);
             }
     return CUBLAS_STATUS_SUCCESS;

@@ -20,6 +20,9 @@ typedef enum { CUBLAS_COMPUTE_32F = 68 } cublasComputeType_t;
 typedef enum {
     CUBLASLT_EPILOGUE_DEFAULT = 1,
     CUBLASLT_EPILOGUE_BIAS = 4,
+    CUBLASLT_EPILOGUE_GELU_AUX = 160,
+    CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,
+    CUBLASLT_EPILOGUE_DGELU = 192,
     CUBLASLT_EPILOGUE_BGRADB = 512,
 } cublasLtEpilogue_t;
 enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
@@ -29,6 +32,8 @@ typedef enum {
     CUBLASLT_MATMUL_DESC_TRANSB,
     CUBLASLT_MATMUL_DESC_EPILOGUE,
     CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+    CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
 } cublasLtMatmulDescAttributes_t;
 typedef enum {
     CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
@@ -47,6 +52,8 @@ typedef struct {
     cublasOperation_t a, b;
     cublasLtEpilogue_t epilogue;
     void *bias; /* read, or sums written */
+    void *beside;
+    int64_t beside_leading;
 } cublasLtMatmulDescOpaque_t;
 typedef struct {
     cudaDataType_t type;

@@ -1,0 +1,39 @@
+/* kernels/cuda/residual.cuh - bias, dropout and the sum with the residual stream. */
+#ifndef KERNELS_CUDA_RESIDUAL_CUH
+#define KERNELS_CUDA_RESIDUAL_CUH
+
+#include "kernels/cuda/grid.cuh"
+#include "kernels/cuda/philox.cuh"
+
+/* The N values from `at` on, which are of one row. */
+template <typename T, int N, bool drops>
+__device__ __forceinline__ void add_residual(const struct residual_args &a,
+                                             const struct dropper &dropper, long at)
+{
+    long width = a.residual.width;
+    float v[N], other[N];
+    load_values<N>((const T *)a.x + at, v);
+    if (a.bias) {
+        load_values<N>((const T *)a.bias + at % width, other);
+        for (int j = 0; j < N; j++)
+            v[j] += other[j];
+    }
+    if (drops) {
+        neighbours<uint8_t, N> keeps;
+        bool is_kept[N];
+        draw_keeps_of<N>(dropper, a.residual.first_row * (uint64_t)width + (uint64_t)at, is_kept);
+        for (int j = 0; j < N; j++) {
+            keeps.at[j] = is_kept[j];
+            v[j] = is_kept[j] ? v[j] * dropper.kept_scale : 0;
+        }
+        *reinterpret_cast<neighbours<uint8_t, N> *>(a.keeps + at) = keeps;
+    }
+    if (a.h) {
+        load_values<N>((const T *)a.h + at, other);
+        for (int j = 0; j < N; j++)
+            v[j] += other[j];
+    }
+    store_values<N>((T *)a.y + at, v);
+}
+
+#endif
