@@ -1,4 +1,4 @@
-#include "exec/flow.h"
+#include "exec/head.h"
 
 #include <string.h>
 
@@ -260,16 +260,12 @@ static void run_embedding(struct flow *flow, const struct op *op, int i)
 /* In the memory of the logits. */
 static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
 {
-    (void)op;
     struct record *record = flow->record;
-    ISSUE(flow, loss_gradient, loss_gradient, .loss = flow_loss(flow, source_op(flow, i)),
-          .logits = record->logits, .targets = flow->microbatch->targets, .maxima = record->maxima,
-          .sums = record->sums, .scale = flow->machine->loss_gradient_scale,
-          .dlogits = record->logits);
+    flow->rows = (struct rows){ 0, (long)op->m };
+    head_find_gradient(flow, source_op(flow, i), record->logits);
     flow->x = (struct value){ record->logits, true };
-    machine_give_back(flow->machine, record->maxima);
-    machine_give_back(flow->machine, record->sums);
-    record->logits = record->maxima = record->sums = NULL;
+    record->logits = NULL;
+    head_give_back_statistics(flow);
 }
 
 /* --- collectives -------------------------------------------------------------------------- */
@@ -331,6 +327,13 @@ static bool is_wanted(const struct op *op, enum gradients gradients)
     return gradients == GRADIENTS_ALL || op->pass == PASS_BACKWARD_WEIGHT;
 }
 
+static int run_wanted(struct flow *flow, const struct ops *list, int i, enum gradients gradients)
+{
+    if (is_wanted(&list->at[i], gradients))
+        flow_run(flow, list, i, handlers);
+    return i + 1;
+}
+
 /* Without its weights' gradients the embedding has none to pass on: it keeps what came. */
 static void keep_for_embedding(struct flow *flow)
 {
@@ -353,9 +356,9 @@ void *machine_backward(struct machine *machine, const struct part *part,
     struct value given = { output_gradient_at, output_gradient_at != NULL };
     *(part->kind == PART_EMBEDDING ? &flow.x : &flow.h) = given;
     const struct ops *list = &part->ops->backward;
-    for (int i = 0; i < list->count; i++)
-        if (is_wanted(&list->at[i], gradients))
-            flow_run(&flow, list, i, handlers);
+    for (int i = 0; i < list->count;)
+        i = list->at[i].chunks > 1 ? head_backward_runs(&flow, list, i)
+                                   : run_wanted(&flow, list, i, gradients);
     flow_finish(&flow);
     if (gradients == GRADIENTS_OF_INPUTS)
         keep_for_embedding(&flow);

@@ -1,5 +1,5 @@
-/* exec/flow.h - a part on its way through its list: what forward.c and backward.c share. Only they
- * and flow.c include it. */
+/* exec/flow.h - a part on its way through its list: what forward.c, backward.c and head.c share.
+ * Only they and flow.c include it. */
 #ifndef EXEC_FLOW_H
 #define EXEC_FLOW_H
 
@@ -11,6 +11,11 @@ struct value {
     bool is_owned;
 };
 
+/* Of a microbatch's. */
+struct rows {
+    long first, count;
+};
+
 struct flow {
     struct machine *machine;
     const struct part *part;
@@ -18,6 +23,8 @@ struct flow {
     struct record *record;
     struct value h, x;     /* forward: the residual stream, the branch; backward: their gradients */
     struct value gathered; /* backward: an input that was gathered again */
+    struct rows rows;      /* of the head, that are at work */
+    struct value logits;   /* of a run of them */
     struct value scores;   /* backward of unfused attention: gradients of the probabilities */
     bool leaves_out;       /* some ops of the list, so that `after` may name one that did not run */
     struct event *last_transfer; /* of the tensor stream that compute has not waited for */

@@ -1,4 +1,4 @@
-#include "exec/flow.h"
+#include "exec/head.h"
 
 #include <string.h>
 
@@ -233,49 +233,23 @@ static void run_embedding(struct flow *flow, const struct op *op, int i)
 
 /* --- the loss ----------------------------------------------------------------------------- */
 
-static void take_maxima(struct flow *flow, const struct op *op)
-{
-    ISSUE(flow, loss_maxima, loss_maxima, .loss = flow_loss(flow, op),
-          .logits = flow->record->logits, .maxima = flow->record->maxima);
-}
-
-static void take_sums(struct flow *flow, const struct op *op)
-{
-    ISSUE(flow, loss_sums, loss_sums, .loss = flow_loss(flow, op), .logits = flow->record->logits,
-          .targets = flow->microbatch->targets, .maxima = flow->record->maxima,
-          .sums = flow->record->sums);
-}
-
-static void keep_logits(struct flow *flow, const struct op *op)
+/* All rows are at work, and their logits stay for the backward. */
+static void keep_logits(struct flow *flow, const struct op *loss)
 {
     struct record *record = flow->record;
     record->logits = flow->x.at;
-    record->maxima = machine_take(flow->machine, sizeof(float) * (size_t)op->m);
-    record->sums = machine_take(flow->machine, sizeof(float) * 2 * (size_t)op->m);
+    flow->rows = (struct rows){ 0, (long)loss->m };
+    head_take_statistics(flow, loss);
+    head_find_statistics(flow, loss, record->logits);
     flow->x = (struct value){ 0 };
-}
-
-/* Between the two reductions are sums of what the first one gave: all on one stream. */
-static void reduce_loss(struct flow *flow, const struct op *loss)
-{
-    struct record *record = flow->record;
-    keep_logits(flow, loss);
-    take_maxima(flow, loss);
-    flow_all_reduce_fp32(flow, REDUCTION_MAX, record->maxima, loss->m);
-    take_sums(flow, loss);
-    flow_all_reduce_fp32(flow, REDUCTION_SUM, record->sums, 2 * loss->m);
 }
 
 static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
 {
     (void)i;
-    if (!flow->record->logits) {
+    if (!flow->record->logits)
         keep_logits(flow, op);
-        take_maxima(flow, op);
-        take_sums(flow, op);
-    }
-    ISSUE(flow, loss_total, loss_total, .rows = (long)op->m, .targets = flow->microbatch->targets,
-          .sums = flow->record->sums, .total = flow->machine->loss);
+    head_add_losses(flow);
 }
 
 /* --- collectives -------------------------------------------------------------------------- */
@@ -283,7 +257,7 @@ static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
 static void run_all_reduce(struct flow *flow, const struct op *op, int i)
 {
     if (strcmp(op->name, "loss_reduce") == 0) {
-        reduce_loss(flow, &list_of(flow)->at[i + 1]);
+        keep_logits(flow, &list_of(flow)->at[i + 1]);
         return;
     }
     flow_collective(flow, op, COMM_ALL_REDUCE, flow->x.at, flow->x.at, op->m * op->n);
@@ -325,6 +299,12 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_REDUCE_SCATTER] = run_reduce_scatter,
 };
 
+static int run_op(struct flow *flow, const struct ops *list, int i)
+{
+    flow_run(flow, list, i, handlers);
+    return i + 1;
+}
+
 void *machine_forward(struct machine *machine, const struct part *part,
                       const struct microbatch *microbatch, struct record *record, void *input)
 {
@@ -334,8 +314,8 @@ void *machine_forward(struct machine *machine, const struct part *part,
                          .record = record,
                          .h = { input, true } };
     const struct ops *list = list_of(&flow);
-    for (int i = 0; i < list->count; i++)
-        flow_run(&flow, list, i, handlers);
+    for (int i = 0; i < list->count;)
+        i = list->at[i].chunks > 1 ? head_forward_runs(&flow, list, i) : run_op(&flow, list, i);
     flow_finish(&flow);
     if (part->kind == PART_HEAD)
         flow_free(&flow, &flow.h);

@@ -23,6 +23,12 @@ static struct op *push(struct ops *out, struct op op, enum op_pass pass)
     return &out->at[out->count++];
 }
 
+/* How often what does not depend on rows is read or written. */
+static double runs_of(const struct op *op)
+{
+    return op->chunks > 1 ? op->chunks : 1;
+}
+
 /* Of an input of a product. */
 static double input_bytes(const struct op *op, const struct layer_options *options)
 {
@@ -63,7 +69,7 @@ static void push_input_gradient(struct ops *out, const struct op *gemm, const st
     op->k = gemm->n;
     op->has_bias = false;
     op->variant = folding ? folding->variant : "";
-    op->bytes = input_bytes(gemm, options) * (op->m * op->k + op->k * op->n) +
+    op->bytes = input_bytes(gemm, options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
                 layer_element_bytes(options) * op->m * op->n * (folding ? 2 : 1);
 }
 
@@ -85,10 +91,11 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
     op->m = gemm->n;
     op->n = gemm->k;
     op->k = gemm->m;
+    double written_bytes =
+        2 * options->gradient_bytes + (accumulates ? 0 : 2 * layer_element_bytes(options));
     op->bytes = input_bytes(gemm, options) * op->k * (op->m + op->n) +
-                2 * options->gradient_bytes * op->m * op->n +
-                (accumulates ? 0 : 2 * layer_element_bytes(options) * op->m * op->n);
-    op->kernels = accumulates ? 1 : 2;
+                runs_of(gemm) * written_bytes * op->m * op->n;
+    op->kernels = runs_of(gemm) * (accumulates ? 1 : 2);
     op->has_bias = sums_bias(gemm, options);
     op->variant = op->has_bias ? "bias_grad" : "";
     if (!op->has_bias)
@@ -102,6 +109,7 @@ static void push_bias_gradient(struct ops *out, const struct op *gemm,
 {
     struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
     op->kind = OP_BIAS_GRAD;
+    op->variant = "";
     op->flops = op->model_flops = op->k = 0;
     op->bytes = layer_element_bytes(options) * gemm->m * gemm->n;
 }
@@ -125,6 +133,35 @@ static void push_gemm(struct ops *out, struct ops forward, int i, const struct o
     push_weight_gradient(out, gemm, options);
 }
 
+static void push_traffic(struct ops *out, const struct op *forward, enum op_pass pass)
+{
+    struct op *op = push(out, *forward, pass);
+    op->bytes = forward->backward_bytes;
+    op->kernels = forward->backward_kernels;
+    if (op->adds_stream)
+        op->variant = "adds_stream";
+}
+
+/* The head's, when its logits are made a run of rows at a time and none were kept: those of a run
+ * again, which no model counts, their gradients, and what is made of them. */
+static void push_runs(struct ops *out, const struct op *logits, const struct op *loss,
+                      const struct op *enter, const struct layer_options *options)
+{
+    if (enter)
+        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT, options);
+    push(out, *logits, PASS_FORWARD)->model_flops = 0;
+    push_traffic(out, loss, PASS_BACKWARD_INPUT);
+    push_input_gradient(out, logits, NULL, options);
+    push_weight_gradient(out, logits, options);
+    if (enter)
+        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
+}
+
+static const struct op *loss_of(struct ops forward)
+{
+    return &forward.at[forward.count - 1];
+}
+
 /* Two products of the forward's size for each of the forward's one. */
 static void push_attention_product(struct ops *out, const struct op *product)
 {
@@ -142,15 +179,6 @@ static void push_flash(struct ops *out, const struct op *attention)
     op->kernels = attention->backward_kernels;
 }
 
-static void push_traffic(struct ops *out, const struct op *forward, enum op_pass pass)
-{
-    struct op *op = push(out, *forward, pass);
-    op->bytes = forward->backward_bytes;
-    op->kernels = forward->backward_kernels;
-    if (op->adds_stream)
-        op->variant = "adds_stream";
-}
-
 /* Emits the backward of forward.at[i]; returns how many forward ops it has dealt with. */
 static int push_backward(struct ops *out, struct ops forward, int i,
                          const struct layer_options *options)
@@ -159,7 +187,11 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     switch (op->kind) {
     case OP_GEMM: {
         bool entered = i > 0 && forward.at[i - 1].kind == OP_TENSOR_ENTER;
-        push_gemm(out, forward, i, entered ? &forward.at[i - 1] : NULL, options);
+        const struct op *enter = entered ? &forward.at[i - 1] : NULL;
+        if (op->chunks > 1)
+            push_runs(out, op, loss_of(forward), enter, options);
+        else
+            push_gemm(out, forward, i, enter, options);
         return entered ? 2 : 1;
     }
     case OP_SCORES:
@@ -181,7 +213,11 @@ static int push_backward(struct ops *out, struct ops forward, int i,
     case OP_NORM:
     case OP_ACTIVATION:
     case OP_ROTARY:
-    case OP_CROSS_ENTROPY:
+        push_traffic(out, op, PASS_BACKWARD_INPUT);
+        return 1;
+    case OP_CROSS_ENTROPY: /* with chunks: where the logits are made again */
+        if (op->chunks > 1)
+            return 1;
         push_traffic(out, op, PASS_BACKWARD_INPUT);
         return 1;
     case OP_TENSOR_LEAVE:

@@ -1,24 +1,49 @@
 #include "models/layer_part.h"
 
+#include <math.h>
+
+double head_chunks(const struct layer_dims *dims, const struct layer_options *options)
+{
+    double rows = options->logits_rows;
+    return rows > 0 && rows < dims->tokens ? ceil(dims->tokens / rows) : 0;
+}
+
+/* Every run launches the op's kernels, and reads what they all read, again. */
+static void set_chunks(struct op *op, double chunks, double shared_bytes)
+{
+    if (chunks == 0)
+        return;
+    op->chunks = chunks;
+    op->kernels *= chunks;
+    op->backward_kernels *= chunks;
+    op->bytes += (chunks - 1) * shared_bytes;
+}
+
 /* Final norm, logits, loss. The logits themselves are not counted as saved: they live once, not for
  * each microbatch in flight, and sim/cost/memory adds them for the microbatch at the loss. The loss
- * over a split vocabulary needs the maximum, the sum and the target's logit of each token. */
+ * over a split vocabulary needs the maximum, the sum and the target's logit of each token. Run by
+ * run, the tensor ranks reduce those of a run before the next: two small messages more for each,
+ * and every number as it is at once. */
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter");
-    add_gemm(&b, "logits", dims->vocab, dims->hidden, true, false);
+    double chunks = head_chunks(dims, options);
+    struct op *logits = add_gemm(&b, "logits", dims->vocab, dims->hidden, true, false);
+    set_chunks(logits, chunks, b.element_bytes * logits->k * logits->n);
     struct op *reduce = add_op(&b, OP_ALL_REDUCE, "loss_reduce", dims->tokens, 3);
     reduce->comm_bytes = 3 * 4 * dims->tokens;
     reduce->kernels = 3;
+    set_chunks(reduce, chunks, 0);
     struct op *loss = add_op(&b, OP_CROSS_ENTROPY, "cross_entropy", dims->tokens, dims->vocab);
     bool one_kernel = is_fused(&b, FUSION_CROSS_ENTROPY);
-    double logits = loss->m * loss->n;
-    loss->bytes = logits * (one_kernel ? b.element_bytes : b.element_bytes + 28);
-    loss->backward_bytes = logits * (one_kernel ? 2 * b.element_bytes : b.element_bytes + 16);
+    double values = loss->m * loss->n;
+    loss->bytes = values * (one_kernel ? b.element_bytes : b.element_bytes + 28);
+    loss->backward_bytes = values * (one_kernel ? 2 * b.element_bytes : b.element_bytes + 16);
     loss->kernels = one_kernel ? 2 : 12;
     loss->backward_kernels = one_kernel ? 1 : 5;
+    set_chunks(loss, chunks, 0);
     return b.ops;
 }

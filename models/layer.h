@@ -52,6 +52,7 @@ struct layer_options {
     int fp8_copies;               /* of what is quantised for both products: 1 or 2 */
     bool leaves_vocab_odd;        /* a rank's vocabulary is not padded to whole tiles */
     double gradient_bytes;        /* of one element of the weight gradient's accumulator */
+    double logits_rows;           /* most rows of the head whose logits are made at once; 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);
@@ -63,6 +64,10 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
                              const struct layer_options *options, struct arena *arena);
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena);
+
+/* In as many runs of rows, of one length or one row less, the head makes its logits; 0: at once.
+ * The forward then keeps none, and the backward makes those of each run again. */
+double head_chunks(const struct layer_dims *dims, const struct layer_options *options);
 
 /* The backward of a forward list, in reverse; every op tagged B or W. */
 struct ops ops_backward(struct ops forward, const struct layer_options *options,

@@ -32,6 +32,23 @@ bool op_is_collective(enum op_kind kind)
            kind == OP_ALL_TO_ALL || kind == OP_SEND_RECEIVE;
 }
 
+/* Rows are what a weight gradient sums over. */
+struct op op_run(const struct op *op)
+{
+    struct op run = *op;
+    if (op->chunks <= 1)
+        return run;
+    double *rows = op->kind == OP_GEMM && op->pass == PASS_BACKWARD_WEIGHT ? &run.k : &run.m;
+    *rows /= op->chunks;
+    run.flops /= op->chunks;
+    run.model_flops /= op->chunks;
+    run.bytes /= op->chunks;
+    run.comm_bytes /= op->chunks;
+    run.kernels /= op->chunks;
+    run.chunks = 0;
+    return run;
+}
+
 double op_own_saved_bytes(const struct op *op)
 {
     return op->saved_bytes - (op->folded ? op->folded->saved_bytes : 0);

@@ -84,10 +84,12 @@ struct op {
     double backward_bytes;    /* forward ops: traffic of the input gradient; GEMMs and marks: of
                                  quantising the output's gradient */
     double backward_kernels;  /* forward ops: its launches */
-    bool adds_stream;         /* NORM: its backward adds the gradient of the stream to its own */
-    bool column_parallel;     /* GEMM whose input came through TENSOR_ENTER */
-    bool has_bias; /* GEMM that has a bias; a weight gradient: that sums the bias's too */
-    int after;     /* index in the same list that must have finished, or -1 */
+    double chunks;        /* runs of rows, which the ops of the list that have so many go through
+                             together, one run after the other; sizes are of all. 0: at once */
+    bool adds_stream;     /* NORM: its backward adds the gradient of the stream to its own */
+    bool column_parallel; /* GEMM whose input came through TENSOR_ENTER */
+    bool has_bias;        /* GEMM that has a bias; a weight gradient: that sums the bias's too */
+    int after;            /* index in the same list that must have finished, or -1 */
 };
 
 struct ops {
@@ -96,6 +98,9 @@ struct ops {
 };
 
 bool op_is_collective(enum op_kind kind);
+
+/* One run of those that an op with chunks is done in; others as they are. */
+struct op op_run(const struct op *op);
 
 /* What an op keeps beside what the one that is folded into it keeps. */
 double op_own_saved_bytes(const struct op *op);

@@ -73,7 +73,7 @@ static struct parity_run run_of(int i, int precision)
                                 .seed = 11 };
 }
 
-/* What a run on GPUs fuses. */
+/* What a run on GPUs fuses, and logits in runs of at most 10 of 32 rows. */
 static struct layer_options fused_options(const struct parity_run *run)
 {
     struct err err = { 0 };
@@ -82,7 +82,8 @@ static struct layer_options fused_options(const struct parity_run *run)
     struct layer_options options = { .flash_attention = !run->unfused,
                                      .fusions = stack.fusions,
                                      .dtype = precision_value_dtype((enum precision)run->precision),
-                                     .gradient_bytes = 4 };
+                                     .gradient_bytes = 4,
+                                     .logits_rows = 10 };
     stack_release(&stack);
     return options;
 }

@@ -86,7 +86,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("fused");
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_fused_list_trains_as_its_ops_do_one_by_one, 0,
-                        NUM_LAYOUTS * NUM_TYPES);
+                        TURNS(NUM_LAYOUTS * NUM_TYPES));
     Suite *s = suite_create("exec/fused");
     suite_add_tcase(s, cases);
     return s;

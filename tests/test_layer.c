@@ -510,6 +510,67 @@ START_TEST(a_residual_with_its_norm_reads_the_stream_once)
 }
 END_TEST
 
+/* --- logits a run of rows at a time --------------------------------------------------------- */
+
+/* 2048 rows in runs of 300 and less: 7 of 292 or 293. The weights are read 7 times, and so is their
+ * gradient written; one product more is run, which no model counts. */
+START_TEST(logits_made_again_are_one_product_more_for_every_row)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = flash;
+    options.fusions = 1u << FUSION_WGRAD_ACCUMULATE;
+    struct ops once = head_forward(&model, &dims, &options, &arena);
+    struct ops once_back = ops_backward(once, &options, &arena);
+    options.logits_rows = 300;
+    struct ops runs = head_forward(&model, &dims, &options, &arena);
+    struct ops back = ops_backward(runs, &options, &arena);
+    double product_flops = 2 * 2048.0 * 4096 * dims.vocab, weight_bytes = 4096 * dims.vocab;
+    ck_assert_double_eq(head_chunks(&dims, &options), 7);
+    ck_assert_double_eq(ops_flops(runs), ops_flops(once));
+    ck_assert_double_eq(ops_flops(back), ops_flops(once_back) + product_flops);
+    ck_assert_double_eq(ops_model_flops(back), ops_model_flops(once_back));
+    ck_assert_double_eq(find(runs, "logits")->bytes - find(once, "logits")->bytes,
+                        6 * 2 * weight_bytes);
+    ck_assert_double_eq(find_weight_gradient(back, "logits")->bytes -
+                            find_weight_gradient(once_back, "logits")->bytes,
+                        6 * 2 * 4 * weight_bytes);
+    ck_assert_double_eq(find(runs, "logits")->kernels, 7);
+    ck_assert_double_eq(activation_bytes(runs, false), activation_bytes(once, false));
+}
+END_TEST
+
+START_TEST(as_many_rows_as_there_are_tokens_are_all_at_once)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = flash;
+    options.logits_rows = 2048;
+    ck_assert_double_eq(head_chunks(&dims, &options), 0);
+    options.logits_rows = 2047;
+    ck_assert_double_eq(head_chunks(&dims, &options), 2);
+    options.logits_rows = 1;
+    ck_assert_double_eq(head_chunks(&dims, &options), 2048);
+}
+END_TEST
+
+START_TEST(a_run_is_its_share_of_an_op)
+{
+    struct op op = {
+        .kind = OP_GEMM, .m = 12, .n = 5, .k = 9, .flops = 6, .bytes = 30, .kernels = 3
+    };
+    struct op same = op_run(&op);
+    ck_assert_double_eq(same.m, 12);
+    op.chunks = 3;
+    struct op run = op_run(&op);
+    ck_assert(run.m == 4 && run.n == 5 && run.k == 9 && run.flops == 2 && run.bytes == 10);
+    ck_assert(run.kernels == 1 && run.chunks == 0);
+    op.pass = PASS_BACKWARD_WEIGHT;
+    run = op_run(&op);
+    ck_assert(run.m == 12 && run.k == 3);
+}
+END_TEST
+
 static double traffic(struct ops ops)
 {
     double bytes = 0;
@@ -610,6 +671,9 @@ static TCase *laws(void)
     tcase_add_test(tc, a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other);
     tcase_add_test(tc, only_plain_gelu_between_products_of_16_bits_is_folded);
     tcase_add_test(tc, a_residual_with_its_norm_reads_the_stream_once);
+    tcase_add_test(tc, logits_made_again_are_one_product_more_for_every_row);
+    tcase_add_test(tc, as_many_rows_as_there_are_tokens_are_all_at_once);
+    tcase_add_test(tc, a_run_is_its_share_of_an_op);
     tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
     tcase_add_loop_test(tc, a_fusion_never_adds_traffic_or_launches, 0, 2 * NUM_FUSIONS);
     tcase_add_test(tc, fp32_doubles_traffic_and_what_is_kept_of_a_product);

@@ -122,6 +122,20 @@ START_TEST(zero_3_takes_as_much_less_than_zero_2_as_predicted)
 }
 END_TEST
 
+static const struct {
+    const char *layout;
+    int rows;
+} runs[] = {
+    { "dp2 zero1 mb2 dtype=fp32", 32 },
+    { "dp2 zero1 mb2 dtype=fp32", 33 },
+    { "dp2 zero1 mb2 dtype=fp32", 1 },
+    { "dp2 zero2 mb2 dtype=fp32", 25 },
+    { "tp2 sp mb2 dtype=fp32", 40 },
+    { "dp2 zero3 mb2 recompute=full dtype=fp32", 32 },
+    { "dp2 zero1 mb2 recompute=selective attn=unfused dtype=fp32", 16 },
+};
+enum { NUM_RUNS = sizeof runs / sizeof *runs };
+
 /* What is folded is kept by the op before, and gradients are made in fewer places. */
 START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
 {
@@ -134,6 +148,23 @@ START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)
 }
 END_TEST
 
+/* Of a vocabulary that fills most of it when all logits are there at once; in two runs still. */
+START_TEST(logits_a_run_at_a_time_take_what_is_predicted)
+{
+    struct model model = model_of(false);
+    model.vocab = 2048;
+    model.layers = 2;
+    struct peak once = peak_of(&model, runs[_i].layout);
+    host.stack.logits_rows = runs[_i].rows;
+    struct peak peak = peak_of(&model, runs[_i].layout);
+    ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
+                  "%s, %d rows: predicted %.0f, measured %.0f", runs[_i].layout, runs[_i].rows,
+                  peak.predicted_bytes, peak.measured_bytes);
+    ck_assert_double_gt(once.measured_bytes, peak.measured_bytes);
+    ck_assert_double_gt(once.predicted_bytes, peak.predicted_bytes);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("pass_memory");
@@ -142,6 +173,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_peak_of_a_pass_is_what_its_steps_hold, 0,
                         TURNS(NUM_LAYOUTS * NUM_PREFETCHES));
     tcase_add_loop_test(tc, the_peak_of_a_fused_pass_is_what_its_steps_hold, 0, TURNS(NUM_LAYOUTS));
+    tcase_add_loop_test(tc, logits_a_run_at_a_time_take_what_is_predicted, 0, TURNS(NUM_RUNS));
     tcase_add_test(tc, zero_3_takes_as_much_less_than_zero_2_as_predicted);
     Suite *s = suite_create("exec/pass_memory");
     suite_add_tcase(s, tc);

@@ -5,6 +5,7 @@
 #include "sim/cost/piece.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/data_parallel.h"
+#include "tests/named.h"
 
 #include <math.h>
 
@@ -246,6 +247,43 @@ START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
 END_TEST
 
 /* A stack's word holds until the plan says otherwise. */
+/* Products of a few rows fill fewer tiles, and weights are read by each. */
+START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
+{
+    load(_i);
+    struct plan plan = tensor_plan(2, true, false);
+    struct pieces once = cost(&plan);
+    machine.stack.logits_rows = 300;
+    struct pieces runs = cost(&plan);
+    double product_flops = 2 * once.logits * model.hidden;
+    double element_bytes = 2, rows = model.seq, chunks = ceil(rows / 300);
+    ck_assert_double_eq(runs.head.forward.flops, once.head.forward.flops);
+    ck_assert_double_eq_tol(runs.head.backward.flops - once.head.backward.flops, product_flops,
+                            1e-9 * product_flops);
+    ck_assert_double_gt(runs.head.forward.total_s, once.head.forward.total_s);
+    ck_assert_double_gt(runs.head.backward.total_s,
+                        once.head.backward.total_s + 0.5 * once.head.forward.compute_s);
+    ck_assert_double_gt(runs.head.forward.issue_s, once.head.forward.issue_s);
+    ck_assert_double_eq(once.logits_run_bytes, 0);
+    ck_assert_double_eq_tol(runs.logits_run_bytes,
+                            ceil(rows / chunks) * once.logits / rows * machine.stack.logits_bytes +
+                                2 * rows * model.hidden * element_bytes,
+                            1);
+    ck_assert_double_eq(runs.head.saved_bytes, once.head.saved_bytes);
+    ck_assert_double_eq(runs.layer.backward.total_s, once.layer.backward.total_s);
+}
+END_TEST
+
+/* A split backward reads the logits' gradients twice. */
+START_TEST(schedules_that_split_the_backward_make_all_logits_at_once)
+{
+    struct stack stack = { .logits_rows = 512 };
+    struct plan whole = plan_of("pp4", &arena), halves = plan_of("pp4 schedule=zb-h1", &arena);
+    ck_assert_double_eq(plan_logits_rows(&whole, &stack), 512);
+    ck_assert_double_eq(plan_logits_rows(&halves, &stack), 0);
+}
+END_TEST
+
 START_TEST(the_plans_overlaps_come_before_the_stacks)
 {
     struct stack stack = { .overlaps = 1u << OVERLAP_GRAD };
@@ -278,7 +316,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_core_is_part_of_the_forward_and_of_what_is_kept, 0, NUM_SETTINGS);
     tcase_add_loop_test(tc, sequence_parallelism_keeps_less_and_splits_the_checkpoint, 0,
                         NUM_SETTINGS);
+    tcase_add_loop_test(tc, logits_in_runs_take_a_product_longer_and_less_memory, 0, NUM_SETTINGS);
     TCase *plain = tcase_create("plan");
+    tcase_add_test(plain, schedules_that_split_the_backward_make_all_logits_at_once);
     tcase_add_test(plain, the_plans_overlaps_come_before_the_stacks);
     Suite *s = suite_create("sim/cost/piece");
     suite_add_tcase(s, tc);

@@ -167,6 +167,7 @@ struct stack {
     double context_bytes;      /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;        /* pools of captured graphs, where launch is graphs */
     double logits_bytes;       /* per logit held at the loss */
+    int logits_rows;           /* most rows of the head at once; 0: all */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
     int layer_messages; /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
     double message_per_rank_s; /* host time of each of them for every member of the group */

@@ -154,7 +154,8 @@ static double rest_near(const struct kernel *kernel, const double log_size[NUM_K
 
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES])
 {
-    const double sizes[NUM_KERNEL_SIZES] = { op->m, op->n, op->k, op->batch };
+    struct op run = op_run(op);
+    const double sizes[NUM_KERNEL_SIZES] = { run.m, run.n, run.k, run.batch };
     for (int i = 0; i < NUM_KERNEL_SIZES; i++)
         size[i] = sizes[i] > 0 ? sizes[i] : 1;
 }

@@ -260,6 +260,15 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
     }
 }
 
+/* Of each microbatch whose loss is in flight; or of a run of rows, whatever is in flight. */
+static double logits_bytes(const struct memory_input *in, int held)
+{
+    const struct pieces *pieces = in->pieces;
+    if (pieces->logits_run_bytes > 0)
+        return pieces->logits_run_bytes;
+    return held * pieces->logits * in->system->stack.logits_bytes;
+}
+
 /* The embedding goes with the first chunk of all, the head with the last. */
 static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                      const struct schedule_shape *shape, int stage)
@@ -270,7 +279,7 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
     if (stage == in->plan->pp - 1) {
         int held = chunk_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
         memory->activations_bytes += held * in->pieces->head.saved_bytes;
-        memory->logits_bytes = held * in->pieces->logits * in->system->stack.logits_bytes;
+        memory->logits_bytes = logits_bytes(in, held);
     }
 }
 

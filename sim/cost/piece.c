@@ -36,7 +36,7 @@ static double comm_alone_s(const struct timer *timer, const struct op *op)
     return collective_s(group, COLLECTIVE_ALL_REDUCE, op->comm_bytes);
 }
 
-static double time_alone_s(const struct timer *timer, const struct op *op)
+static double run_alone_s(const struct timer *timer, const struct op *op)
 {
     if (op_is_collective(op->kind))
         return comm_alone_s(timer, op);
@@ -48,6 +48,17 @@ static double time_alone_s(const struct timer *timer, const struct op *op)
     if (op->dtype == DTYPE_FP8)
         efficiency *= timer->fp8->product_efficiency;
     return alone_s / efficiency;
+}
+
+static double runs_of(const struct op *op)
+{
+    return op->chunks > 1 ? op->chunks : 1;
+}
+
+static double time_alone_s(const struct timer *timer, const struct op *op)
+{
+    struct op run = op_run(op);
+    return runs_of(op) * run_alone_s(timer, &run);
 }
 
 /* A list in flight: each stream runs its ops in order, each op after `after`. */
@@ -276,6 +287,11 @@ int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe)
     return gpu->arch >= ARCH_BLACKWELL && recipe->scales_tensor ? 1 : 2;
 }
 
+double plan_logits_rows(const struct plan *plan, const struct stack *stack)
+{
+    return generator_splits(generator_find(plan_schedule(plan))) ? 0 : stack->logits_rows;
+}
+
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system)
 {
     const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
@@ -283,6 +299,7 @@ struct layer_options plan_layer_options(const struct plan *plan, const struct sy
         .flash_attention = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
+        .logits_rows = plan_logits_rows(plan, &system->stack),
         .dtype = precision_value_dtype((enum precision)plan->precision),
         .fp8 = fp8,
         .fp8_copies = fp8 ? gpu_fp8_copies(&system->gpu, fp8) : 0,
@@ -299,6 +316,19 @@ static struct timer timer_of(const struct system *system, const struct plan *pla
                            .context = network_axis_group(system, plan, AXIS_CONTEXT),
                            .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),
                            .splits = generator_splits(generator_find(plan_schedule(plan))) };
+}
+
+/* Logits of the longest run, the whole gradient that runs add their rows to, and under sequence
+ * parallelism the gathered input that they read theirs of. */
+static double logits_run_bytes(const struct plan *plan, const struct layer_dims *dims,
+                               const struct layer_options *options, const struct stack *stack)
+{
+    double chunks = head_chunks(dims, options);
+    if (chunks == 0)
+        return 0;
+    double whole_bytes = dims->tokens * dims->hidden * (options->dtype == DTYPE_FP32 ? 4 : 2);
+    return ceil(dims->tokens / chunks) * dims->vocab * stack->logits_bytes +
+           (plan->sp && plan->tp > 1 ? 2 : 1) * whole_bytes;
 }
 
 struct pieces pieces_cost(const struct system *system, const struct model *model,
@@ -321,6 +351,7 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
             piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena),
         .head = piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena),
         .logits = dims.tokens * dims.vocab,
+        .logits_run_bytes = logits_run_bytes(plan, &dims, &options, &system->stack),
         .context_buffer_bytes = context_buffer_bytes(plan, &dims, element_bytes),
     };
     struct weights of_layer = weights_of(&layer.forward, plan, model, 0, arena);
@@ -342,7 +373,7 @@ static void add_ops(struct kind_totals *totals, const struct timer *timer, struc
         const struct op *op = &ops.at[i];
         if (is_in && !is_in(op))
             continue;
-        totals->count[op->kind] += times;
+        totals->count[op->kind] += times * runs_of(op);
         totals->seconds[op->kind] += times * time_alone_s(timer, op);
     }
 }

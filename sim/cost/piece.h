@@ -41,7 +41,9 @@ struct piece_cost {
 /* What the pieces of a plan have in common. */
 struct pieces {
     struct piece_cost layer, embedding, head;
-    double logits;               /* of one microbatch on one tensor and context rank */
+    double logits;           /* of one microbatch on one tensor and context rank */
+    double logits_run_bytes; /* beside what is kept, while the head makes them a run of rows at a
+                                time; 0: at once */
     double context_buffer_bytes; /* for others' tokens, while an attention core runs */
 };
 
@@ -58,6 +60,10 @@ struct kind_totals {
 };
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan);
+
+/* Most rows of the head whose logits are made at once, 0: all. A split backward reads their
+ * gradients twice, so that there all are. */
+double plan_logits_rows(const struct plan *plan, const struct stack *stack);
 
 /* Options of the op lists, as stack and plan have them. */
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);

@@ -62,6 +62,10 @@ const struct field stack_fields[] = {
              "pipeline stages (Megatron-Bridge performance guide)." },
     { .name = "logits", QUANTITY(BYTES, logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
       .doc = "Held for each logit at the loss." },
+    { .name = "logits_rows", .kind = FIELD_INT, AT(logits_rows), .min = 0, .max = 1 << 30,
+      .fallback = "0",
+      .doc = "Most rows of the head whose logits are made at once, forward, and again in the backward, "
+             "so that none are kept; 0, and where a schedule splits the backward: all, once." },
     { .name = "bucket", QUANTITY(BYTES, bucket_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
       .doc = "Gradients reduced at once when overlapped; 0: a whole chunk." },
     { .name = "layer_messages", .kind = FIELD_INT, AT(layer_messages), .min = 1, .max = 1000,

@@ -1,0 +1,85 @@
+/* The head's logits a run of rows at a time: the loss and all gradients are those of logits that
+ * are made at once. */
+#include "tests/parity.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+/* 16 rows a sequence; runs of one length or two, of one row, and one for all. */
+static const int rows[] = { 1, 5, 8, 15, 16, 1000 };
+static const char *const layouts[] = {
+    "mb1",
+    "mb2",
+    "tp2",
+    "tp2 sp overlap=tp",
+    "tp2 sp mb2 recompute=full",
+    "dp2 zero3",
+    "pp2 dp2 mb1 zero1",
+    "pp2 schedule=gpipe",
+};
+static const int types[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
+enum {
+    NUM_ROWS = sizeof rows / sizeof *rows,
+    NUM_LAYOUTS = sizeof layouts / sizeof *layouts,
+    NUM_TYPES = sizeof types / sizeof *types
+};
+
+/* A vocabulary that leaves padding. */
+static struct model model_of(bool is_tied)
+{
+    struct model model = parity_gpt();
+    model.vocab = 203;
+    model.layers = 2;
+    model.tied = is_tied;
+    return model;
+}
+
+static struct parity_result train(const struct model *model, const char *layout, int precision,
+                                  double logits_rows)
+{
+    struct parity_result result;
+    struct layer_options options = { .flash_attention = true,
+                                     .logits_rows = logits_rows,
+                                     .dtype = precision_value_dtype((enum precision)precision),
+                                     .gradient_bytes = 4 };
+    struct parity_run run = { .steps = 2,
+                              .optimizer = OPTIMIZER_SGD,
+                              .rate = 0.5F,
+                              .precision = precision,
+                              .options = &options,
+                              .seed = 5 };
+    parity_run(model, layout, &run, &result);
+    return result;
+}
+
+/* Logits are the same sums; gradients of the weights are sums of the runs'. */
+START_TEST(runs_of_logits_train_as_all_at_once)
+{
+    const char *layout = layouts[_i / NUM_ROWS];
+    int precision = types[_i % NUM_TYPES];
+    struct model model = model_of(_i % 2);
+    struct parity_result once = train(&model, layout, precision, 0);
+    struct parity_result runs = train(&model, layout, precision, rows[_i % NUM_ROWS]);
+    ck_assert_msg(fabs(runs.loss[0] / once.loss[0] - 1) < 1e-6, "%s, %d rows: %.9g, at once %.9g",
+                  layout, rows[_i % NUM_ROWS], runs.loss[0], once.loss[0]);
+    ck_assert_double_eq_tol(runs.gradient_norm[0], once.gradient_norm[0],
+                            1e-5 * once.gradient_norm[0]);
+    ck_assert_msg(parity_distance(&once, &runs) < 1e-5, "%s, %d rows: weights differ by %.3g",
+                  layout, rows[_i % NUM_ROWS], parity_distance(&once, &runs));
+    parity_release(&once);
+    parity_release(&runs);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("head");
+    tcase_set_timeout(cases, 60);
+    tcase_add_loop_test(cases, runs_of_logits_train_as_all_at_once, 0,
+                        TURNS(NUM_LAYOUTS * NUM_ROWS));
+    Suite *s = suite_create("exec/head");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
