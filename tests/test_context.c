@@ -2,6 +2,7 @@
 #include "sim/plan/local.h"
 #include "tests/machine.h"
 #include "tests/named.h"
+#include "tests/op_lists.h"
 #include "tests/testing.h"
 
 #include <stdlib.h>
@@ -9,9 +10,6 @@
 static struct arena arena;
 static struct model model;
 static struct err err;
-static const struct layer_options options = { .flash_attention = true,
-                                              .dtype = DTYPE_BF16,
-                                              .gradient_bytes = 4 };
 
 static void tear_down(void)
 {
@@ -28,7 +26,7 @@ static void load(const char *name, int num_gpus)
 static struct local_ops layer_of(const char *layout)
 {
     struct plan plan = plan_of(layout, &arena);
-    return local_layer(&plan, &model, model.seq, &options, true, &arena);
+    return local_layer(&plan, &model, model.seq, &layer_flash, true, &arena);
 }
 
 static double sum_of(struct ops ops, double (*value)(const struct op *op))
@@ -178,7 +176,7 @@ static struct local_ops layer_for(const struct plan *plan, int cp)
 {
     struct plan other = *plan;
     other.cp = cp;
-    return local_layer(&other, &model, model.seq, &options, true, &arena);
+    return local_layer(&other, &model, model.seq, &layer_flash, true, &arena);
 }
 
 static double flops_of(const struct op *op)

@@ -5,6 +5,7 @@
 #include "sim/plan/local.h"
 #include "tests/machine.h"
 #include "tests/named.h"
+#include "tests/op_lists.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -14,9 +15,6 @@
 static struct arena arena;
 static struct model model;
 static struct err err;
-static const struct layer_options options = { .flash_attention = true,
-                                              .dtype = DTYPE_BF16,
-                                              .gradient_bytes = 4 };
 
 static void tear_down(void)
 {
@@ -46,7 +44,7 @@ static void load_plain(int num_gpus, double factor)
 /* Alone: one step of a ring's kernel, and one message of keys. */
 static void ring_step(const struct plan *plan, double *step_s, double *message_s)
 {
-    struct ops ops = local_layer(plan, &model, model.seq, &options, true, &arena).forward;
+    struct ops ops = local_layer(plan, &model, model.seq, &layer_flash, true, &arena).forward;
     struct comm_group pair = network_axis_pair(&machine, plan, AXIS_CONTEXT);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];

@@ -3,14 +3,10 @@
 #include "models/layer.h"
 #include "sim/plan/axis.h"
 #include "tests/named.h"
+#include "tests/op_lists.h"
 #include "tests/testing.h"
 
-#include <string.h>
-
 static struct arena arena;
-static const struct layer_options options = { .flash_attention = true,
-                                              .dtype = DTYPE_BF16,
-                                              .gradient_bytes = 4 };
 
 static void release(void)
 {
@@ -80,19 +76,11 @@ END_TEST
 
 /* --- op lists --------------------------------------------------------------------------------- */
 
-static int count_kind(struct ops ops, enum op_kind kind)
-{
-    int count = 0;
-    for (int i = 0; i < ops.count; i++)
-        count += ops.at[i].kind == kind;
-    return count;
-}
-
 static struct local_ops layer_of(const char *model_name, const char *layout, bool overlap_tp)
 {
     struct model model = model_of(model_name);
     struct plan plan = plan_of(layout, &arena);
-    return local_layer(&plan, &model, model.seq, &options, overlap_tp, &arena);
+    return local_layer(&plan, &model, model.seq, &layer_flash, overlap_tp, &arena);
 }
 
 START_TEST(one_tensor_rank_exchanges_nothing)
@@ -100,9 +88,9 @@ START_TEST(one_tensor_rank_exchanges_nothing)
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp1", &arena);
     struct local_ops parts[] = {
-        local_layer(&plan, &model, 2048, &options, true, &arena),
-        local_embedding(&plan, &model, 2048, &options, true, &arena),
-        local_head(&plan, &model, 2048, &options, true, &arena),
+        local_layer(&plan, &model, 2048, &layer_flash, true, &arena),
+        local_embedding(&plan, &model, 2048, &layer_flash, true, &arena),
+        local_head(&plan, &model, 2048, &layer_flash, true, &arena),
     };
     for (size_t part = 0; part < 3; part++)
         for (int i = 0; i < parts[part].forward.count; i++)
@@ -152,7 +140,7 @@ START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
 {
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp8", &arena);
-    struct local_ops ops = local_head(&plan, &model, 2048, &options, false, &arena);
+    struct local_ops ops = local_head(&plan, &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE),
@@ -165,10 +153,10 @@ START_TEST(an_embedding_of_a_split_vocabulary_is_summed_forward)
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp8", &arena);
     struct plan sharded = plan_of("tp8 sp", &arena);
-    struct local_ops ops = local_embedding(&plan, &model, 2048, &options, false, &arena);
+    struct local_ops ops = local_embedding(&plan, &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE), 0);
-    ops = local_embedding(&sharded, &model, 2048, &options, false, &arena);
+    ops = local_embedding(&sharded, &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_REDUCE_SCATTER), 1);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_GATHER), 1);
 }
@@ -211,22 +199,13 @@ static bool waits_for(struct ops ops, int i, int j)
     return waits_for(ops, ops.at[i].after, j) || waits_for(ops, previous_on_stream(ops, i), j);
 }
 
-static int find(struct ops ops, const char *name, enum op_kind kind, enum op_pass pass)
-{
-    for (int i = 0; i < ops.count; i++)
-        if (strcmp(ops.at[i].name, name) == 0 && ops.at[i].kind == kind && ops.at[i].pass == pass)
-            return i;
-    ck_abort_msg("no %s", name);
-    return -1;
-}
-
 START_TEST(the_sum_of_input_gradients_runs_beside_the_weight_gradient)
 {
     struct ops ops = layer_of("gpt3-175b", "tp8", true).backward;
-    int input = find(ops, "fc1", OP_GEMM, PASS_BACKWARD_INPUT);
-    int sum = find(ops, "ffn_enter", OP_ALL_REDUCE, PASS_BACKWARD_INPUT);
-    int weight = find(ops, "fc1", OP_GEMM, PASS_BACKWARD_WEIGHT);
-    int norm = find(ops, "ffn_norm", OP_NORM, PASS_BACKWARD_INPUT);
+    int input = op_index(ops, "fc1", OP_GEMM, PASS_BACKWARD_INPUT);
+    int sum = op_index(ops, "ffn_enter", OP_ALL_REDUCE, PASS_BACKWARD_INPUT);
+    int weight = op_index(ops, "fc1", OP_GEMM, PASS_BACKWARD_WEIGHT);
+    int norm = op_index(ops, "ffn_norm", OP_NORM, PASS_BACKWARD_INPUT);
     ck_assert(waits_for(ops, sum, input));
     ck_assert(!waits_for(ops, weight, sum));
     ck_assert(waits_for(ops, norm, sum) && waits_for(ops, norm, weight));
@@ -236,11 +215,11 @@ END_TEST
 START_TEST(the_saved_input_is_gathered_beside_the_input_gradient)
 {
     struct ops ops = layer_of("gpt3-175b", "tp8 sp", true).backward;
-    int gather = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT) - 1;
-    int input = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT);
-    int sum = find(ops, "attention_enter", OP_REDUCE_SCATTER, PASS_BACKWARD_INPUT);
-    int weight = find(ops, "qkv", OP_GEMM, PASS_BACKWARD_WEIGHT);
-    int norm = find(ops, "attention_norm", OP_NORM, PASS_BACKWARD_INPUT);
+    int gather = op_index(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT) - 1;
+    int input = op_index(ops, "qkv", OP_GEMM, PASS_BACKWARD_INPUT);
+    int sum = op_index(ops, "attention_enter", OP_REDUCE_SCATTER, PASS_BACKWARD_INPUT);
+    int weight = op_index(ops, "qkv", OP_GEMM, PASS_BACKWARD_WEIGHT);
+    int norm = op_index(ops, "attention_norm", OP_NORM, PASS_BACKWARD_INPUT);
     ck_assert_int_eq(ops.at[gather].kind, OP_ALL_GATHER);
     ck_assert(!waits_for(ops, input, gather));
     ck_assert(waits_for(ops, weight, gather) && waits_for(ops, weight, input));
@@ -253,9 +232,9 @@ END_TEST
 START_TEST(nothing_starts_before_the_gradient_it_reads_is_gathered)
 {
     struct ops ops = layer_of("llama3-8b", "tp8 sp", true).backward;
-    int gather = find(ops, "ffn_leave", OP_ALL_GATHER, PASS_BACKWARD_INPUT);
-    ck_assert(waits_for(ops, find(ops, "fc2", OP_GEMM, PASS_BACKWARD_INPUT), gather));
-    ck_assert(waits_for(ops, find(ops, "fc2", OP_GEMM, PASS_BACKWARD_WEIGHT), gather));
+    int gather = op_index(ops, "ffn_leave", OP_ALL_GATHER, PASS_BACKWARD_INPUT);
+    ck_assert(waits_for(ops, op_index(ops, "fc2", OP_GEMM, PASS_BACKWARD_INPUT), gather));
+    ck_assert(waits_for(ops, op_index(ops, "fc2", OP_GEMM, PASS_BACKWARD_WEIGHT), gather));
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "models/layer.h"
 #include "sim/plan/axis.h"
 #include "tests/named.h"
+#include "tests/op_lists.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -10,9 +11,6 @@
 
 static struct arena arena;
 static struct err err;
-static const struct layer_options options = { .flash_attention = true,
-                                              .dtype = DTYPE_BF16,
-                                              .gradient_bytes = 4 };
 
 static void release(void)
 {
@@ -105,7 +103,7 @@ START_TEST(a_family_may_leave_a_ranks_vocabulary_unpadded)
 {
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp4", &arena);
-    struct layer_options odd = options;
+    struct layer_options odd = layer_flash;
     model.vocab = 50257;
     odd.leaves_vocab_odd = true;
     struct local_ops ops = local_head(&plan, &model, 2048, &odd, false, &arena);
@@ -181,9 +179,9 @@ static void for_each_preset(check_fn *check)
 static void check_sizes(const struct plan *plan, const struct model *model)
 {
     struct local_ops parts[] = {
-        local_layer(plan, model, model->seq, &options, true, &arena),
-        local_embedding(plan, model, model->seq, &options, true, &arena),
-        local_head(plan, model, model->seq, &options, true, &arena),
+        local_layer(plan, model, model->seq, &layer_flash, true, &arena),
+        local_embedding(plan, model, model->seq, &layer_flash, true, &arena),
+        local_head(plan, model, model->seq, &layer_flash, true, &arena),
     };
     for (size_t part = 0; part < 3; part++) {
         for (int i = 0; i < parts[part].forward.count; i++)
@@ -203,7 +201,7 @@ END_TEST
 
 static double forward_flops(const struct plan *plan, const struct model *model)
 {
-    return ops_flops(local_layer(plan, model, model->seq, &options, false, &arena).forward);
+    return ops_flops(local_layer(plan, model, model->seq, &layer_flash, false, &arena).forward);
 }
 
 /* Each rank multiplies its share; copies of key heads are multiplied by each of their ranks. */
@@ -224,7 +222,7 @@ END_TEST
 
 static double saved_bytes(const struct plan *plan, const struct model *model)
 {
-    struct ops ops = local_layer(plan, model, model->seq, &options, false, &arena).forward;
+    struct ops ops = local_layer(plan, model, model->seq, &layer_flash, false, &arena).forward;
     double bytes = 0;
     for (int i = 0; i < ops.count; i++)
         bytes += ops.at[i].saved_bytes + ops.at[i].saved_input_bytes;

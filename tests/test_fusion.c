@@ -1,0 +1,234 @@
+#include "models/layer.h"
+
+#include "tests/named.h"
+#include "tests/op_lists.h"
+#include "tests/testing.h"
+
+static struct arena arena;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+/* fc1 of GPT-3 6.7B: 16384 sums in fp32, written and read, and their accumulator likewise; the
+ * gradient is not read again. In fp8 the products don't see it as it was. */
+START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = layer_flash;
+    struct ops separate =
+        ops_backward(layer_forward(&model, &dims, &options, &arena), &options, &arena);
+    options.fusions = 1u << FUSION_WGRAD_BIAS;
+    struct ops fused =
+        ops_backward(layer_forward(&model, &dims, &options, &arena), &options, &arena);
+    ck_assert_int_eq(count_kind(separate, OP_BIAS_GRAD), 4);
+    ck_assert_int_eq(count_kind(fused, OP_BIAS_GRAD), 0);
+    const struct op *alone = gradient_product(separate, "fc1", PASS_BACKWARD_WEIGHT);
+    const struct op *both = gradient_product(fused, "fc1", PASS_BACKWARD_WEIGHT);
+    ck_assert(both->has_bias && !alone->has_bias);
+    ck_assert_double_eq(both->bytes - alone->bytes, 4 * 4 * 16384.0);
+    ck_assert_double_eq(both->kernels - alone->kernels, 1);
+    ck_assert_str_eq(both->variant, "bias_grad");
+    options.fp8 = &fp8_recipes[0];
+    options.fp8_copies = 1;
+    struct ops in_fp8 =
+        ops_backward(layer_forward(&model, &dims, &options, &arena), &options, &arena);
+    ck_assert_int_eq(count_kind(in_fp8, OP_BIAS_GRAD), 4);
+}
+END_TEST
+
+/* fc1 of GPT-3 6.7B on 2048 tokens: its epilogue writes 2048 x 16384 values more, the input
+ * gradient of fc2 reads as many; kept is what was. */
+START_TEST(a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = layer_flash;
+    struct ops separate = layer_forward(&model, &dims, &options, &arena);
+    struct ops separate_back = ops_backward(separate, &options, &arena);
+    options.fusions = 1u << FUSION_GEMM_GELU;
+    struct ops folded = layer_forward(&model, &dims, &options, &arena);
+    struct ops folded_back = ops_backward(folded, &options, &arena);
+    double bytes = 2 * 2048.0 * 16384;
+    const struct op *fc1 = op_named(folded, "fc1");
+    ck_assert_int_eq(folded.count, separate.count - 1);
+    ck_assert_int_eq(folded_back.count, separate_back.count - 1);
+    ck_assert_str_eq(fc1->folded->name, "activation");
+    ck_assert_double_eq(fc1->bytes - op_named(separate, "fc1")->bytes, bytes);
+    ck_assert_double_eq(fc1->saved_bytes - op_own_saved_bytes(fc1), bytes);
+    ck_assert_double_eq(op_own_saved_bytes(fc1), op_named(separate, "fc1")->saved_bytes);
+    ck_assert_double_eq(gradient_product(folded_back, "fc2", PASS_BACKWARD_INPUT)->bytes -
+                            gradient_product(separate_back, "fc2", PASS_BACKWARD_INPUT)->bytes,
+                        bytes);
+    ck_assert_str_eq(gradient_product(folded_back, "fc2", PASS_BACKWARD_INPUT)->variant, "gelu");
+    ck_assert_str_eq(gradient_product(folded_back, "fc1", PASS_BACKWARD_INPUT)->variant, "");
+}
+END_TEST
+
+/* Gated ones have two inputs, ReLU's is a mask of bits, and fp8 is quantised between. */
+START_TEST(only_plain_gelu_between_products_of_16_bits_is_folded)
+{
+    struct layer_options options = layer_flash;
+    options.fusions = 1u << FUSION_GEMM_GELU;
+    struct model gated = model_of("llama3-8b"), relu = model_of("gpt3-6.7b"), gelu = relu;
+    relu.activation = ACTIVATION_RELU;
+    struct layer_dims dims = layer_dims(&relu, 1, 2048), of_gated = layer_dims(&gated, 1, 2048);
+    ck_assert_int_eq(count_kind(layer_forward(&gated, &of_gated, &options, &arena), OP_ACTIVATION),
+                     1);
+    ck_assert_int_eq(count_kind(layer_forward(&relu, &dims, &options, &arena), OP_ACTIVATION), 1);
+    ck_assert_int_eq(count_kind(layer_forward(&gelu, &dims, &options, &arena), OP_ACTIVATION), 0);
+    options.fp8 = &fp8_recipes[0];
+    options.fp8_copies = 1;
+    ck_assert_int_eq(count_kind(layer_forward(&gelu, &dims, &options, &arena), OP_ACTIVATION), 1);
+}
+END_TEST
+
+static double kind_bytes(struct ops ops, enum op_kind kind)
+{
+    double bytes = 0;
+    for (int i = 0; i < ops.count; i++)
+        bytes += ops.at[i].kind == kind ? ops.at[i].bytes : 0;
+    return bytes;
+}
+
+/* In values of 2048 x 4096 and 2 bytes: forward 2 x 3 + 2 x 2, of which one is not read; backward
+ * 2 x 3 + 2 x 4, of which each sum's result and one of its summands go, and the branch's gradient
+ * is a copy: 2 x 2 + 2 x 5. */
+START_TEST(a_residual_with_its_norm_reads_the_stream_once)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = layer_flash;
+    model.dropout = 0;
+    options.fusions = 1u << FUSION_RESIDUAL | 1u << FUSION_NORM;
+    struct ops separate = layer_forward(&model, &dims, &options, &arena);
+    options.fusions |= 1u << FUSION_RESIDUAL_NORM;
+    struct ops folded = layer_forward(&model, &dims, &options, &arena);
+    struct ops back = ops_backward(folded, &options, &arena);
+    double values = 2048.0 * 4096 * 2;
+    ck_assert_double_eq(kind_bytes(separate, OP_RESIDUAL) + kind_bytes(separate, OP_NORM),
+                        10 * values);
+    ck_assert_double_eq(kind_bytes(folded, OP_RESIDUAL) + kind_bytes(folded, OP_NORM), 9 * values);
+    ck_assert_int_eq(count_kind(folded, OP_NORM), 1);
+    ck_assert_int_eq(count_kind(back, OP_NORM), 2);
+    ck_assert_double_eq(kind_bytes(back, OP_NORM), 10 * values);
+    ck_assert_double_eq(kind_bytes(back, OP_RESIDUAL), 4 * values);
+    ck_assert_str_eq(op_named(folded, "attention_residual")->folded->name, "ffn_norm");
+}
+END_TEST
+
+static double traffic(struct ops ops)
+{
+    double bytes = 0;
+    for (int i = 0; i < ops.count; i++)
+        bytes += ops.at[i].bytes;
+    return bytes;
+}
+
+static double launches(struct ops ops)
+{
+    double kernels = 0;
+    for (int i = 0; i < ops.count; i++)
+        kernels += ops.at[i].kernels;
+    return kernels;
+}
+
+START_TEST(a_fusion_never_adds_traffic_or_launches)
+{
+    struct model model = model_of(_i < NUM_FUSIONS ? "gpt3-175b" : "llama3-8b");
+    struct layer_options fused = layer_unfused;
+    fused.fusions = 1u << _i % NUM_FUSIONS;
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    for (int i = 0; i < NUM_BUILDERS; i++) {
+        struct ops a = builders[i](&model, &dims, &layer_unfused, &arena);
+        struct ops b = builders[i](&model, &dims, &fused, &arena);
+        struct ops a_back = ops_backward(a, &layer_unfused, &arena);
+        struct ops b_back = ops_backward(b, &fused, &arena);
+        ck_assert(traffic(b) <= traffic(a) && launches(b) <= launches(a));
+        ck_assert(traffic(b_back) <= traffic(a_back) && launches(b_back) <= launches(a_back));
+        ck_assert_double_eq(activation_bytes(b, false), activation_bytes(a, false));
+    }
+}
+END_TEST
+
+/* --- logits a run of rows at a time --------------------------------------------------------- */
+
+/* 2048 rows in runs of 300 and less: 7 of 292 or 293. The weights are read 7 times, and so is their
+ * gradient written; one product more is run, which no model counts. */
+START_TEST(logits_made_again_are_one_product_more_for_every_row)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = layer_flash;
+    options.fusions = 1u << FUSION_WGRAD_ACCUMULATE;
+    struct ops once = head_forward(&model, &dims, &options, &arena);
+    struct ops once_back = ops_backward(once, &options, &arena);
+    options.logits_rows = 300;
+    struct ops runs = head_forward(&model, &dims, &options, &arena);
+    struct ops back = ops_backward(runs, &options, &arena);
+    double product_flops = 2 * 2048.0 * 4096 * dims.vocab, weight_bytes = 4096 * dims.vocab;
+    ck_assert_double_eq(head_chunks(&dims, &options), 7);
+    ck_assert_double_eq(ops_flops(runs), ops_flops(once));
+    ck_assert_double_eq(ops_flops(back), ops_flops(once_back) + product_flops);
+    ck_assert_double_eq(ops_model_flops(back), ops_model_flops(once_back));
+    ck_assert_double_eq(op_named(runs, "logits")->bytes - op_named(once, "logits")->bytes,
+                        6 * 2 * weight_bytes);
+    ck_assert_double_eq(gradient_product(back, "logits", PASS_BACKWARD_WEIGHT)->bytes -
+                            gradient_product(once_back, "logits", PASS_BACKWARD_WEIGHT)->bytes,
+                        6 * 2 * 4 * weight_bytes);
+    ck_assert_double_eq(op_named(runs, "logits")->kernels, 7);
+    ck_assert_double_eq(activation_bytes(runs, false), activation_bytes(once, false));
+}
+END_TEST
+
+START_TEST(as_many_rows_as_there_are_tokens_are_all_at_once)
+{
+    struct model model = model_of("gpt3-6.7b");
+    struct layer_dims dims = layer_dims(&model, 1, 2048);
+    struct layer_options options = layer_flash;
+    options.logits_rows = 2048;
+    ck_assert_double_eq(head_chunks(&dims, &options), 0);
+    options.logits_rows = 2047;
+    ck_assert_double_eq(head_chunks(&dims, &options), 2);
+    options.logits_rows = 1;
+    ck_assert_double_eq(head_chunks(&dims, &options), 2048);
+}
+END_TEST
+
+START_TEST(a_run_is_its_share_of_an_op)
+{
+    struct op op = {
+        .kind = OP_GEMM, .m = 12, .n = 5, .k = 9, .flops = 6, .bytes = 30, .kernels = 3
+    };
+    struct op same = op_run(&op);
+    ck_assert_double_eq(same.m, 12);
+    op.chunks = 3;
+    struct op run = op_run(&op);
+    ck_assert(run.m == 4 && run.n == 5 && run.k == 9 && run.flops == 2 && run.bytes == 10);
+    ck_assert(run.kernels == 1 && run.chunks == 0);
+    op.pass = PASS_BACKWARD_WEIGHT;
+    run = op_run(&op);
+    ck_assert(run.m == 12 && run.k == 3);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("fusions");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, a_folded_gelu_writes_beside_one_product_and_is_read_by_the_other);
+    tcase_add_test(tc, only_plain_gelu_between_products_of_16_bits_is_folded);
+    tcase_add_test(tc, a_residual_with_its_norm_reads_the_stream_once);
+    tcase_add_test(tc, logits_made_again_are_one_product_more_for_every_row);
+    tcase_add_test(tc, as_many_rows_as_there_are_tokens_are_all_at_once);
+    tcase_add_test(tc, a_run_is_its_share_of_an_op);
+    tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
+    tcase_add_loop_test(tc, a_fusion_never_adds_traffic_or_launches, 0, 2 * NUM_FUSIONS);
+    Suite *s = suite_create("models/layer: fusions");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)

@@ -1,0 +1,152 @@
+#include "models/layer.h"
+
+#include "tests/op_lists.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const unsigned all_fusions = (1u << NUM_FUSIONS) - 1;
+
+static struct arena arena;
+static struct err err;
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+typedef void check_fn(const struct model *model, const struct layer_options *options);
+
+/* Every preset with and without flash attention, with no fusion and with all. */
+static void for_each_preset(check_fn *check)
+{
+    size_t count;
+    struct model_preset *presets = model_presets(&count, &err);
+    ck_assert_msg(presets, "%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        for (int choice = 0; choice < 4 + NUM_FP8_RECIPES; choice++) {
+            struct layer_options options = choice & 1 ? layer_flash : layer_unfused;
+            options.fusions = choice & 2 ? all_fusions : 0;
+            options.fp8 = choice < 4 ? NULL : &fp8_recipes[choice - 4];
+            options.fp8_copies = choice < 4 ? 0 : 1 + choice % 2;
+            check(&presets[i].model, &options);
+            arena_release(&arena);
+        }
+    free(presets);
+}
+
+static double sum_of_kind(struct ops ops, enum op_kind kind)
+{
+    double flops = 0;
+    for (int i = 0; i < ops.count; i++)
+        flops += ops.at[i].kind == kind ? ops.at[i].flops : 0;
+    return flops;
+}
+
+static void check_backward_flops(const struct model *model, const struct layer_options *options)
+{
+    struct layer_dims dims = layer_dims(model, 2, model->seq);
+    for (int i = 0; i < NUM_BUILDERS; i++) {
+        struct ops forward = builders[i](model, &dims, options, &arena);
+        struct ops backward = ops_backward(forward, options, &arena);
+        ck_assert_double_eq(sum_of_kind(backward, OP_GEMM), 2 * sum_of_kind(forward, OP_GEMM));
+        ck_assert_double_eq(sum_of_kind(backward, OP_SCORES), 2 * sum_of_kind(forward, OP_SCORES));
+        ck_assert_double_eq(sum_of_kind(backward, OP_FLASH_ATTENTION),
+                            2.5 * sum_of_kind(forward, OP_FLASH_ATTENTION));
+        double model_flops = 2 * ops_model_flops(forward);
+        ck_assert_double_ge(ops_model_flops(backward), model_flops * (1 - 1e-12));
+        ck_assert_double_le(ops_model_flops(backward), model_flops * (1 + 1e-12));
+    }
+}
+
+START_TEST(a_backward_multiplies_twice_as_much_as_its_forward)
+{
+    for_each_preset(check_backward_flops);
+}
+END_TEST
+
+static bool is_product(enum op_kind kind)
+{
+    return kind == OP_GEMM || kind == OP_SCORES || kind == OP_CONTEXT || kind == OP_FLASH_ATTENTION;
+}
+
+/* Only products have FLOPs, and m n k of a matrix product are all there is to them. */
+static void check_op(const struct op *op)
+{
+    ck_assert_msg(op->flops == 0 || is_product(op->kind), "%s", op->name);
+    if (op->kind == OP_GEMM)
+        ck_assert_double_eq(op->flops, 2 * op->m * op->n * op->k);
+    bool is_mark = op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
+                   op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE ||
+                   op_is_collective(op->kind);
+    ck_assert_msg(is_mark || (op->bytes > 0 && op->kernels > 0), "%s", op->name);
+    ck_assert_msg(!is_mark || op->comm_bytes > 0, "%s", op->name);
+    ck_assert_msg(isfinite(op->bytes) && isfinite(op->flops), "%s", op->name);
+}
+
+static void check_lists(const struct model *model, const struct layer_options *options)
+{
+    struct layer_dims dims = layer_dims(model, 1, model->seq);
+    for (int i = 0; i < NUM_BUILDERS; i++) {
+        struct ops forward = builders[i](model, &dims, options, &arena);
+        struct ops backward = ops_backward(forward, options, &arena);
+        for (int j = 0; j < forward.count; j++) {
+            check_op(&forward.at[j]);
+            ck_assert_int_eq(forward.at[j].pass, PASS_FORWARD);
+            ck_assert_int_eq(forward.at[j].after, j - 1);
+        }
+        for (int j = 0; j < backward.count; j++) {
+            check_op(&backward.at[j]);
+            ck_assert_int_ne(backward.at[j].pass, PASS_FORWARD);
+            ck_assert_int_eq(backward.at[j].after, j - 1);
+            ck_assert_double_eq(backward.at[j].saved_bytes, 0);
+        }
+    }
+}
+
+START_TEST(every_op_has_work_and_waits_for_the_one_before_it)
+{
+    for_each_preset(check_lists);
+}
+END_TEST
+
+/* Each weight has one gradient: a weight product for each linear layer, a bias sum for each bias.
+ */
+static void check_gradients(const struct model *model, const struct layer_options *options)
+{
+    struct layer_dims dims = layer_dims(model, 1, model->seq);
+    struct ops backward =
+        ops_backward(layer_forward(model, &dims, options, &arena), options, &arena);
+    double weights = 0, biases = 0;
+    for (int i = 0; i < backward.count; i++) {
+        const struct op *op = &backward.at[i];
+        if (op->kind == OP_GEMM && op->pass == PASS_BACKWARD_WEIGHT)
+            weights += op->m * op->n + (op->has_bias ? op->m : 0);
+        if (op->kind == OP_BIAS_GRAD)
+            biases += op->n;
+    }
+    double norms = 2.0 * model->hidden * (model->norm == NORM_LAYER ? 2 : 1);
+    double head_norms = model->qk_norm ? 2.0 * model->head_dim : 0;
+    ck_assert_double_eq(weights + biases + norms + head_norms, model_layer_parameters(model));
+}
+
+START_TEST(gradients_of_a_layer_are_as_many_as_its_parameters)
+{
+    for_each_preset(check_gradients);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("laws");
+    tcase_add_checked_fixture(tc, NULL, release);
+    tcase_add_test(tc, a_backward_multiplies_twice_as_much_as_its_forward);
+    tcase_add_test(tc, every_op_has_work_and_waits_for_the_one_before_it);
+    tcase_add_test(tc, gradients_of_a_layer_are_as_many_as_its_parameters);
+    Suite *s = suite_create("models/layer: laws over presets");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
