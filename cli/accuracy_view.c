@@ -57,8 +57,8 @@ static void show_result(const struct options *options, const struct setup *setup
                result->candidates, result->elapsed_s, result->searches,
                result->proved ? "the fastest step of each is proved"
                               : "not every search came to its end");
-        printf("steps: theory's orders, scaled to published runs, to where all-reduce is after all "
-               "tokens\n");
+        printf("steps: theory's orders, scaled to %s, to where all-reduce is after all tokens\n",
+               setup_convergence_name(setup));
     }
     show_rows(result);
 }

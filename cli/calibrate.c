@@ -5,6 +5,7 @@
 #include "calibration/bench_output.h"
 #include "calibration/host.h"
 #include "calibration/refine.h"
+#include "cli/calibrate_convergence.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/planfile.h"
@@ -405,6 +406,8 @@ int cmd_calibrate(int argc, char **argv, struct err *err)
         return exit_code_of(err);
     if (options.refine)
         return refine(&options, err);
+    if (options.convergence)
+        return calibrate_convergence(&options, err);
     if (options.nccl_tests || options.osu)
         return take_outputs(&options, err);
     if (options.num_files > 0) {

@@ -58,6 +58,7 @@ const struct command commands[] = {
       "  simsearch calibrate --quick --for tiny -o here.json\n"
       "  simsearch --gpus 2 --model tiny --cluster here.json -o plan.json\n"
       "  simsearch calibrate --refine run.json plan.json -o better.json\n"
+      "  simsearch calibrate --convergence run2.json run8.json -o text.json\n"
       "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
       "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
       "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\n"

@@ -6,6 +6,7 @@
 #include "cli/scale.h"
 #include "cli/show.h"
 #include "cli/terminal.h"
+#include "sim/cost/stage_load.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -140,6 +141,25 @@ static json_t *exchange_json(const struct measured *m)
                      "measured_step_bytes", bytes->sent < 0 ? json_null() : json_real(bytes->sent));
 }
 
+/* What a loss curve hangs on; tensors as rows, columns and how many, of the first stage. */
+static json_t *training_json(const struct measured *m)
+{
+    const struct setup *setup = m->setup;
+    struct arena arena = { 0 };
+    struct stage_load first;
+    struct pieces pieces = pieces_cost(&setup->system, &setup->model, &setup->plan, &arena);
+    fill_stage_load(&setup->model, &setup->plan, &pieces, 0, 1, &first);
+    json_t *tensors = json_array();
+    for (int i = 0; i < first.load.num_tensors; i++) {
+        const struct exchange_tensor *tensor = &first.load.tensors[i];
+        json_array_append_new(tensors,
+                              json_pack("[f,f,f]", tensor->rows, tensor->columns, tensor->count));
+    }
+    arena_release(&arena);
+    return json_pack("{s:f, s:i, s:f, s:o}", "rate", m->rate, "data_ranks", setup->plan.dp,
+                     "samples_per_rank", setup->model.batch / setup->plan.dp, "tensors", tensors);
+}
+
 void measured_print_json(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
@@ -153,6 +173,7 @@ void measured_print_json(const struct measured *m)
     json_object_set_new(object, "ranks", json_integer(m->num_ranks));
     json_object_set_new(object, "loss", numbers_json(session->losses, steps));
     json_object_set_new(object, "gradient_norm", numbers_json(session->gradient_norms, steps));
+    json_object_set_new(object, "training", training_json(m));
     json_object_set_new(object, "measured",
                         figures_json(m->step_s, m->step_p10_s, m->step_p90_s, session->peak_bytes,
                                      m->mfu, m->bubble_s));

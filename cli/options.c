@@ -171,6 +171,17 @@ const struct option_row option_rows[] = {
       { "refine", TEXT(refine),
         .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
                "it, by kind of op." } },
+    { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
+      { "convergence", TEXT(convergence),
+        .doc = "Judges exchanges by the constants of this file instead of the shipped ones; of "
+               "calibrate: fits them on this, which `run --json` told, and on the files that follow." } },
+    { "--least", NULL, "L", CALIBRATE,
+      { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
+        .doc = "The least loss there is, for --convergence; fitted too when not given." } },
+    { "--heterogeneity", NULL, "H", CALIBRATE,
+      { "heterogeneity", .kind = FIELD_NUMBER, F(heterogeneity), .min = 0, .max = 0.999,
+        .doc = "For --convergence: the share of what makes one rank's gradients differ that is its "
+               "data's, and stays; 0, of shuffled data, when not given." } },
     { "--nccl-tests", NULL, NULL, CALIBRATE,
       { "nccl-tests", SWITCH(nccl_tests),
         .doc = "Reads collectives from files that nccl-tests printed." } },

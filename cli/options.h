@@ -30,6 +30,9 @@ struct options {
     bool pareto;
     double deadline_s; /* 0: none */
     double robust;     /* -1: not asked */
+    const char *convergence;
+    double least;         /* of losses; 0: not known */
+    double heterogeneity; /* 0: shuffled data */
     const char *largest;
     const char *output;
     const char *trace;

@@ -7,6 +7,7 @@
 #include "models/corpus.h"
 #include "models/model.h"
 #include "search/robust.h"
+#include "sim/campaign/convergence_file.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/plan/axes.h"
@@ -36,6 +37,7 @@ static const struct section sections[] = {
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
     { "Stack: errors, half widths of 90 % intervals in log time", error_width_fields,
       &num_error_width_fields },
+    { "Constants of convergence: --convergence", convergence_fields, &num_convergence_fields },
     { "Fits: calibration/fit.json", fit_table_fields, &num_fit_table_fields },
     { "Fits: each of jobs", fit_job_fields, &num_fit_job_fields },
     { "Fits: each of a job's constants, by file and key", fit_constant_fields,

@@ -69,6 +69,7 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --objective %s", objective_names[options->objective]);
     if (options->max_memory_bytes > 0)
         add_quantity(out, "--max-memory", options->max_memory_bytes, QUANTITY_BYTES);
+    add_option(out, "--convergence", options->convergence);
     if (options->tokens > 0)
         add_quantity(out, "--tokens", options->tokens, QUANTITY_TOKENS);
     if (options->largest && strcmp(options->largest, "layers") == 0)

@@ -202,14 +202,15 @@ static bool write_traces(const struct options *options, const struct measured *m
 /* The first rank speaks for all. */
 static int tell(const struct options *options, struct setup *setup, struct evaluator *evaluator,
                 const struct prediction *prediction, const struct session_result *session,
-                const struct place *place, struct err *err)
+                const struct place *place, double rate, struct err *err)
 {
     struct event_step events;
     struct measured measured = { .options = options,
                                  .setup = setup,
                                  .prediction = prediction,
                                  .session = session,
-                                 .num_ranks = place->size };
+                                 .num_ranks = place->size,
+                                 .rate = rate };
     if (place->rank > 0)
         return EXIT_DONE;
     if (!event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, &events, err))
@@ -234,7 +235,8 @@ static int run_rank(const struct options *options, struct setup *setup, const st
     struct run_setup run;
     int code = EXIT_FAILED;
     if (run_session(options, setup, place, &prediction, &session, &run, err))
-        code = tell(options, setup, evaluator, &prediction, &session, place, err);
+        code = tell(options, setup, evaluator, &prediction, &session, place,
+                    (double)run.update.rate, err);
     else if (session.is_interrupted)
         code = LAUNCH_EXIT_LOST;
     if (session.damage.code != ERR_NONE)

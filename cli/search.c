@@ -208,7 +208,7 @@ static struct search_request request_of(const struct options *options, struct se
         .method = options->method,
         .fix = options->fix,
         .forbid = forbidden_words(options, setup),
-        .convergence = &setup->convergence,
+        .convergence = &setup->convergence.convergence,
         .base = setup->plan,
         .objective = options->objective,
         .uneven = options->uneven,

@@ -31,6 +31,11 @@ void setup_note_exchange(struct setup *setup, const struct plan *plan)
     text_release(&words);
 }
 
+const char *setup_convergence_name(const struct setup *setup)
+{
+    return *setup->convergence.source ? "the runs of --convergence" : "published runs";
+}
+
 static bool load_model(const struct options *options, const struct json_file *file,
                        struct model *out, struct err *err)
 {
@@ -147,13 +152,25 @@ static bool load_all(const struct options *options, const struct json_file *file
            load_plan(options, file, setup, err);
 }
 
+static bool set_convergence(const struct options *options, struct setup *setup, struct err *err)
+{
+    if (!options->convergence)
+        return true;
+    if (!convergence_load(options->convergence, &setup->convergence, err))
+        return false;
+    setup_assume(setup, "constants of convergence from %s, %s", options->convergence,
+                 setup->convergence.source);
+    return true;
+}
+
 bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
                 struct err *err)
 {
     struct json_file file = { 0 };
-    *out = (struct setup){ .assumptions = json_array(), .convergence = convergence_published };
-    bool ok =
-        (!plan_path || planfile_open(&file, plan_path, err)) && load_all(options, &file, out, err);
+    *out = (struct setup){ .assumptions = json_array(),
+                           .convergence.convergence = convergence_published };
+    bool ok = (!plan_path || planfile_open(&file, plan_path, err)) &&
+              load_all(options, &file, out, err) && set_convergence(options, out, err);
     json_file_release(&file);
     return ok;
 }

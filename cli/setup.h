@@ -6,18 +6,18 @@
 
 #include "base/arena.h"
 #include "cli/options.h"
-#include "sim/campaign/convergence.h"
+#include "sim/campaign/convergence_file.h"
 #include "sim/engine/simulate.h"
 
 #include <jansson.h>
 
 struct setup {
-    struct system system;           /* its cluster's price is that of --price, when given */
-    struct model model;             /* seq, batch and tokens are the run's; 0 tokens: not stated */
-    struct convergence convergence; /* by which exchanges are judged */
-    double memory_bytes;            /* that a GPU may hold: all it has, or --max-memory */
-    json_t *assumptions;            /* sentences, most important first */
-    struct arena arena;             /* of the plan's arrays */
+    struct system system; /* its cluster's price is that of --price, when given */
+    struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
+    struct convergence_file convergence; /* by which exchanges are judged; source "": as shipped */
+    double memory_bytes;                 /* that a GPU may hold: all it has, or --max-memory */
+    json_t *assumptions;                 /* sentences, most important first */
+    struct arena arena;                  /* of the plan's arrays */
     bool has_plan;
     struct plan plan; /* of --layout or the plan file; else what is not searched */
 };
@@ -30,6 +30,9 @@ void setup_release(struct setup *setup);
 
 /* Puts what the plan's exchange does to the mathematics, if anything, before all assumptions. */
 void setup_note_exchange(struct setup *setup, const struct plan *plan);
+
+/* What steps to an accuracy are scaled to: "published runs". */
+const char *setup_convergence_name(const struct setup *setup);
 
 /* Another layout text for the same model and system, in the same precision. */
 bool setup_parse(struct setup *setup, const struct options *options, const char *option,

@@ -162,7 +162,7 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
 {
     if (!exchange_method_of(&plan->exchange)->changes || setup->model.tokens <= 0)
         return;
-    struct time_to_accuracy to = time_to_accuracy(&setup->convergence, &setup->system,
+    struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
                                                   &setup->model, plan, prediction->step_s);
     struct text line = { 0 };
     char steps[32], own[32];
@@ -171,8 +171,8 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     if (isfinite(to.steps))
         text_add(&line,
                  "%.3g days to where all-reduce is after %s steps: %s of them, by theory's "
-                 "orders scaled to published runs",
-                 to.seconds / 86400, own, steps);
+                 "orders scaled to %s",
+                 to.seconds / 86400, own, steps, setup_convergence_name(setup));
     else
         text_add(&line, "never: what is left out and not remembered keeps it off the optimum");
     show_row(terminal, "accuracy", text_get(&line));

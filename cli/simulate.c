@@ -82,7 +82,7 @@ static json_t *drawn_json(const struct drawn_steps *drawn)
 /* Steps that are never enough are null. */
 static json_t *accuracy_json(const struct setup *setup, const struct prediction *prediction)
 {
-    struct time_to_accuracy to = time_to_accuracy(&setup->convergence, &setup->system,
+    struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
                                                   &setup->model, &setup->plan, prediction->step_s);
     bool is_reached = isfinite(to.steps);
     return json_pack("{s:f, s:f, s:o, s:o}", "all_reduce_steps", to.all_reduce_steps,

@@ -1,13 +1,18 @@
 /* Loss against step of every exchange on a convex problem (tests/logistic.h): eight ranks that are
  * threads, one seed, rates that fade. Of the loss what is above the optimum's is shown, and the
- * bytes that all ranks sent in a step. Nothing is timed. */
+ * bytes that all ranks sent in a step. Nothing is timed.
+ *
+ * Then what the theory makes of it: its constants are fitted on the first steps of one method, or
+ * of two, and say after how many each method has the loss of the last column but one. Once with
+ * gradients of all samples, which differ by the ranks' data alone, once of four that are drawn. */
+#include "calibration/descent_fit.h"
 #include "tests/exchange_side.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RANKS = 8, STEPS = 1000 };
+enum { RANKS = 8, STEPS = 1000, SHORT = 300, RATE = 1, FADES = 100 };
 static const int shown[] = { 1, 10, 30, 100, 300, 1000 };
 enum { NUM_SHOWN = sizeof shown / sizeof *shown };
 
@@ -18,11 +23,14 @@ static const char *const words[] = {
     "ef21:0.1",        "neolithic:0.1", "powersgd:1",
 };
 
+enum { NUM_WORDS = sizeof words / sizeof *words };
+
 /* What the threads share. */
 struct trial {
     const char *word;
     const struct logistic *problem;
     struct local_world *world;
+    int batch; /* samples drawn; 0: all */
     double losses[STEPS], bytes;
 };
 
@@ -38,9 +46,12 @@ static bool train(struct trial *trial, const struct exchange_world *world)
     static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
     struct exchange_side side;
     double losses[STEPS];
-    struct convex_run run = {
-        .problem = trial->problem, .steps = STEPS, .rate = 1, .fades = 100, .losses = losses
-    };
+    struct convex_run run = { .problem = trial->problem,
+                              .steps = STEPS,
+                              .rate = RATE,
+                              .batch = trial->batch,
+                              .fades = FADES,
+                              .losses = losses };
     bool ok = exchange_side_open(&side, world, trial->word, weights, 1, 1) &&
               exchange_side_train(&side, &run);
     for (int i = 0; i < STEPS && world->rank == 0 && ok; i++)
@@ -83,6 +94,37 @@ static bool run_ranks(struct trial *trial)
     return ok;
 }
 
+/* --- theory --------------------------------------------------------------------------------- */
+
+static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
+static const struct exchange_load load = { weights, 1, sizeof(float) };
+
+static struct loss_run loss_run_of(const struct trial *trial, double heterogeneity)
+{
+    struct exchange exchange;
+    struct err err = { 0 };
+    if (!exchange_read(trial->word, &exchange, &err))
+        exit(1);
+    struct exchange_use use = exchange_use_of(&exchange, &load, RANKS);
+    return (struct loss_run){ .name = trial->word,
+                              .run = descent_run_of(&use, heterogeneity, RATE, FADES),
+                              .losses = trial->losses,
+                              .num_steps = SHORT };
+}
+
+/* Noise makes the loss of single steps stray, so ten in a row are its mean. */
+static int steps_measured(const struct trial *trial, double loss)
+{
+    enum { ROW = 10 };
+    double sum = 0;
+    for (int i = 0; i < STEPS; i++) {
+        sum += trial->losses[i] - (i < ROW ? 0 : trial->losses[i - ROW]);
+        if (sum / (i < ROW ? i + 1 : ROW) <= loss)
+            return i;
+    }
+    return -1;
+}
+
 static void show(const struct trial *trial)
 {
     printf("  %-22s", trial->word);
@@ -91,20 +133,81 @@ static void show(const struct trial *trial)
     printf(" %10.0f\n", trial->bytes);
 }
 
-int main(void)
+static void show_constants(const struct descent_fit *fit)
 {
-    struct arena arena = { 0 };
-    struct logistic problem = logistic_new(RANKS, 100, 64, 2, 5, &arena);
-    printf("  %-22s", "exchange, step");
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
+        if (fit->is_fitted[j])
+            printf("  %-8s %9.3g   %9.3g to %9.3g\n", descent_constant_names[j],
+                   descent_constant_value(&fit->descent, (enum descent_constant)j),
+                   fit->intervals[j].low, fit->intervals[j].high);
+}
+
+static void show_steps(const struct descent_fit *fit, const struct trial *trial,
+                       double heterogeneity, double gap)
+{
+    struct loss_run run = loss_run_of(trial, heterogeneity);
+    double loss = trial->problem->least + gap;
+    double predicted = descent_steps_to(&fit->descent, &run.run, loss);
+    int measured = steps_measured(trial, loss);
+    printf("  %-22s %9.0f", trial->word, predicted);
+    if (measured >= 0)
+        printf(" %9d %8.2f\n", measured, predicted / measured);
+    else
+        printf("    > %d\n", STEPS);
+}
+
+/* By the first steps of those trials that `of` names; without noise, all of their difference is the
+ * data's. */
+static bool judge(const struct trial *trials, const int *of, int count, double heterogeneity,
+                  double gap)
+{
+    struct loss_run runs[NUM_WORDS];
+    struct descent_fit fit;
+    struct err err = { 0 };
+    for (int i = 0; i < count; i++)
+        runs[i] = loss_run_of(&trials[of[i]], heterogeneity);
+    struct descent_request request = { runs, count, trials->problem->least, heterogeneity,
+                                       trials->batch == 0 };
+    if (!descent_fit(&request, &fit, &err)) {
+        printf("  %s: %s\n", err.where, err.msg);
+        return false;
+    }
+    printf("\nfitted on %d steps of", SHORT);
+    for (int i = 0; i < count; i++)
+        printf(" %s", trials[of[i]].word);
+    printf(", to %.1f %% in the median; 90 %% of what is as likely:\n", 100 * fit.error);
+    show_constants(&fit);
+    printf("  %-22s %9s %9s %8s\n", "steps to the gap", "predicted", "measured", "ratio");
+    for (int i = 0; i < NUM_WORDS; i++)
+        show_steps(&fit, &trials[i], heterogeneity, gap);
+    return true;
+}
+
+static bool run_all(struct trial *trials, const struct logistic *problem, int batch)
+{
+    printf("\n  %-22s", "exchange, step");
     for (int i = 0; i < NUM_SHOWN; i++)
         printf(" %8d", shown[i]);
     printf(" %10s\n", "bytes");
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        struct trial trial = { .word = words[i], .problem = &problem };
-        if (!run_ranks(&trial))
-            return 1;
-        show(&trial);
+    for (int i = 0; i < NUM_WORDS; i++) {
+        trials[i] = (struct trial){ .word = words[i], .problem = problem, .batch = batch };
+        if (!run_ranks(&trials[i]))
+            return false;
+        show(&trials[i]);
     }
+    return true;
+}
+
+int main(void)
+{
+    static const int ring[] = { 1 }, one_peer[] = { 4 }, two[] = { 1, 10 };
+    static struct trial trials[NUM_WORDS];
+    struct arena arena = { 0 };
+    struct logistic problem = logistic_new(RANKS, 100, 64, 2, 5, &arena);
+    bool ok = run_all(trials, &problem, 0) && judge(trials, ring, 1, 1, 5e-4) &&
+              judge(trials, one_peer, 1, 1, 5e-4) && judge(trials, two, 2, 1, 5e-4) &&
+              run_all(trials, &problem, 16) && judge(trials, ring, 1, 0.2, 5e-3) &&
+              judge(trials, two, 2, 0.2, 5e-3);
     arena_release(&arena);
-    return 0;
+    return !ok;
 }

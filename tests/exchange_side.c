@@ -199,19 +199,30 @@ static bool measure(struct exchange_side *side, struct convex_run *run)
     return true;
 }
 
+static void find_gradient(struct exchange_side *side, const struct convex_run *run,
+                          struct random *rng)
+{
+    if (run->batch > 0)
+        logistic_drawn_gradient(run->problem, side->on.rank, side->weights, run->batch, rng,
+                                side->gradients);
+    else
+        logistic_gradient(run->problem, side->on.rank, side->weights, side->gradients);
+}
+
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
 {
     bool needs_loss = run->losses || side->exchange.period > 1;
     float mean[128];
+    struct random rng = random_new(3, (uint64_t)side->on.rank);
     bool ok = true;
     for (int step = 0; step < run->steps && ok; step++) {
         double loss = 1;
         double rate = run->fades > 0 ? run->rate / (1 + step / run->fades) : run->rate;
-        logistic_gradient(run->problem, side->on.rank, side->weights, side->gradients);
+        find_gradient(side, run, &rng);
         if (needs_loss && (ok = mean_weights(side, run->problem->features, mean)))
             loss = logistic_loss_of_floats(run->problem, mean);
         ok = ok && exchange_side_descend(side, step, rate, loss);
-        if (run->losses)
+        if (run->losses && side->on.rank == 0)
             run->losses[step] = loss;
     }
     return ok && measure(side, run);

@@ -49,13 +49,14 @@ struct convex_run {
     const struct logistic *problem;
     int steps;
     double rate;
+    int batch;    /* samples drawn for each gradient; 0: all */
     double fades; /* steps after which the rate is half; 0: never */
     /* Found: */
     double loss;       /* of the mean of all ranks' weights, at the end */
     double apart;      /* root of the mean of ranks' squared distances from that mean */
     double sent_bytes; /* of all ranks; negative: not known */
     double planned_bytes;
-    double *losses; /* of each step; NULL: not wanted */
+    double *losses; /* of each step, which the first rank writes; NULL: not wanted */
 };
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run);
 

@@ -67,13 +67,18 @@ double logistic_loss_of_floats(const struct logistic *p, const float *x)
     return logistic_loss(p, wide);
 }
 
+static void add_sample(const struct logistic *p, int rank, int sample, double weight,
+                       const double *x, double *gradient)
+{
+    double pull = -label_of(p, rank, sample) / (1 + exp(margin(p, rank, sample, x))) * weight;
+    for (int i = 0; i < p->features; i++)
+        gradient[i] += pull * (double)row_of(p, rank, sample)[i];
+}
+
 static void add_rank_gradient(const struct logistic *p, int rank, const double *x, double *gradient)
 {
-    for (int s = 0; s < p->samples; s++) {
-        double pull = -label_of(p, rank, s) / (1 + exp(margin(p, rank, s, x))) / p->samples;
-        for (int i = 0; i < p->features; i++)
-            gradient[i] += pull * (double)row_of(p, rank, s)[i];
-    }
+    for (int s = 0; s < p->samples; s++)
+        add_sample(p, rank, s, 1.0 / p->samples, x, gradient);
     for (int i = 0; i < p->features; i++)
         gradient[i] += p->decay * x[i];
 }
@@ -86,6 +91,18 @@ void logistic_gradient(const struct logistic *p, int rank, const float *x, float
     add_rank_gradient(p, rank, wide, sum);
     for (int i = 0; i < p->features; i++)
         gradient[i] = (float)sum[i];
+}
+
+void logistic_drawn_gradient(const struct logistic *p, int rank, const float *x, int batch,
+                             struct random *rng, float *gradient)
+{
+    double wide[MOST_FEATURES] = { 0 }, sum[MOST_FEATURES] = { 0 };
+    for (int i = 0; i < p->features; i++)
+        wide[i] = (double)x[i];
+    for (int i = 0; i < batch; i++)
+        add_sample(p, rank, random_below(rng, p->samples), 1.0 / batch, wide, sum);
+    for (int i = 0; i < p->features; i++)
+        gradient[i] = (float)(sum[i] + p->decay * wide[i]);
 }
 
 static void whole_gradient(const struct logistic *p, const double *x, double *gradient)

@@ -8,6 +8,7 @@
 #define TESTS_LOGISTIC_H
 
 #include "base/arena.h"
+#include "base/random.h"
 
 #include <stdint.h>
 
@@ -27,6 +28,9 @@ double logistic_loss(const struct logistic *problem, const double *x);
 double logistic_loss_of_floats(const struct logistic *problem, const float *x);
 /* Of f_i. */
 void logistic_gradient(const struct logistic *problem, int rank, const float *x, float *gradient);
+/* Of as many samples of f_i as are drawn, again and again the same perhaps. */
+void logistic_drawn_gradient(const struct logistic *problem, int rank, const float *x, int batch,
+                             struct random *rng, float *gradient);
 /* Length of f's gradient at x. */
 double logistic_slope(const struct logistic *problem, const double *x);
 

@@ -33,6 +33,42 @@ says 'run.json:[0-9]+: (layout|predicted.step_s)'
 run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
+# Losses of made-up runs: 2.5 + 3 (1 + S / 0.06)^-3 + 80 rate / n, and 4000 rate^2 7^2 of local:8.
+told() { # FILE RANKS RATE EXCHANGE APART STEPS
+    awk -v ranks="$2" -v rate="$3" -v exchange="$4" -v apart="$5" -v steps="$6" 'BEGIN {
+        printf "{\"layout\": \"dp%d exchange=%s\", \"training\": {\"rate\": %g, \"data_ranks\": %d, ", \
+            ranks, exchange, rate, ranks
+        printf "\"samples_per_rank\": 4, \"tensors\": [[64, 64, 10]]}, \"loss\": ["
+        for (step = 0; step < steps; step++)
+            printf "%s%.6f", step ? ", " : "", 2.5 + 3 * (1 + step * rate / 0.06) ^ -3 + \
+                80 * rate / ranks + 4000 * rate ^ 2 * apart + 0.004 * sin(step * step)
+        print "]}" }' >"$work/$1"
+}
+told a.json 1 0.001 allreduce 0 400
+told b.json 8 0.001 allreduce 0 400
+told c.json 8 0.001 local:8 8 400
+run 0 calibrate --convergence "$work/a.json" "$work/b.json" -o "$work/scales.json"
+shows 'noise +(80|79\.[0-9]+|80\.[0-9]+) '
+shows 'mixing_scale +0\.2416 +as shipped'
+run 0 calibrate --convergence "$work/a.json" "$work/b.json" "$work/c.json" -o "$work/scales.json"
+shows 'mixing +(4000|39[0-9]{2}|40[0-9]{2}) '
+grep -q '"source": "fitted on 1200 steps of 3 runs' "$work/scales.json" || fail "names no source"
+exchange=(--model gpt3-1.3b --gpus 64 --cluster p3-v100-16g)
+run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json"
+shows 'orders scaled to the runs of --convergence'
+run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json" --json
+with=$(grep '"transient_steps"' "$work/out")
+run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --json
+[ "$with" != "$(grep '"transient_steps"' "$work/out")" ] || fail "fitted constants change nothing"
+run 4 calibrate --convergence "$work/a.json"
+says '^simsearch: noise: is one floor'
+run 4 calibrate --convergence "$work/run.json"
+says 'run.json: expected 30 steps or more, found 2'
+run 4 calibrate --convergence "$work/scales.json"
+says 'scales.json(:[0-9]+)?: layout'
+run 4 simulate "${exchange[@]}" --layout "tp8 mb16" --convergence "$work/a.json"
+says 'a.json:[0-9]+: layout'
+
 run 2 calibrate --nccl-tests --cluster dgx-h100
 says 'expected files'
 run 2 calibrate --nccl-tests "$fixtures/nccl_all_reduce.txt"

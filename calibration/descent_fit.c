@@ -1,0 +1,415 @@
+#include "calibration/descent_fit.h"
+
+#include "base/arena.h"
+#include "base/statistics.h"
+#include "calibration/least_squares.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { LEAST_STEPS = 30 };
+static const double stretch = 0.1; /* of steps, to the steps before it */
+static const double surest = 0.75; /* standard error of a logarithm: a factor of 3.4 at 90 % */
+static const double seen = 5e-3;   /* share of a loss above which a part of it is */
+static const double prior_weight = 1e-4; /* so that what nothing is known of has no end of error */
+static const double normal_90 = 1.645;
+
+#define AT(member) offsetof(struct descent, member)
+static const size_t offsets[NUM_DESCENT_CONSTANTS] = {
+    AT(least), AT(gap), AT(reach), AT(power), AT(noise), AT(mixing), AT(memory),
+};
+const char *const descent_constant_names[NUM_DESCENT_CONSTANTS] = { "least", "gap",   "reach",
+                                                                    "power", "noise", "mixing",
+                                                                    "memory" };
+
+static double *member(struct descent *descent, int constant)
+{
+    return (double *)((char *)descent + offsets[constant]);
+}
+
+double descent_constant_value(const struct descent *descent, enum descent_constant constant)
+{
+    struct descent copy = *descent;
+    return *member(&copy, (int)constant);
+}
+
+/* The mean of some steps' losses. */
+struct stretch {
+    const struct loss_run *of;
+    double middle; /* step */
+    double loss;
+};
+
+struct fitting {
+    const struct descent_request *request;
+    struct arena arena;
+    struct stretch *at;
+    int count;
+    struct descent start;
+    double min[NUM_DESCENT_CONSTANTS], max[NUM_DESCENT_CONSTANTS]; /* logarithms */
+    double prior[NUM_DESCENT_CONSTANTS];
+    bool is_held[NUM_DESCENT_CONSTANTS]; /* there is none, or it is known */
+    double *weight, *residual;
+    struct least_squares problem;
+};
+
+/* --- runs --------------------------------------------------------------------------------- */
+
+static double mean_loss(const struct loss_run *run, int first, int end)
+{
+    double sum = 0;
+    for (int i = first; i < end; i++)
+        sum += run->losses[i];
+    return sum / (end - first);
+}
+
+static bool check_run(const struct loss_run *run, struct err *err)
+{
+    if (run->num_steps < LEAST_STEPS)
+        return err_set(err, ERR_INPUT, run->name,
+                       "expected %d steps or more, found %d: gap and reach cannot be told apart",
+                       LEAST_STEPS, run->num_steps);
+    for (int i = 0; i < run->num_steps; i++)
+        if (!isfinite(run->losses[i]))
+            return err_set(err, ERR_INPUT, run->name, "the loss of step %d is no number", i + 1);
+    double first = mean_loss(run, 0, LEAST_STEPS / 10);
+    double last = mean_loss(run, run->num_steps * 3 / 4, run->num_steps);
+    if (last >= first)
+        return err_set(err, ERR_INPUT, run->name,
+                       "expected a loss that falls, found %.4g in the first steps and %.4g in the "
+                       "last: a run that diverges tells nothing of the others",
+                       first, last);
+    return true;
+}
+
+/* --- what can be told apart --------------------------------------------------------------- */
+
+/* What a rate and a number of ranks make of each constant in the loss that a run ends with. */
+enum { FLOOR_LEAST, FLOOR_NOISE, FLOOR_MIXING, FLOOR_MEMORY, NUM_FLOORS };
+static const enum descent_constant floor_constants[NUM_FLOORS] = { DESCENT_LEAST, DESCENT_NOISE,
+                                                                   DESCENT_MIXING, DESCENT_MEMORY };
+
+static void fill_floor(const struct descent_run *run, double rate, double *row)
+{
+    double apart = rate * rate * run->apart;
+    row[FLOOR_LEAST] = 1;
+    row[FLOOR_NOISE] = rate * run->noise_factor / run->num_ranks;
+    row[FLOOR_MIXING] = run->is_memory ? 0 : apart;
+    row[FLOOR_MEMORY] = run->is_memory ? apart : 0;
+}
+
+/* Takes what earlier columns have out of column j, of rows that were made orthogonal one by one
+ * (Gram and Schmidt); its length, as a share of what it was. */
+static double independent_share(double *columns, int num_rows, int j)
+{
+    double *own = columns + (size_t)j * (size_t)num_rows;
+    double before = 0, after = 0;
+    for (int i = 0; i < num_rows; i++)
+        before += own[i] * own[i];
+    for (int k = 0; k < j; k++) {
+        const double *other = columns + (size_t)k * (size_t)num_rows;
+        double product = 0, square = 0;
+        for (int i = 0; i < num_rows; i++) {
+            product += own[i] * other[i];
+            square += other[i] * other[i];
+        }
+        for (int i = 0; i < num_rows && square > 0; i++)
+            own[i] -= product / square * other[i];
+    }
+    for (int i = 0; i < num_rows; i++)
+        after += own[i] * own[i];
+    return before > 0 ? sqrt(after / before) : 1;
+}
+
+/* A run whose rate fades shows its floor at more than one rate. */
+static bool check_floors(struct fitting *f, struct err *err)
+{
+    enum { RATES = 3 };
+    const struct descent_request *request = f->request;
+    int rows = RATES * request->num_runs;
+    double *columns = ARENA_ARRAY(&f->arena, double, (size_t)rows *NUM_FLOORS);
+    for (int i = 0; i < rows; i++) {
+        const struct loss_run *run = &request->runs[i / RATES];
+        double fades = run->run.fades, step = run->num_steps * (1 + i % RATES) / (double)RATES;
+        double row[NUM_FLOORS];
+        fill_floor(&run->run, fades > 0 ? run->run.rate / (1 + step / fades) : run->run.rate, row);
+        row[FLOOR_LEAST] = request->least < 0;
+        row[FLOOR_NOISE] *= !request->is_exact;
+        for (int j = 0; j < NUM_FLOORS; j++)
+            columns[j * rows + i] = row[j];
+    }
+    for (int j = 0; j < NUM_FLOORS; j++)
+        if (independent_share(columns, rows, j) < 0.02)
+            return err_set(
+                err, ERR_INPUT, descent_constant_names[floor_constants[j]],
+                "is one floor with the constants before it at this rate and number of "
+                "ranks; expected a run more with another rate or on other ranks (as many "
+                "samples each)%s",
+                request->least < 0 ? ", or --least" : ", or of all-reduce");
+    return true;
+}
+
+/* --- the problem -------------------------------------------------------------------------- */
+
+static void add_stretches(struct fitting *f, const struct loss_run *run)
+{
+    for (int first = 0; first < run->num_steps;) {
+        int end = first + 1 + (int)(stretch * first);
+        end = end < run->num_steps ? end : run->num_steps;
+        f->at[f->count++] =
+            (struct stretch){ run, (first + end - 1) / 2.0, mean_loss(run, first, end) };
+        first = end;
+    }
+}
+
+/* Above what is compared: known, the least loss itself. */
+static double base_of(const struct fitting *f)
+{
+    return fmax(0, f->request->least);
+}
+
+static struct descent descent_at(const struct fitting *f, const double *x)
+{
+    struct descent descent = { 0 };
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
+        *member(&descent, j) = f->is_held[j] ? 0 : exp(x[j]);
+    if (f->request->least >= 0)
+        descent.least = f->request->least;
+    return descent;
+}
+
+static void find_residuals(void *context, const double *x, double *out)
+{
+    struct fitting *f = context;
+    struct descent descent = descent_at(f, x);
+    for (int i = 0; i < f->count; i++) {
+        double fitted = descent_loss(&descent, &f->at[i].of->run, f->at[i].middle) - base_of(f);
+        double measured = f->at[i].loss - base_of(f);
+        out[i] = f->weight[i] > 0 ? log(fitted / measured) : 0;
+    }
+}
+
+/* From the run whose loss comes lowest: what it lacks to half its gap, and half its end as each of
+ * the floors. */
+static void guess(struct fitting *f)
+{
+    const struct loss_run *best = &f->request->runs[0];
+    double lowest = HUGE_VAL, first = best->losses[0];
+    for (int i = 0; i < f->request->num_runs; i++) {
+        const struct loss_run *run = &f->request->runs[i];
+        double end = mean_loss(run, run->num_steps * 9 / 10, run->num_steps);
+        best = end < lowest ? run : best;
+        lowest = fmin(lowest, end);
+    }
+    f->start.least = f->request->least >= 0 ? f->request->least : 0.9 * lowest;
+    f->start.gap = first - f->start.least;
+    int half = 1;
+    while (half < best->num_steps - 1 && best->losses[half] - f->start.least > f->start.gap / 2)
+        half++;
+    f->start.reach = best->run.rate * half;
+    f->start.power = 1;
+    double floor = fmax(lowest - f->start.least, 1e-6 * f->start.gap) / 2;
+    f->start.noise = floor * best->run.num_ranks / best->run.rate;
+    for (int i = 0; i < f->request->num_runs; i++) {
+        const struct loss_run *run = &f->request->runs[i];
+        double apart = run->run.apart * run->run.rate * run->run.rate;
+        if (apart > 0)
+            *(run->run.is_memory ? &f->start.memory : &f->start.mixing) = floor / apart;
+    }
+}
+
+static void bound(struct fitting *f, int constant, double below, double above)
+{
+    double value = *member(&f->start, constant);
+    f->prior[constant] = value > 0 ? log(value) : 0;
+    f->min[constant] = f->prior[constant] - log(below);
+    f->max[constant] = f->prior[constant] + log(above);
+}
+
+static void hold(struct fitting *f, int constant)
+{
+    f->is_held[constant] = true;
+    f->prior[constant] = f->min[constant] = f->max[constant] = 0;
+}
+
+static void set_problem(struct fitting *f)
+{
+    size_t most = 0;
+    for (int i = 0; i < f->request->num_runs; i++)
+        most += (size_t)f->request->runs[i].num_steps;
+    f->at = ARENA_ARRAY(&f->arena, struct stretch, most);
+    for (int i = 0; i < f->request->num_runs; i++)
+        add_stretches(f, &f->request->runs[i]);
+    f->weight = ARENA_ARRAY(&f->arena, double, (size_t)f->count);
+    f->residual = ARENA_ARRAY(&f->arena, double, (size_t)f->count);
+    for (int i = 0; i < f->count; i++)
+        f->weight[i] = f->at[i].loss > base_of(f);
+    guess(f);
+    bound(f, DESCENT_LEAST, 1e3, 1.2);
+    bound(f, DESCENT_GAP, 30, 30);
+    bound(f, DESCENT_REACH, 1e3, 1e3);
+    bound(f, DESCENT_POWER, 20, 30);
+    bound(f, DESCENT_NOISE, 1e6, 1e4);
+    bound(f, DESCENT_MIXING, 1e6, 1e4);
+    bound(f, DESCENT_MEMORY, 1e6, 1e4);
+    f->problem = (struct least_squares){ .num_parameters = NUM_DESCENT_CONSTANTS,
+                                         .num_residuals = f->count,
+                                         .min = f->min,
+                                         .max = f->max,
+                                         .prior = f->prior,
+                                         .prior_weight = prior_weight,
+                                         .weight = f->weight,
+                                         .scale = 1,
+                                         .cutoff = HUGE_VAL,
+                                         .residuals = find_residuals,
+                                         .context = f };
+}
+
+/* From starts that fall as a power and as an exponential, the better end. */
+static void solve(struct fitting *f, double *x)
+{
+    static const double powers[] = { 0.5, 1, 4, 16 };
+    double least_cost = HUGE_VAL;
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+        double from[NUM_DESCENT_CONSTANTS];
+        memcpy(from, f->prior, sizeof from);
+        from[DESCENT_POWER] = log(powers[i]);
+        double cost = least_squares_solve(&f->problem, from).cost;
+        if (cost < least_cost)
+            memcpy(x, from, sizeof from);
+        least_cost = fmin(least_cost, cost);
+    }
+}
+
+/* --- what is found ------------------------------------------------------------------------ */
+
+/* The largest share of any fitted loss above the least that a constant has. */
+static double largest_share(const struct fitting *f, const struct descent *descent, int constant)
+{
+    struct descent without = *descent;
+    double share = 0;
+    *member(&without, constant) = 0;
+    for (int i = 0; i < f->count; i++) {
+        double all = descent_loss(descent, &f->at[i].of->run, f->at[i].middle) - descent->least;
+        double rest = descent_loss(&without, &f->at[i].of->run, f->at[i].middle) - descent->least;
+        share = fmax(share, 1 - rest / all);
+    }
+    return share;
+}
+
+/* What no loss shows is none; the rest again without it. */
+static void leave_out_unseen(struct fitting *f, double *x)
+{
+    static const int parts[] = { DESCENT_NOISE, DESCENT_MIXING, DESCENT_MEMORY };
+    struct descent descent = descent_at(f, x);
+    bool is_left_out = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!f->is_held[parts[i]] && largest_share(f, &descent, parts[i]) < seen) {
+            hold(f, parts[i]);
+            is_left_out = true;
+        }
+    if (is_left_out)
+        solve(f, x);
+}
+
+/* Of a sum of constants' logarithms. */
+static double deviation(const double *covariance, const double *times)
+{
+    double variance = 0;
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
+        for (int k = 0; k < NUM_DESCENT_CONSTANTS; k++)
+            variance += times[j] * times[k] * covariance[j * NUM_DESCENT_CONSTANTS + k];
+    return sqrt(fmax(0, variance));
+}
+
+static struct descent_interval around(double value, double log_deviation)
+{
+    double factor = exp(normal_90 * log_deviation);
+    return (struct descent_interval){ value / factor, value * factor };
+}
+
+static struct descent_interval scale_interval(const double *covariance, double scale,
+                                              enum descent_constant apart)
+{
+    double times[NUM_DESCENT_CONSTANTS] = {
+        [DESCENT_GAP] = 1, [DESCENT_REACH] = 1, [DESCENT_NOISE] = -3
+    };
+    times[apart] = 2;
+    return around(scale, deviation(covariance, times));
+}
+
+static bool keep_constants(const struct fitting *f, const double *covariance,
+                           struct descent_fit *out, struct err *err)
+{
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++) {
+        double value = *member(&out->descent, j);
+        double log_deviation = sqrt(covariance[j * NUM_DESCENT_CONSTANTS + j]);
+        out->is_fitted[j] = !f->is_held[j];
+        out->intervals[j] = around(value, out->is_fitted[j] ? log_deviation : 0);
+        if (out->is_fitted[j] && j != DESCENT_POWER && log_deviation > surest)
+            return err_set(err, ERR_INPUT, descent_constant_names[j],
+                           "cannot be told from these runs: 90 %% of what is as likely goes from "
+                           "%.2g to %.2g; expected longer runs, or more of them",
+                           out->intervals[j].low, out->intervals[j].high);
+    }
+    return true;
+}
+
+static double median_error(struct fitting *f, const double *x)
+{
+    int used = 0;
+    find_residuals(f, x, f->residual);
+    for (int i = 0; i < f->count; i++)
+        if (f->weight[i] > 0)
+            f->residual[used++] = fabs(f->residual[i]);
+    numbers_sort(f->residual, (size_t)used);
+    return used > 0 ? sorted_quantile(f->residual, used, 0.5) : 0;
+}
+
+/* The mean square of residuals takes no account of what was fitted on them. */
+static void find_covariance(const struct fitting *f, const double *x, double *covariance)
+{
+    int free = 0;
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
+        free += !f->is_held[j];
+    least_squares_covariance(&f->problem, x, covariance);
+    double grown = f->count > free ? (double)f->count / (f->count - free) : 1;
+    for (int i = 0; i < NUM_DESCENT_CONSTANTS * NUM_DESCENT_CONSTANTS; i++)
+        covariance[i] *= grown;
+}
+
+static bool fit(struct fitting *f, struct descent_fit *out, struct err *err)
+{
+    double x[NUM_DESCENT_CONSTANTS], covariance[NUM_DESCENT_CONSTANTS * NUM_DESCENT_CONSTANTS];
+    set_problem(f);
+    if (f->request->least >= 0)
+        hold(f, DESCENT_LEAST);
+    if (f->request->is_exact)
+        hold(f, DESCENT_NOISE);
+    if (f->start.mixing <= 0)
+        hold(f, DESCENT_MIXING);
+    if (f->start.memory <= 0)
+        hold(f, DESCENT_MEMORY);
+    solve(f, x);
+    leave_out_unseen(f, x);
+    find_covariance(f, x, covariance);
+    out->descent = descent_at(f, x);
+    out->convergence = descent_convergence(&out->descent, f->request->heterogeneity);
+    out->mixing_scale = scale_interval(covariance, out->convergence.mixing_scale, DESCENT_MIXING);
+    out->memory_scale = scale_interval(covariance, out->convergence.memory_scale, DESCENT_MEMORY);
+    out->error = median_error(f, x);
+    return keep_constants(f, covariance, out, err);
+}
+
+bool descent_fit(const struct descent_request *request, struct descent_fit *out, struct err *err)
+{
+    struct fitting f = { .request = request };
+    *out = (struct descent_fit){ 0 };
+    bool ok = true;
+    for (int i = 0; i < request->num_runs && ok; i++)
+        ok = check_run(&request->runs[i], err);
+    ok = ok && check_floors(&f, err) && fit(&f, out, err);
+    arena_release(&f.arena);
+    return ok;
+}

@@ -1,0 +1,221 @@
+#include "base/random.h"
+#include "calibration/descent_fit.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Curves that are made from known constants, with losses that stray as minibatches' do. */
+enum { MOST_RUNS = 4, MOST_STEPS = 1200 };
+static const struct descent known = { .least = 0.6,
+                                      .gap = 0.4,
+                                      .reach = 30,
+                                      .power = 1.5,
+                                      .noise = 0.5,
+                                      .mixing = 0.02,
+                                      .memory = 1e-4 };
+static const struct exchange_tensor tensor = { 100, 100, 1 };
+static const struct exchange_load load = { &tensor, 1, 4 };
+
+struct curves {
+    struct loss_run runs[MOST_RUNS];
+    double losses[MOST_RUNS][MOST_STEPS];
+    struct exchange exchanges[MOST_RUNS];
+    struct descent_request request;
+    struct descent_fit fit;
+    struct err err;
+};
+
+static double normal(struct random *rng)
+{
+    double radius = sqrt(-2 * log(1 - random_unit(rng)));
+    return radius * cos(6.283185307179586 * random_unit(rng));
+}
+
+static void add(struct curves *c, const char *word, int num_ranks, double rate, double fades,
+                int steps)
+{
+    int i = c->request.num_runs++;
+    struct random rng = random_new((uint64_t)c->request.num_runs, (uint64_t)i + 100);
+    struct err err = { 0 };
+    ck_assert(exchange_read(word, &c->exchanges[i], &err));
+    struct exchange_use use = exchange_use_of(&c->exchanges[i], &load, num_ranks);
+    c->runs[i] =
+        (struct loss_run){ word, descent_run_of(&use, c->request.heterogeneity, rate, fades),
+                           c->losses[i], steps };
+    for (int step = 0; step < steps; step++)
+        c->losses[i][step] = descent_loss(&known, &c->runs[i].run, step) + 2e-3 * normal(&rng);
+}
+
+static bool fit(struct curves *c)
+{
+    c->request.runs = c->runs;
+    c->err = (struct err){ 0 };
+    return descent_fit(&c->request, &c->fit, &c->err);
+}
+
+static void check_fit(struct curves *c)
+{
+    ck_assert_msg(fit(c), "%s: %s", c->err.where, c->err.msg);
+}
+
+/* Twice as far as 90 % of what is as likely, in logarithms, since one fit in ten lies outside. */
+static void check_within(const struct descent_fit *fit, enum descent_constant constant)
+{
+    double is = descent_constant_value(&fit->descent, constant);
+    double was = descent_constant_value(&known, constant);
+    double width = log(fit->intervals[constant].high / is);
+    ck_assert(fit->is_fitted[constant]);
+    ck_assert_msg(fabs(log(is / was)) <= 2 * width && width < 1.3,
+                  "%s: %g (%g to %g), made with %g", descent_constant_names[constant], is,
+                  fit->intervals[constant].low, fit->intervals[constant].high, was);
+}
+
+/* --- recovered ---------------------------------------------------------------------------- */
+
+START_TEST(two_numbers_of_ranks_tell_noise_from_the_least_loss)
+{
+    struct curves c = { .request = { .least = -1 } };
+    add(&c, "allreduce", 2, 0.4, 0, 1000);
+    add(&c, "allreduce", 8, 0.4, 0, 1000);
+    check_fit(&c);
+    for (int j = DESCENT_LEAST; j <= DESCENT_NOISE; j++)
+        check_within(&c.fit, (enum descent_constant)j);
+    ck_assert(!c.fit.is_fitted[DESCENT_MIXING] && c.fit.convergence.mixing_scale == 0);
+}
+END_TEST
+
+START_TEST(gossip_beside_it_tells_what_ranks_apart_cost)
+{
+    struct curves c = { .request = { .least = -1, .heterogeneity = 0.5 } };
+    add(&c, "allreduce", 2, 0.4, 0, 1000);
+    add(&c, "allreduce", 8, 0.4, 0, 1000);
+    add(&c, "gossip:ring", 8, 0.4, 0, 1000);
+    add(&c, "topk:0.1", 8, 0.4, 0, 1000);
+    check_fit(&c);
+    for (int j = 0; j < NUM_DESCENT_CONSTANTS; j++)
+        check_within(&c.fit, (enum descent_constant)j);
+    struct convergence made = descent_convergence(&known, 0.5);
+    double width = log(c.fit.mixing_scale.high / c.fit.convergence.mixing_scale);
+    ck_assert_double_le(fabs(log(c.fit.convergence.mixing_scale / made.mixing_scale)), 2 * width);
+    ck_assert_double_eq(c.fit.convergence.heterogeneity, 0.5);
+}
+END_TEST
+
+/* One run is enough where the rate fades and the least loss is known. */
+START_TEST(a_rate_that_fades_tells_noise_from_disagreement)
+{
+    struct curves c = { .request = { .least = known.least, .heterogeneity = 1 } };
+    add(&c, "gossip:ring", 8, 1, 60, 1200);
+    check_fit(&c);
+    for (int j = DESCENT_GAP; j <= DESCENT_MIXING; j++)
+        check_within(&c.fit, (enum descent_constant)j);
+}
+END_TEST
+
+/* --- refused ------------------------------------------------------------------------------ */
+
+static void check_refused(struct curves *c, const char *where, const char *words)
+{
+    ck_assert(!fit(c));
+    ck_assert_int_eq(c->err.code, ERR_INPUT);
+    ck_assert_str_eq(c->err.where, where);
+    ck_assert_msg(strstr(c->err.msg, words) != NULL, "%s", c->err.msg);
+}
+
+START_TEST(one_number_of_ranks_at_one_rate_cannot_tell_noise)
+{
+    struct curves c = { .request = { .least = -1 } };
+    add(&c, "allreduce", 8, 0.4, 0, 1000);
+    check_refused(&c, "noise", "other ranks");
+    add(&c, "allreduce", 8, 0.4, 0, 500);
+    check_refused(&c, "noise", "other ranks");
+}
+END_TEST
+
+START_TEST(gossip_alone_cannot_tell_noise_from_disagreement)
+{
+    struct curves c = { .request = { .least = known.least } };
+    add(&c, "gossip:ring", 8, 0.4, 0, 1000);
+    check_refused(&c, "mixing", "all-reduce");
+}
+END_TEST
+
+START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
+{
+    struct curves c = { .request = { .least = known.least } };
+    add(&c, "allreduce", 8, 0.4, 0, 29);
+    check_refused(&c, "allreduce", "found 29");
+    c.request.num_runs = 0;
+    add(&c, "allreduce", 8, 0.4, 0, 300);
+    for (int i = 0; i < 300; i++)
+        c.losses[0][i] = 1 + 0.01 * i;
+    check_refused(&c, "allreduce", "diverges");
+    c.losses[0][40] = (double)NAN;
+    check_refused(&c, "allreduce", "step 41");
+}
+END_TEST
+
+/* The start of the curve alone says nothing of where it ends. */
+START_TEST(a_run_that_ends_too_early_is_refused)
+{
+    struct curves c = { .request = { .least = -1 } };
+    add(&c, "allreduce", 2, 0.01, 0, 40);
+    add(&c, "allreduce", 8, 0.01, 0, 40);
+    ck_assert(!fit(&c));
+    ck_assert_msg(strstr(c.err.msg, "longer runs") != NULL, "%s: %s", c.err.where, c.err.msg);
+}
+END_TEST
+
+/* --- the model ---------------------------------------------------------------------------- */
+
+START_TEST(steps_to_a_loss_are_where_the_curve_is_there)
+{
+    struct exchange exchange = { 0 };
+    struct exchange_use use = exchange_use_of(&exchange, &load, 8);
+    struct descent_run run = descent_run_of(&use, 0, 0.4, 0), fading = run;
+    fading.fades = 50;
+    double steps = descent_steps_to(&known, &run, 0.7);
+    ck_assert_double_le(descent_loss(&known, &run, steps), 0.7);
+    ck_assert_double_gt(descent_loss(&known, &run, steps - 1), 0.7);
+    ck_assert(isinf(descent_steps_to(&known, &run, 0.62))); /* noise holds it at 0.625 */
+    ck_assert(isfinite(descent_steps_to(&known, &fading, 0.62)));
+    ck_assert_double_eq(descent_loss(&known, &run, 0), 1 + 0.4 * 0.5 / 8);
+}
+END_TEST
+
+/* At the best rate of all-reduce, sqrt(r n / (v T)), what holds the loss up is as much as the noise
+ * when the transient is over: the two files say the same. */
+START_TEST(the_transient_is_where_disagreement_is_as_much_as_noise)
+{
+    struct err err = { 0 };
+    struct exchange ring;
+    ck_assert(exchange_read("gossip:ring", &ring, &err));
+    struct exchange_use use = exchange_use_of(&ring, &load, 16);
+    struct convergence convergence = descent_convergence(&known, 0.3);
+    double steps = convergence_transient_steps(&convergence, &use);
+    double rate = sqrt(known.gap * known.reach * 16 / (known.noise * steps));
+    double noise = rate * known.noise / 16;
+    double apart = rate * rate * known.mixing * convergence_apart(&convergence, &use);
+    ck_assert_double_eq_tol(noise, apart, 1e-9 * noise);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("descent");
+    tcase_add_test(tc, two_numbers_of_ranks_tell_noise_from_the_least_loss);
+    tcase_add_test(tc, gossip_beside_it_tells_what_ranks_apart_cost);
+    tcase_add_test(tc, a_rate_that_fades_tells_noise_from_disagreement);
+    tcase_add_test(tc, one_number_of_ranks_at_one_rate_cannot_tell_noise);
+    tcase_add_test(tc, gossip_alone_cannot_tell_noise_from_disagreement);
+    tcase_add_test(tc, few_steps_and_losses_that_do_not_fall_are_refused);
+    tcase_add_test(tc, a_run_that_ends_too_early_is_refused);
+    tcase_add_test(tc, steps_to_a_loss_are_where_the_curve_is_there);
+    tcase_add_test(tc, the_transient_is_where_disagreement_is_as_much_as_noise);
+    Suite *s = suite_create("calibration/descent_fit");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
