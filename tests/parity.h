@@ -72,6 +72,8 @@ void parity_run(const struct model *model, const char *layout, const struct pari
                 struct parity_result *out);
 void parity_release(struct parity_result *result);
 
+/* --- runs beside each other (parity_compare.c) ----------------------------------------------- */
+
 /* Largest relative difference of two weights' values where both are held, over the norm of all of
  * a's. */
 double parity_distance(const struct parity_result *a, const struct parity_result *b);
