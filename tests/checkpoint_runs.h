@@ -1,0 +1,19 @@
+/* tests/checkpoint_runs.h - runs that save checkpoints into a folder, and load them. */
+#ifndef TESTS_CHECKPOINT_RUNS_H
+#define TESTS_CHECKPOINT_RUNS_H
+
+#include "exec/checkpoint.h"
+#include "tests/parity.h"
+
+/* Of a test; make and remove are its fixture. */
+extern char checkpoint_folder[64];
+void checkpoint_folder_make(void);
+void checkpoint_folder_remove(void);
+
+/* A run that learns at a rate which suits the optimizer; `precision` and `optimizer` are enums. */
+struct parity_run checkpoint_run(int precision, int optimizer);
+
+/* A parity_run's `before`: loads what must be undamaged. */
+bool checkpoint_load_whole(struct rank *rank, const struct parity_run *run, struct err *err);
+
+#endif
