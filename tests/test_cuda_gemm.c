@@ -4,6 +4,8 @@
 #include "kernels/cuda/gemm_table.h"
 #include "tests/testing.h"
 
+#include <cublasLt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,13 +176,46 @@ START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
     struct gemm *gemm = gemm_open(NULL, &err);
     struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
     struct gemm_product product = with_sums(15, c, sums);
+    int asked = algorithms_asked;
     ck_assert(!gemm_offers(&launch, &product));
     ck_assert(!gemm_offers(&launch, &product));
+    ck_assert_int_eq(algorithms_asked, asked + 1);
     ck_assert_int_eq(gemm_run(&launch, &product), cudaErrorUnknown);
     product.a_sums = NULL;
     ck_assert(gemm_offers(&launch, &product));
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
     ck_assert_double_eq((double)c[0], 27);
+    gemm_close(gemm);
+}
+END_TEST
+
+/* Of a row of ones and one of 8 threes. The sums of the first fill what the workspace has for them,
+ * those of the second would not fit: behind it nothing is touched either way. */
+START_TEST(sums_that_the_workspace_has_no_room_for_are_made_apart)
+{
+    enum { MOST = SUMS_BYTES / sizeof(float), IN = 8, BEHIND = 64 };
+    long out = MOST + 8 * _i;
+    struct gemm *gemm = gemm_open(NULL, &err);
+    unsigned char *workspace = malloc(WORKSPACE_BYTES + BEHIND);
+    float *dy = malloc((size_t)out * sizeof *dy), *dbias = calloc((size_t)out, sizeof *dbias);
+    float *dweight = calloc((size_t)out * IN, sizeof *dweight);
+    float x[IN] = { 3, 3, 3, 3, 3, 3, 3, 3 };
+    memset(workspace + WORKSPACE_BYTES, 0x5a, BEHIND);
+    for (long i = 0; i < out; i++)
+        dy[i] = 1;
+    struct launch launch = { .storage = DTYPE_FP32, .workspace = workspace, .gemm = gemm };
+    struct linear_weight_gradient args = { 1, out, IN, dy, x, dweight, dbias };
+    ck_assert_int_eq(launch_linear_weight_gradient(&launch, &args), cudaSuccess);
+    double wrong = 0;
+    for (long i = 0; i < out; i++)
+        wrong += fabs((double)dbias[i] - 1) + fabs((double)dweight[i * IN + i % IN] - 3);
+    ck_assert_double_eq(wrong, 0);
+    for (int i = 0; i < BEHIND; i++)
+        ck_assert_uint_eq(workspace[WORKSPACE_BYTES + i], 0x5a);
+    free(workspace);
+    free(dy);
+    free(dbias);
+    free(dweight);
     gemm_close(gemm);
 }
 END_TEST
@@ -221,6 +256,7 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
     tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
     tcase_add_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not);
+    tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);
     tcase_add_test(gemm, a_table_that_cannot_be_written_is_said_and_not_needed);
     tcase_add_test(gemm, a_product_that_the_library_refuses_is_named);
     suite_add_tcase(suite, gemm);

@@ -73,6 +73,9 @@ typedef struct {
     cublasStatus_t state;
 } cublasLtMatmulHeuristicResult_t;
 
+/* How often algorithms were asked for. */
+extern int algorithms_asked;
+
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
 typedef cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
