@@ -10,6 +10,7 @@
 # make globals         base, models, sim and search hold no mutable state
 # make docs            docs/reference.md, from the tables in the program
 # make accuracy        docs/accuracy.md and .svg, from the measured runs that are shipped
+# make pictures        docs/exchange-*.svg, from predictions and a convex problem that is run
 # make install         DESTDIR= PREFIX=/usr/local; `uninstall` removes what it put there
 # make deps            the packages that are needed (`run` and `test` do this themselves)
 # make clean
@@ -246,7 +247,8 @@ $(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
 
 $(B)/tests/bench_stochastic $(B)/tests/bench_tuning: $(B)/tests/regret.o
 $(B)/tests/bench_stochastic: $(B)/tests/regret_plot.o
-$(B)/tests/bench_convex: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
+$(B)/tests/bench_convex: $(addprefix $(B)/tests/,chart.o exchange_side.o logistic.o)
+$(B)/tests/bench_exchange_pictures: $(B)/tests/chart.o
 $(B)/tests/bench_stragglers: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
 
 # Stamps that change when their text does, so that new flags recompile and a removed source relinks.
@@ -348,6 +350,11 @@ accuracy: needed
 	@$(PROGRAM) validate --report docs/accuracy >/dev/null
 	@chmod 644 docs/accuracy.md docs/accuracy.svg
 
+PICTURES = $(B)/tests/bench_exchange_pictures $(B)/tests/bench_convex
+pictures: needed
+	+@$(AGAIN) $(PICTURES)
+	@for program in $(PICTURES); do SIMSEARCH_DATA=$(CURDIR) $$program docs || exit 1; done
+
 CUDA_TIDY = $(if $(filter 1,$(CUDA)),$(filter exec/cuda/% kernels/cuda/%,$(CUDA_PLUGIN_SRC)))
 SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
 # Every tool has its say before the target fails.
@@ -434,7 +441,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test parity-all coverage gpu-tests bench layers globals docs docs-current accuracy lint format install \
+.PHONY: all run help test parity-all coverage gpu-tests bench layers globals docs docs-current accuracy pictures lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
