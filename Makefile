@@ -85,11 +85,12 @@ PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
 MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c exec/tables.c \
                   kernels/host/round.c base/arena.c base/err.c
-CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
-                  $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_stream.c links.c \
+CUDA_SHARED_SRC := $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_stream.c links.c \
                     mesh.c place.c plugin.c reduce.c region.c socket.c tables.c tcp_collective.c) \
                   kernels/host/round.c \
                   $(addprefix base/,arena.c clock.c err.c file.c random.c)
+CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
+                  $(CUDA_SHARED_SRC)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
@@ -168,8 +169,8 @@ $(B)/tables: exec/tables.c $(HEADERS)
 	$(Q)$(CC) -I. -MM exec/tables.c | tr -d '\\\n' | tr -s ' ' '\n' | grep '\.h$$' | LC_ALL=C sort -u | \
 	    xargs cat | sha256sum | sed 's/^\(.\{16\}\).*/0x\1/' >$@
 TABLES = -DTABLES_DIGEST=$$(cat $(B)/tables)
-$(B)/exec/tables.o $(B)/pic/exec/tables.o: private ALL_CFLAGS += $(TABLES)
-$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/simsearch-mpi.so: $(B)/tables
+$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/on_host/exec/tables.c.o: private ALL_CFLAGS += $(TABLES)
+$(B)/exec/tables.o $(B)/pic/exec/tables.o $(B)/on_host/exec/tables.c.o $(B)/simsearch-mpi.so: $(B)/tables
 
 # gcc compiles what is C, nvcc the kernels alone; headers of the toolkit are not ours to warn about.
 CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
@@ -223,16 +224,23 @@ $(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
-# CUDA's kernels as they are, with headers in place of the toolkit's (tests/cuda_on_host).
+# CUDA's kernels as they are, with headers and libraries in place of the toolkit's
+# (tests/cuda_on_host); and the plugin with them, for a GPU that is this machine.
 ON_HOST       := -Itests/cuda_on_host
-ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c kernels/cuda/*.cu))
+ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c) $(CUDA_CU))
+ON_HOST_SO    := $(B)/on_host/simsearch-cuda.so
+ON_HOST_SO_OBJ := $(ON_HOST_OBJ) $(patsubst %,$(B)/on_host/%.o,$(wildcard exec/cuda/*.c) $(CUDA_SHARED_SRC))
 ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) -ffp-contract=off -pthread \
                  -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wno-unknown-pragmas \
-                 $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CXXFLAGS)
+                 $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CXXFLAGS) \
+                 -fPIC -fvisibility=hidden
+$(ON_HOST_SO): $(ON_HOST_SO_OBJ)
+	$(call shown,PLUGIN $@)
+	$(Q)$(CXX) $(CFLAGS_$(VARIANT)) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ -lm -lpthread -ldl -lrt
 $(B)/on_host/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $< for the host)
-	$(Q)$(CC) $(ALL_CFLAGS) $(ON_HOST) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(ON_HOST) -DHAS_NCCL -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 $(B)/on_host/%.cu.o: %.cu $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CXX $< for the host)
@@ -301,6 +309,9 @@ show_short = @case $$(tail -n 1 $@) in \
 $(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
 	@$(LAUNCH) bash $< $(keep)
 	$(call show_short,$<)
+ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
+$(R)/test_cuda_run.sh: $(ON_HOST_SO)
+endif
 $(R)/%.check: FORCE
 	+@$(MAKE) -s --no-print-directory $* $(keep)
 	$(call show_short,make $*)
@@ -446,4 +457,4 @@ needed:
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.c,$(B)/%.d,$(ALL_SRC)) $(CUDA_PLUGIN_SRC:%.c=$(B)/pic/%.d) \
-         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(ON_HOST_OBJ:.o=.d)
+         $(CUDA_CU:%.cu=$(B)/pic/%.cu.d) $(ON_HOST_SO_OBJ:.o=.d)

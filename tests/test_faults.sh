@@ -11,9 +11,6 @@ launch=() # what starts the ranks; the program itself when empty
 losses_in() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
 newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
 
-# The processes whose parent is $1.
-children() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
-
 # Waits for the second checkpoint of the run whose launcher is $1, in $2.
 wait_for_steps() {
     for _ in $(seq 600); do
@@ -28,11 +25,9 @@ wait_for_steps() {
 interrupt() {
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$3" --steps 100000 --checkpoint "$4" \
         --checkpoint-every 10 --watchdog 0.5s >"$work/out" 2>"$work/err" &
-    local launcher=$! code victim=
+    local launcher=$! code victim
     wait_for_steps $launcher "$4"
-    for process in $(children $launcher); do
-        grep -qzE '^(SIMSEARCH|OMPI_COMM_WORLD)_RANK=1$' "/proc/$process/environ" && victim=$process
-    done
+    victim=$(rank_process $launcher 1)
     [ "$victim" ] || fail "rank 1 was not found"
     kill "-$2" "$victim"
     wait $launcher

@@ -1,92 +1,13 @@
 #include <cublasLt.h>
 
+#include "base/arena.h"
 #include "kernels/host/round.h"
+#include "tests/cuda_on_host/runtime.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- the run-time ------------------------------------------------------------------------- */
-
-struct CUevent_st {
-    double ms;
-};
-
-static __thread double clock_ms;
-
-cudaError_t cudaGetDevice(int *device)
-{
-    *device = 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
-{
-    (void)device;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGetLastError(void)
-{
-    return cudaSuccess;
-}
-
-const char *cudaGetErrorString(cudaError_t error)
-{
-    return error == cudaSuccess ? "no error" : "an error";
-}
-
-cudaError_t cudaMalloc(void **memory, size_t bytes)
-{
-    *memory = malloc(bytes);
-    return *memory ? cudaSuccess : cudaErrorUnknown;
-}
-
-cudaError_t cudaFree(void *memory)
-{
-    free(memory);
-    return cudaSuccess;
-}
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
-{
-    (void)stream;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t *event)
-{
-    *event = calloc(1, sizeof **event);
-    return *event ? cudaSuccess : cudaErrorUnknown;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event)
-{
-    free(event);
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    (void)stream;
-    event->ms = clock_ms;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event)
-{
-    (void)event;
-    return cudaSuccess;
-}
-
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
-{
-    *ms = (float)(to->ms - from->ms);
-    return cudaSuccess;
-}
 
 /* --- descriptions ------------------------------------------------------------------------- */
 
@@ -295,17 +216,81 @@ static float finished(const cublasLtMatmulDescOpaque_t *product, cudaDataType_t 
     return sum;
 }
 
-/* The columns of op(b) summed over the depth, as the result is stored. */
-static void sum_columns(const cublasLtMatmulDescOpaque_t *product, const void *b,
-                        const cublasLtMatrixLayoutOpaque_t *b_layout, int64_t depth,
-                        const cublasLtMatrixLayoutOpaque_t *d_layout)
+/* A product with all that the caller may change once it is issued. */
+struct product {
+    cublasLtMatmulDescOpaque_t desc;
+    cublasLtMatrixLayoutOpaque_t a_layout, b_layout, c_layout, d_layout;
+    const void *a, *b, *c;
+    void *d;
+    float alpha, beta;
+    uint64_t algorithm;
+};
+
+/* One matrix of a batch as fp32, the terms of a sum side by side: [outer, depth]. */
+static float *unpack(const void *x, const cublasLtMatrixLayoutOpaque_t *layout,
+                     cublasOperation_t operation, int32_t batch, bool is_right)
 {
-    for (int64_t column = 0; column < (int64_t)d_layout->columns; column++) {
+    bool is_turned = operation == CUBLAS_OP_T;
+    int64_t rows = (int64_t)(is_turned ? layout->columns : layout->rows);
+    int64_t columns = (int64_t)(is_turned ? layout->rows : layout->columns);
+    float *out = arena_grow(NULL, sizeof *out * (size_t)(rows * columns));
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t column = 0; column < columns; column++)
+            out[is_right ? column * rows + row : row * columns + column] =
+                element(x, layout, operation, batch, row, column);
+    return out;
+}
+
+static float dot(const float *a, const float *b, int64_t depth)
+{
+    float sum = 0;
+    for (int64_t k = 0; k < depth; k++)
+        sum += a[k] * b[k];
+    return sum;
+}
+
+static void finish(const struct product *p, int32_t batch, int64_t row, int64_t column, float sum)
+{
+    sum *= p->alpha;
+    if (p->beta != 0)
+        sum += p->beta * element(p->c, &p->c_layout, CUBLAS_OP_N, batch, row, column);
+    store(p->d_layout.type, finished(&p->desc, p->d_layout.type, sum, row, column), p->d,
+          batch * p->d_layout.step + column * p->d_layout.leading + row);
+}
+
+static void run_one(const struct product *p, int32_t batch)
+{
+    int64_t depth = (int64_t)(p->desc.a == CUBLAS_OP_T ? p->a_layout.rows : p->a_layout.columns);
+    float *a = unpack(p->a, &p->a_layout, p->desc.a, batch, false);
+    float *b = unpack(p->b, &p->b_layout, p->desc.b, batch, true);
+    for (int64_t column = 0; column < (int64_t)p->d_layout.columns; column++)
+        for (int64_t row = 0; row < (int64_t)p->d_layout.rows; row++)
+            finish(p, batch, row, column, dot(a + row * depth, b + column * depth, depth));
+    free(a);
+    free(b);
+}
+
+/* The columns of op(b) summed over the depth, as the result is stored. */
+static void sum_columns(const struct product *p)
+{
+    int64_t depth = (int64_t)(p->desc.a == CUBLAS_OP_T ? p->a_layout.rows : p->a_layout.columns);
+    for (int64_t column = 0; column < (int64_t)p->d_layout.columns; column++) {
         float sum = 0;
         for (int64_t k = 0; k < depth; k++)
-            sum += element(b, b_layout, product->b, 0, k, column);
-        store(d_layout->type, sum, product->bias, column);
+            sum += element(p->b, &p->b_layout, p->desc.b, 0, k, column);
+        store(p->d_layout.type, sum, p->desc.bias, column);
     }
+}
+
+static void run_product(void *args)
+{
+    static const double slower_ms = 1000; /* the first algorithm, whatever the machine's mood */
+    const struct product *p = args;
+    runtime_add_ms(p->algorithm == 2 ? 0 : slower_ms);
+    if (p->desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+        sum_columns(p);
+    for (int32_t batch = 0; batch < p->d_layout.batch; batch++)
+        run_one(p, batch);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
@@ -316,29 +301,26 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                               const cublasLtMatmulAlgo_t *algorithm, void *workspace,
                               size_t workspace_bytes, cudaStream_t stream)
 {
-    (void)handle, (void)workspace, (void)workspace_bytes, (void)stream;
-    uint64_t rows = d_layout->rows, columns = d_layout->columns;
+    (void)handle, (void)workspace, (void)workspace_bytes;
     uint64_t depth = product->a == CUBLAS_OP_T ? a_layout->rows : a_layout->columns;
-    float add = *(const float *)beta;
-    if (!fits(a_layout, product->a, rows, depth) || !fits(b_layout, product->b, depth, columns))
+    if (!fits(a_layout, product->a, d_layout->rows, depth) ||
+        !fits(b_layout, product->b, depth, d_layout->columns))
         return CUBLAS_STATUS_INVALID_VALUE;
-    if (!has_leading_beside(product, rows))
+    if (!has_leading_beside(product, d_layout->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
-    clock_ms += algorithm->data[0] == 2 ? 1 : 2;
-    if (product->epilogue == CUBLASLT_EPILOGUE_BGRADB)
-        sum_columns(product, b, b_layout, (int64_t)depth, d_layout);
-    for (int32_t batch = 0; batch < d_layout->batch; batch++)
-        for (int64_t column = 0; column < (int64_t)columns; column++)
-            for (int64_t row = 0; row < (int64_t)rows; row++) {
-                float sum = 0;
-                for (int64_t k = 0; k < (int64_t)depth; k++)
-                    sum += element(a, a_layout, product->a, batch, row, k) *
-                           element(b, b_layout, product->b, batch, k, column);
-                sum *= *(const float *)alpha;
-                if (add != 0)
-                    sum += add * element(c, c_layout, CUBLAS_OP_N, batch, row, column);
-                store(d_layout->type, finished(product, d_layout->type, sum, row, column), d,
-                      batch * d_layout->step + column * d_layout->leading + row);
-            }
-    return CUBLAS_STATUS_SUCCESS;
+    struct product work = { .desc = *product,
+                            .a_layout = *a_layout,
+                            .b_layout = *b_layout,
+                            .c_layout = *c_layout,
+                            .d_layout = *d_layout,
+                            .a = a,
+                            .b = b,
+                            .c = c,
+                            .d = d,
+                            .alpha = *(const float *)alpha,
+                            .beta = *(const float *)beta,
+                            .algorithm = algorithm->data[0] };
+    return runtime_issue(stream, run_product, &work, sizeof work) == cudaSuccess
+               ? CUBLAS_STATUS_SUCCESS
+               : CUBLAS_STATUS_INVALID_VALUE;
 }

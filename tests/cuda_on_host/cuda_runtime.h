@@ -7,8 +7,8 @@
 extern "C" {
 #include "tests/cuda_on_host/grid.h"
 }
+#include "tests/cuda_on_host/runtime.h"
 
-#include <cuda_runtime_api.h>
 #include <math.h>
 #include <string.h>
 
@@ -46,23 +46,39 @@ template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, cudaFuncAt
     return cudaSuccess;
 }
 
+/* A launch with its arguments, which go along by value. */
+template <typename Call> struct grid_launch {
+    struct grid_shape shape;
+    Call call;
+};
+
 template <typename Call> void grid_call(void *call)
 {
     (*static_cast<Call *>(call))();
+}
+
+template <typename Call> void grid_do_launch(void *args)
+{
+    auto *launch = static_cast<grid_launch<Call> *>(args);
+    grid_run(&launch->shape, grid_call<Call>, &launch->call);
+}
+
+template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config, const Call &call)
+{
+    grid_launch<Call> launch = { { { config->grid.x, config->grid.y, config->grid.z },
+                                   { config->block.x, config->block.y, config->block.z },
+                                   config->dynamicSmemBytes },
+                                 call };
+    if (config->block.x * config->block.y * config->block.z > MOST_THREADS)
+        return cudaErrorInvalidConfiguration;
+    return runtime_issue(config->stream, grid_do_launch<Call>, &launch, sizeof launch);
 }
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                Arguments... arguments)
 {
-    auto call = [&] { kernel(Parameters(arguments)...); };
-    struct grid_shape shape = {
-        { config->grid.x, config->grid.y, config->grid.z },
-        { config->block.x, config->block.y, config->block.z },
-        config->dynamicSmemBytes,
-    };
-    return grid_run(&shape, grid_call<decltype(call)>, &call) ? cudaSuccess
-                                                              : cudaErrorInvalidConfiguration;
+    return grid_issue(config, [=] { kernel(Parameters(arguments)...); });
 }
 
 /* --- what threads do together ------------------------------------------------------------- */

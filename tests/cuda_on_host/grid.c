@@ -322,3 +322,11 @@ int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *a
     }
     return 1;
 }
+
+void grid_release(void)
+{
+    if (grid)
+        free(grid->stacks);
+    free(grid);
+    grid = NULL;
+}

@@ -34,6 +34,8 @@ extern __thread const struct grid_place *grid_now;
 
 /* Runs kernel(args) as every thread of the grid. False when a block has more than MOST_THREADS. */
 int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *args);
+/* What grids leave on the thread of the host that ran them, for the next one. */
+void grid_release(void);
 
 /* What threads do where they meet: offers[i] is what thread i brought, NULL where it has ended. */
 typedef void grid_meeting(void *const *offers, int count);

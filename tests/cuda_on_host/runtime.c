@@ -1,0 +1,250 @@
+#include "tests/cuda_on_host/runtime.h"
+
+#include "base/clock.h"
+#include "tests/cuda_on_host/grid.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+    struct work *next;
+    void (*function)(void *args);
+    max_align_t args[];
+};
+
+struct CUstream_st {
+    pthread_t thread;
+    struct work *first, **last;
+    long num_issued, num_done;
+    bool is_ending;
+};
+
+/* Records are numbered; the work of streams holds on to an event until it has run. */
+struct CUevent_st {
+    long num_issued, num_reached;
+    double ms;
+    int num_holders;
+};
+
+/* Of all streams and events: few of either, and what they wait for is rare. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+/* --- streams ------------------------------------------------------------------------------ */
+
+static __thread double added_ms; /* of the stream whose thread this is */
+
+void runtime_add_ms(double ms)
+{
+    added_ms += ms;
+}
+
+static double now_ms(void)
+{
+    return 1e3 * clock_now_s() + added_ms;
+}
+
+/* NULL once the stream ends and has nothing left. */
+static struct work *take_work(cudaStream_t stream)
+{
+    pthread_mutex_lock(&mutex);
+    while (!stream->first && !stream->is_ending)
+        pthread_cond_wait(&changed, &mutex);
+    struct work *work = stream->first;
+    if (work && !(stream->first = work->next))
+        stream->last = &stream->first;
+    pthread_mutex_unlock(&mutex);
+    return work;
+}
+
+static void *run_stream(void *context)
+{
+    cudaStream_t stream = context;
+    for (struct work *work = take_work(stream); work; work = take_work(stream)) {
+        work->function(work->args);
+        free(work);
+        pthread_mutex_lock(&mutex);
+        stream->num_done++;
+        pthread_cond_broadcast(&changed);
+        pthread_mutex_unlock(&mutex);
+    }
+    grid_release();
+    return NULL;
+}
+
+static void append(cudaStream_t stream, struct work *work)
+{
+    pthread_mutex_lock(&mutex);
+    *stream->last = work;
+    stream->last = &work->next;
+    stream->num_issued++;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), const void *args,
+                          size_t size)
+{
+    struct work *work = malloc(sizeof *work + size);
+    if (!work)
+        return cudaErrorMemoryAllocation;
+    work->next = NULL;
+    work->function = function;
+    memcpy(work->args, args, size);
+    if (stream) {
+        append(stream, work);
+        return cudaSuccess;
+    }
+    function(work->args);
+    free(work);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
+{
+    (void)flags;
+    cudaStream_t stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return cudaErrorMemoryAllocation;
+    stream->last = &stream->first;
+    *out = stream;
+    return pthread_create(&stream->thread, NULL, run_stream, stream) == 0 ? cudaSuccess
+                                                                          : cudaErrorUnknown;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    pthread_mutex_lock(&mutex);
+    stream->is_ending = true;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+    pthread_join(stream->thread, NULL);
+    free(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    if (!stream)
+        return cudaSuccess;
+    pthread_mutex_lock(&mutex);
+    bool is_done = stream->num_done == stream->num_issued;
+    pthread_mutex_unlock(&mutex);
+    return is_done ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    if (!stream)
+        return cudaSuccess;
+    pthread_mutex_lock(&mutex);
+    for (long issued = stream->num_issued; stream->num_done < issued;)
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
+{
+    (void)stream;
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
+/* --- events ------------------------------------------------------------------------------- */
+
+struct event_work {
+    cudaEvent_t event;
+    long number;
+};
+
+static void hold(cudaEvent_t event)
+{
+    event->num_holders++;
+}
+
+static void let_go(cudaEvent_t event)
+{
+    if (--event->num_holders == 0)
+        free(event);
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    *event = calloc(1, sizeof **event);
+    if (!*event)
+        return cudaErrorMemoryAllocation;
+    hold(*event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    pthread_mutex_lock(&mutex);
+    let_go(event);
+    pthread_mutex_unlock(&mutex);
+    return cudaSuccess;
+}
+
+static void reach(void *args)
+{
+    const struct event_work *work = args;
+    pthread_mutex_lock(&mutex);
+    work->event->num_reached = work->number;
+    work->event->ms = now_ms();
+    let_go(work->event);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void wait_for(void *args)
+{
+    const struct event_work *work = args;
+    pthread_mutex_lock(&mutex);
+    while (work->event->num_reached < work->number)
+        pthread_cond_wait(&changed, &mutex);
+    let_go(work->event);
+    pthread_mutex_unlock(&mutex);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    pthread_mutex_lock(&mutex);
+    hold(event);
+    struct event_work work = { event, ++event->num_issued };
+    pthread_mutex_unlock(&mutex);
+    return runtime_issue(stream, reach, &work, sizeof work);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    pthread_mutex_lock(&mutex);
+    hold(event);
+    struct event_work work = { event, event->num_issued };
+    pthread_mutex_unlock(&mutex);
+    return runtime_issue(stream, wait_for, &work, sizeof work);
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    pthread_mutex_lock(&mutex);
+    bool is_reached = event->num_reached == event->num_issued;
+    pthread_mutex_unlock(&mutex);
+    return is_reached ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    return cudaStreamWaitEvent(NULL, event, 0);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    if (cudaEventQuery(from) != cudaSuccess || cudaEventQuery(to) != cudaSuccess)
+        return cudaErrorNotReady;
+    *ms = (float)(to->ms - from->ms);
+    return cudaSuccess;
+}

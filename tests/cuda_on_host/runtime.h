@@ -1,0 +1,26 @@
+/* tests/cuda_on_host/runtime.h - streams of CUDA as threads of the host: what headers and libraries
+ * in this folder issue work with.
+ *
+ * Work of a stream runs in the order of issue, on the stream's thread, later than the call that
+ * issued it; on the NULL stream it has run when the call returns. */
+#ifndef TESTS_CUDA_ON_HOST_RUNTIME_H
+#define TESTS_CUDA_ON_HOST_RUNTIME_H
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Runs function(args) on a copy of the `size` bytes at `args`, aligned for any type. */
+cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), const void *args,
+                          size_t size);
+
+/* Of the work that calls it: the stream's events seem so much later from here on. */
+void runtime_add_ms(double ms);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

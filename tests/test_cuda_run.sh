@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Runs plans on GPUs that are this machine: the plugin with headers and libraries in place of the
+# toolkit's (tests/cuda_on_host). Kernels run thread by thread, streams are threads, NCCL's ranks
+# meet in shared memory. Losses are those of the host's backend.
+# shellcheck source-path=SCRIPTDIR
+set -u
+. "$(dirname "$0")/program.sh"
+
+export SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host SIMSEARCH_GEMM_TABLE=
+if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
+    echo "built for the release variant alone, where there is a C++ compiler"
+    exit 77
+fi
+
+# --- losses ----------------------------------------------------------------------------------
+
+model() { # NAME HEADS: 64 wide, so that one head is wide enough for tensor cores
+    cat >"$work/$1.json" <<EOF
+{ "format": 1, "name": "$1", "layers": 2, "hidden": 64, "heads": $2, "vocab": 64, "seq": 8,
+  "norm": "layernorm", "activation": "gelu", "positions": "learned", "linear_bias": true,
+  "tied": true, "dropout": 0.1, "batch": 4 }
+EOF
+}
+model one-head 1
+model two-heads 2
+
+# expect MODEL TOKENS ERROR: the host's losses, and how far other orders of sums may be from them
+expect() {
+    small=(--model "$work/$1.json" --batch 4 --steps 2 --json) tokens=$2 error=$3
+    run 0 run "${small[@]}" --gpus 1 --layout "$tokens" --backend host
+    wanted=$(losses)
+}
+# same GPUS LAYOUT [COMM]
+same() {
+    run 0 run "${small[@]}" --gpus "$1" --layout "$2 $tokens" --backend cuda \
+        ${3:+--comm "$3"} --watchdog 60s
+    paste <(tr ' ' '\n' <<<"$wanted") <(losses | tr ' ' '\n') | awk -v most="$error" '
+        NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > most) bad = 1 }
+        END { exit !(n == 2 && !bad) }' || fail "losses $(losses), on the host $wanted"
+}
+
+expect one-head "dtype=bf16" 5e-4
+same 1 "mb2"
+expect one-head "dtype=fp16" 1e-4
+same 1 "mb2"
+expect two-heads "attn=unfused dtype=fp32" 2e-5
+same 1 "mb2"
+expect two-heads "dtype=fp32" 2e-5
+same 1 "mb2 recompute=full"
+for layout in "dp2" "tp2 sp" "pp2 mb2" "dp2 zero2" "dp2 zero3"; do
+    same 2 "$layout" nccl
+done
+same 2 "tp2 sp" staged
+
+# --- a rank that stands still ----------------------------------------------------------------
+
+"$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \
+    --steps 100000 --checkpoint "$work/kept" --checkpoint-every 1 --watchdog 5s \
+    >/dev/null 2>"$work/err" &
+launcher=$!
+for _ in $(seq 300); do
+    compgen -G "$work/kept/step-*[0-9]" >/dev/null && break
+    sleep 0.05
+done
+kill -STOP "$(rank_process $launcher 1)" || fail "rank 1 was not found"
+wait $launcher
+code=$?
+[ $code = 75 ] || fail "expected exit 75 with rank 1 stopped, not $code"
+says '^rank 0: no progress for [5-9]'
+says '^rank 0 waits '
+exit $failed
