@@ -230,7 +230,8 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     if (has_head(in->plan, stage)) {
         whole_bytes += pieces->head.saved_bytes;
         waiting_bytes += pieces->head.waiting_bytes;
-        memory->logits_bytes -= waiting * pieces->logits * in->system->stack.logits_bytes;
+        memory->logits_bytes -=
+            waiting * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
     }
     double excess_bytes = waiting_bytes - whole_bytes;
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
@@ -266,7 +267,7 @@ static double logits_bytes(const struct memory_input *in, int held)
     const struct pieces *pieces = in->pieces;
     if (pieces->logits_run_bytes > 0)
         return pieces->logits_run_bytes;
-    return held * pieces->logits * in->system->stack.logits_bytes;
+    return held * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
 }
 
 /* The embedding goes with the first chunk of all, the head with the last. */

@@ -292,6 +292,12 @@ double plan_logits_rows(const struct plan *plan, const struct stack *stack)
     return generator_splits(generator_find(plan_schedule(plan))) ? 0 : stack->logits_rows;
 }
 
+double plan_logit_bytes(const struct plan *plan, const struct stack *stack)
+{
+    enum dtype dtype = precision_value_dtype((enum precision)plan->precision);
+    return fmax(stack->logits_bytes, dtype_bytes(dtype));
+}
+
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system)
 {
     const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
@@ -327,7 +333,7 @@ static double logits_run_bytes(const struct plan *plan, const struct layer_dims 
     if (chunks == 0)
         return 0;
     double whole_bytes = dims->tokens * dims->hidden * (options->dtype == DTYPE_FP32 ? 4 : 2);
-    return ceil(dims->tokens / chunks) * dims->vocab * stack->logits_bytes +
+    return ceil(dims->tokens / chunks) * dims->vocab * plan_logit_bytes(plan, stack) +
            (plan->sp && plan->tp > 1 ? 2 : 1) * whole_bytes;
 }
 

@@ -64,6 +64,9 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
 /* Most rows of the head whose logits are made at once, 0: all. A split backward reads their
  * gradients twice, so that there all are. */
 double plan_logits_rows(const struct plan *plan, const struct stack *stack);
+/* Held for each logit at the loss: what the stack has, no less than a value as the plan stores it.
+ */
+double plan_logit_bytes(const struct plan *plan, const struct stack *stack);
 
 /* Options of the op lists, as stack and plan have them. */
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);

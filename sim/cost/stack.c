@@ -61,7 +61,7 @@ const struct field stack_fields[] = {
       .doc = "Pools of captured graphs, where launch is graphs: \"typically a few GB\", and more with "
              "pipeline stages (Megatron-Bridge performance guide)." },
     { .name = "logits", QUANTITY(BYTES, logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
-      .doc = "Held for each logit at the loss." },
+      .doc = "Held for each logit at the loss; no less than a value as the plan stores it." },
     { .name = "logits_rows", .kind = FIELD_INT, AT(logits_rows), .min = 0, .max = 1 << 30,
       .fallback = "0",
       .doc = "Most rows of the head whose logits are made at once, forward, and again in the backward, "
