@@ -1,7 +1,6 @@
 #include "calibration/host_rank.h"
 
 #include "exec/backend.h"
-#include "sim/cost/piece.h"
 #include "sim/schedule/generators.h"
 #include "sim/schedule/lowering.h"
 
@@ -128,8 +127,7 @@ struct layer_options host_layer_options(const struct stack *stack, const struct 
                                    .fusions = stack->fusions,
                                    .dtype = precision_value_dtype((enum precision)plan->precision),
                                    .gradient_bytes = 4,
-                                   .leaves_vocab_odd = stack->leaves_vocab_odd,
-                                   .logits_rows = plan_logits_rows(plan, stack) };
+                                   .leaves_vocab_odd = stack->leaves_vocab_odd };
 }
 
 static bool read_plan(struct host_run *run, const char *layout, enum precision precision,

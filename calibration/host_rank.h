@@ -69,7 +69,8 @@ bool host_run_open(struct host_rank *host, const struct model *model,
                    const struct host_run_options *options, struct host_run *out, struct err *err);
 void host_run_close(struct host_run *run);
 
-/* How the op lists of a stack's runs on the host are built. */
+/* How the op lists of a stack's runs on the host are built; all logits are made at once, so that an
+ * op is timed once. */
 struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan);
 
 #endif
