@@ -52,6 +52,16 @@ for layout in "dp2" "tp2 sp" "pp2 mb2" "dp2 zero2" "dp2 zero3"; do
 done
 same 2 "tp2 sp" staged
 
+# Against as many ranks of the host: these are not the mathematics of all-reduce.
+same_exchange() { # EXCHANGE COMM
+    run 0 run "${small[@]}" --gpus 2 --layout "dp2 exchange=$1 $tokens" --backend host
+    wanted=$(losses)
+    same 2 "dp2 exchange=$1" "$2"
+}
+same_exchange topk:0.1 nccl
+same_exchange powersgd:2 nccl
+same_exchange qsgd:4 staged
+
 # --- a rank that stands still ----------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \
