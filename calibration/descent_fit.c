@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LEAST_STEPS = 30 };
 static const double stretch = 0.1; /* of steps, to the steps before it */
 static const double surest = 0.75; /* standard error of a logarithm: a factor of 3.4 at 90 % */
 static const double seen = 5e-3;   /* share of a loss above which a part of it is */
@@ -54,100 +53,12 @@ struct fitting {
     struct least_squares problem;
 };
 
-/* --- runs --------------------------------------------------------------------------------- */
-
-static double mean_loss(const struct loss_run *run, int first, int end)
+double loss_run_mean(const struct loss_run *run, int first, int end)
 {
     double sum = 0;
     for (int i = first; i < end; i++)
         sum += run->losses[i];
     return sum / (end - first);
-}
-
-static bool check_run(const struct loss_run *run, struct err *err)
-{
-    if (run->num_steps < LEAST_STEPS)
-        return err_set(err, ERR_INPUT, run->name,
-                       "expected %d steps or more, found %d: gap and reach cannot be told apart",
-                       LEAST_STEPS, run->num_steps);
-    for (int i = 0; i < run->num_steps; i++)
-        if (!isfinite(run->losses[i]))
-            return err_set(err, ERR_INPUT, run->name, "the loss of step %d is no number", i + 1);
-    double first = mean_loss(run, 0, LEAST_STEPS / 10);
-    double last = mean_loss(run, run->num_steps * 3 / 4, run->num_steps);
-    if (last >= first)
-        return err_set(err, ERR_INPUT, run->name,
-                       "expected a loss that falls, found %.4g in the first steps and %.4g in the "
-                       "last: a run that diverges tells nothing of the others",
-                       first, last);
-    return true;
-}
-
-/* --- what can be told apart --------------------------------------------------------------- */
-
-/* What a rate and a number of ranks make of each constant in the loss that a run ends with. */
-enum { FLOOR_LEAST, FLOOR_NOISE, FLOOR_MIXING, FLOOR_MEMORY, NUM_FLOORS };
-static const enum descent_constant floor_constants[NUM_FLOORS] = { DESCENT_LEAST, DESCENT_NOISE,
-                                                                   DESCENT_MIXING, DESCENT_MEMORY };
-
-static void fill_floor(const struct descent_run *run, double rate, double *row)
-{
-    double apart = rate * rate * run->apart;
-    row[FLOOR_LEAST] = 1;
-    row[FLOOR_NOISE] = rate * run->noise_factor / run->num_ranks;
-    row[FLOOR_MIXING] = run->is_memory ? 0 : apart;
-    row[FLOOR_MEMORY] = run->is_memory ? apart : 0;
-}
-
-/* Takes what earlier columns have out of column j, of rows that were made orthogonal one by one
- * (Gram and Schmidt); its length, as a share of what it was. */
-static double independent_share(double *columns, int num_rows, int j)
-{
-    double *own = columns + (size_t)j * (size_t)num_rows;
-    double before = 0, after = 0;
-    for (int i = 0; i < num_rows; i++)
-        before += own[i] * own[i];
-    for (int k = 0; k < j; k++) {
-        const double *other = columns + (size_t)k * (size_t)num_rows;
-        double product = 0, square = 0;
-        for (int i = 0; i < num_rows; i++) {
-            product += own[i] * other[i];
-            square += other[i] * other[i];
-        }
-        for (int i = 0; i < num_rows && square > 0; i++)
-            own[i] -= product / square * other[i];
-    }
-    for (int i = 0; i < num_rows; i++)
-        after += own[i] * own[i];
-    return before > 0 ? sqrt(after / before) : 1;
-}
-
-/* A run whose rate fades shows its floor at more than one rate. */
-static bool check_floors(struct fitting *f, struct err *err)
-{
-    enum { RATES = 3 };
-    const struct descent_request *request = f->request;
-    int rows = RATES * request->num_runs;
-    double *columns = ARENA_ARRAY(&f->arena, double, (size_t)rows *NUM_FLOORS);
-    for (int i = 0; i < rows; i++) {
-        const struct loss_run *run = &request->runs[i / RATES];
-        double fades = run->run.fades, step = run->num_steps * (1 + i % RATES) / (double)RATES;
-        double row[NUM_FLOORS];
-        fill_floor(&run->run, fades > 0 ? run->run.rate / (1 + step / fades) : run->run.rate, row);
-        row[FLOOR_LEAST] = request->least < 0;
-        row[FLOOR_NOISE] *= !request->is_exact;
-        for (int j = 0; j < NUM_FLOORS; j++)
-            columns[j * rows + i] = row[j];
-    }
-    for (int j = 0; j < NUM_FLOORS; j++)
-        if (independent_share(columns, rows, j) < 0.02)
-            return err_set(
-                err, ERR_INPUT, descent_constant_names[floor_constants[j]],
-                "is one floor with the constants before it at this rate and number of "
-                "ranks; expected a run more with another rate or on other ranks (as many "
-                "samples each)%s",
-                request->least < 0 ? ", or --least" : ", or of all-reduce");
-    return true;
 }
 
 /* --- the problem -------------------------------------------------------------------------- */
@@ -158,7 +69,7 @@ static void add_stretches(struct fitting *f, const struct loss_run *run)
         int end = first + 1 + (int)(stretch * first);
         end = end < run->num_steps ? end : run->num_steps;
         f->at[f->count++] =
-            (struct stretch){ run, (first + end - 1) / 2.0, mean_loss(run, first, end) };
+            (struct stretch){ run, (first + end - 1) / 2.0, loss_run_mean(run, first, end) };
         first = end;
     }
 }
@@ -198,7 +109,7 @@ static void guess(struct fitting *f)
     double lowest = HUGE_VAL, first = best->losses[0];
     for (int i = 0; i < f->request->num_runs; i++) {
         const struct loss_run *run = &f->request->runs[i];
-        double end = mean_loss(run, run->num_steps * 9 / 10, run->num_steps);
+        double end = loss_run_mean(run, run->num_steps * 9 / 10, run->num_steps);
         best = end < lowest ? run : best;
         lowest = fmin(lowest, end);
     }
@@ -406,10 +317,7 @@ bool descent_fit(const struct descent_request *request, struct descent_fit *out,
 {
     struct fitting f = { .request = request };
     *out = (struct descent_fit){ 0 };
-    bool ok = true;
-    for (int i = 0; i < request->num_runs && ok; i++)
-        ok = check_run(&request->runs[i], err);
-    ok = ok && check_floors(&f, err) && fit(&f, out, err);
+    bool ok = descent_request_check(request, err) && fit(&f, out, err);
     arena_release(&f.arena);
     return ok;
 }

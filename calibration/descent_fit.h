@@ -17,6 +17,9 @@ struct loss_run {
     int num_steps;
 };
 
+/* Of the steps from `first` up to `end`, which is left out. */
+double loss_run_mean(const struct loss_run *run, int first, int end);
+
 enum descent_constant {
     DESCENT_LEAST,
     DESCENT_GAP,
@@ -53,7 +56,11 @@ struct descent_request {
     bool is_exact;        /* gradients are of all samples: they have no noise */
 };
 
-/* ERR_INPUT, where = the run's name or that of a constant. */
+/* Whether the runs fall, for long enough, and at rates and on ranks that tell the constants apart.
+ * ERR_INPUT, where = the run's name or that of a constant. */
+bool descent_request_check(const struct descent_request *request, struct err *err);
+
+/* Checks the request first, with the same errors; then also what the fit leaves too uncertain. */
 bool descent_fit(const struct descent_request *request, struct descent_fit *out, struct err *err);
 
 #endif

@@ -153,6 +153,10 @@ START_TEST(few_steps_and_losses_that_do_not_fall_are_refused)
     check_refused(&c, "allreduce", "diverges");
     c.losses[0][40] = (double)NAN;
     check_refused(&c, "allreduce", "step 41");
+    c.request.num_runs = 0;
+    add(&c, "allreduce", 8, 0.4, 0, 300);
+    c.runs[0].run.noise_factor = HUGE_VAL; /* top-k without its memory */
+    check_refused(&c, "allreduce", "forgets");
 }
 END_TEST
 

@@ -1,0 +1,121 @@
+/* What runs can tell of, and what of it they can tell apart, before anything is fitted. */
+#include "base/arena.h"
+#include "calibration/descent_fit.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { LEAST_STEPS = 30, RATES = 3 /* of a run that fades */ };
+
+/* --- runs --------------------------------------------------------------------------------- */
+
+static bool check_run(const struct loss_run *run, struct err *err)
+{
+    if (run->num_steps < LEAST_STEPS)
+        return err_set(err, ERR_INPUT, run->name,
+                       "expected %d steps or more, found %d: gap and reach cannot be told apart",
+                       LEAST_STEPS, run->num_steps);
+    for (int i = 0; i < run->num_steps; i++)
+        if (!isfinite(run->losses[i]))
+            return err_set(err, ERR_INPUT, run->name, "the loss of step %d is no number", i + 1);
+    if (!isfinite(run->run.noise_factor))
+        return err_set(err, ERR_INPUT, run->name,
+                       "expected an exchange that reaches the optimum, found one that forgets what "
+                       "it leaves out");
+    double first = loss_run_mean(run, 0, LEAST_STEPS / 10);
+    double last = loss_run_mean(run, run->num_steps * 3 / 4, run->num_steps);
+    if (last >= first)
+        return err_set(err, ERR_INPUT, run->name,
+                       "expected a loss that falls, found %.4g in the first steps and %.4g in the "
+                       "last: a run that diverges tells nothing of the others",
+                       first, last);
+    return true;
+}
+
+/* --- what can be told apart --------------------------------------------------------------- */
+
+/* What a rate and a number of ranks make of each constant in the loss that a run ends with. */
+enum { FLOOR_LEAST, FLOOR_NOISE, FLOOR_MIXING, FLOOR_MEMORY, NUM_FLOORS };
+static const enum descent_constant floor_constants[NUM_FLOORS] = { DESCENT_LEAST, DESCENT_NOISE,
+                                                                   DESCENT_MIXING, DESCENT_MEMORY };
+
+static void fill_floor(const struct descent_run *run, double rate, double *row)
+{
+    double apart = rate * rate * run->apart;
+    row[FLOOR_LEAST] = 1;
+    row[FLOOR_NOISE] = rate * run->noise_factor / run->num_ranks;
+    row[FLOOR_MIXING] = run->is_memory ? 0 : apart;
+    row[FLOOR_MEMORY] = run->is_memory ? apart : 0;
+}
+
+/* Takes what earlier columns have out of column j, of rows that were made orthogonal one by one
+ * (Gram and Schmidt); its length, as a share of what it was. */
+static double independent_share(double *columns, int num_rows, int j)
+{
+    double *own = columns + (size_t)j * (size_t)num_rows;
+    double before = 0, after = 0;
+    for (int i = 0; i < num_rows; i++)
+        before += own[i] * own[i];
+    for (int k = 0; k < j; k++) {
+        const double *other = columns + (size_t)k * (size_t)num_rows;
+        double product = 0, square = 0;
+        for (int i = 0; i < num_rows; i++) {
+            product += own[i] * other[i];
+            square += other[i] * other[i];
+        }
+        for (int i = 0; i < num_rows && square > 0; i++)
+            own[i] -= product / square * other[i];
+    }
+    for (int i = 0; i < num_rows; i++)
+        after += own[i] * own[i];
+    return before > 0 ? sqrt(after / before) : 1;
+}
+
+/* A run whose rate fades shows its floor at more than one rate. */
+static void fill_columns(const struct descent_request *request, int rows, double *columns)
+{
+    for (int i = 0; i < rows; i++) {
+        const struct loss_run *run = &request->runs[i / RATES];
+        double fades = run->run.fades, step = run->num_steps * (1 + i % RATES) / (double)RATES;
+        double row[NUM_FLOORS];
+        fill_floor(&run->run, fades > 0 ? run->run.rate / (1 + step / fades) : run->run.rate, row);
+        row[FLOOR_LEAST] = request->least < 0;
+        row[FLOOR_NOISE] *= !request->is_exact;
+        for (int j = 0; j < NUM_FLOORS; j++)
+            columns[j * rows + i] = row[j];
+    }
+}
+
+/* The first floor that is a sum of those before it; -1: none. */
+static int find_dependent(const struct descent_request *request)
+{
+    static const double least_share = 0.02;
+    struct arena arena = { 0 };
+    int rows = RATES * request->num_runs, found = -1;
+    double *columns = ARENA_ARRAY(&arena, double, (size_t)rows *NUM_FLOORS);
+    fill_columns(request, rows, columns);
+    for (int j = 0; j < NUM_FLOORS && found < 0; j++)
+        if (independent_share(columns, rows, j) < least_share)
+            found = j;
+    arena_release(&arena);
+    return found;
+}
+
+static bool check_floors(const struct descent_request *request, struct err *err)
+{
+    int floor = find_dependent(request);
+    return floor < 0 ||
+           err_set(err, ERR_INPUT, descent_constant_names[floor_constants[floor]],
+                   "is one floor with the constants before it at this rate and number of ranks; "
+                   "expected a run more with another rate or on other ranks (as many samples "
+                   "each)%s",
+                   request->least < 0 ? ", or --least" : ", or of all-reduce");
+}
+
+bool descent_request_check(const struct descent_request *request, struct err *err)
+{
+    for (int i = 0; i < request->num_runs; i++)
+        if (!check_run(&request->runs[i], err))
+            return false;
+    return check_floors(request, err);
+}
