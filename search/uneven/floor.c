@@ -66,6 +66,27 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
+/* No stage has more than all layers but one for each other stage, all of them run again. */
+double lattice_once_s(struct evaluator *evaluator, const struct model *model,
+                      const struct stack *stack, const struct plan *plan)
+{
+    if (exchange_keeps_replicas_equal(&plan->exchange))
+        return stack->step_s;
+    struct plan longest = *plan;
+    longest.recompute = RECOMPUTE_BLOCK;
+    struct arena arena = { 0 };
+    struct stage_common common = evaluate_stage_common(evaluator, &longest, &arena);
+    double passes_s = 0;
+    for (int stage = 0; stage < plan->pp; stage++) {
+        int most = model->layers - plan->pp + 1;
+        struct stage_share share = { stage, most, most };
+        struct stage_score score = evaluate_stage_with(evaluator, &longest, &common, &share);
+        passes_s = fmax(passes_s, score.forward_s + score.backward_s);
+    }
+    arena_release(&arena);
+    return evaluate_least_once_s(evaluator, plan, passes_s);
+}
+
 double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan)
 {
@@ -77,7 +98,7 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
     struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0 };
     double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
     arena_release(&arena);
-    return work_s + comm_s + full.optimizer_s + stack->step_s;
+    return work_s + comm_s + full.optimizer_s + lattice_once_s(evaluator, model, stack, plan);
 }
 
 /* ZeRO 0 adds nothing to passes, and what is once a step may all be hidden or sharded. */
@@ -92,5 +113,5 @@ double lattice_block_floor_s(struct evaluator *evaluator, const struct model *mo
     struct stage_common common = evaluate_stage_common(evaluator, &least, &arena);
     double work_s = work_floor_s(evaluator, model, &least, &common, &full);
     arena_release(&arena);
-    return work_s + stack->step_s;
+    return work_s + lattice_once_s(evaluator, model, stack, plan);
 }

@@ -43,4 +43,8 @@ double lattice_block_floor_s(struct evaluator *evaluator, const struct model *mo
 double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
                        const struct stack *stack, const struct plan *plan);
 
+/* Never above what a step has once, however the layers are divided and whatever is run again. */
+double lattice_once_s(struct evaluator *evaluator, const struct model *model,
+                      const struct stack *stack, const struct plan *plan);
+
 #endif

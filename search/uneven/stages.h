@@ -44,7 +44,7 @@ struct stage_request {
     double memory_bytes; /* of a GPU */
     /* Options that alone take a step as long are as good as none. HUGE_VAL: all are wanted. */
     double limit_s;
-    double step_s; /* of the stack */
+    double step_s; /* least once a step, whatever the stages have (lattice_once_s) */
 };
 
 /* In the arena. */

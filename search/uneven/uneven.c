@@ -147,7 +147,9 @@ static void look_into(void *context, size_t index, int worker)
                                     .layers = lattice_stage_layers(search, &point->plan),
                                     .memory_bytes = search->system->gpu.memory_bytes,
                                     .limit_s = rounds->limit_s,
-                                    .step_s = search->system->stack.step_s };
+                                    .step_s =
+                                        lattice_once_s(evaluator, search->space->model,
+                                                       &search->system->stack, &point->plan) };
     looked->tally = tally_new(&looked->arena);
     looked->table = stage_table_new(evaluator, &stages, &looked->arena);
     looked->never_fits = looked->table.longest_pass_s == HUGE_VAL && !looked->table.is_limited;

@@ -48,6 +48,10 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
  * for a family of plans. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
+/* Never above what a step of the plan has once, whatever its stages do (overhead of the host, less
+ * waiting that an exchange spares it), where no stage's passes of a microbatch take longer. */
+double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
+
 /* One stage of a plan of one chunk a stage, on its own: what the whole plan's evaluation would have
  * for it if its `stages=` gave it so many layers and, where its recompute is block:N, N of them
  * were run again; any other recompute holds as it stands. The plan's own lists are not read. */
