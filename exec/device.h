@@ -50,6 +50,10 @@ struct device_api {
     void *(*alloc)(struct device *device, struct stream *stream, size_t bytes, struct err *err);
     void (*free)(struct device *device, struct stream *stream, void *memory);
     struct region_sizes (*memory)(struct device *device);
+    /* Memory of the host's that copies to and from the device run beside everything else with; NULL
+     * with ERR_SYSTEM. Nothing reads or writes it any more when it is freed; NULL is accepted. */
+    void *(*pinned_alloc)(struct device *device, size_t bytes, struct err *err);
+    void (*pinned_free)(struct device *device, void *memory);
 
     /* `name` is for messages and traces and is kept by reference. One thread at a time issues work
      * on a stream. */

@@ -131,6 +131,19 @@ static struct region_sizes host_memory(struct device *device)
     return sizes;
 }
 
+/* Plain memory: copies are a stream's own work. */
+static void *host_pinned_alloc(struct device *device, size_t bytes, struct err *err)
+{
+    (void)device, (void)err;
+    return arena_grow(NULL, bytes);
+}
+
+static void host_pinned_free(struct device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
 static struct stream *host_new_stream(struct device *device, const char *name, struct err *err)
 {
     return host_stream_new(&device->streams, name, err);
@@ -202,6 +215,8 @@ const struct device_api device_host = {
     .alloc = host_alloc,
     .free = host_free,
     .memory = host_memory,
+    .pinned_alloc = host_pinned_alloc,
+    .pinned_free = host_pinned_free,
     .stream_new = host_new_stream,
     .stream_free = host_stream_free,
     .stream_sync = host_stream_sync,

@@ -173,9 +173,10 @@ static struct draw draw_of(const struct flow *flow, int i)
     for (int j = 0; j < i; j++)
         if (!op_is_collective(list->at[j].kind))
             number = (uint16_t)(number + 1 + (list->at[j].folded != NULL));
-    return (struct draw){
-        .seed = m->seed, .step = m->step, .layer = (uint16_t)(flow->part->layer + 1), .op = number
-    };
+    return (struct draw){ .seed = m->seed,
+                          .layer = (uint16_t)(flow->part->layer + 1),
+                          .op = number,
+                          .place = flow->microbatch->place };
 }
 
 static int find_kind(const struct ops *list, enum op_kind kind)
@@ -199,7 +200,6 @@ struct attention flow_attention(const struct flow *flow)
         .head_dim = (long)d->head_dim,
         .dropout = { .dropout = m->model->dropout,
                      .draw = draw_of(flow, op),
-                     .first_sequence = flow->microbatch->first_sequence,
                      .first_head = (long)d->heads * m->tensor_rank,
                      .model_heads = m->model->heads },
     };
@@ -225,13 +225,12 @@ struct residual flow_residual(const struct flow *flow, const struct op *op, int 
 {
     const struct machine *m = flow->machine;
     uint64_t rows = (uint64_t)op->m;
-    uint64_t first = (uint64_t)flow->microbatch->first_sequence * (uint64_t)m->dims.seq;
     return (struct residual){ .rows = (long)op->m,
                               .width = (long)op->n,
                               .dropout = m->model->dropout,
                               .draw = draw_of(flow, i),
-                              .first_row =
-                                  first + (m->plan->sp ? rows * (uint64_t)m->tensor_rank : 0) };
+                              .first_row = m->plan->sp ? rows * (uint64_t)m->tensor_rank : 0,
+                              .seq = (long)m->dims.seq };
 }
 
 struct embedding flow_embedding(const struct flow *flow, const struct op *op)

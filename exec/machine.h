@@ -35,11 +35,10 @@ struct machine {
     const float *turns;                      /* of rotary positions */
     float norm_epsilon;
     uint64_t seed;
-    uint32_t step;             /* of the draws */
-    float loss_gradient_scale; /* loss scale over the tokens of the global batch */
-    double *loss;              /* summed over the rows of this rank's microbatches */
-    void *late[8];             /* memory that the tensor stream may still read: freed when compute
-                                  next waits for it */
+    float *loss_gradient_scale; /* on the device: loss scale over the tokens of the global batch */
+    double *loss;               /* summed over the rows of this rank's microbatches */
+    void *late[8];              /* memory that the tensor stream may still read: freed when compute
+                                   next waits for it */
     int num_late;
     struct op_log *log; /* borrowed; NULL: nobody asks when ops run */
     struct err err;     /* first failure: no memory */
@@ -60,10 +59,10 @@ void machine_follow(struct machine *machine, struct stream *stream);
 /* Of a part between layers, and of what stages send: this rank's rows of the residual stream. */
 size_t machine_stream_bytes(const struct machine *machine);
 
-/* Rows of a microbatch, and where they are in the global batch. */
+/* Rows of a microbatch, and where they are in the global batch: all on the device. */
 struct microbatch {
-    int64_t *ids, *targets; /* [sequences x seq], on the device */
-    long first_sequence;    /* in the global batch */
+    const int64_t *ids, *targets; /* [sequences x seq] */
+    const struct draw_place *place;
 };
 
 /* What one part keeps of one microbatch from its forward to the end of its backward. */

@@ -89,22 +89,18 @@ static void *take(struct rank *rank, size_t bytes, struct err *err)
     return m->device_api->alloc(m->device, m->compute, bytes, err);
 }
 
-static bool place_microbatches(struct rank *rank, struct err *err)
+static bool open_feed(struct rank *rank, struct err *err)
 {
     const struct plan *plan = rank->setup.plan;
-    size_t each = (size_t)plan->microbatch * (size_t)rank->setup.model->seq;
-    size_t all = each * (size_t)rank->num_microbatches;
-    rank->drawn = ARENA_ARRAY(&rank->arena, int64_t, 2 * all);
-    rank->tokens = take(rank, sizeof *rank->tokens * 2 * all, err);
-    rank->microbatches =
-        ARENA_ARRAY(&rank->arena, struct microbatch, (size_t)rank->num_microbatches);
-    for (int j = 0; j < rank->num_microbatches && rank->tokens; j++)
-        rank->microbatches[j] = (struct microbatch){
-            .ids = rank->tokens + each * (size_t)j,
-            .targets = rank->tokens + all + each * (size_t)j,
-            .first_sequence = ((long)j * plan->dp + rank->at.at[AXIS_DATA]) * plan->microbatch,
-        };
-    return rank->tokens != NULL;
+    struct feed_setup setup = { .source = rank->setup.tokens,
+                                .api = rank->on.api,
+                                .device = rank->on.device,
+                                .compute = rank->machine.compute,
+                                .num_microbatches = rank->num_microbatches,
+                                .sequences = plan->microbatch,
+                                .first = rank->at.at[AXIS_DATA] * plan->microbatch,
+                                .stride = plan->dp * plan->microbatch };
+    return feed_open(&rank->feed, &setup, err);
 }
 
 static void place_records(struct rank *rank)
@@ -116,7 +112,7 @@ static void place_records(struct rank *rank)
     rank->lent = ARENA_ARRAY(&rank->arena, struct lent, (size_t)rank->list->count + 64);
     for (size_t i = 0; i < count; i++) {
         rank->records[i].parts = ARENA_ARRAY(&rank->arena, struct record, parts);
-        rank->records[i].microbatch = &rank->microbatches[i % (size_t)rank->num_microbatches];
+        rank->records[i].microbatch = &rank->feed.now;
     }
 }
 
@@ -124,7 +120,9 @@ static bool place_scalars(struct rank *rank, struct err *err)
 {
     return (rank->loss = take(rank, sizeof *rank->loss, err)) &&
            (rank->squares = take(rank, sizeof *rank->squares, err)) &&
-           (rank->scale = take(rank, sizeof *rank->scale, err));
+           (rank->scale = take(rank, sizeof *rank->scale, err)) &&
+           (rank->machine.loss_gradient_scale =
+                take(rank, sizeof *rank->machine.loss_gradient_scale, err));
 }
 
 static bool place_turns(struct rank *rank, struct err *err)
@@ -178,10 +176,8 @@ static bool build(struct rank *rank, struct err *err)
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
     whereabouts_name(rank);
     rank_place_stores(rank);
-    if (!place_microbatches(rank, err))
-        return false;
     place_records(rank);
-    if (!place_scalars(rank, err) || !place_turns(rank, err))
+    if (!open_feed(rank, err) || !place_scalars(rank, err) || !place_turns(rank, err))
         return false;
     rank->machine.loss = rank->loss;
     for (int i = 0; i < rank->num_stores; i++)
@@ -216,6 +212,7 @@ void rank_free(struct rank *rank)
         return;
     for (int i = 0; i < rank->num_stores; i++)
         store_free(&rank->machine, &rank->stores[i]);
+    feed_close(&rank->feed);
     close_streams(rank);
     rank_exchange_free(rank);
     groups_free(&rank->groups);

@@ -4,6 +4,7 @@
 #define EXEC_RANK_PART_H
 
 #include "exec/exchange/exchanger.h"
+#include "exec/feed.h"
 #include "exec/rank.h"
 #include "kernels/host/loss_scale.h"
 
@@ -38,9 +39,7 @@ struct rank {
     struct store *stores;
     int num_stores;
     struct store **all_stores;
-    struct microbatch *microbatches;
-    int64_t *tokens;              /* of this rank's sequences: ids, then targets */
-    int64_t *drawn;               /* the same, on the host */
+    struct feed feed;
     struct chunk_record *records; /* [local chunk x microbatches + microbatch] */
     struct messages *messages;    /* likewise */
     struct exchange_groups exchange_groups;
@@ -51,6 +50,7 @@ struct rank {
     int num_lent;
     double *loss, *squares; /* on the device */
     float *scale;
+    float loss_gradient_scale;      /* of this step: what the machine's is to be */
     double told_loss, told_squares; /* read back at the end of a step */
     struct loss_scale loss_scale;   /* of a run in fp16 */
     long skipped;                   /* steps whose gradients overflowed */

@@ -56,6 +56,7 @@ static void take_back(struct rank *rank, int passes)
 static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
 {
     take_back(rank, PASSES_AHEAD);
+    feed_enter(&rank->feed, instr->microbatch);
     return chunk_pass(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
                       instr->op, &rank->data, flow);
 }
@@ -285,34 +286,22 @@ static void issue(struct rank *rank, int i, struct interval *times)
     rank->on.api->record(stream, rank->done[i]);
 }
 
-/* Ids and targets of all of this rank's microbatches. */
-static size_t token_bytes(const struct rank *rank)
-{
-    size_t each = (size_t)rank->setup.plan->microbatch * (size_t)rank->setup.model->seq;
-    return 2 * sizeof *rank->tokens * each * (size_t)rank->num_microbatches;
-}
-
 static void begin_step(struct rank *rank, long step)
 {
     struct machine *m = &rank->machine;
     const struct model *model = rank->setup.model;
-    const struct plan *plan = rank->setup.plan;
     double tokens = model->batch * model->seq;
-    m->step = (uint32_t)step;
     rank->steps_begun++;
     rank->setup.update.step = step - rank->skipped;
     if (m->storage == DTYPE_FP16)
         rank->setup.update.loss_scale = rank->loss_scale.scale;
     rank_exchange_begin_step(rank, (int)(step - 1));
-    m->loss_gradient_scale =
+    rank->loss_gradient_scale =
         (float)(rank->setup.update.loss_scale / tokens * rank_exchange_gradient_scale(rank));
-    for (int j = 0; j < rank->num_microbatches; j++) {
-        struct microbatch *at = &rank->microbatches[j];
-        int64_t *ids = rank->drawn + (at->ids - rank->tokens);
-        int64_t *targets = rank->drawn + (at->targets - rank->tokens);
-        tokens_of(rank->setup.tokens, m->step, at->first_sequence, plan->microbatch, ids, targets);
-    }
-    m->device_api->copy(m->compute, rank->tokens, rank->drawn, token_bytes(rank));
+    m->device_api->copy(m->compute, m->loss_gradient_scale, &rank->loss_gradient_scale,
+                        sizeof rank->loss_gradient_scale);
+    feed_make(&rank->feed, (uint32_t)step);
+    feed_begin_step(&rank->feed, (uint32_t)step);
     m->device_api->fill(m->compute, rank->loss, 0, sizeof *rank->loss);
 }
 
@@ -371,7 +360,8 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     for (int i = 0; i < rank->list->count && rank->machine.err.code == ERR_NONE; i++)
         issue(rank, i, times);
     take_back(rank, 0);
-    read_back(rank);
+    feed_make(&rank->feed, (uint32_t)step + 1);
+    read_back(rank); /* which may wait for the end of the step */
     if (!sync(rank, err))
         return false;
     out->step_s = clock_now_s() - start_s;

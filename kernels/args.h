@@ -205,7 +205,7 @@ struct loss_gradient {
     const void *logits;
     const int64_t *targets;
     const float *maxima, *sums;
-    float scale;
+    const float *scale; /* one: the gradient of the total */
     void *dlogits;
 };
 

@@ -8,6 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A struct draw_place of any sequence and any step. */
+static void add_place(struct op_case *c)
+{
+    add(c, "place", IDS, IN, 1, sizeof(struct draw_place) / sizeof(int64_t));
+}
+
 #define DRAW                                      \
     {                                             \
         .seed = 5, .step = 2, .layer = 1, .op = 3 \
@@ -176,10 +182,11 @@ static void run_flash(const struct op_case *c, const struct op_backend *b, void 
     ck_assert_ptr_nonnull(poison);
     memset(poison, 0xff, bytes);
     void *scratch = b->copy_in(b->self, poison, bytes);
-    b->flash_forward(b->self,
-                     &(struct flash_forward){ c->attention, at[0], at[1], at[2], scratch });
-    b->flash_backward(b->self, &(struct flash_backward){ c->attention, at[3], at[0], at[1], at[2],
-                                                         at[4], scratch });
+    struct attention a = c->attention;
+    a.dropout.draw.place = at[5];
+    b->flash_forward(b->self, &(struct flash_forward){ a, at[0], at[1], at[2], scratch });
+    b->flash_backward(b->self,
+                      &(struct flash_backward){ a, at[3], at[0], at[1], at[2], at[4], scratch });
     b->release(b->self, scratch);
     free(poison);
 }
@@ -194,6 +201,7 @@ static struct op_case flash_case(struct attention a)
     add(&c, "log sums", FLOATS, OUT, a.sequences * a.heads, a.seq);
     add(&c, "dcontext", VALUES, IN, tokens, attention_context_width(&a));
     add(&c, "dqkv", VALUES, OUT, tokens, attention_qkv_width(&a));
+    add_place(&c);
     return c;
 }
 
@@ -205,6 +213,8 @@ static void run_unfused(const struct op_case *c, const struct op_backend *b, voi
     void *keeps = drops ? at[6] : NULL, *dropped = drops ? at[7] : NULL;
     void *weights = drops ? dropped : probabilities;
     struct attention a = c->attention;
+    if (drops)
+        a.dropout.draw.place = at[8];
     b->scores(b->self, &(struct scores){ a, qkv, probabilities });
     b->softmax(b->self, &(struct softmax){ a, probabilities, probabilities, keeps, dropped });
     b->context(b->self, &(struct context){ a, weights, qkv, context });
@@ -232,6 +242,7 @@ static struct op_case unfused_case(struct attention a)
     if (a.dropout.dropout > 0) {
         add(&c, "keeps", BYTES, OUT, rows, a.seq);
         add(&c, "dropped", VALUES, OUT, rows, a.seq);
+        add_place(&c);
     }
     return c;
 }
@@ -264,7 +275,8 @@ static struct op_case activation_case(enum activation_kind kind, long rows, long
 
 static void run_residual(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
-    struct residual residual = { c->rows, c->width, c->dropout, draw, 77 };
+    struct residual residual = { c->rows, c->width, c->dropout, draw, 77, TOKENS_OF_A_SEQUENCE };
+    residual.draw.place = at[10];
     uint8_t *keeps = c->dropout > 0 ? at[4] : NULL;
     b->residual(b->self, &(struct residual_args){ residual, at[0], at[1], at[2], keeps, at[3] });
     b->residual(b->self, &(struct residual_args){ residual, at[0], NULL, NULL, keeps, at[5] });
@@ -288,12 +300,14 @@ static struct op_case residual_case(double dropout, long rows, long width)
     add(&c, "sum", VALUES, IN_OUT, rows, width);
     add(&c, "gradients", FLOATS, IN, rows, width);
     add(&c, "sum of gradients", FLOATS, IN_OUT, rows, width);
+    add_place(&c);
     return c;
 }
 
 static void run_residual_norm(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
-    struct residual residual = { c->rows, c->width, c->dropout, draw, 77 };
+    struct residual residual = { c->rows, c->width, c->dropout, draw, 77, TOKENS_OF_A_SEQUENCE };
+    residual.draw.place = at[9];
     struct norm norm = { c->rows, c->width, 1e-5F };
     uint8_t *keeps = c->dropout > 0 ? at[3] : NULL;
     b->residual_norm(
@@ -318,6 +332,7 @@ static struct op_case residual_norm_case(int kind, double dropout, long rows, lo
     add(&c, "beta", VALUES, IN, 1, width);
     add(&c, "y", VALUES, OUT, rows, width);
     add(&c, "statistics", FLOATS, OUT, kind == NORM_LAYER ? 2 : 1, rows);
+    add_place(&c);
     return c;
 }
 
@@ -360,7 +375,7 @@ static void run_loss(const struct op_case *c, const struct op_backend *b, void *
     b->loss_sums(b->self, &(struct loss_sums){ loss, at[0], at[1], at[2], at[3] });
     b->loss_total(b->self, &(struct loss_total){ c->rows, at[1], at[6], at[4] });
     b->loss_gradient(b->self,
-                     &(struct loss_gradient){ loss, at[0], at[1], at[2], at[6], 0.125F, at[5] });
+                     &(struct loss_gradient){ loss, at[0], at[1], at[2], at[6], at[7], at[5] });
 }
 
 static struct op_case loss_case(long rows, long columns, long vocab)
@@ -375,6 +390,7 @@ static struct op_case loss_case(long rows, long columns, long vocab)
     add(&c, "loss", DOUBLES, IN_OUT, 1, 1);
     add(&c, "dlogits", VALUES, OUT, rows, columns);
     add(&c, "sums of all ranks", POSITIVE, IN, rows, 2);
+    add(&c, "scale", POSITIVE, IN, 1, 1);
     return c;
 }
 

@@ -57,7 +57,8 @@ static void forget_scale(struct kernels *kernels, struct stream *stream,
                          const struct loss_gradient *args)
 {
     struct loss_gradient wrong = *args;
-    wrong.scale = 1;
+    static const float one = 1;
+    wrong.scale = &one;
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
@@ -66,7 +67,7 @@ static void draw_own_rows(struct kernels *kernels, struct stream *stream,
                           const struct residual_args *args)
 {
     struct residual_args wrong = *args;
-    wrong.residual.first_row = 0;
+    wrong.residual.seq = 0;
     kernels_host.residual(kernels, stream, &wrong);
 }
 

@@ -39,6 +39,8 @@ END_TEST
 
 enum { MICROBATCHES = 4 };
 
+static const float infinite = INFINITY;
+
 /* As if one microbatch of one rank overflowed. A rank is a thread. */
 static _Thread_local int num_losses;
 static int bad_losses; /* after the first two steps: how many steps overflow */
@@ -50,7 +52,7 @@ static void overflow(struct kernels *kernels, struct stream *stream,
     int step = num_losses++ / MICROBATCHES + 1;
     bool is_first = args->loss.first == 0 && num_losses % MICROBATCHES == 0;
     if (is_first && step > 2 && step <= 2 + bad_losses)
-        wrong.scale = INFINITY;
+        wrong.scale = &infinite;
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 
@@ -119,7 +121,7 @@ static void overflow_of_one(struct kernels *kernels, struct stream *stream,
 {
     struct loss_gradient wrong = *args;
     if (own_rank == 0 && own_step == 3)
-        wrong.scale = INFINITY;
+        wrong.scale = &infinite;
     kernels_host.loss_gradient(kernels, stream, &wrong);
 }
 

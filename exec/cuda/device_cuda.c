@@ -164,6 +164,25 @@ static struct region_sizes memory_sizes(struct device *device)
     return sizes;
 }
 
+static void *pinned_alloc(struct device *device, size_t bytes, struct err *err)
+{
+    void *memory = NULL;
+    cudaError_t status =
+        device_use(device) ? cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) : cudaErrorUnknown;
+    if (status == cudaSuccess)
+        return memory;
+    cudaGetLastError(); /* no later call is to be blamed for it */
+    err_set(err, ERR_SYSTEM, "memory", "%zu bytes of the host's cannot be pinned: %s", bytes,
+            cudaGetErrorString(status));
+    return NULL;
+}
+
+static void pinned_free(struct device *device, void *memory)
+{
+    if (memory && !atomic_load(&device->is_aborted) && device_use(device))
+        cudaFreeHost(memory);
+}
+
 /* --- a life ------------------------------------------------------------------------------- */
 
 /* After an abort kernels may still run; the process is about to end. */
@@ -213,6 +232,8 @@ const struct device_api device_cuda = {
     .alloc = alloc_memory,
     .free = free_memory,
     .memory = memory_sizes,
+    .pinned_alloc = pinned_alloc,
+    .pinned_free = pinned_free,
     .stream_new = cuda_stream_new,
     .stream_free = cuda_stream_free,
     .stream_sync = cuda_stream_sync,

@@ -87,7 +87,7 @@ template <typename T, int N> __global__ void find_gradient(struct loss_gradient 
     const T *logits = (const T *)a.logits + row * columns;
     T *dlogits = (T *)a.dlogits + row * columns;
     int64_t target = a.targets[row];
-    float row_scale = target < 0 ? 0 : a.scale;
+    float row_scale = target < 0 ? 0 : *a.scale;
     float factor = row_scale / a.sums[2 * row], maximum = a.maxima[row];
     for (long i = (long)threadIdx.x * N; i < columns; i += (long)blockDim.x * N) {
         float v[N];

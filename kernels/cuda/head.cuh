@@ -34,7 +34,8 @@ __device__ __forceinline__ uint64_t first_probability(const struct attention &a,
                                                       long head, long query)
 {
     const struct attention_dropout &d = a.dropout;
-    long matrix = (d.first_sequence + sequence) * d.model_heads + d.first_head + head;
+    long before = (d.draw.place ? (long)d.draw.place->first_sequence : 0) + d.first_sequence;
+    long matrix = (before + sequence) * d.model_heads + d.first_head + head;
     return (uint64_t)((matrix * a.seq + query) * a.seq);
 }
 

@@ -15,7 +15,8 @@ struct philox_block {
 __device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t block)
 {
     uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32);
-    uint32_t c2 = draw.step, c3 = (uint32_t)draw.layer << 16 | draw.op;
+    uint32_t c2 = draw.step + (draw.place ? draw.place->step : 0),
+             c3 = (uint32_t)draw.layer << 16 | draw.op;
     uint32_t k0 = (uint32_t)draw.seed, k1 = (uint32_t)(draw.seed >> 32);
 #pragma unroll
     for (int round = 0; round < 10; round++) {

@@ -5,6 +5,13 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
 
+/* The number of the first element, of those of the whole global batch. */
+__device__ __forceinline__ uint64_t first_element(const struct residual &r)
+{
+    uint64_t sequences = r.draw.place ? r.draw.place->first_sequence : 0;
+    return (sequences * (uint64_t)r.seq + r.first_row) * (uint64_t)r.width;
+}
+
 /* The N values from `at` on, which are of one row. */
 template <typename T, int N, bool drops>
 __device__ __forceinline__ void add_residual(const struct residual_args &a,
@@ -21,7 +28,7 @@ __device__ __forceinline__ void add_residual(const struct residual_args &a,
     if (drops) {
         neighbours<uint8_t, N> keeps;
         bool is_kept[N];
-        draw_keeps_of<N>(dropper, a.residual.first_row * (uint64_t)width + (uint64_t)at, is_kept);
+        draw_keeps_of<N>(dropper, first_element(a.residual) + (uint64_t)at, is_kept);
         for (int j = 0; j < N; j++) {
             keeps.at[j] = is_kept[j];
             v[j] = is_kept[j] ? v[j] * dropper.kept_scale : 0;

@@ -52,8 +52,9 @@ void attention_keeps(const struct attention *attention, const struct head *head,
                      long key, long n, uint8_t *keeps)
 {
     const struct attention_dropout *dropout = &attention->dropout;
-    long matrix = (dropout->first_sequence + head->sequence) * dropout->model_heads +
-                  dropout->first_head + head->head;
+    long sequence = (long)draw_first_sequence(&dropout->draw) + dropout->first_sequence;
+    long matrix =
+        (sequence + head->sequence) * dropout->model_heads + dropout->first_head + head->head;
     long first = (matrix * attention->seq + query) * attention->seq + key;
     draw_keeps(&dropout->draw, dropout->dropout, (uint64_t)first, n, keeps);
 }

@@ -21,7 +21,7 @@
 struct attention_dropout {
     double dropout; /* 0: none, the rest is not read */
     struct draw draw;
-    long first_sequence; /* of these sequences, in the global batch */
+    long first_sequence; /* of these sequences, from the draw's place on */
     long first_head;     /* of these heads, in the model */
     long model_heads;
 };

@@ -40,7 +40,8 @@ EACH_MACHINE
 static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[BATCH])
 {
     uint32_t low = (uint32_t)draw->seed, high = (uint32_t)(draw->seed >> 32);
-    uint32_t use = (uint32_t)draw->layer << 16 | draw->op, step = draw->step;
+    uint32_t use = (uint32_t)draw->layer << 16 | draw->op;
+    uint32_t step = draw->step + (draw->place ? draw->place->step : 0);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         uint64_t at = block + i;
         uint32_t c0 = (uint32_t)at, c1 = (uint32_t)(at >> 32), c2 = step, c3 = use;

@@ -13,12 +13,26 @@
 /* One block: the reference, of which the tests know answers. */
 void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
+/* What of a draw is another one with every microbatch. It lies in the memory of what draws, so that
+ * a call that was issued once can be run again for the next. */
+struct draw_place {
+    uint64_t first_sequence; /* in the global batch */
+    uint32_t step;
+};
+
 /* Two different draws, or elements, never share a counter. */
 struct draw {
     uint64_t seed;
-    uint32_t step;      /* 0 for what is drawn once, as weights are */
-    uint16_t layer, op; /* of the whole model; the caller numbers its ops */
+    uint32_t step;                  /* 0 for what is drawn once, as weights are */
+    uint16_t layer, op;             /* of the whole model; the caller numbers its ops */
+    const struct draw_place *place; /* its step is added; NULL: nothing is */
 };
+
+/* Sequences that come before those that the caller counts. */
+static inline uint64_t draw_first_sequence(const struct draw *draw)
+{
+    return draw->place ? draw->place->first_sequence : 0;
+}
 
 /* Elements [first, first + n). */
 void draw_words(const struct draw *draw, uint64_t first, long n, uint32_t *words);

@@ -38,6 +38,13 @@ static void branch_part(const struct residual *residual, const float *x, const f
     apply_keeps(n, kept_scale(residual), keeps, out, out);
 }
 
+/* Rows of the global batch before that one. */
+static uint64_t rows_before(const struct residual *residual, long row)
+{
+    uint64_t of_sequences = draw_first_sequence(&residual->draw) * (uint64_t)residual->seq;
+    return of_sequences + residual->first_row + (uint64_t)row;
+}
+
 static void forward_row(const struct residual *residual, long row, const float *x,
                         const float *bias, const float *h, uint8_t *keeps, float *y)
 {
@@ -45,7 +52,7 @@ static void forward_row(const struct residual *residual, long row, const float *
     for (long from = 0; from < residual->width; from += PART) {
         long n = residual->width - from < PART ? residual->width - from : PART;
         long at = row * residual->width + from;
-        uint64_t first = residual->first_row * (uint64_t)residual->width + (uint64_t)at;
+        uint64_t first = rows_before(residual, row) * (uint64_t)residual->width + (uint64_t)from;
         branch_part(residual, x + at, bias ? bias + from : NULL, first, keeps ? keeps + at : NULL,
                     n, branch);
         if (h)

@@ -11,7 +11,9 @@ struct residual {
     long rows, width;
     double dropout; /* 0: none, the rest is not read */
     struct draw draw;
-    uint64_t first_row; /* in the global batch: (sequence * seq + position) of the first row */
+    uint64_t first_row; /* (sequence * seq + position) of the first row, from the place's first
+                           sequence on; in the global batch where the draw has no place */
+    long seq;           /* rows of a sequence; read where the draw has a place */
 };
 
 /* y = h + keep (x + bias) / (1 - dropout). A NULL bias or h is zero. With dropout, saves keeps

@@ -166,7 +166,7 @@ void stored_loss_gradient(const struct host_kernels *k, const struct loss_gradie
     struct widening w = { .storage = k->storage };
     long n = a->loss.rows * a->loss.columns;
     const float *logits = widen(&w, a->logits, n);
-    cross_entropy_gradient(&a->loss, logits, a->targets, a->maxima, a->sums, a->scale,
+    cross_entropy_gradient(&a->loss, logits, a->targets, a->maxima, a->sums, *a->scale,
                            widen_output(&w, a->dlogits, n));
     widening_end(&w);
 }
