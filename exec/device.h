@@ -15,6 +15,7 @@
 struct device;
 struct stream;
 struct event;
+struct graph;
 
 struct device_options {
     int local_rank;      /* which of the machine's accelerators; the host has one */
@@ -85,6 +86,22 @@ struct device_api {
     bool (*event_sync)(struct event *event, struct err *err); /* the caller waits; as stream_sync */
     /* Between the latest records of both, which must have been reached. */
     double (*elapsed_s)(struct event *from, struct event *to);
+
+    /* Graphs: work that is issued once and launched again and again, as one piece.
+     *
+     * What is issued on `stream` between the first two calls does not run; it becomes a graph, with
+     * copies of its arguments. Copies, fills and kernels may be issued there, from one thread; no
+     * event is recorded or waited for and no time noted. NULL when it failed, or the device was
+     * stopped: stream_sync tells why. */
+    void (*capture_begin)(struct stream *stream);
+    struct graph *(*capture_end)(struct stream *stream);
+    /* All of it, in the order of its issue; on the stream that it was captured on. */
+    void (*graph_launch)(struct stream *stream, struct graph *graph);
+    void (*graph_free)(struct graph *graph); /* no launch of it is under way */
+    /* Between them what the graph consists of is issued again, for the sake of whoever issues it,
+     * and none of it runs. False when it were not the same pieces. */
+    void (*retell_begin)(struct stream *stream, struct graph *graph);
+    bool (*retell_end)(struct stream *stream);
 };
 
 extern const struct device_api device_host;

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "exec/host_stream.h"
+#include "exec/host_graph.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -230,4 +230,10 @@ const struct device_api device_host = {
     .wait = host_event_wait,
     .event_sync = host_event_sync,
     .elapsed_s = host_event_elapsed_s,
+    .capture_begin = host_capture_begin,
+    .capture_end = host_capture_end,
+    .graph_launch = host_graph_launch,
+    .graph_free = host_graph_free,
+    .retell_begin = host_retell_begin,
+    .retell_end = host_retell_end,
 };

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 
 #include <assert.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,21 +11,17 @@
 #include <xmmintrin.h>
 #endif
 
-struct work {
-    void (*function)(void *args);
-    alignas(max_align_t) unsigned char args[STREAM_ARGS_BYTES];
-};
-
 struct stream {
     struct host_streams *shared;
     struct stream *next; /* in the device's list */
     const char *name;
     pthread_t thread;
     struct random delays;
+    struct host_taker *taker; /* of what is issued; NULL: the queue */
 
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
-    struct work **queue;           /* a ring; the oldest at `first`. Works are kept for reuse */
+    struct host_work **queue;      /* a ring; the oldest at `first`. Works are kept for reuse */
     size_t capacity, first, count; /* the one that runs is still counted */
     bool closing;
 };
@@ -78,6 +73,12 @@ static bool is_aborted(struct host_streams *streams)
     return atomic_load(&streams->aborted);
 }
 
+void host_streams_run(struct host_streams *streams, struct host_work *work)
+{
+    if (!is_aborted(streams))
+        work->function(work->args);
+}
+
 static bool fail_aborted(const char *where, struct err *err)
 {
     return err_set(err, ERR_SYSTEM, where, "the device was stopped before its work was done");
@@ -108,7 +109,7 @@ static void pause_at_random(struct stream *stream)
 }
 
 /* The oldest work, or NULL when the stream is to end. The caller holds the mutex. */
-static struct work *next_work(struct stream *stream)
+static struct host_work *next_work(struct stream *stream)
 {
     while (stream->count == 0 && !stream->closing)
         pthread_cond_wait(&stream->changed, &stream->mutex);
@@ -120,11 +121,10 @@ static void *run_stream(void *argument)
     struct stream *stream = argument;
     flush_denormals();
     pthread_mutex_lock(&stream->mutex);
-    for (struct work *work; (work = next_work(stream)) != NULL;) {
+    for (struct host_work *work; (work = next_work(stream)) != NULL;) {
         pthread_mutex_unlock(&stream->mutex);
         pause_at_random(stream);
-        if (!is_aborted(stream->shared))
-            work->function(work->args);
+        host_streams_run(stream->shared, work);
         pthread_mutex_lock(&stream->mutex);
         stream->first = (stream->first + 1) % stream->capacity;
         stream->count--;
@@ -202,11 +202,11 @@ bool host_stream_sync(struct stream *stream, struct err *err)
 static void grow_queue(struct stream *stream)
 {
     size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : 16;
-    struct work **queue = arena_grow(NULL, capacity * sizeof(struct work *));
+    struct host_work **queue = arena_grow(NULL, capacity * sizeof(struct host_work *));
     for (size_t i = 0; i < stream->capacity; i++)
         queue[i] = stream->queue[(stream->first + i) % stream->capacity];
     for (size_t i = stream->capacity; i < capacity; i++)
-        queue[i] = arena_grow(NULL, sizeof(struct work));
+        queue[i] = arena_grow(NULL, sizeof(struct host_work));
     free(stream->queue);
     stream->queue = queue;
     stream->capacity = capacity;
@@ -217,10 +217,14 @@ void host_stream_call(struct stream *stream, void (*function)(void *args), const
                       size_t size)
 {
     assert(size <= STREAM_ARGS_BYTES);
+    if (stream->taker) {
+        stream->taker->take(stream->taker, function, args, size);
+        return;
+    }
     pthread_mutex_lock(&stream->mutex);
     if (stream->count == stream->capacity)
         grow_queue(stream);
-    struct work *work = stream->queue[(stream->first + stream->count) % stream->capacity];
+    struct host_work *work = stream->queue[(stream->first + stream->count) % stream->capacity];
     work->function = function;
     if (size > 0)
         memcpy(work->args, args, size);
@@ -228,6 +232,18 @@ void host_stream_call(struct stream *stream, void (*function)(void *args), const
     if (stream->count == 1)
         pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->mutex);
+}
+
+struct host_taker *host_stream_divert(struct stream *stream, struct host_taker *taker)
+{
+    struct host_taker *before = stream->taker;
+    stream->taker = taker;
+    return before;
+}
+
+struct host_streams *host_stream_shared(const struct stream *stream)
+{
+    return stream->shared;
 }
 
 /* --- events --------------------------------------------------------------------------------- */
@@ -297,6 +313,7 @@ static struct ticket latest_ticket(struct event *event)
 
 void host_event_record(struct stream *stream, struct event *event)
 {
+    assert(!stream->taker && "a graph has no events");
     pthread_mutex_lock(&event->mutex);
     assert((!event->stream || event->stream == stream) && "one stream records an event");
     event->stream = stream;
@@ -308,6 +325,7 @@ void host_event_record(struct stream *stream, struct event *event)
 void host_event_wait(struct stream *stream, struct event *event)
 {
     struct ticket ticket = latest_ticket(event);
+    assert(!stream->taker && "a graph has no events");
     if (ticket.number > 0)
         host_stream_call(stream, wait_until_reached, &ticket, sizeof ticket);
 }

@@ -1,5 +1,6 @@
 /* exec/host_stream.h - the host's streams and events: a stream is a thread that works off a queue,
- * an event a count of records that were reached. Only exec/device_host.c includes it. */
+ * an event a count of records that were reached. Only the host's device and its graphs include it.
+ */
 #ifndef EXEC_HOST_STREAM_H
 #define EXEC_HOST_STREAM_H
 
@@ -7,6 +8,7 @@
 #include "exec/device.h"
 
 #include <pthread.h>
+#include <stdalign.h>
 #include <stdatomic.h>
 
 /* What all streams of a device share. Streams and events are listed so that an abort finds them. */
@@ -20,15 +22,34 @@ struct host_streams {
     atomic_bool aborted;
 };
 
+/* A piece of a stream's work. */
+struct host_work {
+    void (*function)(void *args);
+    alignas(max_align_t) unsigned char args[STREAM_ARGS_BYTES];
+};
+
+/* Takes what is issued on a stream that is diverted to it. */
+struct host_taker {
+    void (*take)(struct host_taker *taker, void (*function)(void *args), const void *args,
+                 size_t size);
+};
+
 void host_streams_init(struct host_streams *streams, const struct device_options *options);
 void host_streams_release(struct host_streams *streams);
 void host_streams_abort(struct host_streams *streams);
+/* Unless they were aborted. */
+void host_streams_run(struct host_streams *streams, struct host_work *work);
 
 struct stream *host_stream_new(struct host_streams *streams, const char *name, struct err *err);
 void host_stream_free(struct stream *stream);
 bool host_stream_sync(struct stream *stream, struct err *err);
 void host_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
                       size_t size);
+
+/* What is issued from now on goes to `taker` instead; NULL: to the stream again. Then what took it
+ * before is returned. */
+struct host_taker *host_stream_divert(struct stream *stream, struct host_taker *taker);
+struct host_streams *host_stream_shared(const struct stream *stream);
 
 struct event *host_event_new(struct host_streams *streams);
 void host_event_free(struct event *event);

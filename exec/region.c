@@ -3,7 +3,6 @@
 #include "base/arena.h"
 
 #include <assert.h>
-#include <stdint.h>
 #include <stdlib.h>
 
 /* Parts lie end to end and cover the region. */
@@ -30,9 +29,24 @@ static struct part **bucket_of(struct region *region, size_t offset)
     return &region->buckets[mixed >> 54];
 }
 
+/* The finaliser of SplitMix64 (Steele, Lea and Flood 2014). */
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+/* The layout's hash is the sum over the free parts: in whatever order they come and go. */
+static uint64_t hash_of(const struct part *part)
+{
+    return mix(mix((uint64_t)part->offset + 0x9e3779b97f4a7c15) + (uint64_t)part->bytes);
+}
+
 static void add_free(struct region *region, struct part *part)
 {
     part->used = false;
+    region->sizes.layout += hash_of(part);
     part->free_before = NULL;
     part->free_after = region->first_free;
     if (region->first_free)
@@ -42,6 +56,7 @@ static void add_free(struct region *region, struct part *part)
 
 static void remove_free(struct region *region, struct part *part)
 {
+    region->sizes.layout -= hash_of(part);
     if (part->free_before)
         part->free_before->free_after = part->free_after;
     else

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { REGION_ALIGNMENT = 256 }; /* bytes: what CUDA promises, four cache lines of a host */
 
@@ -15,6 +16,8 @@ struct region_sizes {
     size_t used_bytes;       /* of what is allocated now, each rounded up to the alignment */
     size_t high_water_bytes; /* most that were ever used at once */
     size_t extent_bytes;     /* end of the highest byte ever used: the rest is fragmentation */
+    uint64_t layout;         /* of the free parts, as a hash: where it is the same as before, the
+                                same calls get the same offsets */
 };
 
 struct region;

@@ -280,6 +280,95 @@ START_TEST(an_abort_ends_every_wait_and_drops_what_is_queued)
 }
 END_TEST
 
+/* --- graphs --------------------------------------------------------------------------------- */
+
+static void issue_appends(struct stream *stream, int *list, int *count, int num)
+{
+    for (int i = 0; i < num; i++)
+        host->call(stream, append, &(struct append){ list, count, i }, sizeof(struct append));
+}
+
+START_TEST(a_graph_runs_when_it_is_launched_and_each_time_alike)
+{
+    enum { NUM = 100, LAUNCHES = 3 };
+    struct device *device = open_device(20e-6, false);
+    struct stream *stream = new_stream(device);
+    int list[LAUNCHES * NUM], count = 0;
+    host->capture_begin(stream);
+    issue_appends(stream, list, &count, NUM);
+    struct graph *graph = host->capture_end(stream);
+    sync_stream(stream);
+    ck_assert_int_eq(count, 0);
+    for (int i = 0; i < LAUNCHES; i++)
+        host->graph_launch(stream, graph);
+    sync_stream(stream);
+    ck_assert_int_eq(count, LAUNCHES * NUM);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(list[i], i % NUM);
+    host->graph_free(graph);
+    host->stream_free(stream);
+    host->close(device);
+}
+END_TEST
+
+START_TEST(what_is_told_again_does_not_run_and_must_be_the_same)
+{
+    struct device *device = open_device(0, false);
+    struct stream *stream = new_stream(device);
+    int list[8], count = 0;
+    char byte;
+    host->capture_begin(stream);
+    issue_appends(stream, list, &count, 3);
+    struct graph *graph = host->capture_end(stream);
+    for (int num = 2; num <= 4; num++) {
+        host->retell_begin(stream, graph);
+        issue_appends(stream, list, &count, num);
+        ck_assert(host->retell_end(stream) == (num == 3));
+    }
+    host->retell_begin(stream, graph);
+    issue_appends(stream, list, &count, 2);
+    host->fill(stream, &byte, 0, 1);
+    ck_assert(!host->retell_end(stream));
+    sync_stream(stream);
+    ck_assert_int_eq(count, 0);
+    host->graph_free(graph);
+    host->stream_free(stream);
+    host->close(device);
+}
+END_TEST
+
+struct stopping {
+    struct device *device;
+    int *count;
+};
+
+static void count_and_stop(void *args)
+{
+    const struct stopping *stopping = args;
+    ++*stopping->count;
+    host->abort(stopping->device);
+}
+
+START_TEST(an_abort_ends_a_graph_between_two_of_its_pieces)
+{
+    struct device *device = open_device(0, false);
+    struct stream *stream = new_stream(device);
+    struct err err = { 0 };
+    int count = 0;
+    struct stopping stopping = { device, &count };
+    host->capture_begin(stream);
+    for (int i = 0; i < 5; i++)
+        host->call(stream, count_and_stop, &stopping, sizeof stopping);
+    struct graph *graph = host->capture_end(stream);
+    host->graph_launch(stream, graph);
+    ck_assert(!host->stream_sync(stream, &err));
+    ck_assert_int_eq(count, 1);
+    host->graph_free(graph);
+    host->stream_free(stream);
+    host->close(device);
+}
+END_TEST
+
 /* --- memory --------------------------------------------------------------------------------- */
 
 START_TEST(the_high_water_mark_is_the_most_in_use_at_once)
@@ -390,6 +479,31 @@ START_TEST(random_allocations_never_overlap)
 }
 END_TEST
 
+static uint64_t layout_of(struct device *device)
+{
+    return host->memory(device).layout;
+}
+
+/* Taken in one order and given back in another: what is free is what counts. */
+START_TEST(the_layout_is_the_same_where_the_same_memory_is_free)
+{
+    struct err err = { 0 };
+    struct device *device = open_device(0, false);
+    uint64_t empty = layout_of(device);
+    char *a = host->alloc(device, NULL, 1000, &err), *b = host->alloc(device, NULL, 2000, &err);
+    uint64_t two = layout_of(device);
+    host->free(device, NULL, a);
+    uint64_t second = layout_of(device);
+    ck_assert(empty != two && two != second && second != empty);
+    ck_assert_ptr_eq(host->alloc(device, NULL, 900, &err), a);
+    ck_assert(layout_of(device) == two);
+    host->free(device, NULL, b);
+    host->free(device, NULL, a);
+    ck_assert(layout_of(device) == empty);
+    host->close(device);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("device");
@@ -405,6 +519,10 @@ static Suite *suite(void)
     tcase_add_test(tc, memory_that_does_not_fit_is_refused_with_sizes);
     tcase_add_test(tc, poison_comes_in_the_order_of_the_stream);
     tcase_add_test(tc, random_allocations_never_overlap);
+    tcase_add_test(tc, the_layout_is_the_same_where_the_same_memory_is_free);
+    tcase_add_test(tc, a_graph_runs_when_it_is_launched_and_each_time_alike);
+    tcase_add_test(tc, what_is_told_again_does_not_run_and_must_be_the_same);
+    tcase_add_test(tc, an_abort_ends_a_graph_between_two_of_its_pieces);
     Suite *s = suite_create("exec/device");
     suite_add_tcase(s, tc);
     return s;

@@ -247,4 +247,10 @@ const struct device_api device_cuda = {
     .wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
     .elapsed_s = cuda_event_elapsed_s,
+    .capture_begin = cuda_capture_begin,
+    .capture_end = cuda_capture_end,
+    .graph_launch = cuda_graph_launch,
+    .graph_free = cuda_graph_free,
+    .retell_begin = cuda_retell_begin,
+    .retell_end = cuda_retell_end,
 };

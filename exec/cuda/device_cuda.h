@@ -32,11 +32,21 @@ struct device {
     atomic_bool is_aborted;
 };
 
+/* Where what is issued on a stream goes. */
+enum telling {
+    TELLS_STREAM,
+    TELLS_CAPTURE,
+    TELLS_AGAIN, /* nowhere: a graph has it */
+};
+
 struct stream {
     struct device *device;
     const char *name;
     cudaStream_t cuda;
     struct stream_note *notes; /* newest first */
+    enum telling telling;
+    long told;                  /* pieces of work, since it goes elsewhere */
+    const struct graph *retold; /* that TELLS_AGAIN */
 };
 
 struct event {
@@ -51,6 +61,8 @@ bool device_use(struct device *device);
 bool device_is_over(const struct device *device);
 
 /* exec/cuda/stream_cuda.c */
+/* Whether the runtime is to be given a copy, a fill, a kernel that is issued now. */
+bool stream_takes(struct stream *stream);
 struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
 void cuda_stream_free(struct stream *stream);
 bool cuda_stream_sync(struct stream *stream, struct err *err);
@@ -64,6 +76,14 @@ void cuda_event_record(struct stream *stream, struct event *event);
 void cuda_event_wait(struct stream *stream, struct event *event);
 bool cuda_event_sync(struct event *event, struct err *err);
 double cuda_event_elapsed_s(struct event *from, struct event *to);
+
+/* exec/cuda/graph_cuda.c */
+void cuda_capture_begin(struct stream *stream);
+struct graph *cuda_capture_end(struct stream *stream);
+void cuda_graph_launch(struct stream *stream, struct graph *graph);
+void cuda_graph_free(struct graph *graph);
+void cuda_retell_begin(struct stream *stream, struct graph *graph);
+bool cuda_retell_end(struct stream *stream);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);

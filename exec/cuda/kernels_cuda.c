@@ -95,7 +95,7 @@ static void *workspace_of(struct kernels *kernels, struct stream *stream)
 /* False when nothing can be issued there. */
 static bool find_launch(struct kernels *kernels, struct stream *stream, struct launch *out)
 {
-    if (device_is_over(stream->device) || !device_use(stream->device))
+    if (!stream_takes(stream))
         return false;
     *out = (struct launch){ .stream = stream->cuda,
                             .storage = kernels->storage,

@@ -79,14 +79,24 @@ bool cuda_stream_sync(struct stream *stream, struct err *err)
     return ok;
 }
 
-static bool may_issue(struct stream *stream)
+bool stream_takes(struct stream *stream)
 {
-    return !device_is_over(stream->device) && device_use(stream->device);
+    stream->told++;
+    return stream->telling != TELLS_AGAIN && !device_is_over(stream->device) &&
+           device_use(stream->device);
+}
+
+/* What a graph has none of: host calls, whose arguments are freed when they are made, and events.
+ */
+static bool takes_outside_graphs(struct stream *stream)
+{
+    assert(stream->telling == TELLS_STREAM && "a graph has copies, fills and kernels alone");
+    return stream_takes(stream);
 }
 
 void cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes)
 {
-    if (bytes > 0 && may_issue(stream))
+    if (bytes > 0 && stream_takes(stream))
         device_check(stream->device,
                      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->cuda),
                      "cudaMemcpyAsync");
@@ -94,7 +104,7 @@ void cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t 
 
 void cuda_stream_fill(struct stream *stream, void *to, int byte, size_t bytes)
 {
-    if (bytes > 0 && may_issue(stream))
+    if (bytes > 0 && stream_takes(stream))
         device_check(stream->device, cudaMemsetAsync(to, byte, bytes, stream->cuda),
                      "cudaMemsetAsync");
 }
@@ -118,7 +128,7 @@ void cuda_stream_call(struct stream *stream, void (*function)(void *args), const
                       size_t size)
 {
     assert(size <= STREAM_ARGS_BYTES);
-    if (!may_issue(stream))
+    if (!takes_outside_graphs(stream))
         return;
     struct host_call *call = arena_grow(NULL, sizeof *call);
     call->device = stream->device;
@@ -153,13 +163,13 @@ void cuda_event_free(struct event *event)
 
 void cuda_event_record(struct stream *stream, struct event *event)
 {
-    if (may_issue(stream))
+    if (takes_outside_graphs(stream))
         device_check(stream->device, cudaEventRecord(event->cuda, stream->cuda), "cudaEventRecord");
 }
 
 void cuda_event_wait(struct stream *stream, struct event *event)
 {
-    if (may_issue(stream))
+    if (takes_outside_graphs(stream))
         device_check(stream->device, cudaStreamWaitEvent(stream->cuda, event->cuda, 0),
                      "cudaStreamWaitEvent");
 }

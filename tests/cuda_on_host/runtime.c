@@ -11,7 +11,12 @@
 struct work {
     struct work *next;
     void (*function)(void *args);
+    size_t size; /* of its arguments */
     max_align_t args[];
+};
+
+struct CUgraph_st {
+    struct work *first, **last;
 };
 
 struct CUstream_st {
@@ -19,6 +24,7 @@ struct CUstream_st {
     struct work *first, **last;
     long num_issued, num_done;
     bool is_ending;
+    struct CUgraph_st *captured; /* what is issued goes there; NULL: to the thread */
 };
 
 /* Records are numbered; the work of streams holds on to an event until it has run. */
@@ -92,7 +98,13 @@ cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), con
         return cudaErrorMemoryAllocation;
     work->next = NULL;
     work->function = function;
+    work->size = size;
     memcpy(work->args, args, size);
+    if (stream && stream->captured) {
+        *stream->captured->last = work;
+        stream->captured->last = &work->next;
+        return cudaSuccess;
+    }
     if (stream) {
         append(stream, work);
         return cudaSuccess;
@@ -146,10 +158,98 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return cudaSuccess;
 }
 
+/* --- graphs ------------------------------------------------------------------------------- */
+
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
-    (void)stream;
-    *status = cudaStreamCaptureStatusNone;
+    bool is_captured = stream && stream->captured;
+    *status = is_captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
+{
+    if (mode != cudaStreamCaptureModeThreadLocal || stream->captured)
+        return cudaErrorInvalidValue;
+    stream->captured = malloc(sizeof *stream->captured);
+    if (!stream->captured)
+        return cudaErrorMemoryAllocation;
+    stream->captured->first = NULL;
+    stream->captured->last = &stream->captured->first;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    *graph = stream->captured;
+    stream->captured = NULL;
+    return *graph ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+static void free_works(struct work *first)
+{
+    for (struct work *work = first, *next; work; work = next) {
+        next = work->next;
+        free(work);
+    }
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    free_works(graph->first);
+    free(graph);
+    return cudaSuccess;
+}
+
+struct CUgraphExec_st {
+    struct work *first;
+};
+
+/* A copy: the graph may go. */
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)flags;
+    *out = calloc(1, sizeof **out);
+    struct work **last = *out ? &(*out)->first : NULL;
+    for (const struct work *work = graph->first; work && last; work = work->next) {
+        *last = malloc(sizeof *work + work->size);
+        if (!*last)
+            return cudaErrorMemoryAllocation;
+        memcpy(*last, work, sizeof *work + work->size);
+        (*last)->next = NULL;
+        last = &(*last)->next;
+    }
+    return last ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+struct graph_work {
+    cudaGraphExec_t graph;
+};
+
+/* On copies of the arguments, which what runs may change. */
+static void run_graph(void *args)
+{
+    for (const struct work *work = ((struct graph_work *)args)->graph->first; work;
+         work = work->next) {
+        void *copy = malloc(work->size + 1);
+        if (!copy)
+            abort();
+        memcpy(copy, work->args, work->size);
+        work->function(copy);
+        free(copy);
+    }
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
+{
+    struct graph_work work = { graph };
+    return runtime_issue(stream, run_graph, &work, sizeof work);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph)
+{
+    free_works(graph->first);
+    free(graph);
     return cudaSuccess;
 }
 
@@ -211,6 +311,8 @@ static void wait_for(void *args)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    if (stream && stream->captured)
+        return cudaErrorStreamCaptureUnsupported;
     pthread_mutex_lock(&mutex);
     hold(event);
     struct event_work work = { event, ++event->num_issued };
@@ -221,6 +323,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
 {
     (void)flags;
+    if (stream && stream->captured)
+        return cudaErrorStreamCaptureUnsupported;
     pthread_mutex_lock(&mutex);
     hold(event);
     struct event_work work = { event, event->num_issued };

@@ -1,0 +1,85 @@
+/* Graphs: streams that are captured, as the runtime has it. */
+#include "exec/cuda/device_cuda.h"
+
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct graph {
+    struct device *device;
+    cudaGraphExec_t cuda;
+    long count; /* pieces that were issued */
+};
+
+/* What other threads do meanwhile, NCCL's among them, is none of the capture's business: its mode
+ * is thread-local. */
+void cuda_capture_begin(struct stream *stream)
+{
+    struct device *device = stream->device;
+    assert(stream->telling == TELLS_STREAM && "one graph at a time");
+    if (!device_is_over(device) && device_use(device))
+        device_check(device, cudaStreamBeginCapture(stream->cuda, cudaStreamCaptureModeThreadLocal),
+                     "cudaStreamBeginCapture");
+    stream->telling = TELLS_CAPTURE;
+    stream->told = 0;
+}
+
+/* NULL when it could not be made. */
+static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
+{
+    cudaGraphExec_t graph = NULL;
+    bool ok = device_check(device, cudaGraphInstantiate(&graph, captured, 0),
+                           "a pass as a CUDA graph (--graphs off runs without)");
+    cudaGraphDestroy(captured);
+    return ok ? graph : NULL;
+}
+
+/* The capture ends, whatever has failed since it began. */
+struct graph *cuda_capture_end(struct stream *stream)
+{
+    struct device *device = stream->device;
+    cudaGraph_t captured = NULL;
+    stream->telling = TELLS_STREAM;
+    cudaError_t status = cudaStreamEndCapture(stream->cuda, &captured);
+    if (device_is_over(device) ||
+        !device_check(device, status, "a pass cannot be captured (--graphs off runs without)")) {
+        if (captured)
+            cudaGraphDestroy(captured);
+        return NULL;
+    }
+    cudaGraphExec_t cuda = instantiate(device, captured);
+    if (!cuda)
+        return NULL;
+    struct graph *graph = arena_grow(NULL, sizeof *graph);
+    *graph = (struct graph){ device, cuda, stream->told };
+    return graph;
+}
+
+void cuda_graph_launch(struct stream *stream, struct graph *graph)
+{
+    if (stream_takes(stream))
+        device_check(stream->device, cudaGraphLaunch(graph->cuda, stream->cuda), "cudaGraphLaunch");
+}
+
+void cuda_graph_free(struct graph *graph)
+{
+    if (!graph)
+        return;
+    if (device_use(graph->device))
+        cudaGraphExecDestroy(graph->cuda);
+    free(graph);
+}
+
+void cuda_retell_begin(struct stream *stream, struct graph *graph)
+{
+    stream->telling = TELLS_AGAIN;
+    stream->told = 0;
+    stream->retold = graph;
+}
+
+bool cuda_retell_end(struct stream *stream)
+{
+    stream->telling = TELLS_STREAM;
+    return stream->told == stream->retold->count;
+}

@@ -1,0 +1,95 @@
+#include "exec/host_graph.h"
+
+#include "base/arena.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct graph {
+    struct host_taker taker; /* first: it is the graph while it is captured or told again */
+    struct host_streams *shared;
+    struct host_work *works;
+    size_t count, capacity;
+    size_t retold; /* of them */
+    bool differs;  /* what was told again */
+};
+
+static void capture(struct host_taker *taker, void (*function)(void *args), const void *args,
+                    size_t size)
+{
+    struct graph *graph = (struct graph *)taker;
+    if (graph->count == graph->capacity) {
+        graph->capacity = graph->capacity > 0 ? 2 * graph->capacity : 64;
+        graph->works = arena_grow(graph->works, graph->capacity * sizeof *graph->works);
+    }
+    struct host_work *work = &graph->works[graph->count++];
+    work->function = function;
+    if (size > 0)
+        memcpy(work->args, args, size);
+}
+
+void host_capture_begin(struct stream *stream)
+{
+    struct graph *graph = arena_grow(NULL, sizeof *graph);
+    *graph = (struct graph){ .taker = { capture }, .shared = host_stream_shared(stream) };
+    struct host_taker *before = host_stream_divert(stream, &graph->taker);
+    (void)before;
+    assert(!before && "one graph at a time");
+}
+
+struct graph *host_capture_end(struct stream *stream)
+{
+    return (struct graph *)host_stream_divert(stream, NULL);
+}
+
+struct launched {
+    struct graph *graph;
+};
+
+/* What is called may change its arguments. */
+static void run_graph(void *args)
+{
+    const struct graph *graph = ((const struct launched *)args)->graph;
+    for (size_t i = 0; i < graph->count; i++) {
+        struct host_work work = graph->works[i];
+        host_streams_run(graph->shared, &work);
+    }
+}
+
+void host_graph_launch(struct stream *stream, struct graph *graph)
+{
+    struct launched launched = { graph };
+    host_stream_call(stream, run_graph, &launched, sizeof launched);
+}
+
+void host_graph_free(struct graph *graph)
+{
+    if (!graph)
+        return;
+    free(graph->works);
+    free(graph);
+}
+
+static void compare(struct host_taker *taker, void (*function)(void *args), const void *args,
+                    size_t size)
+{
+    struct graph *graph = (struct graph *)taker;
+    (void)args, (void)size;
+    graph->differs = graph->differs || graph->retold == graph->count ||
+                     graph->works[graph->retold++].function != function;
+}
+
+void host_retell_begin(struct stream *stream, struct graph *graph)
+{
+    graph->taker.take = compare;
+    graph->retold = 0;
+    graph->differs = false;
+    host_stream_divert(stream, &graph->taker);
+}
+
+bool host_retell_end(struct stream *stream)
+{
+    const struct graph *graph = (struct graph *)host_stream_divert(stream, NULL);
+    return !graph->differs && graph->retold == graph->count;
+}

@@ -1,0 +1,15 @@
+/* exec/host_graph.h - graphs of exec/device.h on the host: calls, and copies of their arguments,
+ * that a stream's thread makes one after the other. Only exec/device_host.c includes it. */
+#ifndef EXEC_HOST_GRAPH_H
+#define EXEC_HOST_GRAPH_H
+
+#include "exec/host_stream.h"
+
+void host_capture_begin(struct stream *stream);
+struct graph *host_capture_end(struct stream *stream);
+void host_graph_launch(struct stream *stream, struct graph *graph);
+void host_graph_free(struct graph *graph);
+void host_retell_begin(struct stream *stream, struct graph *graph);
+bool host_retell_end(struct stream *stream);
+
+#endif
