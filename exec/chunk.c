@@ -158,13 +158,15 @@ static void run_step(struct pass *pass, const struct pass_step *step)
     }
 }
 
-void *chunk_pass(struct machine *m, const struct chunk *chunk, const struct chunk_record *record,
-                 enum opcode op, const struct data_lane *data, void *flow)
+void *chunk_pass(struct machine *m, const struct chunk_call *call)
 {
-    struct pass pass = {
-        .machine = m, .chunk = chunk, .record = record, .op = op, .data = data, .flow = flow
-    };
-    const struct pass_steps *steps = &chunk->passes[op];
+    struct pass pass = { .machine = m,
+                         .chunk = call->chunk,
+                         .record = call->record,
+                         .op = call->op,
+                         .data = call->data,
+                         .flow = call->flow };
+    const struct pass_steps *steps = &call->chunk->passes[call->op];
     for (int i = 0; i < steps->count && m->err.code == ERR_NONE; i++)
         run_step(&pass, &steps->at[i]);
     return pass.flow;

@@ -24,11 +24,18 @@ struct chunk_record {
     const struct microbatch *microbatch;
 };
 
-/* A pass over the chunk: of a FORWARD takes the chunk's input and returns its output, as
- * machine_forward; of the backwards takes the gradient of the output and returns that of the input,
- * as machine_backward. After the weights' gradients nothing is kept any more. */
-void *chunk_pass(struct machine *machine, const struct chunk *chunk,
-                 const struct chunk_record *record, enum opcode op, const struct data_lane *data,
-                 void *flow);
+/* What a pass is given. */
+struct chunk_call {
+    const struct chunk *chunk;
+    const struct chunk_record *record;
+    enum opcode op;
+    const struct data_lane *data;
+    void *flow; /* of a FORWARD the chunk's input, as machine_forward; of the backwards the gradient
+                   of the output, as machine_backward */
+};
+
+/* Returns the chunk's output, or the gradient of its input. After the weights' gradients nothing is
+ * kept any more. */
+void *chunk_pass(struct machine *machine, const struct chunk_call *call);
 
 #endif

@@ -9,6 +9,7 @@ void *machine_take(struct machine *m, size_t bytes)
     void *at = m->device_api->alloc(m->device, m->compute, bytes, err);
     if (!at)
         m->device_api->abort(m->device);
+    m->taken = (m->taken ^ (uintptr_t)at) * 0x100000001b3; /* FNV-1a's prime */
     return at;
 }
 

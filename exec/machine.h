@@ -40,6 +40,7 @@ struct machine {
     void *late[8];              /* memory that the tensor stream may still read: freed when compute
                                    next waits for it */
     int num_late;
+    uint64_t taken;     /* a hash of what machine_take gave since this was set to 0 */
     struct op_log *log; /* borrowed; NULL: nobody asks when ops run */
     struct err err;     /* first failure: no memory */
 };

@@ -22,6 +22,11 @@ const struct instrs *rank_list(const struct rank *rank)
     return rank->list;
 }
 
+struct pass_counts rank_pass_counts(const struct rank *rank)
+{
+    return rank->graphs ? pass_graphs_counts(rank->graphs) : (struct pass_counts){ 0 };
+}
+
 struct store **rank_stores(struct rank *rank, int *count)
 {
     *count = rank->num_stores;
@@ -176,6 +181,8 @@ static bool build(struct rank *rank, struct err *err)
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
     whereabouts_name(rank);
     rank_place_stores(rank);
+    if (setup->has_graphs && !pass_graphs_refusal(setup->plan, setup->model))
+        rank->graphs = pass_graphs_new(&rank->machine, rank->chunks, setup->plan->vpp);
     place_records(rank);
     if (!open_feed(rank, err) || !place_scalars(rank, err) || !place_turns(rank, err))
         return false;
@@ -214,6 +221,7 @@ void rank_free(struct rank *rank)
         store_free(&rank->machine, &rank->stores[i]);
     feed_close(&rank->feed);
     close_streams(rank);
+    pass_graphs_free(rank->graphs);
     rank_exchange_free(rank);
     groups_free(&rank->groups);
     if (rank->machine.kernels)

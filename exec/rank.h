@@ -7,6 +7,7 @@
 
 #include "exec/chunk.h"
 #include "exec/groups.h"
+#include "exec/pass_graphs.h"
 #include "exec/store.h"
 #include "exec/tokens.h"
 #include "sim/schedule/timeline.h"
@@ -18,7 +19,8 @@ struct run_setup {
     const struct schedule *schedule;
     struct layer_options options; /* of the op lists; dtype is that of the plan's values */
     bool overlaps_tensor;
-    int prefetch; /* parts that ZeRO-3 gathers ahead of the one that runs */
+    int prefetch;    /* parts that ZeRO-3 gathers ahead of the one that runs */
+    bool has_graphs; /* passes run as graphs, unless pass_graphs_refusal has a word against it */
     const struct token_source *tokens;
     struct update update; /* step and, in fp16, loss scale are the run's own */
     uint64_t seed;
@@ -73,6 +75,9 @@ struct exchanged_bytes {
     double sent, planned;
 };
 struct exchanged_bytes rank_exchanged_bytes(const struct rank *rank);
+
+/* How passes ran in all steps so far; zeros without graphs. */
+struct pass_counts rank_pass_counts(const struct rank *rank);
 
 /* The list that this rank runs. */
 const struct instrs *rank_list(const struct rank *rank);

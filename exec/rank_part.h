@@ -34,7 +34,8 @@ struct rank {
     struct event **done; /* by instruction */
     const char **names;  /* of instructions, for the watchdog */
     struct data_lane data;
-    struct chunk *chunks; /* vpp */
+    struct chunk *chunks;       /* vpp */
+    struct pass_graphs *graphs; /* NULL: passes are issued op by op */
     int num_microbatches;
     struct store *stores;
     int num_stores;

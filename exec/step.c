@@ -57,8 +57,12 @@ static void *run_pass(struct rank *rank, const struct instr *instr, void *flow)
 {
     take_back(rank, PASSES_AHEAD);
     feed_enter(&rank->feed, instr->microbatch);
-    return chunk_pass(&rank->machine, chunk_of(rank, instr), &rank->records[slot_of(rank, instr)],
-                      instr->op, &rank->data, flow);
+    struct chunk_call call = { .chunk = chunk_of(rank, instr),
+                               .record = &rank->records[slot_of(rank, instr)],
+                               .op = instr->op,
+                               .data = &rank->data,
+                               .flow = flow };
+    return rank->graphs ? pass_graphs_run(rank->graphs, &call) : chunk_pass(&rank->machine, &call);
 }
 
 static void run_forward(struct rank *rank, const struct instr *instr, int i)

@@ -321,6 +321,7 @@ void parity_run(const struct model *model, const char *layout, const struct pari
         .options = run->options ? *run->options : options,
         .overlaps_tensor = strstr(layout, "overlap=tp") != NULL,
         .prefetch = run->prefetch,
+        .has_graphs = run->has_graphs,
         .tokens = run->tokens ? run->tokens : &tokens,
         .update = { .optimizer = run->optimizer,
                     .rate = run->rate,

@@ -21,6 +21,7 @@ struct parity_run {
     bool unfused;                        /* attention */
     bool unclipped;                      /* gradients; else their norm is at most 1 */
     int prefetch;                        /* of ZeRO-3 */
+    bool has_graphs;                     /* as run_setup's */
     const struct layer_options *options; /* of the op lists; NULL: nothing fused but attention */
     size_t arena_bytes; /* of a rank; 0: 8 MiB. Touching it takes most of a short run */
     int precision;      /* enum precision */
