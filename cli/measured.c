@@ -160,6 +160,19 @@ static json_t *training_json(const struct measured *m)
                      "samples_per_rank", setup->model.batch / setup->plan.dp, "tensors", tensors);
 }
 
+static bool has_graphs(const struct pass_counts *passes)
+{
+    return passes->issued > 0;
+}
+
+static json_t *graphs_json(const struct pass_counts *passes)
+{
+    return has_graphs(passes)
+               ? json_pack("{s:I, s:I, s:I}", "issued", (json_int_t)passes->issued, "captured",
+                           (json_int_t)passes->captured, "replayed", (json_int_t)passes->replayed)
+               : json_null();
+}
+
 void measured_print_json(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
@@ -181,6 +194,7 @@ void measured_print_json(const struct measured *m)
                         figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
                                      p->mfu, m->predicted_bubble_s));
     json_object_set_new(object, "error", json_real(m->error));
+    json_object_set_new(object, "graphs", graphs_json(&session->passes));
     if (session->exchanged.planned > 0 || !exchange_is_default(&m->setup->plan.exchange))
         json_object_set_new(object, "exchange", exchange_json(m));
     json_object_set_new(object, "by_kind", kinds_json(m));
@@ -255,6 +269,14 @@ static void show_table(const struct measured *m)
                       1e3 * m->opcodes[op].measured_s, "ms");
 }
 
+static void show_graphs(const struct measured *m)
+{
+    const struct pass_counts *passes = &m->session->passes;
+    if (has_graphs(passes) && !m->options->quiet)
+        printf("passes of rank 0: %ld issued op by op, %ld captured, %ld launched as graphs\n",
+               passes->issued, passes->captured, passes->replayed);
+}
+
 void measured_show(const struct measured *m)
 {
     struct text layout = { 0 };
@@ -268,6 +290,7 @@ void measured_show(const struct measured *m)
         printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",
                m->setup->system.cluster.name, m->setup->system.profile.name, 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);
+    show_graphs(m);
     show_change(m);
     show_losses(m);
     show_whole(m);

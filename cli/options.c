@@ -27,6 +27,8 @@ enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDG
 #define TEXT(member)   .kind = FIELD_OTHER, F(member)
 #define SWITCH(member) .kind = FIELD_BOOL, F(member)
 
+const char *const graphs_names[] = { "auto", "on", "off", NULL };
+
 // clang-format off
 const struct option_row option_rows[] = {
     { "--gpus", NULL, "N", PREDICTS,
@@ -215,6 +217,10 @@ const struct option_row option_rows[] = {
       { "comm", TEXT(comm),
         .doc = "What ranks talk through: tcp, or mpi, which mpirun implies; on cuda nccl, or "
                "staged, by way of the host." } },
+    { "--graphs", NULL, "WHEN", RUN | SEARCH,
+      { "graphs", .kind = FIELD_NAME, .names = graphs_names, F(graphs),
+        .doc = "A chunk's passes run as graphs, issued once and launched from then on; auto: on "
+               "cuda with one pipeline stage. With tensor ranks, ZeRO-2 and 3 they never do." } },
     { "--watchdog", NULL, "T", RUN | SEARCH,
       { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(watchdog_s),
         .min = 0.01, .max = 1e9,

@@ -13,6 +13,10 @@
 
 enum { MAX_FILES = 64 };
 
+/* Whether passes run as graphs; auto: on GPUs, where there is one pipeline stage. */
+enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
+extern const char *const graphs_names[];
+
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
@@ -50,6 +54,7 @@ struct options {
     bool check; /* fit */
     const char *table;
     const char *backend, *comm, *data; /* run */
+    int graphs;                        /* enum graphs */
     int ranks, steps;
     double rate, watchdog_s;
     bool slice;

@@ -74,6 +74,7 @@ static bool make_run(const struct origin *origin, struct setup *setup,
         .options = plan_layer_options(&setup->plan, &setup->system),
         .overlaps_tensor = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP),
         .prefetch = setup->system.stack.prefetch,
+        .has_graphs = out->has_graphs,
         .tokens = tokens,
         .update = { .optimizer = setup->plan.optimizer,
                     .rate = origin->rate,
@@ -98,6 +99,26 @@ static bool open_tokens(const struct options *options, const struct setup *setup
     return !options->data ||
            (corpus_path(options->data, path, err) &&
             token_source_open(path, setup->model.vocab, setup->model.seq, seed, out, err));
+}
+
+/* --- graphs ------------------------------------------------------------------------------- */
+
+static bool wants_graphs(const struct options *options, const struct plan *plan)
+{
+    bool is_usual = strcmp(options->backend, "cuda") == 0 && plan->pp == 1;
+    return options->graphs == GRAPHS_ON || (options->graphs == GRAPHS_AUTO && is_usual);
+}
+
+/* The prediction is of what is run. Whoever asked for graphs hears why there are none. */
+static bool choose_graphs(const struct options *options, struct setup *setup,
+                          const struct place *place)
+{
+    const char *refusal = pass_graphs_refusal(&setup->plan, &setup->model);
+    bool has_graphs = wants_graphs(options, &setup->plan) && !refusal;
+    setup->system.stack.launch = has_graphs ? LAUNCH_GRAPHS : LAUNCH_EAGER;
+    if (options->graphs == GRAPHS_ON && refusal && place->rank == 0)
+        fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
+    return has_graphs;
 }
 
 /* --- a rank ------------------------------------------------------------------------------- */
@@ -229,10 +250,10 @@ static int tell(const struct options *options, struct setup *setup, struct evalu
 static int run_rank(const struct options *options, struct setup *setup, const struct place *place,
                     struct err *err)
 {
+    struct run_setup run = { .has_graphs = choose_graphs(options, setup, place) };
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
     struct session_result session = { 0 };
-    struct run_setup run;
     int code = EXIT_FAILED;
     if (run_session(options, setup, place, &prediction, &session, &run, err))
         code = tell(options, setup, evaluator, &prediction, &session, place,

@@ -47,6 +47,7 @@ static void add_options(struct words *words, const struct options *options)
     add(words, "--data", options->data);
     add(words, "--backend", options->backend);
     add(words, "--comm", options->comm);
+    add(words, "--graphs", options->graphs == GRAPHS_AUTO ? NULL : graphs_names[options->graphs]);
     if (options->watchdog_s > 0) {
         snprintf(words->watchdog, WORD_BYTES, "%.9g s", options->watchdog_s);
         add(words, "--watchdog", words->watchdog);

@@ -239,6 +239,7 @@ static bool measure_peak(struct session *session, struct err *err)
 {
     struct session_result *out = session->out;
     out->peak_bytes = (double)session->on.api->memory(session->on.device).high_water_bytes;
+    out->passes = rank_pass_counts(session->rank);
     return reduce(session, &out->peak_bytes, 1, REDUCTION_MAX, err);
 }
 

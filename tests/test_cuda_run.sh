@@ -62,6 +62,18 @@ same_exchange topk:0.1 nccl
 same_exchange powersgd:2 nccl
 same_exchange qsgd:4 staged
 
+# --- graphs: a GPU's usual way, to the bit that of single ops -----------------------------------
+
+graphs=(run --model "$work/one-head.json" --batch 4 --steps 3 --json --gpus 1 --backend cuda)
+for layout in "mb1 dtype=bf16" "mb2 recompute=full dtype=fp16"; do
+    run 0 "${graphs[@]}" --layout "$layout" --graphs off
+    shows '"graphs": null'
+    issued=$(sed -n '/"loss"/,/]/p' "$work/out")
+    run 0 "${graphs[@]}" --layout "$layout"
+    shows '"captured": 2'
+    [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "other losses with graphs"
+done
+
 # --- a rank that stands still ----------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \

@@ -20,6 +20,19 @@ for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompu
     [ "$(losses)" = "$alone" ] || fail "losses $(losses), alone $alone"
 done
 
+# --- graphs ----------------------------------------------------------------------------------
+
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
+shows '"graphs": null'
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs on --json
+shows '"captured": 2'
+[ "$(losses)" = "$alone" ] || fail "losses $(losses), without graphs $alone"
+run 0 run "${tiny[@]}" --gpus 2 --layout "tp2 sp dtype=fp32" --graphs=on --json
+says "^simsearch: --graphs: passes are issued op by op: tensor ranks"
+shows '"graphs": null'
+run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --graphs perhaps
+says 'auto'
+
 # --- plan files, slices, text, traces --------------------------------------------------------
 
 run 0 --model tiny --gpus 2 --precision fp32 --fix pp2 -o "$work/plan.json" --quiet
