@@ -234,7 +234,7 @@ ON_HOST_SO_OBJ := $(ON_HOST_OBJ) $(patsubst %,$(B)/on_host/%.o,$(wildcard exec/c
 ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) -ffp-contract=off -pthread \
                  -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wno-unknown-pragmas \
                  $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CXXFLAGS) \
-                 -fPIC -fvisibility=hidden
+                 $(if $(findstring clang,$(CXX)),-fno-sanitize=function) -fPIC -fvisibility=hidden
 $(ON_HOST_SO): $(ON_HOST_SO_OBJ)
 	$(call shown,PLUGIN $@)
 	$(Q)$(CXX) $(CFLAGS_$(VARIANT)) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ -lm -lpthread -ldl -lrt

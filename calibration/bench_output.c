@@ -97,13 +97,13 @@ static bool read_number(const char *word, double *out)
 static bool add_point(struct lines *lines, double bytes, double time_us, struct curve *out,
                       struct err *err)
 {
-    const struct curve_point *last = &out->points[out->num_points - 1];
-    if (bytes <= 0 || (out->num_points > 0 && bytes == last->bytes))
+    double last_bytes = out->num_points > 0 ? out->points[out->num_points - 1].bytes : 0;
+    if (bytes <= 0 || bytes == last_bytes)
         return true;
     if (time_us <= 0)
         err_set(err, ERR_INPUT, "", "expected a time above 0; found %g us", time_us);
-    else if (out->num_points > 0 && bytes < last->bytes)
-        err_set(err, ERR_INPUT, "", "expected a size above %.0f B; found %.0f B", last->bytes,
+    else if (bytes < last_bytes)
+        err_set(err, ERR_INPUT, "", "expected a size above %.0f B; found %.0f B", last_bytes,
                 bytes);
     else if (out->num_points == MAX_CURVE_POINTS)
         err_set(err, ERR_INPUT, "", "expected at most %d sizes", MAX_CURVE_POINTS);

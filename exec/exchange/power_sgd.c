@@ -97,23 +97,26 @@ double power_memory_elements(const struct exchange *exchange, const struct excha
 static void multiply_left(struct exchanger *e, const struct factored *tensor)
 {
     const struct power_factors *powers = e->powers;
+    float *x = e->memory + tensor->at, *y = powers->left + tensor->left;
+    if (tensor->rows == 0) {
+        exchanger_copy(e, y, x, (size_t)tensor->columns);
+        return;
+    }
     struct linear_forward product = { .rows = tensor->rows,
                                       .out = e->exchange.rank,
                                       .in = tensor->columns,
-                                      .x = e->memory + tensor->at,
+                                      .x = x,
                                       .weight = powers->right + tensor->right,
-                                      .y = powers->left + tensor->left };
-    if (tensor->rows > 0)
-        e->on.kernel_api->linear_forward(e->on.kernels, e->on.stream, &product);
-    else
-        exchanger_copy(e, powers->left + tensor->left, e->memory + tensor->at,
-                       (size_t)tensor->columns);
+                                      .y = y };
+    e->on.kernel_api->linear_forward(e->on.kernels, e->on.stream, &product);
 }
 
 static void multiply_right(struct exchanger *e, const struct factored *tensor)
 {
     const struct power_factors *powers = e->powers;
     float *left = powers->left + tensor->left;
+    if (tensor->rows == 0)
+        return;
     struct orthogonalise_args basis = { tensor->rows, e->exchange.rank, left };
     struct linear_weight_gradient product = { .rows = tensor->rows,
                                               .out = e->exchange.rank,
@@ -121,8 +124,6 @@ static void multiply_right(struct exchanger *e, const struct factored *tensor)
                                               .dy = left,
                                               .x = e->memory + tensor->at,
                                               .dweight = powers->right + tensor->right };
-    if (tensor->rows == 0)
-        return;
     e->on.kernel_api->orthogonalise(e->on.kernels, e->on.stream, &basis);
     e->on.kernel_api->linear_weight_gradient(e->on.kernels, e->on.stream, &product);
 }
@@ -131,16 +132,18 @@ static void multiply_right(struct exchanger *e, const struct factored *tensor)
 static void multiply_out(struct exchanger *e, const struct factored *tensor, float *out)
 {
     const struct power_factors *powers = e->powers;
+    const float *left = powers->left + tensor->left;
+    if (tensor->rows == 0) {
+        exchanger_copy(e, out + tensor->at, left, (size_t)tensor->columns);
+        return;
+    }
     struct linear_input_gradient product = { .rows = tensor->rows,
                                              .out = e->exchange.rank,
                                              .in = tensor->columns,
-                                             .dy = powers->left + tensor->left,
+                                             .dy = left,
                                              .weight = powers->right + tensor->right,
                                              .dx = out + tensor->at };
-    if (tensor->rows > 0)
-        e->on.kernel_api->linear_input_gradient(e->on.kernels, e->on.stream, &product);
-    else
-        exchanger_copy(e, out + tensor->at, powers->left + tensor->left, (size_t)tensor->columns);
+    e->on.kernel_api->linear_input_gradient(e->on.kernels, e->on.stream, &product);
 }
 
 /* What this rank's product leaves out of its matrices; `products` is written over. Tensors that are
