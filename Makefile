@@ -99,7 +99,7 @@ TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
 # Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls is the
 # same under it, on threads that other tests have.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(filter-out %/test_convex.c %/test_learning.c, \
+TEST_SRC   := $(filter-out $(addprefix %/test_,convex.c fit_tables.c learning.c supported.c uneven_tables.c), \
                 $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC)))
 endif
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.

@@ -71,7 +71,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("bitwise");
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, a_run_has_the_same_bits_again, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
+    tcase_add_loop_test(tc, recompute_changes_no_bit, 0, TURNS(NUM_LAYOUTS * NUM_RECOMPUTES));
     Suite *s = suite_create("exec/bitwise");
     suite_add_tcase(s, tc);
     return s;

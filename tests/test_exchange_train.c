@@ -308,7 +308,8 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("train");
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
+    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0,
+                        TURNS(COUNT(alike)));
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
     tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, COUNT(reduced));
     tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));

@@ -261,7 +261,7 @@ static Suite *suite(void)
     tcase_add_test(tc, links_close_to_a_ring_when_chunks_go_round);
     tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, both_ends_of_a_link_agree, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, groups_that_are_made_join_the_ranks_they_name, 0, NUM_LAYOUTS);
+    tcase_add_loop_test(tc, groups_that_are_made_join_the_ranks_they_name, 0, TURNS(NUM_LAYOUTS));
     Suite *s = suite_create("exec/groups");
     suite_add_tcase(s, tc);
     return s;
