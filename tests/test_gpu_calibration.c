@@ -1,0 +1,97 @@
+/* What a calibration asks of a GPU, on one that is this machine (tests/cuda_on_host): every call of
+ * the device table and every kernel is accepted. Times are those of threads and mean nothing. */
+#include "calibration/bandwidth.h"
+#include "calibration/host_pair.h"
+#include "calibration/launch_cost.h"
+#include "exec/kernels.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct host_rank host;
+static bool is_there;
+
+/* A device of a core's size: threads of a GPU run one after another here. */
+static void set_up(void)
+{
+    static const struct host_load load = { 1 << 16, 256, 1 << 12, GRID_GPU };
+    const char *built = getenv("SIMSEARCH_PLUGINS");
+    char folder[4096], plugin[4200];
+    struct err err = { 0 };
+    struct place place = place_alone();
+    snprintf(folder, sizeof folder, "%s/on_host", built ? built : ".");
+    snprintf(plugin, sizeof plugin, "%s/simsearch-cuda.so", folder);
+    is_there = access(plugin, R_OK) == 0; /* the release variant's alone, where C++ is */
+    if (!is_there)
+        return;
+    setenv("SIMSEARCH_PLUGINS", folder, 1);
+    setenv("SIMSEARCH_GEMM_TABLE", "", 1);
+    ck_assert_msg(host_rank_open(&place, "cuda", 64 << 20, &host, &err), "%s: %s", err.where,
+                  err.msg);
+    host.load = &load;
+}
+
+static void tear_down(void)
+{
+    if (is_there)
+        host_rank_close(&host);
+}
+
+START_TEST(launches_and_events_are_timed)
+{
+    struct err err = { 0 };
+    struct launch_cost cost;
+    if (!is_there)
+        return;
+    ck_assert_msg(launch_cost_measure(&host, &cost, &err), "%s: %s", err.where, err.msg);
+    ck_assert(cost.issue_s > 0 && cost.kernel_s > 0 && cost.event_s > 0);
+}
+END_TEST
+
+START_TEST(every_op_that_memory_bounds_runs_in_16_bits)
+{
+    struct err err = { 0 };
+    struct bandwidths traffic;
+    if (!is_there)
+        return;
+    ck_assert_int_eq(host.precision, PRECISION_BF16);
+    ck_assert_msg(bandwidth_measure(&host, 1 << 14, 0, &traffic, &err), "%s: %s", err.where,
+                  err.msg);
+    ck_assert_int_eq(traffic.count, 18); /* 4 and 16 KiB of nine ops */
+}
+END_TEST
+
+START_TEST(every_work_runs_beside_a_collective)
+{
+    struct err err = { 0 };
+    struct host_pair pair;
+    if (!is_there)
+        return;
+    ck_assert_msg(host_pair_open(&host, &pair, &err), "%s: %s", err.where, err.msg);
+    host_pair_exchange(&pair);
+    for (int work = 0; work < NUM_HOST_WORKS; work++) {
+        pair.work = (enum host_work)work;
+        host_pair_work(&pair);
+    }
+    ck_assert_msg(host.api->stream_sync(pair.compute, &err), "%s: %s", err.where, err.msg);
+    ck_assert_msg(host.api->stream_sync(pair.comm, &err), "%s: %s", err.where, err.msg);
+    host_pair_close(&pair);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("gpu_calibration");
+    tcase_set_timeout(cases, 30);
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, launches_and_events_are_timed);
+    tcase_add_test(cases, every_op_that_memory_bounds_runs_in_16_bits);
+    tcase_add_test(cases, every_work_runs_beside_a_collective);
+    Suite *s = suite_create("calibration/gpu");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
