@@ -48,6 +48,16 @@ static void put_bandwidth(const struct host_measured *m, const struct gpu *gpu,
     profile->memory_efficiency = fmin(1, bytes_per_s / gpu->memory_bytes_per_s);
 }
 
+/* Of the slowest way, both ways at once among them: offloading copies so. */
+static void put_copies(const struct host_copies *copies, const struct gpu *gpu,
+                       struct profile *profile)
+{
+    double each_bytes_per_s =
+        fmin(fmin(copies->up_bytes_per_s, copies->down_bytes_per_s), copies->both_bytes_per_s / 2);
+    if (each_bytes_per_s > 0 && gpu->pcie_bytes_per_s > 0)
+        profile->host_copy_efficiency = fmin(1, each_bytes_per_s / gpu->pcie_bytes_per_s);
+}
+
 static void put_measured(const struct host_measured *m, const struct gpu_log *log,
                          const struct gpu *gpu, struct profile *profile)
 {
@@ -61,6 +71,7 @@ static void put_measured(const struct host_measured *m, const struct gpu_log *lo
              log->words.gpu, log->words.driver);
     profile->measured = true;
     put_bandwidth(m, gpu, profile);
+    put_copies(&m->copies, gpu, profile);
     profile->error_log = host_interval_of(profile->kernels, profile->num_kernels);
     if (m->num_ranks < 2)
         return;
@@ -114,6 +125,8 @@ json_t *gpu_cluster_json(const struct host_measured *m, const struct gpu_log *lo
         return NULL;
     put_measured(m, log, &gpu, &profile);
     measured.issue_s = m->launch.issue_s;
+    if (m->launch.graph_kernel_s > 0)
+        measured.graph_kernel_s = m->launch.graph_kernel_s;
     json_t *cluster = cluster_json(&gpu, profile.source, profile_json(m, log, &profile),
                                    host_level_json(m), stack_write(&measured));
     profile_release(&profile);

@@ -129,7 +129,8 @@ static bool measure_streams(struct work *w, struct err *err)
     double unused_s;
     return begin(w, "streams and memory", times(w)->machine_s, &unused_s, err) &&
            launch_cost_measure(&w->host, &m->launch, err) &&
-           host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err);
+           host_copy_bytes_per_s(&w->host, &m->copy_bytes_per_s, err) &&
+           host_copies_measure(&w->host, w->host.load->copied_bytes / 4, &m->copies, err);
 }
 
 static bool measure_bandwidth(struct work *w, struct err *err)

@@ -231,9 +231,17 @@ static json_t *spread_json(const struct host_ops *ops)
 
 static json_t *launch_json(const struct launch_cost *launch)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "call_s", launch->call_s, "issue_s",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "graph_issue_s", launch->graph_issue_s,
+                     "graph_kernel_s", launch->graph_kernel_s, "call_s", launch->call_s, "issue_s",
                      launch->issue_s, "kernel_s", launch->kernel_s, "event_issue_s",
                      launch->event_issue_s, "event_s", launch->event_s);
+}
+
+static json_t *copies_json(const struct host_copies *copies)
+{
+    return json_pack("{s:f, s:f, s:f}", "up_bytes_per_s", copies->up_bytes_per_s,
+                     "down_bytes_per_s", copies->down_bytes_per_s, "both_bytes_per_s",
+                     copies->both_bytes_per_s);
 }
 
 json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
@@ -248,11 +256,12 @@ json_t *host_residuals_json(const struct host_measured *m, const struct kernel *
             json_object_set(by_kind, kernel_names[kind], json);
         json_decref(json);
     }
-    return json_pack("{s:{s:o, s:o, s:f, s:f}, s:o, s:o, s:o, s:f}", "calibrate", "left_out",
+    return json_pack("{s:{s:o, s:o, s:f, s:f}, s:o, s:o, s:o, s:o, s:f}", "calibrate", "left_out",
                      by_kind, "p90_over_p10", spread_json(&m->ops), "outside_ops_s",
                      m->ops.outside_s, "elapsed_s", m->elapsed_s, "launch", launch_json(&m->launch),
                      "bandwidth", bandwidths_json(&m->traffic), "overlap",
-                     host_overlaps_json(&m->overlaps), "disk_bytes_per_s", m->disk_bytes_per_s);
+                     host_overlaps_json(&m->overlaps), "host_copies", copies_json(&m->copies),
+                     "disk_bytes_per_s", m->disk_bytes_per_s);
 }
 
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err)

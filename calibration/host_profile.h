@@ -6,6 +6,7 @@
 #include "calibration/bandwidth.h"
 #include "calibration/held_out.h"
 #include "calibration/host_comm.h"
+#include "calibration/host_copies.h"
 #include "calibration/host_ops.h"
 #include "calibration/host_overlap.h"
 #include "calibration/launch_cost.h"
@@ -20,6 +21,7 @@ struct host_measured {
     struct launch_cost launch;
     double copy_bytes_per_s;
     struct bandwidths traffic;
+    struct host_copies copies;
     double disk_bytes_per_s; /* of all ranks together; 0: not measured */
     struct host_overlaps overlaps;
     double drift_s;

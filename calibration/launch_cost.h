@@ -9,8 +9,10 @@ struct launch_cost {
     double call_s;        /* of many kernels that do nothing, issued and run: whichever is slower */
     double issue_s;       /* the caller's for one */
     double kernel_s;      /* the stream's, start to start, of kernels that wait in it */
-    double event_issue_s; /* the caller's for a record and a wait */
-    double event_s;       /* from the end of what one stream did to what waits for it on another */
+    double graph_issue_s; /* the caller's for a kernel of a graph of hundreds */
+    double graph_kernel_s; /* the stream's, start to start, in such a graph */
+    double event_issue_s;  /* the caller's for a record and a wait */
+    double event_s;        /* from the end of what one stream did to what waits for it on another */
 };
 
 /* Means over the ranks, which all call it together. */

@@ -48,14 +48,16 @@ static struct bandwidths traffic(void)
 
 static struct host_measured measured_on(int num_ranks)
 {
-    return (
-        struct host_measured){ .num_ranks = num_ranks,
-                               .ops = { .at = ops, .count = 2, .room = 2 },
-                               .curves = &curve,
-                               .num_curves = num_ranks > 1,
-                               .launch = { .issue_s = 3e-6, .kernel_s = 1.5e-6 },
-                               .copy_bytes_per_s = 4.3e12,
-                               .overlaps = { .at = { { .slowdown = { 1.2, 1.3 } } }, .count = 1 } };
+    return (struct host_measured){
+        .num_ranks = num_ranks,
+        .ops = { .at = ops, .count = 2, .room = 2 },
+        .curves = &curve,
+        .num_curves = num_ranks > 1,
+        .launch = { .issue_s = 3e-6, .kernel_s = 1.5e-6, .graph_kernel_s = 1.2e-6 },
+        .copies = { 55e9, 50e9, 90e9 },
+        .copy_bytes_per_s = 4.3e12,
+        .overlaps = { .at = { { .slowdown = { 1.2, 1.3 } } }, .count = 1 }
+    };
 }
 
 static struct gpu_log log_of(const char *name)
@@ -90,6 +92,9 @@ START_TEST(the_file_has_the_datasheet_and_what_was_measured)
     ck_assert_str_eq(system.gpu.name, "h200-141g-sxm");
     ck_assert_str_eq(system.stack.name, "cuda");
     ck_assert_double_eq(system.stack.issue_s, 3e-6);
+    ck_assert_double_eq(system.stack.graph_kernel_s, 1.2e-6);
+    ck_assert_double_eq_tol(system.profile.host_copy_efficiency, 45e9 / system.gpu.pcie_bytes_per_s,
+                            1e-9);
     ck_assert(system.profile.measured);
     ck_assert_int_eq(system.profile.num_kernels, 1);
     ck_assert_double_eq_tol(kernel_s(&system.profile.kernels[0], ops[0].size), 2.0e-4, 1e-8);

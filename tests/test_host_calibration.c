@@ -168,6 +168,7 @@ START_TEST(a_launch_takes_the_caller_and_the_stream_some_time)
     ck_assert(host_rank_open(&place, "host", 96 << 20, &host, &err));
     ck_assert_msg(launch_cost_measure(&host, &cost, &err), "%s: %s", err.where, err.msg);
     ck_assert(cost.call_s > 0 && cost.issue_s > 0 && cost.kernel_s > 0);
+    ck_assert(cost.graph_issue_s > 0 && cost.graph_kernel_s > 0);
     ck_assert(cost.event_issue_s > 0 && cost.event_s > 0);
 }
 END_TEST
@@ -193,6 +194,16 @@ START_TEST(ops_bound_by_memory_are_timed_warm_and_cold_at_every_size)
     ck_assert_uint_eq(json_object_size(json), 9);
     ck_assert_uint_eq(json_array_size(json_object_get(json, "adamw")), 5);
     json_decref(json);
+}
+END_TEST
+
+START_TEST(copies_to_and_from_the_host_have_rates)
+{
+    struct err err = { 0 };
+    struct host_copies copies;
+    ck_assert_msg(host_copies_measure(&host, 1 << 20, &copies, &err), "%s: %s", err.where, err.msg);
+    ck_assert(copies.up_bytes_per_s > 0 && copies.down_bytes_per_s > 0);
+    ck_assert(copies.both_bytes_per_s > 0);
 }
 END_TEST
 
@@ -374,6 +385,7 @@ static Suite *suite(void)
     tcase_add_test(cases, the_file_predicts_the_ops_that_it_was_made_of);
     tcase_add_test(cases, a_launch_takes_the_caller_and_the_stream_some_time);
     tcase_add_test(cases, ops_bound_by_memory_are_timed_warm_and_cold_at_every_size);
+    tcase_add_test(cases, copies_to_and_from_the_host_have_rates);
     tcase_add_test(cases, a_disk_has_a_rate_and_keeps_nothing);
     tcase_add_test(cases, a_part_gets_less_when_others_took_more);
     tcase_add_test(cases, whole_steps_are_held_against_the_file);
