@@ -28,9 +28,9 @@ PROGRAM := $(B)/simsearch
 
 CFLAGS_release := -O2 -g
 CFLAGS_clang   := -O2 -g
-CFLAGS_asan    := -O1 -g -fno-omit-frame-pointer \
+CFLAGS_asan    := -O1 -g1 -fno-omit-frame-pointer \
                   -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
-CFLAGS_tsan    := -O1 -g -fsanitize=thread
+CFLAGS_tsan    := -O1 -g1 -fsanitize=thread
 CFLAGS_cov     := -O1 -g --coverage
 ifeq ($(CFLAGS_$(VARIANT)),)
 $(error VARIANT is release, clang, asan, tsan or cov, not "$(VARIANT)")
@@ -99,7 +99,8 @@ TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
 # Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls is the
 # same under it, on threads that other tests have.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(filter-out $(addprefix %/test_,convex.c fit_tables.c learning.c supported.c uneven_tables.c), \
+TEST_SRC   := $(filter-out $(patsubst %,\%/test_%.c,checkpoint_files convex deadline fit_tables \
+                                learning search_request supported uneven_tables), \
                 $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC)))
 endif
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
@@ -108,9 +109,13 @@ ifeq ($(shell command -v $(CXX)),)
 TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
 endif
 TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
-# Commands on one thread, likewise.
+# Commands on one thread, likewise; ranks that are processes are started and watched in one script.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SH    := $(filter %/test_run.sh %/test_faults.sh,$(TEST_SH))
+TEST_SH    := $(filter %/test_faults.sh,$(TEST_SH))
+endif
+# Files that are copied and networks that are made are the same under the address sanitizer.
+ifeq ($(VARIANT)$(T),asan)
+TEST_SH    := $(filter-out %/test_install.sh %/test_minicluster.sh,$(TEST_SH))
 endif
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
@@ -287,7 +292,7 @@ LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release clang,$(VARIANT)),5,20
               $(LAUNCH_$(VARIANT)) timeout 600
 
 R       := $(B)/results
-RESULTS := $(TEST_SRC:tests/%.c=$(R)/%) $(TEST_SH:tests/%=$(R)/%) \
+RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_SRC:tests/%.c=$(R)/%) \
            $(if $(T),,$(R)/layers.check $(if $(filter release,$(VARIANT)),$(R)/globals.check) \
                       $(if $(wildcard docs/reference.md),$(R)/docs-current.check))
 

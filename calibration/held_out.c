@@ -38,24 +38,10 @@ static const struct {
 static struct model *model_of(const struct held_out_row *row, struct arena *arena)
 {
     struct model *model = ARENA_NEW(arena, struct model);
-    int heads = row->hidden / row->head_dim;
-    *model = (struct model){
-        .layers = row->layers,
-        .hidden = row->hidden,
-        .heads = heads,
-        .kv_heads = heads,
-        .head_dim = row->head_dim,
-        .ffn = row->is_llama ? row->hidden * 8 / 3 / 32 * 32 : 4 * row->hidden,
-        .vocab = row->vocab,
-        .seq = row->seq,
-        .max_positions = row->is_llama ? 0 : row->seq,
-        .norm = row->is_llama ? NORM_RMS : NORM_LAYER,
-        .activation = row->is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
-        .positions = row->is_llama ? POSITION_ROTARY : POSITION_LEARNED,
-        .linear_bias = !row->is_llama,
-        .tied = !row->is_llama,
-        .batch = row->batch,
-    };
+    *model = host_shapes_model(row->is_llama, row->hidden, row->head_dim, row->seq);
+    model->layers = row->layers;
+    model->vocab = row->vocab;
+    model->batch = row->batch;
     snprintf(model->name, sizeof model->name, "h%d-s%d", row->hidden, row->seq);
     return model;
 }

@@ -70,28 +70,36 @@ static int share_of(int whole, double share)
     return part > 0 ? part : 1;
 }
 
+struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq)
+{
+    int heads = hidden / head_dim;
+    return (struct model){
+        .hidden = hidden,
+        .heads = heads,
+        .kv_heads = heads,
+        .head_dim = head_dim,
+        .ffn = is_llama ? hidden * 8 / 3 / 32 * 32 : 4 * hidden,
+        .seq = seq,
+        .max_positions = is_llama ? 0 : seq,
+        .norm = is_llama ? NORM_RMS : NORM_LAYER,
+        .activation = is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
+        .positions = is_llama ? POSITION_ROTARY : POSITION_LEARNED,
+        .linear_bias = !is_llama,
+        .tied = !is_llama,
+    };
+}
+
 static struct model model_of(const struct grid_row *row)
 {
-    int heads = row->hidden / row->head_dim;
-    struct model model = {
-        .layers = HOST_SHAPE_LAYERS,
-        .hidden = row->hidden,
-        .heads = share_of(heads, row->share),
-        .kv_heads = share_of(row->is_llama ? heads / 2 : heads, row->share),
-        .head_dim = row->head_dim,
-        .ffn =
-            share_of(row->is_llama ? row->hidden * 8 / 3 / 32 * 32 : 4 * row->hidden, row->share),
-        .vocab = share_of(row->vocab, row->share),
-        .seq = row->seq,
-        .max_positions = row->is_llama ? 0 : row->seq,
-        .norm = row->is_llama ? NORM_RMS : NORM_LAYER,
-        .activation = row->is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
-        .positions = row->is_llama ? POSITION_ROTARY : POSITION_LEARNED,
-        .linear_bias = !row->is_llama,
-        .tied = !row->is_llama,
-        .dropout = row->drops ? 0.1 : 0,
-        .batch = row->sequences,
-    };
+    struct model model = host_shapes_model(row->is_llama, row->hidden, row->head_dim, row->seq);
+    int kv_heads = row->is_llama ? model.heads / 2 : model.heads;
+    model.layers = HOST_SHAPE_LAYERS;
+    model.heads = share_of(model.heads, row->share);
+    model.kv_heads = share_of(kv_heads, row->share);
+    model.ffn = share_of(model.ffn, row->share);
+    model.vocab = share_of(row->vocab, row->share);
+    model.dropout = row->drops ? 0.1 : 0;
+    model.batch = row->sequences;
     snprintf(model.name, sizeof model.name, "h%d-s%d-b%d", row->hidden, row->seq, row->sequences);
     return model;
 }

@@ -23,6 +23,9 @@ struct host_shapes {
  */
 enum host_grid { GRID_CORE, GRID_GPU };
 
+/* GPT of that width, or Llama; without layers, vocabulary, batch and name. */
+struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq);
+
 /* `is_quick`: fewer. In the arena. */
 struct host_shapes host_shapes_grid(enum host_grid grid, bool is_quick, struct arena *arena);
 

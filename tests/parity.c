@@ -339,6 +339,23 @@ void parity_run(const struct model *model, const char *layout, const struct pari
     arena_release(&arena);
 }
 
+struct parity_result parity_run_lists(const struct model *model, const char *layout, int precision,
+                                      struct layer_options options)
+{
+    struct parity_result result;
+    options.flash_attention = true;
+    options.dtype = precision_value_dtype((enum precision)precision);
+    options.gradient_bytes = 4;
+    struct parity_run run = { .steps = 2,
+                              .optimizer = OPTIMIZER_SGD,
+                              .rate = 0.5F,
+                              .precision = precision,
+                              .options = &options,
+                              .seed = 3 };
+    parity_run(model, layout, &run, &result);
+    return result;
+}
+
 void parity_release(struct parity_result *result)
 {
     for (int i = 0; i < result->num_weights; i++) {

@@ -29,8 +29,9 @@ losses() { sed -n '/"loss"/,/]/p' "$work/out" | grep -Eo '[0-9]+\.[0-9]{5}' | tr
 # rank_process LAUNCHER RANK: the process of a rank that a run started
 rank_process() {
     local process
-    for process in $(grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3); do
-        grep -qzE "^(SIMSEARCH|OMPI_COMM_WORLD)_RANK=$2\$" "/proc/$process/environ" && echo "$process"
-    done
+    grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 |
+        while read -r process; do
+            grep -qzE "^(SIMSEARCH|OMPI_COMM_WORLD)_RANK=$2\$" "/proc/$process/environ" && echo "$process"
+        done
 }
 has_mpi() { command -v mpirun >/dev/null && [ -e "$(dirname "$SIMSEARCH")/simsearch-mpi.so" ]; }

@@ -244,7 +244,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
-                        NUM_RUNS);
+                        TURNS(NUM_RUNS));
     tcase_add_loop_test(tc, a_run_goes_on_under_another_layout, 0, NUM_MOVES);
     tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
     tcase_add_test(tc, a_rate_that_is_given_wins_over_the_saved_one);

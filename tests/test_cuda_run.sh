@@ -14,15 +14,15 @@ fi
 
 # --- losses ----------------------------------------------------------------------------------
 
-model() { # NAME HEADS: 64 wide, so that one head is wide enough for tensor cores
+model() { # NAME HEADS WIDTH: one head of 64 is wide enough for tensor cores
     cat >"$work/$1.json" <<EOF
-{ "format": 1, "name": "$1", "layers": 2, "hidden": 64, "heads": $2, "vocab": 64, "seq": 8,
+{ "format": 1, "name": "$1", "layers": 2, "hidden": $3, "heads": $2, "vocab": 64, "seq": 8,
   "norm": "layernorm", "activation": "gelu", "positions": "learned", "linear_bias": true,
   "tied": true, "dropout": 0.1, "batch": 4 }
 EOF
 }
-model one-head 1
-model two-heads 2
+model one-head 1 64
+model two-heads 2 32
 
 # expect MODEL TOKENS ERROR: the host's losses, and how far other orders of sums may be from them
 expect() {

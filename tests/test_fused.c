@@ -35,19 +35,7 @@ static struct model odd_gpt(void)
 static struct parity_result train(const struct model *model, const char *layout, int precision,
                                   unsigned fused)
 {
-    struct parity_result result;
-    struct layer_options options = { .flash_attention = true,
-                                     .fusions = fused,
-                                     .dtype = precision_value_dtype((enum precision)precision),
-                                     .gradient_bytes = 4 };
-    struct parity_run run = { .steps = 2,
-                              .optimizer = OPTIMIZER_SGD,
-                              .rate = 0.5F,
-                              .precision = precision,
-                              .options = &options,
-                              .seed = 3 };
-    parity_run(model, layout, &run, &result);
-    return result;
+    return parity_run_lists(model, layout, precision, (struct layer_options){ .fusions = fused });
 }
 
 /* In fp32 the same numbers; in 16 bits what one kernel hands on is rounded less often, so that

@@ -37,34 +37,26 @@ static struct model model_of(bool is_tied)
 static struct parity_result train(const struct model *model, const char *layout, int precision,
                                   double logits_rows)
 {
-    struct parity_result result;
-    struct layer_options options = { .flash_attention = true,
-                                     .logits_rows = logits_rows,
-                                     .dtype = precision_value_dtype((enum precision)precision),
-                                     .gradient_bytes = 4 };
-    struct parity_run run = { .steps = 2,
-                              .optimizer = OPTIMIZER_SGD,
-                              .rate = 0.5F,
-                              .precision = precision,
-                              .options = &options,
-                              .seed = 5 };
-    parity_run(model, layout, &run, &result);
-    return result;
+    return parity_run_lists(model, layout, precision,
+                            (struct layer_options){ .logits_rows = logits_rows });
 }
 
-/* Logits are the same sums; gradients of the weights are sums of the runs'. */
+/* Logits are the same sums; gradients of the weights are sums of the runs', in fp32: of what is
+ * stored in 16 bits the second step may find a value rounded to the other side, and goes on from
+ * there with other roundings. */
 START_TEST(runs_of_logits_train_as_all_at_once)
 {
     const char *layout = layouts[_i / NUM_ROWS];
     int precision = types[_i % NUM_TYPES];
     struct model model = model_of(_i % 2);
+    double apart = precision == PRECISION_FP32 ? 1e-5 : 2e-3;
     struct parity_result once = train(&model, layout, precision, 0);
     struct parity_result runs = train(&model, layout, precision, rows[_i % NUM_ROWS]);
     ck_assert_msg(fabs(runs.loss[0] / once.loss[0] - 1) < 1e-6, "%s, %d rows: %.9g, at once %.9g",
                   layout, rows[_i % NUM_ROWS], runs.loss[0], once.loss[0]);
     ck_assert_double_eq_tol(runs.gradient_norm[0], once.gradient_norm[0],
                             1e-5 * once.gradient_norm[0]);
-    ck_assert_msg(parity_distance(&once, &runs) < 1e-5, "%s, %d rows: weights differ by %.3g",
+    ck_assert_msg(parity_distance(&once, &runs) < apart, "%s, %d rows: weights differ by %.3g",
                   layout, rows[_i % NUM_ROWS], parity_distance(&once, &runs));
     parity_release(&once);
     parity_release(&runs);

@@ -249,7 +249,7 @@ END_TEST
 enum { ROWS = 12, WIDTH = 1031 };
 
 static const struct residual dropping = {
-    .rows = ROWS, .width = WIDTH, .dropout = 0.3, .draw = { 9, 1, 2, 3 }, .first_row = 24
+    .rows = ROWS, .width = WIDTH, .dropout = 0.3, .draw = { 9, 1, 2, 3, NULL }, .first_row = 24
 };
 
 START_TEST(the_branch_is_biased_dropped_and_added)
