@@ -96,12 +96,16 @@ LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
-# Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls is the
-# same under it, on threads that other tests have.
+# Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls, what
+# is rounded and how much memory is held are the same under it, on threads that other tests have.
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(filter-out $(patsubst %,\%/test_%.c,checkpoint_files convex deadline fit_tables \
-                                learning search_request supported uneven_tables), \
+TEST_SRC   := $(filter-out $(patsubst %,\%/test_%.c,checkpoint_files convex deadline fit \
+                                fit_tables learning pass_memory precision search_request \
+                                supported torch uneven_tables), \
                 $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC)))
+endif
+ifeq ($(VARIANT)$(T),asan)
+TEST_SRC   := $(filter-out %/test_convex.c %/test_learning.c,$(TEST_SRC))
 endif
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
 CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
