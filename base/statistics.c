@@ -14,6 +14,12 @@ void numbers_sort(double *numbers, size_t count)
     qsort(numbers, count, sizeof *numbers, compare);
 }
 
+double numbers_median(double *numbers, int count)
+{
+    numbers_sort(numbers, (size_t)count);
+    return numbers[count / 2];
+}
+
 double sorted_quantile(const double *sorted, int count, double share)
 {
     double rank = share * (count - 1);

@@ -6,6 +6,9 @@
 
 void numbers_sort(double *numbers, size_t count); /* in rising order, in place */
 
+/* Of count > 0 numbers, which it sorts; of an even count, the upper of the middle two. */
+double numbers_median(double *numbers, int count);
+
 /* Of count > 0 numbers in rising order: between the two nearest ranks, in proportion. */
 double sorted_quantile(const double *sorted, int count, double share);
 

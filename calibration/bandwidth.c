@@ -2,6 +2,8 @@
 
 #include "base/arena.h"
 #include "base/statistics.h"
+#include "calibration/budget.h"
+#include "calibration/host_comm.h"
 #include "exec/kernels.h"
 
 #include <math.h>
@@ -155,11 +157,7 @@ static bool fill_area(const struct traffic *t, char *area, struct err *err)
     enum { PIECE = 1 << 14 };
     const struct device_api *api = t->host->api;
     float piece[PIECE];
-    uint32_t state = 1;
-    for (size_t i = 0; i < PIECE; i++) {
-        state = state * 1664525U + 1013904223U;
-        piece[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
-    }
+    host_fill_even(piece, PIECE);
     size_t full = t->bytes < sizeof piece ? t->bytes : sizeof piece;
     api->copy(t->stream, area, piece, full);
     for (; full < t->bytes; full *= 2)
@@ -247,8 +245,7 @@ static bool time_op(const struct traffic *t, const struct traffic_op *op, struct
         return false;
     for (int i = 0; i < repeats; i++)
         end_s[i] -= start_s[i];
-    numbers_sort(end_s, (size_t)repeats);
-    *typical_s = end_s[repeats / 2];
+    *typical_s = numbers_median(end_s, repeats);
     return true;
 }
 
@@ -274,10 +271,7 @@ static bool measure_point(const struct traffic *t, const struct traffic_op *op, 
 static int repeats_in(double seconds, double largest_s, int num_sizes)
 {
     double turn_s = NUM_OPS * (2.7 * largest_s + 0.25 * num_sizes * largest_s) + 1e-9;
-    double repeats = seconds / turn_s - WARM_UPS;
-    return repeats < LEAST_REPEATS  ? LEAST_REPEATS
-           : repeats > MOST_REPEATS ? MOST_REPEATS
-                                    : (int)repeats;
+    return budget_repeats(seconds / turn_s - WARM_UPS, LEAST_REPEATS, MOST_REPEATS);
 }
 
 static bool measure_ops(const struct traffic *t, double seconds, struct bandwidths *out,
@@ -330,8 +324,7 @@ static double median_error(const struct bandwidths *measured, const struct bandw
     for (int i = 0; i < measured->count; i++)
         if (own_s(measured, i) > 0)
             errors[count++] = fabs(log(fitted_s(fit, &measured->at[i]) / own_s(measured, i)));
-    numbers_sort(errors, (size_t)count);
-    return count > 0 ? errors[count / 2] : 0;
+    return count > 0 ? numbers_median(errors, count) : 0;
 }
 
 /* Each equation k a + b c = t is divided by t, so that small ops count as much as large ones: least

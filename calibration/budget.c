@@ -16,6 +16,11 @@ double budget_take(struct budget *budget, double now_s, double expected_s)
     return share * expected_s;
 }
 
+int budget_repeats(double fitting, int least, int most)
+{
+    return fitting < least ? least : fitting > most ? most : (int)fitting;
+}
+
 double budget_done(const struct budget *budget)
 {
     return budget->all_s > 0 ? 1 - budget->ahead_s / budget->all_s : 0;

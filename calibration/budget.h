@@ -15,6 +15,9 @@ void budget_expect(struct budget *budget, double seconds);
  * that is less than what is ahead; 0 when nothing is. */
 double budget_take(struct budget *budget, double now_s, double expected_s);
 
+/* Of repeats, as many as fit into a part's time by what one takes, within limits. */
+int budget_repeats(double fitting, int least, int most);
+
 /* What of all that was expected has been taken, 0 to 1. */
 double budget_done(const struct budget *budget);
 

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/statistics.h"
+#include "calibration/budget.h"
 #include "sim/engine/simulate.h"
 
 #include <stdio.h>
@@ -79,17 +80,13 @@ static bool time_steps(struct host_rank *host, struct host_run *run, double seco
     }
     if (!host_rank_average(host, &last_s, 1, err))
         return false;
-    double fitting = seconds / (last_s + 1e-9);
-    int steps = fitting < LEAST_STEPS  ? LEAST_STEPS
-                : fitting > MOST_STEPS ? MOST_STEPS
-                                       : (int)fitting;
+    int steps = budget_repeats(seconds / (last_s + 1e-9), LEAST_STEPS, MOST_STEPS);
     for (int i = 0; i < steps; i++) {
         if (!rank_step(run->rank, step++, NULL, &result, err))
             return false;
         times_s[i] = result.step_s;
     }
-    numbers_sort(times_s, (size_t)steps);
-    *typical_s = times_s[steps / 2];
+    *typical_s = numbers_median(times_s, steps);
     return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/statistics.h"
+#include "calibration/budget.h"
 #include "exec/kernels.h"
 
 #include <math.h>
@@ -13,12 +14,6 @@ enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
 /* More than a core's own cache holds: between two exchanges a rank computes, and what sockets keep
  * is no longer there. */
 enum { PASSING_BYTES = 8 << 20 };
-
-static double median(double *numbers, int count)
-{
-    numbers_sort(numbers, (size_t)count);
-    return numbers[count / 2];
-}
 
 /* Of exchanges, which wait for whoever else has a core: what disturbs them only adds. */
 static double lower_quartile(double *numbers, int count)
@@ -118,10 +113,7 @@ static bool average_time(const struct timed_call *x, double *time_s, struct err 
 
 static int repeats_in(double seconds, double once_s)
 {
-    double repeats = seconds / (once_s + 1e-6);
-    return repeats < LEAST_REPEATS  ? LEAST_REPEATS
-           : repeats > MOST_REPEATS ? MOST_REPEATS
-                                    : (int)repeats;
+    return budget_repeats(seconds / (once_s + 1e-6), LEAST_REPEATS, MOST_REPEATS);
 }
 
 static bool time_size(const struct timed_call *x, double bytes, double seconds, double *typical_s,
@@ -176,16 +168,21 @@ static bool time_sizes(const struct timed_call *x, const struct host_sizes *size
 }
 
 /* Even over -0.5 to 0.5; the arrays of a device are written by its stream. */
+void host_fill_even(float *values, size_t count)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < count; i++) {
+        state = state * 1664525U + 1013904223U;
+        values[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
+    }
+}
+
 float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);
     struct stream *stream = host->api->stream_new(host->device, "values", err);
     float *at = stream ? host->api->alloc(host->device, stream, count * sizeof *at, err) : NULL;
-    unsigned state = 1;
-    for (size_t i = 0; at && i < count; i++) {
-        state = state * 1664525U + 1013904223U;
-        values[i] = (float)(state >> 8) / (1 << 24) - 0.5F;
-    }
+    host_fill_even(values, count);
     if (at)
         host->api->copy(stream, at, values, count * sizeof *at);
     host->api->stream_free(stream);
@@ -257,6 +254,7 @@ bool host_copy_bytes_per_s(struct host_rank *host, double *bytes_per_s, struct e
     host->api->free(host->device, NULL, from);
     host->api->free(host->device, NULL, to);
     host->api->stream_free(stream);
-    *bytes_per_s = ok ? 2.0 * (double)host->load->copied_bytes / median(each_s, LEAST_REPEATS) : 0;
+    *bytes_per_s =
+        ok ? 2.0 * (double)host->load->copied_bytes / numbers_median(each_s, LEAST_REPEATS) : 0;
     return ok && host_rank_average(host, bytes_per_s, 1, err);
 }

@@ -24,7 +24,10 @@ struct host_sizes {
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err);
 
-/* Device memory of so many fp32 numbers, even over -0.5 to 0.5; the caller frees it when nothing
+/* Random, even over -0.5 to 0.5, and the same each time. */
+void host_fill_even(float *values, size_t count);
+
+/* Device memory of so many such numbers; the caller frees it when nothing
  * runs on it any more. NULL with err. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err);
 

@@ -61,8 +61,7 @@ static bool measure_drift(const struct host_pair *p, double *drift_s, struct err
         double deviation_s = fmax(0, wait_s - alone_s) / expected_maximum(p->host->place.size);
         each_s[i] = deviation_s * deviation_s / compute_s;
     }
-    numbers_sort(each_s, REPEATS);
-    *drift_s = each_s[REPEATS / 2];
+    *drift_s = numbers_median(each_s, REPEATS);
     return true;
 }
 

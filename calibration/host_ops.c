@@ -1,6 +1,7 @@
 #include "calibration/host_ops.h"
 
 #include "base/statistics.h"
+#include "calibration/budget.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -113,8 +114,7 @@ static bool warm_up(struct host_run *run, long *step, double *step_s, struct err
 
 static int steps_in(double seconds, double step_s)
 {
-    double steps = seconds / (step_s + 1e-6);
-    return steps < LEAST_STEPS ? LEAST_STEPS : steps > MOST_STEPS ? MOST_STEPS : (int)steps;
+    return budget_repeats(seconds / (step_s + 1e-6), LEAST_STEPS, MOST_STEPS);
 }
 
 /* Bare steps between the noted ones tell what a step takes beside its ops. */

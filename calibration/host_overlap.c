@@ -2,17 +2,12 @@
 
 #include "base/clock.h"
 #include "base/statistics.h"
+#include "calibration/budget.h"
 
 #include <math.h>
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 3, MOST_REPEATS = 7 };
 enum { BATCH_MS = 60, MOST_SLOWDOWN = 10 };
-
-static double median(double *numbers, int count)
-{
-    numbers_sort(numbers, (size_t)count);
-    return numbers[count / 2];
-}
 
 /* --- one beside the other ------------------------------------------------------------------- */
 
@@ -77,8 +72,8 @@ static bool measure_pair(struct host_pair *p, int repeats, struct host_slowdown 
         compute_ratio[i] = together_s / fmax(compute_done_s, 0.05 * together_s);
         comm_ratio[i] = together_s / fmax(comm_done_s, 0.05 * together_s);
     }
-    out->compute = fmin(fmax(1, median(compute_ratio, repeats)), MOST_SLOWDOWN);
-    out->comm = fmin(fmax(1, median(comm_ratio, repeats)), MOST_SLOWDOWN);
+    out->compute = fmin(fmax(1, numbers_median(compute_ratio, repeats)), MOST_SLOWDOWN);
+    out->comm = fmin(fmax(1, numbers_median(comm_ratio, repeats)), MOST_SLOWDOWN);
     return true;
 }
 
@@ -146,10 +141,8 @@ static bool has_blocks(const struct host_rank *host)
 /* Of one pair: alone, alone and both, a batch each; and warm-ups. */
 static int repeats_in(double seconds, int num_pairs)
 {
-    double repeats = seconds / num_pairs / (3e-3 * BATCH_MS) - 1;
-    return repeats < LEAST_REPEATS  ? LEAST_REPEATS
-           : repeats > MOST_REPEATS ? MOST_REPEATS
-                                    : (int)repeats;
+    double fitting = seconds / num_pairs / (3e-3 * BATCH_MS) - 1;
+    return budget_repeats(fitting, LEAST_REPEATS, MOST_REPEATS);
 }
 
 static bool measure_all(struct host_pair *p, bool is_quick, double seconds,

@@ -88,9 +88,8 @@ static bool measure_held(struct launcher *l, void (*issue)(const struct launcher
         if (held_s < 1.5 * count * timed.issue_s && l->holds < MOST_HOLDS)
             l->holds *= 2;
     }
-    numbers_sort(issue_s, REPEATS);
     numbers_sort(stream_s, REPEATS);
-    *out = (struct timed){ issue_s[REPEATS / 2], stream_s[REPEATS / 4] };
+    *out = (struct timed){ numbers_median(issue_s, REPEATS), stream_s[REPEATS / 4] };
     return true;
 }
 
@@ -105,8 +104,7 @@ static bool measure_calls(const struct launcher *l, double *call_s, struct err *
             return false;
         each_s[i] = (clock_now_s() - start_s) / MANY_CALLS;
     }
-    numbers_sort(each_s, REPEATS);
-    *call_s = each_s[REPEATS / 2];
+    *call_s = numbers_median(each_s, REPEATS);
     return true;
 }
 

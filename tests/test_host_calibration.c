@@ -238,6 +238,14 @@ START_TEST(a_part_gets_less_when_others_took_more)
 }
 END_TEST
 
+START_TEST(repeats_stay_within_their_limits)
+{
+    ck_assert_int_eq(budget_repeats(-2.5, 3, 25), 3);
+    ck_assert_int_eq(budget_repeats(7.9, 3, 25), 7);
+    ck_assert_int_eq(budget_repeats(1e300, 3, 25), 25);
+}
+END_TEST
+
 /* A file that was made of the ops of another shape predicts steps that it never saw. */
 START_TEST(whole_steps_are_held_against_the_file)
 {
@@ -388,6 +396,7 @@ static Suite *suite(void)
     tcase_add_test(cases, copies_to_and_from_the_host_have_rates);
     tcase_add_test(cases, a_disk_has_a_rate_and_keeps_nothing);
     tcase_add_test(cases, a_part_gets_less_when_others_took_more);
+    tcase_add_test(cases, repeats_stay_within_their_limits);
     tcase_add_test(cases, whole_steps_are_held_against_the_file);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
     tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);
