@@ -126,6 +126,7 @@ static bool place_scalars(struct rank *rank, struct err *err)
     return (rank->loss = take(rank, sizeof *rank->loss, err)) &&
            (rank->squares = take(rank, sizeof *rank->squares, err)) &&
            (rank->scale = take(rank, sizeof *rank->scale, err)) &&
+           (rank->told = rank->on.api->pinned_alloc(rank->on.device, sizeof *rank->told, err)) &&
            (rank->machine.loss_gradient_scale =
                 take(rank, sizeof *rank->machine.loss_gradient_scale, err));
 }
@@ -223,6 +224,7 @@ void rank_free(struct rank *rank)
     close_streams(rank);
     pass_graphs_free(rank->graphs);
     rank_exchange_free(rank);
+    rank->on.api->pinned_free(rank->on.device, rank->told);
     groups_free(&rank->groups);
     if (rank->machine.kernels)
         rank->on.kernel_api->close(rank->machine.kernels);

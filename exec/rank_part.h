@@ -21,6 +21,10 @@ struct messages {
     void *output_gradient, *input_gradient;
 };
 
+struct told {
+    double loss, squares;
+};
+
 struct rank {
     struct run_setup setup;
     struct rank_device on;
@@ -51,11 +55,11 @@ struct rank {
     int num_lent;
     double *loss, *squares; /* on the device */
     float *scale;
-    float loss_gradient_scale;      /* of this step: what the machine's is to be */
-    double told_loss, told_squares; /* read back at the end of a step */
-    struct loss_scale loss_scale;   /* of a run in fp16 */
-    long skipped;                   /* steps whose gradients overflowed */
-    long steps_begun;               /* by this process */
+    float loss_gradient_scale;    /* of this step: what the machine's is to be */
+    struct told *told;            /* pinned: what is read back at the end of a step */
+    struct loss_scale loss_scale; /* of a run in fp16 */
+    long skipped;                 /* steps whose gradients overflowed */
+    long steps_begun;             /* by this process */
 };
 
 /* The group, or NULL when this rank is alone in it. */

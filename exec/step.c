@@ -314,15 +314,15 @@ static void read_back(struct rank *rank)
     const struct device_api *api = rank->on.api;
     struct stream *stream = rank->streams[LANE_DATA];
     machine_follow(&rank->machine, stream);
-    api->copy(stream, &rank->told_loss, rank->loss, sizeof *rank->loss);
-    api->copy(stream, &rank->told_squares, rank->squares, sizeof *rank->squares);
+    api->copy(stream, &rank->told->loss, rank->loss, sizeof *rank->loss);
+    api->copy(stream, &rank->told->squares, rank->squares, sizeof *rank->squares);
 }
 
 /* Of the tensor ranks of the last stage, which have the same loss, one counts it. */
 static double counted_loss(const struct rank *rank)
 {
     bool is_last = rank->stage == rank->setup.plan->pp - 1;
-    return is_last && rank->at.at[AXIS_TENSOR] == 0 ? rank->told_loss : 0;
+    return is_last && rank->at.at[AXIS_TENSOR] == 0 ? rank->told->loss : 0;
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -341,8 +341,8 @@ static bool sync(struct rank *rank, struct err *err)
  * that skips its update still averages the weights that it has, so nobody waits to agree. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
-    bool is_finite = isfinite(rank->told_squares);
-    out->gradient_norm = sqrt(rank->told_squares) / rank->setup.update.loss_scale;
+    bool is_finite = isfinite(rank->told->squares);
+    out->gradient_norm = sqrt(rank->told->squares) / rank->setup.update.loss_scale;
     out->loss_scale = rank->setup.update.loss_scale;
     out->is_skipped = !is_finite;
     rank->skipped += !is_finite;
@@ -365,7 +365,7 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
         issue(rank, i, times);
     take_back(rank, 0);
     feed_make(&rank->feed, (uint32_t)step + 1);
-    read_back(rank); /* which may wait for the end of the step */
+    read_back(rank);
     if (!sync(rank, err))
         return false;
     out->step_s = clock_now_s() - start_s;
