@@ -121,6 +121,7 @@ endif
 ifeq ($(VARIANT)$(T),asan)
 TEST_SH    := $(filter-out %/test_install.sh %/test_minicluster.sh,$(TEST_SH))
 endif
+$(if $(T),$(if $(TEST_SRC)$(TEST_SH),,$(error T=$(T): there is no tests/test_$(T).c or .sh)))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
 # Other sources in tests/ are helpers that every test may use; it has those in it that it does use.
@@ -259,15 +260,10 @@ $(CUDA_TESTS:%.c=$(B)/%.o): private ALL_CFLAGS += $(ON_HOST)
 $(CUDA_TESTS:%.c=$(B)/%): private LIBS := $(B)/libsimsearch.a $(LIBS)
 $(CUDA_TESTS:%.c=$(B)/%): $(ON_HOST_OBJ)
 
-$(B)/tests/bench_%: $(B)/tests/bench_%.o $(B)/libsimsearch.a
+# Helpers that need Check are left in their archive.
+$(B)/tests/bench_%: $(B)/tests/bench_%.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
-
-$(B)/tests/bench_stochastic $(B)/tests/bench_tuning: $(B)/tests/regret.o
-$(B)/tests/bench_stochastic: $(B)/tests/regret_plot.o
-$(B)/tests/bench_convex: $(addprefix $(B)/tests/,chart.o exchange_side.o logistic.o)
-$(B)/tests/bench_exchange_pictures: $(B)/tests/chart.o
-$(B)/tests/bench_stragglers: $(addprefix $(B)/tests/,exchange_side.o logistic.o)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
 
 # Stamps that change when their text does, so that new flags recompile and a removed source relinks.
 stamp = @mkdir -p $(@D); echo '$1' | cmp -s - $@ || echo '$1' >$@

@@ -11,7 +11,6 @@
 #include "tests/chart.h"
 #include "tests/exchange_side.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,20 +31,13 @@ enum { NUM_WORDS = sizeof words / sizeof *words };
 struct trial {
     const char *word;
     const struct logistic *problem;
-    struct local_world *world;
     int batch; /* samples drawn; 0: all */
     double losses[STEPS], bytes;
 };
 
-struct rank_thread {
-    struct trial *trial;
-    int rank;
-    bool ok;
-    pthread_t thread;
-};
-
-static bool train(struct trial *trial, const struct exchange_world *world)
+static bool train(void *job, const struct exchange_world *world)
 {
+    struct trial *trial = job;
     static const struct exchange_tensor weights[] = { { 8, 8, 1 } };
     struct exchange_side side;
     double losses[STEPS];
@@ -62,38 +54,6 @@ static bool train(struct trial *trial, const struct exchange_world *world)
     if (world->rank == 0)
         trial->bytes = run.sent_bytes / STEPS;
     exchange_side_close(&side);
-    return ok;
-}
-
-static void *run_rank(void *argument)
-{
-    struct rank_thread *own = argument;
-    struct place place = { .launcher = "bench", .rank = own->rank, .size = RANKS };
-    struct comm_options options = { .place = &place,
-                                    .device = &device_host,
-                                    .local_world = own->trial->world };
-    struct exchange_world world;
-    own->ok = exchange_world_open(&world, &comm_local, &options) && train(own->trial, &world);
-    if (world.comm)
-        comm_local.close(world.comm);
-    return NULL;
-}
-
-static bool run_ranks(struct trial *trial)
-{
-    struct rank_thread ranks[RANKS];
-    bool ok = true;
-    trial->world = local_world_new(RANKS);
-    for (int i = 0; i < RANKS; i++) {
-        ranks[i] = (struct rank_thread){ .trial = trial, .rank = i };
-        if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]) != 0)
-            exit(1);
-    }
-    for (int i = 0; i < RANKS; i++) {
-        pthread_join(ranks[i].thread, NULL);
-        ok = ok && ranks[i].ok;
-    }
-    local_world_free(trial->world);
     return ok;
 }
 
@@ -194,7 +154,7 @@ static bool run_all(struct trial *trials, const struct logistic *problem, int ba
     printf(" %10s\n", "bytes");
     for (int i = 0; i < NUM_WORDS; i++) {
         trials[i] = (struct trial){ .word = words[i], .problem = problem, .batch = batch };
-        if (!run_ranks(&trials[i]))
+        if (!exchange_threads_run(RANKS, train, &trials[i]))
             return false;
         show(&trials[i]);
     }

@@ -7,7 +7,6 @@
 #include "tests/exchange_side.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,14 +19,6 @@ static const char *const exchanges[] = {
     "allreduce", "topk:0.1", "gossip:exp", "gossip:ring", "gossip:one-peer", "local:8",
 };
 
-struct rank_thread {
-    const char *word;
-    struct local_world *world;
-    int rank;
-    bool ok;
-    pthread_t thread;
-};
-
 static void be_late(int rank, int step)
 {
     struct random rng = random_new(7, (uint64_t)(step * RANKS + rank));
@@ -35,10 +26,11 @@ static void be_late(int rank, int step)
     nanosleep(&(struct timespec){ .tv_nsec = late_ns }, NULL);
 }
 
-static bool run_steps(const char *word, const struct exchange_world *world)
+static bool run_steps(void *job, const struct exchange_world *world)
 {
+    const char *const *word = job;
     struct exchange_side side;
-    bool ok = exchange_side_open(&side, world, word, tensors, 1, 1);
+    bool ok = exchange_side_open(&side, world, *word, tensors, 1, 1);
     for (int step = 0; step < STEPS && ok; step++) {
         be_late(world->rank, step);
         ok = exchange_side_descend(&side, step, 0.1, 1);
@@ -47,37 +39,12 @@ static bool run_steps(const char *word, const struct exchange_world *world)
     return ok;
 }
 
-static void *run_rank(void *argument)
-{
-    struct rank_thread *own = argument;
-    struct place place = { .launcher = "bench", .rank = own->rank, .size = RANKS };
-    struct comm_options options = { .place = &place,
-                                    .device = &device_host,
-                                    .local_world = own->world };
-    struct exchange_world world;
-    own->ok = exchange_world_open(&world, &comm_local, &options) && run_steps(own->word, &world);
-    if (world.comm)
-        comm_local.close(world.comm);
-    return NULL;
-}
-
 /* Seconds of a step. */
-static double run_ranks(const char *word)
+static double measured_s(const char *word)
 {
-    struct rank_thread ranks[RANKS];
-    struct local_world *world = local_world_new(RANKS);
     double start_s = clock_now_s();
-    for (int i = 0; i < RANKS; i++) {
-        ranks[i] = (struct rank_thread){ .word = word, .world = world, .rank = i };
-        if (pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]) != 0)
-            exit(1);
-    }
-    for (int i = 0; i < RANKS; i++) {
-        pthread_join(ranks[i].thread, NULL);
-        if (!ranks[i].ok)
-            exit(1);
-    }
-    local_world_free(world);
+    if (!exchange_threads_run(RANKS, run_steps, &word))
+        exit(1);
     return (clock_now_s() - start_s) / STEPS;
 }
 
@@ -98,6 +65,6 @@ int main(void)
     printf("  %-18s %12s %12s\n", "exchange", "predicted", "measured, ms");
     for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++)
         printf("  %-18s %12.1f %12.1f\n", exchanges[i], 1e3 * expected_s(exchanges[i]),
-               1e3 * run_ranks(exchanges[i]));
+               1e3 * measured_s(exchanges[i]));
     return 0;
 }

@@ -16,6 +16,10 @@ struct exchange_world {
 bool exchange_world_open(struct exchange_world *world, const struct comm_api *api,
                          const struct comm_options *options);
 
+/* Has each of `size` threads do its rank's part of a job; whether all could. */
+bool exchange_threads_run(int size, bool (*part)(void *job, const struct exchange_world *world),
+                          void *job);
+
 struct exchange_side {
     struct exchange_world on;
     struct device *device;
