@@ -14,8 +14,10 @@
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "sim/cost/exchange.h"
+#include "sim/cost/kernel_launch.h"
 #include "sim/engine/event_step.h"
 #include "sim/schedule/lowering.h"
+#include "sim/schedule/pass.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -103,22 +105,23 @@ static bool open_tokens(const struct options *options, const struct setup *setup
 
 /* --- graphs ------------------------------------------------------------------------------- */
 
-static bool wants_graphs(const struct options *options, const struct plan *plan)
+static enum launch launch_wanted(const struct options *options, const char *refusal)
 {
-    bool is_usual = strcmp(options->backend, "cuda") == 0 && plan->pp == 1;
-    return options->graphs == GRAPHS_ON || (options->graphs == GRAPHS_AUTO && is_usual);
+    if (options->graphs == GRAPHS_ON)
+        return refusal ? LAUNCH_EAGER : LAUNCH_GRAPHS;
+    bool is_usual = options->graphs == GRAPHS_AUTO && strcmp(options->backend, "cuda") == 0;
+    return is_usual ? LAUNCH_PASSES : LAUNCH_EAGER;
 }
 
 /* The prediction is of what is run. Whoever asked for graphs hears why there are none. */
 static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {
-    const char *refusal = pass_graphs_refusal(&setup->plan, &setup->model);
-    bool has_graphs = wants_graphs(options, &setup->plan) && !refusal;
-    setup->system.stack.launch = has_graphs ? LAUNCH_GRAPHS : LAUNCH_EAGER;
+    const char *refusal = plan_capture_refusal(&setup->plan);
+    setup->system.stack.launch = launch_wanted(options, refusal);
     if (options->graphs == GRAPHS_ON && refusal && place->rank == 0)
         fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
-    return has_graphs;
+    return plan_launch(&setup->plan, &setup->system.stack) == LAUNCH_GRAPHS;
 }
 
 /* --- a rank ------------------------------------------------------------------------------- */

@@ -33,18 +33,6 @@ struct pass_graphs {
     long passes;
 };
 
-/* --- which passes ------------------------------------------------------------------------- */
-
-const char *pass_graphs_refusal(const struct plan *plan, const struct model *model)
-{
-    struct pass_chunk chunk = pass_chunk_of(plan, model, 0, 0);
-    if (plan->tp > 1)
-        return "tensor ranks' collectives are between its kernels";
-    if (chunk.gathers)
-        return "ZeRO-3 gathers parameters within it";
-    return chunk.reduces ? "ZeRO-2 reduces gradients within it" : NULL;
-}
-
 /* --- finding one -------------------------------------------------------------------------- */
 
 static size_t records_bytes(const struct chunk_call *call)

@@ -17,10 +17,6 @@
  * was not used for longest goes. */
 enum { GRAPHS_OF_A_PASS = 8 };
 
-/* Why passes of that plan cannot be captured, in words behind "passes are issued op by op: "; NULL:
- * they can. */
-const char *pass_graphs_refusal(const struct plan *plan, const struct model *model);
-
 struct pass_graphs;
 
 /* Borrows both; `chunks` is where those lie that passes are over. */

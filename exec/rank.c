@@ -4,6 +4,7 @@
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
 #include "kernels/host/rotary.h"
+#include "sim/schedule/pass.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static bool build(struct rank *rank, struct err *err)
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
     whereabouts_name(rank);
     rank_place_stores(rank);
-    if (setup->has_graphs && !pass_graphs_refusal(setup->plan, setup->model))
+    if (setup->has_graphs && !plan_capture_refusal(setup->plan))
         rank->graphs = pass_graphs_new(&rank->machine, rank->chunks, setup->plan->vpp);
     place_records(rank);
     if (!open_feed(rank, err) || !place_scalars(rank, err) || !place_turns(rank, err))

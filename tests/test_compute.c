@@ -188,16 +188,6 @@ START_TEST(a_shape_three_octaves_from_any_measured_one_keeps_the_model)
 }
 END_TEST
 
-START_TEST(kernels_of_a_captured_graph_are_issued_together)
-{
-    struct stack stack = { .launch = LAUNCH_EAGER, .issue_s = 5e-6, .graph_kernel_s = 1e-6 };
-    struct op op = { .kind = OP_NORM, .kernels = 3 };
-    ck_assert_double_eq_tol(op_issue_s(&stack, &op), 15e-6, 1e-15);
-    stack.launch = LAUNCH_GRAPHS;
-    ck_assert_double_eq_tol(op_issue_s(&stack, &op), 3e-6, 1e-15);
-}
-END_TEST
-
 /* --- published numbers --------------------------------------------------------------------------
  */
 
@@ -232,7 +222,6 @@ static Suite *suite(void)
     tcase_add_test(tc, short_heads_waste_part_of_a_batched_products_tiles);
     tcase_add_test(tc, a_measured_shape_takes_about_what_was_measured);
     tcase_add_test(tc, a_shape_three_octaves_from_any_measured_one_keeps_the_model);
-    tcase_add_test(tc, kernels_of_a_captured_graph_are_issued_together);
     tcase_add_test(tc, peak_is_tensor_cores_times_clock);
     Suite *s = suite_create("sim/cost/compute");
     suite_add_tcase(s, tc);

@@ -74,6 +74,18 @@ for layout in "mb1 dtype=bf16" "mb2 recompute=full dtype=fp16"; do
     [ "$(sed -n '/"loss"/,/]/p' "$work/out")" = "$issued" ] || fail "other losses with graphs"
 done
 
+# What the stack says of graphs is what a run does.
+predicted_s() { sed -n '/"step_s"/{s/[^0-9.e-]//g;p;q}' "$work/out"; }
+for layout in "mb1" "mb1 dp2 zero1" "mb2 dp2 zero2"; do
+    asked=(--model "$work/one-head.json" --batch 4 --layout "$layout dtype=bf16" --json)
+    [[ $layout = *dp2* ]] && asked+=(--gpus 2) || asked+=(--gpus 1)
+    run 0 simulate "${asked[@]}" --stack cuda
+    foreseen=$(predicted_s)
+    run 0 run "${asked[@]}" --steps 2 --backend cuda
+    sed -n '/"predicted"/,$p' "$work/out" >"$work/part" && mv "$work/part" "$work/out"
+    [ "$(predicted_s)" = "${foreseen:?}" ] || fail "predicts $(predicted_s) s, and simulate $foreseen"
+done
+
 # --- a rank that stands still ----------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \

@@ -215,9 +215,3 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     }
     return 0;
 }
-
-double op_issue_s(const struct stack *stack, const struct op *op)
-{
-    bool is_captured = stack->launch == LAUNCH_GRAPHS;
-    return (is_captured ? stack->graph_kernel_s : stack->issue_s) * op->kernels;
-}

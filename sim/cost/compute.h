@@ -25,7 +25,4 @@ double measured_op_s(const struct profile *profile, const struct op *op);
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op);
 
-/* Seconds that an idle host needs to launch an op's kernels. */
-double op_issue_s(const struct stack *stack, const struct op *op);
-
 #endif

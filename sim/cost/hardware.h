@@ -137,7 +137,7 @@ struct profile {
 enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAPS };
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
-enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_TRACED };
+enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_TRACED, LAUNCH_PASSES };
 
 /* What the family runs on. CUDA's libraries keep workspaces and NCCL's channels buffers; the
  * project's own executor on a host has neither. */

@@ -1,6 +1,7 @@
 #include "sim/cost/memory.h"
 
 #include "sim/cost/exchange.h"
+#include "sim/cost/kernel_launch.h"
 #include "sim/cost/network.h"
 #include "sim/cost/pass_memory.h"
 #include "sim/cost/stage_load.h"
@@ -325,16 +326,17 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
     return memory;
 }
 
-static double runtime_bytes(const struct stack *stack)
+static double runtime_bytes(const struct plan *plan, const struct stack *stack)
 {
-    return stack->context_bytes + (stack->launch == LAUNCH_GRAPHS ? stack->graph_bytes : 0);
+    bool has_graphs = plan_launch(plan, stack) == LAUNCH_GRAPHS;
+    return stack->context_bytes + (has_graphs ? stack->graph_bytes : 0);
 }
 
 struct stage_memory common_memory(const struct memory_input *in)
 {
     return (struct stage_memory){ .library_bytes = library_bytes(in->system),
                                   .network_bytes = network_bytes(in->system, in->plan),
-                                  .context_bytes = runtime_bytes(&in->system->stack) };
+                                  .context_bytes = runtime_bytes(in->plan, &in->system->stack) };
 }
 
 struct stage_memory stage_memory(const struct memory_input *in, int stage)

@@ -16,8 +16,7 @@ struct list_cost {
     double compute_s;
     double comm_s;    /* exposed: not beside compute */
     double context_s; /* of which the context group's */
-    double
-        issue_s; /* what the host takes to launch it all: a floor for longer stretches of lists */
+    double kernels;   /* that the host launches: a floor for longer stretches of lists */
     double flops;
 };
 

@@ -9,7 +9,7 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
                                                                  "flash3", NULL };
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
 static const char *const runtime_names[] = { "cuda", "host", NULL };
-static const char *const launch_names[] = { "eager", "graphs", "traced", NULL };
+static const char *const launch_names[] = { "eager", "graphs", "traced", "passes", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
 #define AT(member)             .offset = offsetof(struct stack, member)
@@ -37,7 +37,8 @@ const struct field stack_fields[] = {
              "backend, which keeps none." },
     { .name = "launch", .kind = FIELD_NAME, AT(launch), .names = launch_names, .fallback = "eager",
       .doc = "Kernel by kernel, or whole graphs; traced: layer by layer, none launched ahead, and "
-             "collectives between them." },
+             "collectives between them; passes: a graph for a chunk's pass, where one stage runs "
+             "it again and again and no collective is within it, else kernel by kernel." },
     { .name = "product_efficiency", .kind = FIELD_NUMBER, AT(product_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of matrix products that the family's libraries reach." },

@@ -1,6 +1,7 @@
 #include "sim/engine/work.h"
 
 #include "sim/cost/compute.h"
+#include "sim/cost/kernel_launch.h"
 #include "sim/cost/network.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
@@ -31,10 +32,11 @@ static double waiting_s(double gpu_s, double issue_s)
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
+    double issue_s = list->kernels * plan_issue_s(w->plan, &w->system->stack);
     if (w->system->stack.launch == LAUNCH_TRACED)
-        pass->waiting_s += times * waiting_s(list->compute_s, list->issue_s);
+        pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
     else
-        pass->issue_s += times * list->issue_s;
+        pass->issue_s += times * issue_s;
 }
 
 static void add_list(const struct work *w, struct pass *pass, struct time_parts *parts,

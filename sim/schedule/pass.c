@@ -8,11 +8,34 @@ enum {
     MOST_STEPS_EACH = MOST_RUNS_EACH * (1 + 5 * MOST_UNITS)
 };
 
+static bool shards(const struct plan *plan, int least_zero)
+{
+    return plan->zero >= least_zero && plan_replicas(plan) > 1;
+}
+
+bool plan_gathers(const struct plan *plan)
+{
+    return shards(plan, 3);
+}
+
+bool plan_reduces(const struct plan *plan)
+{
+    return shards(plan, 2);
+}
+
+const char *plan_capture_refusal(const struct plan *plan)
+{
+    if (plan->tp > 1)
+        return "tensor ranks' collectives are between its kernels";
+    if (plan_gathers(plan))
+        return "ZeRO-3 gathers parameters within it";
+    return plan_reduces(plan) ? "ZeRO-2 reduces gradients within it" : NULL;
+}
+
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch)
 {
     int layers = plan_chunk_layers(plan, model, chunk);
-    bool has_data_group = plan_replicas(plan) > 1;
     return (struct pass_chunk){
         .layers = layers,
         .has_embedding = chunk == 0,
@@ -20,8 +43,8 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
         .is_tied = model->tied && plan->pp == 1,
         .recomputed = plan_recomputed_layers(plan, chunk, layers),
         .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
-        .gathers = plan->zero >= 3 && has_data_group,
-        .reduces = plan->zero >= 2 && has_data_group,
+        .gathers = plan_gathers(plan),
+        .reduces = plan_reduces(plan),
         .prefetch = prefetch,
     };
 }

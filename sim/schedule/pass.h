@@ -30,6 +30,13 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
                                 int prefetch);
 int pass_parts(const struct pass_chunk *chunk);
 
+bool plan_gathers(const struct plan *plan); /* ZeRO-3: parameters, before each part */
+bool plan_reduces(const struct plan *plan); /* ZeRO-2 and 3: gradients, behind each part */
+
+/* Why a chunk's passes cannot be captured as graphs of kernels alone, in words behind "passes are
+ * issued op by op: "; NULL: they can. */
+const char *plan_capture_refusal(const struct plan *plan);
+
 /* A unit is what is gathered and reduced at once: of each part its own parameters, and the rows of
  * the vocabulary where it uses them. */
 static inline int pass_unit_of(int part)

@@ -1,0 +1,16 @@
+#include "sim/cost/kernel_launch.h"
+
+#include "sim/schedule/pass.h"
+
+enum launch plan_launch(const struct plan *plan, const struct stack *stack)
+{
+    bool repeats = plan->pp == 1 && !plan_capture_refusal(plan);
+    if (stack->launch == LAUNCH_PASSES)
+        return repeats ? LAUNCH_GRAPHS : LAUNCH_EAGER;
+    return (enum launch)stack->launch;
+}
+
+double plan_issue_s(const struct plan *plan, const struct stack *stack)
+{
+    return plan_launch(plan, stack) == LAUNCH_GRAPHS ? stack->graph_kernel_s : stack->issue_s;
+}

@@ -1,0 +1,66 @@
+#include "sim/cost/kernel_launch.h"
+#include "tests/named.h"
+#include "tests/testing.h"
+
+static const struct stack passes = { .launch = LAUNCH_PASSES,
+                                     .issue_s = 5e-6,
+                                     .graph_kernel_s = 1e-6 };
+
+static struct arena arena;
+
+static enum launch launch_of(const char *layout)
+{
+    struct plan plan = plan_of(layout, &arena);
+    return plan_launch(&plan, &passes);
+}
+
+START_TEST(passes_that_come_again_are_graphs)
+{
+    ck_assert_int_eq(launch_of("mb1"), LAUNCH_GRAPHS);
+    ck_assert_int_eq(launch_of("dp8 zero1 recompute=full"), LAUNCH_GRAPHS);
+    ck_assert_int_eq(launch_of("pp2"), LAUNCH_EAGER);
+}
+END_TEST
+
+START_TEST(passes_with_collectives_in_them_are_issued_op_by_op)
+{
+    ck_assert_int_eq(launch_of("tp2"), LAUNCH_EAGER);
+    ck_assert_int_eq(launch_of("dp2 zero2"), LAUNCH_EAGER);
+    ck_assert_int_eq(launch_of("dp2 zero3"), LAUNCH_EAGER);
+    ck_assert_int_eq(launch_of("zero3"),
+                     LAUNCH_GRAPHS); /* of one rank there is nothing to gather */
+}
+END_TEST
+
+START_TEST(what_a_stack_always_does_it_does_for_every_plan)
+{
+    struct plan plan = plan_of("tp2 pp2", &arena);
+    struct stack stack = passes;
+    for (int launch = LAUNCH_EAGER; launch <= LAUNCH_TRACED; launch++) {
+        stack.launch = launch;
+        ck_assert_int_eq(plan_launch(&plan, &stack), launch);
+    }
+}
+END_TEST
+
+START_TEST(a_graphs_kernels_are_issued_together)
+{
+    struct plan one = plan_of("mb1", &arena), two = plan_of("tp2", &arena);
+    ck_assert_double_eq(plan_issue_s(&one, &passes), 1e-6);
+    ck_assert_double_eq(plan_issue_s(&two, &passes), 5e-6);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("sim/cost/kernel_launch");
+    TCase *cases = tcase_create("launch");
+    tcase_add_test(cases, passes_that_come_again_are_graphs);
+    tcase_add_test(cases, passes_with_collectives_in_them_are_issued_op_by_op);
+    tcase_add_test(cases, what_a_stack_always_does_it_does_for_every_plan);
+    tcase_add_test(cases, a_graphs_kernels_are_issued_together);
+    suite_add_tcase(suite, cases);
+    return suite;
+}
+
+TEST_MAIN(suite)
