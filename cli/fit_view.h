@@ -1,0 +1,13 @@
+/* cli/fit_view.h - what fits found, for people and as JSON, on stdout. */
+#ifndef CLI_FIT_VIEW_H
+#define CLI_FIT_VIEW_H
+
+#include "calibration/fitted_file.h"
+
+/* Each job's constants, errors and correlations; then curves and intervals. */
+void fit_print(const struct findings *found);
+
+/* {"jobs": [...]}, and "curves" and "intervals" where they were looked for. */
+void fit_print_json(const struct findings *found);
+
+#endif
