@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "calibration/curve_fit.h"
-#include "calibration/widths.h"
+#include "calibration/families.h"
 
 struct fitted_files {
     const char **at; /* "profiles/a100-80g-sxm" */

@@ -7,13 +7,14 @@
  * was fitted on: first over all families alike, from the prior of fit.json, then for each family,
  * from what all have; a prior counts as so many rows. Errors are not normal, so each family's
  * widths are then scaled to hold nine in ten of its rows (split conformal, as in interval.h), or of
- * all families' where it has fewer than nine. Such a family that no constant was fitted for has the
- * mean square of log(fitted / prior) of the others' product_efficiency in its compute too. */
+ * all families' where it has fewer than nine. */
 #ifndef CALIBRATION_WIDTHS_H
 #define CALIBRATION_WIDTHS_H
 
 #include "calibration/fit.h"
 #include "sim/cost/error_widths.h"
+
+enum { FEWEST_TO_SCALE = 9 }; /* rows of a family whose scale is its own */
 
 struct family_widths {
     const char *stack;
@@ -23,25 +24,7 @@ struct family_widths {
     double left_out; /* the same by widths that are found without the row's fold, of five */
 };
 
-struct families {
-    struct arena arena;
-    struct family_widths *at; /* shipped stacks, by name, but those that state no error and have no
-                                 rows: they have their profile's */
-    int count;
-    int rows;                 /* of all */
-    double covered, left_out; /* of all */
-};
-
-/* On the shipped runs, predicted with the constants of `results`. The table must have rules of
- * intervals. Release in either case. */
-bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
-                   int jobs, struct families *out, struct err *err);
-void families_release(struct families *families);
-
-/* NULL when there is none of this name. */
-const struct family_widths *families_of(const struct families *families, const char *stack);
-
-/* The heart of it, for tests. Rows of one family stand together. */
+/* Rows of one family stand together. */
 struct width_row {
     const char *stack;
     double error;
@@ -51,5 +34,9 @@ struct width_row {
  * at most count + 1. Not rounded. */
 int widths_find(const struct width_rules *rules, const struct width_row *rows, int count,
                 struct arena *arena, struct family_widths *out);
+
+/* Of a family that is as far off in its compute as rows are and, with this variance of log time,
+ * as families are before they are fitted. */
+void widths_widen(struct family_widths *family, double variance);
 
 #endif

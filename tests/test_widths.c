@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "calibration/widths.h"
+#include "calibration/families.h"
 #include "sim/engine/interval.h"
 
 #include <math.h>

@@ -1,0 +1,30 @@
+/* calibration/families.h - the widths of all shipped stacks, and how many rows lie within them.
+ *
+ * calibration/widths.h finds them on the shipped runs that no constant was fitted on; a stack
+ * without rows has what all have. One of few rows that no constant was fitted for has the mean
+ * square of log(fitted / prior) of the others' product_efficiency in its compute too. Coverage is
+ * counted twice: by these widths, and by those found without the row's fold, of five. */
+#ifndef CALIBRATION_FAMILIES_H
+#define CALIBRATION_FAMILIES_H
+
+#include "calibration/widths.h"
+
+struct families {
+    struct arena arena;
+    struct family_widths *at; /* shipped stacks, by name, but those that state no error and have no
+                                 rows: they have their profile's */
+    int count;
+    int rows;                 /* of all */
+    double covered, left_out; /* of all */
+};
+
+/* On the shipped runs, predicted with the constants of `results`. The table must have rules of
+ * intervals. Release in either case. */
+bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
+                   int jobs, struct families *out, struct err *err);
+void families_release(struct families *families);
+
+/* NULL when there is none of this name. */
+const struct family_widths *families_of(const struct families *families, const char *stack);
+
+#endif
