@@ -33,7 +33,4 @@ bool fitted_file_text(const char *file, const struct findings *findings, struct 
 /* Where a file is shipped: FOLDER/calibration/profiles/NAME.json. */
 bool fitted_file_path(const char *file, char *path, size_t size, struct err *err);
 
-/* JSON as data files are laid out: what fits in 100 columns on one line, the rest broken. */
-void text_add_json(struct text *out, const json_t *json);
-
 #endif

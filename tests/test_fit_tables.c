@@ -1,5 +1,6 @@
 #include "calibration/fit.h"
 
+#include "base/json_layout.h"
 #include "base/text.h"
 #include "calibration/fitted_file.h"
 #include "tests/check_ok.h"
