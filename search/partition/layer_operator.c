@@ -1,0 +1,224 @@
+#include "search/partition/layer_part.h"
+
+#include "sim/cost/compute.h"
+#include "sim/plan/local.h"
+
+#include <string.h>
+
+/* --- which there are -------------------------------------------------------------------------- */
+
+static struct ops list_of(const struct scorer *scorer, const struct layer_dims *dims)
+{
+    return layer_forward(scorer->of->model, dims, &scorer->options, scorer->arena);
+}
+
+/* Sizes of one rank's tokens, of which context ranks have a part each. */
+static void build_lists(struct scorer *scorer)
+{
+    const struct layer_partition *of = scorer->of;
+    struct plan plan = *of->plan;
+    plan.sp = false;
+    struct layer_dims hidden = local_dims(&plan, of->model, of->model->seq);
+    plan.tp = 1;
+    struct layer_dims whole = local_dims(&plan, of->model, of->model->seq);
+    struct layer_dims sequence = whole;
+    sequence.tokens /= of->plan->tp;
+    sequence.norm_tokens /= of->plan->tp;
+    scorer->whole = list_of(scorer, &whole);
+    scorer->hidden = list_of(scorer, &hidden);
+    scorer->sequence = list_of(scorer, &sequence);
+    scorer->hidden_bytes = whole.tokens * whole.hidden * scorer->element_bytes;
+}
+
+static bool is_mark(const struct op *op)
+{
+    return op->kind == OP_TENSOR_ENTER || op->kind == OP_TENSOR_LEAVE ||
+           op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE;
+}
+
+/* What lies between the first product and the projection, and sees whole heads. */
+static bool is_core(const struct op *op)
+{
+    return op->region == REGION_ATTENTION_CORE || op->kind == OP_ROTARY ||
+           strcmp(op->name, "qk_norm") == 0;
+}
+
+void layer_find_operators(struct scorer *scorer)
+{
+    build_lists(scorer);
+    bool was_core = false;
+    for (int i = 0; i < scorer->whole.count; i++) {
+        const struct op *op = &scorer->whole.at[i];
+        bool core = is_core(op);
+        if (is_mark(op) && !core)
+            continue;
+        if (core && was_core) {
+            scorer->stretches[scorer->num_stretches - 1].count++;
+            continue;
+        }
+        was_core = core;
+        scorer->stretches[scorer->num_stretches++] =
+            (struct stretch){ core ? "attention" : op->name, i, 1, op->kind == OP_GEMM };
+    }
+}
+
+static unsigned allowed_of(const struct scorer *scorer, const struct stretch *stretch)
+{
+    enum {
+        WHOLE = 1 << SHARDING_REPLICATED,
+        TOKENS = 1 << SHARDING_SEQUENCE,
+        VALUES = 1 << SHARDING_HIDDEN
+    };
+    if (stretch->is_linear)
+        return 1 << SHARDING_COLUMN | 1 << SHARDING_ROW | WHOLE | TOKENS;
+    const struct op *op = &scorer->whole.at[stretch->first];
+    if (is_core(op))
+        return WHOLE | VALUES;
+    return op->kind == OP_ACTIVATION ? WHOLE | TOKENS | VALUES : WHOLE | TOKENS;
+}
+
+double layer_output_bytes(const struct scorer *scorer, int index)
+{
+    const struct stretch *stretch = &scorer->stretches[index];
+    const struct op *op = &scorer->whole.at[stretch->first];
+    if (is_core(op))
+        op = &scorer->whole.at[scorer->stretches[index + 1].first];
+    return scorer->element_bytes * op->m *
+           (is_core(&scorer->whole.at[stretch->first]) ? op->k : op->n);
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+static void set_size(const struct scorer *scorer, struct op *op, double m, double n, double k)
+{
+    op->m = m;
+    op->n = n;
+    op->k = k;
+    op->flops = op->model_flops = 2 * m * n * k;
+    op->bytes = scorer->element_bytes * (m * k + k * n + m * n);
+}
+
+struct op layer_product_of(const struct scorer *scorer, int index, enum sharding sharding)
+{
+    int at = scorer->stretches[index].first;
+    double ranks = scorer->of->plan->tp;
+    const struct op *whole = &scorer->whole.at[at];
+    const struct op *split = &scorer->hidden.at[at];
+    struct op op = *whole;
+    if (sharding == SHARDING_SEQUENCE)
+        set_size(scorer, &op, whole->m / ranks, whole->n, whole->k);
+    if (sharding == SHARDING_COLUMN)
+        set_size(scorer, &op, whole->m, split->n < whole->n ? split->n : whole->n / ranks,
+                 whole->k);
+    if (sharding == SHARDING_ROW)
+        set_size(scorer, &op, whole->m, whole->n,
+                 split->k < whole->k ? split->k : whole->k / ranks);
+    op.column_parallel = sharding == SHARDING_COLUMN;
+    return op;
+}
+
+double layer_alone_s(const struct scorer *scorer, const struct op *op)
+{
+    const struct system *system = scorer->of->system;
+    double seconds = op_s(&system->gpu, &system->profile, scorer->attention, op);
+    return op->kind == OP_GEMM ? seconds / system->stack.product_efficiency : seconds;
+}
+
+double layer_pass_s(const struct scorer *scorer, struct ops ops, enum op_pass pass)
+{
+    double seconds = 0;
+    for (int i = 0; i < ops.count; i++)
+        if (ops.at[i].pass == pass)
+            seconds += layer_alone_s(scorer, &ops.at[i]);
+    return seconds;
+}
+
+struct ops layer_backward_of(const struct scorer *scorer, struct op *op)
+{
+    return ops_backward((struct ops){ op, 1 }, &scorer->options, scorer->arena);
+}
+
+/* --- scores ----------------------------------------------------------------------------------- */
+
+static bool reruns(const struct scorer *scorer, const struct op *op)
+{
+    int recompute = scorer->of->plan->recompute;
+    return recompute == RECOMPUTE_FULL ||
+           (recompute == RECOMPUTE_SELECTIVE && op->region == REGION_ATTENTION_CORE);
+}
+
+static double kept_bytes(const struct scorer *scorer, const struct op *op)
+{
+    if (scorer->of->plan->recompute == RECOMPUTE_FULL)
+        return 0;
+    return op->saved_input_bytes + (reruns(scorer, op) ? 0 : op->saved_bytes);
+}
+
+static double compute_s(const struct scorer *scorer, struct op *op)
+{
+    struct ops backward = layer_backward_of(scorer, op);
+    double forward_s = layer_alone_s(scorer, op);
+    return (reruns(scorer, op) ? 2 : 1) * forward_s +
+           layer_pass_s(scorer, backward, PASS_BACKWARD_INPUT) +
+           layer_pass_s(scorer, backward, PASS_BACKWARD_WEIGHT);
+}
+
+/* Ranks that have all weights for some tokens sum their gradients, once a step. */
+static double weight_reduce_s(const struct scorer *scorer, double parameters)
+{
+    double bytes = parameters * scorer->options.gradient_bytes;
+    return collective_s(&scorer->tensor, COLLECTIVE_ALL_REDUCE, bytes) / scorer->num_microbatches;
+}
+
+static struct partition_score linear_score(const struct scorer *scorer, int index,
+                                           enum sharding sharding)
+{
+    struct op op = layer_product_of(scorer, index, sharding);
+    double parameters = op.n * op.k + (op.has_bias ? op.n : 0);
+    struct partition_score score = { .bytes = parameters * scorer->state_bytes };
+    if (sharding == SHARDING_SEQUENCE) {
+        score.comm = weight_reduce_s(scorer, parameters);
+        score.units = 2 * parameters * scorer->options.gradient_bytes / scorer->num_microbatches /
+                      scorer->hidden_bytes;
+    }
+    score.cost = score.comm + compute_s(scorer, &op);
+    return score;
+}
+
+/* Every rank has them, whatever tokens it sees. */
+static double norm_parameters(const struct scorer *scorer, const struct op *op)
+{
+    if (op->kind != OP_NORM)
+        return 0;
+    bool of_queries_and_keys = is_core(op);
+    bool has_bias = !of_queries_and_keys && scorer->of->model->norm == NORM_LAYER;
+    return op->n * (of_queries_and_keys || has_bias ? 2 : 1);
+}
+
+static struct partition_score other_score(const struct scorer *scorer, int index,
+                                          enum sharding sharding)
+{
+    const struct stretch *stretch = &scorer->stretches[index];
+    struct ops list = sharding == SHARDING_HIDDEN     ? scorer->hidden
+                      : sharding == SHARDING_SEQUENCE ? scorer->sequence
+                                                      : scorer->whole;
+    struct partition_score score = { 0 };
+    for (int i = stretch->first; i < stretch->first + stretch->count; i++)
+        if (!is_mark(&list.at[i])) {
+            score.cost += compute_s(scorer, &list.at[i]);
+            score.bytes += kept_bytes(scorer, &list.at[i]) * scorer->in_flight +
+                           norm_parameters(scorer, &list.at[i]) * scorer->state_bytes;
+        }
+    return score;
+}
+
+void layer_add_operator(const struct scorer *scorer, int index, struct partition_operator *out)
+{
+    const struct stretch *stretch = &scorer->stretches[index];
+    *out = (struct partition_operator){ .name = stretch->name,
+                                        .allowed = allowed_of(scorer, stretch) };
+    for (int i = 0; i < NUM_SHARDINGS; i++)
+        if (out->allowed >> i & 1)
+            out->score[i] = stretch->is_linear ? linear_score(scorer, index, (enum sharding)i)
+                                               : other_score(scorer, index, (enum sharding)i);
+}
