@@ -1,0 +1,233 @@
+#include "calibration/convert_part.h"
+
+#include "base/text.h"
+#include "sim/engine/simulate.h"
+#include "sim/plan/token.h"
+#include "sim/schedule/schedule.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static bool read_degrees(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    const struct run_row *row = of->row;
+    if (!row_count(row->mbs, "mbs", &plan->microbatch, reason) ||
+        !row_count(row->dp, "dp", &plan->dp, reason) ||
+        !row_count(row->tp, "tp", &plan->tp, reason) ||
+        !row_count(row->pp, "pp", &plan->pp, reason) ||
+        !row_count_or(row->vpp, "vpp", 1, &plan->vpp, reason) ||
+        !row_count_or(row->cp, "cp", 1, &plan->cp, reason) ||
+        !row_count_or(row->ep, "ep", 1, &plan->ep, reason))
+        return false;
+    if (plan->ep > 1)
+        return err_set(reason, ERR_INFEASIBLE, "ep", "expert parallelism is not modelled yet");
+    if (plan->pp == 1)
+        plan->vpp = 1; /* chunks of a single stage run one after the other */
+    int layers = of->out->model.layers;
+    double most = layers + (plan->pp > 1 ? 2 : 0); /* embedding and head alone: spread_layers */
+    if ((double)plan->pp * plan->vpp > most)
+        return err_set(reason, ERR_INFEASIBLE, "pp", "pp x vpp is more than the %d layers", layers);
+    return true;
+}
+
+/* "FSDP shard degree 128 x replicas 4" in the notes; degrees that are not stated are no number. */
+static int noted_shard(const char *notes)
+{
+    static const char key[] = "shard degree ";
+    const char *degree = strstr(notes, key);
+    long shard = degree ? strtol(degree + strlen(key), NULL, 10) : 0;
+    return shard > 0 && shard < PLAN_MAX_NUMBER ? (int)shard : 0;
+}
+
+/* Of tp 1, or of dp and cp 1, there is nothing to split or shard, whatever the row's flags say. */
+static bool read_sharding(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    const struct run_row *row = of->row;
+    const struct stack *stack = &of->out->system->stack;
+    bool has_replicas = plan->dp > 1 || plan->cp > 1;
+    plan->sp = row->sp > 0 && plan->tp > 1;
+    if (!row_is_stated(row->sp) && plan->tp > 1) {
+        plan->sp = stack->sp_default;
+        convert_assume(of, plan->sp ? "sp not stated: on, as the software has it wherever tp is"
+                                    : "sp not stated: off");
+    }
+    if (row->zero_stage > 3)
+        return row_skip(reason, "zero_stage", "is not 0 to 3");
+    plan->zero = row->zero_stage > 0 ? (int)row->zero_stage : row->dist_opt > 0;
+    if (!row_is_stated(row->zero_stage) && !row_is_stated(row->dist_opt) && has_replicas) {
+        static const char *const words[] = {
+            "zero_stage not stated: 0", "zero_stage not stated: 1, as usual with the software",
+            "zero_stage not stated: 2, as usual with the software",
+            "zero_stage not stated: 3, as usual with the software"
+        };
+        plan->zero = plan->pp > 1 && stack->zero_default > 1 ? 1 : stack->zero_default;
+        convert_assume(of, words[plan->zero]);
+    }
+    if (!has_replicas)
+        plan->zero = 0;
+    plan->shard = plan->zero > 0 ? noted_shard(row->notes) : 0;
+    return true;
+}
+
+static bool says(const char *text, const char *word)
+{
+    return match_text(word, text);
+}
+
+/* Recipes by what rows call them; the first that matches wins. */
+static const struct {
+    const char *words; /* pattern of match_text */
+    enum fp8_kind kind;
+} fp8_words[] = {
+    { "mx", FP8_MX },           { "row", FP8_ROWWISE },
+    { "block|sub", FP8_BLOCK }, { "cs|current|tensorwise|tensor-wise|dynamic", FP8_CURRENT },
+    { "delayed", FP8_DELAYED },
+};
+
+static int fp8_precision(const struct conversion *of, const char *word)
+{
+    for (size_t i = 0; i < sizeof fp8_words / sizeof *fp8_words; i++)
+        if (says(word, fp8_words[i].words))
+            return (int)PRECISION_FP8 + (int)fp8_words[i].kind;
+    convert_assume(of, "fp8 recipe not stated: delayed scaling, one scale a tensor");
+    return PRECISION_FP8;
+}
+
+static bool read_precision(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    const struct run_row *row = of->row;
+    const char *word = row->precision;
+    bool is_pure = says(word, "pure") || says(row->notes, "mode PURE|pure bf16|bf16 pure");
+    if (*word == '\0') {
+        bool has_bf16 = of->out->system->gpu.peak_flops_per_s[DTYPE_BF16] > 0;
+        convert_assume(of, has_bf16 ? "precision not stated: bf16" : "precision not stated: fp16");
+        word = has_bf16 ? "bf16" : "fp16";
+    }
+    if (says(word, "fp4"))
+        return err_set(reason, ERR_INFEASIBLE, "precision", "fp4 is not modelled yet");
+    if (says(word, "fp8"))
+        plan->precision = fp8_precision(of, word);
+    else if (says(word, "bf16|bfloat16"))
+        plan->precision = is_pure ? PRECISION_BF16_PURE : PRECISION_BF16;
+    else if (says(word, "fp16|float16"))
+        plan->precision = PRECISION_FP16;
+    else if (says(word, "fp32|float32|tf32"))
+        plan->precision = PRECISION_FP32;
+    else
+        return err_set(reason, ERR_INFEASIBLE, "precision", "precision %.40s is not modelled yet",
+                       word);
+    /* Pure bf16 has gradients in bf16; Megatron makes bf16 accumulate in fp32, and not fp16. */
+    plan->gradient_dtype = DTYPE_FP32;
+    if (plan->precision == PRECISION_BF16_PURE)
+        plan->gradient_dtype = DTYPE_BF16;
+    else if (plan->precision == PRECISION_FP16 && of->out->system->stack.gradients_in_dtype)
+        plan->gradient_dtype = DTYPE_FP16;
+    plan->reduce_dtype = plan->gradient_dtype;
+    return true;
+}
+
+/* The layout grammar reads the rest: recompute=full:4. */
+static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    const char *word = of->recompute;
+    if (*word == '\0') {
+        convert_assume(of, "recompute not stated: none");
+        return true;
+    }
+    struct text layout = { 0 };
+    struct plan parsed;
+    struct err err = { 0 };
+    text_add(&layout, "recompute=%s", word);
+    bool ok = !strpbrk(word, " \t\r\n") &&
+              plan_parse(text_get(&layout), &of->systems->arena, &parsed, &err);
+    text_release(&layout);
+    if (!ok)
+        return err_set(reason, ERR_INFEASIBLE, "recompute", "recompute %.60s is not known", word);
+    plan->recompute = parsed.recompute;
+    plan->recompute_every = parsed.recompute_every;
+    plan->recompute_layers = parsed.recompute_layers;
+    plan->num_recompute_layers = parsed.num_recompute_layers;
+    return true;
+}
+
+static bool read_schedule(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    static const struct {
+        const char *words, *schedule;
+    } others[] = {
+        { "1f1b-i|1f1b-interleaved|interleaved-1f1b|interleaved", "interleaved" },
+        { "zb-1p|zb1p|zbh1|zero-bubble-h1", "zb-h1" },
+        { "zb-2p|zb2p|zbh2|zero-bubble-h2", "zb-h2" },
+    };
+    const char *word = of->row->schedule;
+    if (*word == '\0')
+        return true;
+    for (int i = 0; i < num_generators; i++)
+        if (strcasecmp(generators[i].name, word) == 0)
+            snprintf(plan->schedule, sizeof plan->schedule, "%s", generators[i].name);
+    for (size_t i = 0; *plan->schedule == '\0' && i < sizeof others / sizeof *others; i++)
+        if (match_text(others[i].words, word))
+            snprintf(plan->schedule, sizeof plan->schedule, "%s", others[i].schedule);
+    if (*plan->schedule == '\0')
+        return err_set(reason, ERR_INFEASIBLE, "schedule", "schedule %.40s is not modelled yet",
+                       word);
+    return true;
+}
+
+static void read_attention(const struct conversion *of, struct plan *plan)
+{
+    double flash = of->row->flash_attn;
+    plan->attention = flash > 0    ? PLAN_ATTENTION_FLASH
+                      : flash == 0 ? PLAN_ATTENTION_UNFUSED
+                                   : PLAN_ATTENTION_DEFAULT;
+    if (!row_is_stated(flash))
+        convert_assume(of, of->out->system->stack.flash_default ? "flash_attn not stated: on"
+                                                                : "flash_attn not stated: off");
+}
+
+/* Layers that don't divide: embedding and head count as a layer each where that makes them divide
+ * (Megatron's account-for-embedding options, BigScience's balanced partition), and are chunks of
+ * their own where all others have one layer (Qi et al. 2024 interleave with
+ * --num-layers-per-virtual-pipeline-stage 1); otherwise the first chunks have one more, as
+ * DeepSpeed's partition_uniform. */
+static void spread_layers(const struct conversion *of, struct plan *plan)
+{
+    int layers = of->out->model.layers;
+    int num_chunks = plan_chunks(plan);
+    if (layers % num_chunks == 0)
+        return;
+    int *chunk_layers = ARENA_ARRAY(&of->systems->arena, int, (size_t)num_chunks);
+    bool balanced = (layers + 2) % num_chunks == 0 && (layers + 2) / num_chunks > 0;
+    for (int i = 0; i < num_chunks; i++)
+        if (balanced)
+            chunk_layers[i] = (layers + 2) / num_chunks - (i == 0 || i == num_chunks - 1);
+        else
+            chunk_layers[i] = layers / num_chunks + (i < layers % num_chunks);
+    plan->chunk_layers = chunk_layers;
+    plan->num_chunk_layers = num_chunks;
+    if (num_chunks == layers + 2)
+        convert_assume(
+            of, "pp x vpp is 2 more than the layers: embedding and head are chunks of their own");
+    else
+        convert_assume(of, balanced
+                               ? "layers do not divide: the first and last chunk have one fewer"
+                               : "layers do not divide: the first chunks have one more");
+}
+
+bool convert_plan(const struct conversion *of, struct err *reason)
+{
+    struct plan *plan = &of->out->plan;
+    const struct model *model = &of->out->model;
+    const struct system *system = of->out->system;
+    *plan = plan_default();
+    if (!read_degrees(of, plan, reason) || !read_schedule(of, plan, reason) ||
+        !read_precision(of, plan, reason) || !read_sharding(of, plan, reason) ||
+        !read_recompute(of, plan, reason))
+        return false;
+    read_attention(of, plan);
+    spread_layers(of, plan);
+    return !plan_check(plan, model, model->batch, system->num_gpus, reason) &&
+           system_check(system, plan, reason);
+}

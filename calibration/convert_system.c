@@ -1,0 +1,115 @@
+#include "calibration/convert_part.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Files as loaded, for one GPU; owns what the systems below share. */
+struct loaded_pair {
+    const char *cluster, *stack;
+    struct system system;
+    struct loaded_pair *older;
+};
+
+/* The same for so many GPUs, in nodes of so many. */
+struct sized_system {
+    struct system system;
+    const struct loaded_pair *pair;
+    int node_size; /* as the row says; 0: the cluster's own */
+    struct sized_system *older;
+};
+
+struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err)
+{
+    struct run_systems *systems = arena_grow(NULL, sizeof *systems);
+    *systems = (struct run_systems){ 0 };
+    if (!match_load(NULL, &systems->match, err)) {
+        run_systems_free(systems);
+        return NULL;
+    }
+    systems->cluster = cluster ? arena_text(&systems->arena, cluster) : NULL;
+    systems->stack = stack ? arena_text(&systems->arena, stack) : NULL;
+    return systems;
+}
+
+void run_systems_free(struct run_systems *systems)
+{
+    if (!systems)
+        return;
+    for (struct loaded_pair *pair = systems->pairs; pair; pair = pair->older)
+        system_release(&pair->system);
+    match_release(&systems->match);
+    arena_release(&systems->arena);
+    free(systems);
+}
+
+static struct loaded_pair *find_pair(struct run_systems *systems, const char *cluster,
+                                     const char *stack, struct err *err)
+{
+    for (struct loaded_pair *pair = systems->pairs; pair; pair = pair->older)
+        if (strcmp(pair->cluster, cluster) == 0 && strcmp(pair->stack, stack) == 0)
+            return pair;
+    struct loaded_pair *pair = ARENA_NEW(&systems->arena, struct loaded_pair);
+    if (!system_load(cluster, stack, 1, &pair->system, err))
+        return NULL;
+    pair->cluster = arena_text(&systems->arena, cluster);
+    pair->stack = arena_text(&systems->arena, stack);
+    pair->older = systems->pairs;
+    systems->pairs = pair;
+    return pair;
+}
+
+static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
+                                 int num_gpus, int node_size)
+{
+    for (struct sized_system *s = systems->sized; s; s = s->older)
+        if (s->pair == pair && s->system.num_gpus == num_gpus && s->node_size == node_size)
+            return &s->system;
+    struct sized_system *s = ARENA_NEW(&systems->arena, struct sized_system);
+    s->system = pair->system;
+    s->system.num_gpus = num_gpus;
+    s->pair = pair;
+    s->node_size = node_size;
+    s->system.cluster.levels[0].size =
+        node_size > 0 ? node_size : cluster_node_share(&s->system.cluster, num_gpus);
+    s->older = systems->sized;
+    systems->sized = s;
+    return &s->system;
+}
+
+bool convert_system(struct conversion *of, struct err *reason, struct err *err)
+{
+    const struct run_row *row = of->row;
+    struct run_systems *systems = of->systems;
+    int num_gpus, node_size;
+    if (!row_count(row->n_gpus, "n_gpus", &num_gpus, reason) ||
+        !row_count_or(row->gpus_per_node, "gpus_per_node", 0, &node_size, reason))
+        return false;
+    struct match_row words = { row->gpu, row->network, row->software, node_size, row->source_key };
+    struct match found;
+    match_find(&systems->match, &words, &found);
+    if ((!systems->cluster && !*found.cluster) || (!systems->stack && !*found.stack))
+        return err_set(reason, ERR_INFEASIBLE, "gpu", "%s", found.skip);
+    if (!systems->cluster)
+        convert_assume(of, found.cluster_assumption);
+    if (!systems->stack)
+        convert_assume(of, found.stack_assumption);
+    if (*found.recompute)
+        of->recompute = found.recompute;
+    const struct loaded_pair *pair =
+        find_pair(systems, systems->cluster ? systems->cluster : found.cluster,
+                  systems->stack ? systems->stack : found.stack, err);
+    if (!pair)
+        return false;
+    const struct cluster *cluster = &pair->system.cluster;
+    int own_size = cluster_node_size(cluster);
+    if (node_size > own_size)
+        convert_assume(of, "nodes as large as the cluster's, smaller than stated");
+    if (node_size >= own_size || node_size == cluster_host_size(cluster))
+        node_size = 0;
+    of->out->system = find_sized(systems, pair, num_gpus, node_size);
+    double most = (double)cluster->num_nodes * own_size;
+    if (cluster->num_nodes > 0 && num_gpus > most)
+        return err_set(reason, ERR_INFEASIBLE, "n_gpus", "%s has %.0f GPUs; %d were used",
+                       cluster->name, most, num_gpus);
+    return true;
+}
