@@ -75,6 +75,7 @@ struct option_row {
     unsigned commands;    /* COMMAND_... that take it */
     struct field field;   /* FIELD_OTHER: text that is kept as it is */
 };
+/* cli/option_rows.c lists them. */
 extern const struct option_row option_rows[];
 extern const int num_option_rows;
 

@@ -1,0 +1,259 @@
+/* Every option: a row here is parsed, bounded, helped with and documented. */
+#include "cli/command.h"
+#include "cli/options.h"
+#include "search/search.h"
+#include "sim/engine/event_step.h"
+#include "sim/plan/plan.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define SEARCH    COMMAND_SEARCH
+#define SIMULATE  COMMAND_SIMULATE
+#define EXPLAIN   COMMAND_EXPLAIN
+#define VALIDATE  COMMAND_VALIDATE
+#define LIST      COMMAND_LIST
+#define FIT       COMMAND_FIT
+#define RUN       COMMAND_RUN
+#define CALIBRATE COMMAND_CALIBRATE
+#define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN)
+#define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE)
+
+enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
+
+#define F(member)      .offset = offsetof(struct options, member)
+#define TEXT(member)   .kind = FIELD_OTHER, F(member)
+#define SWITCH(member) .kind = FIELD_BOOL, F(member)
+
+const char *const graphs_names[] = { "auto", "on", "off", NULL };
+
+// clang-format off
+const struct option_row option_rows[] = {
+    { "--gpus", NULL, "N", PREDICTS,
+      { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
+        .doc = "GPUs to use: whole nodes, or a part of one node." } },
+    { "--model", NULL, "MODEL", PREDICTS,
+      { "model", TEXT(model),
+        .doc = "A preset (`list models`), a preset-style file or a Hugging Face config.json." } },
+    { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE,
+      { "cluster", TEXT(cluster),
+        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given." } },
+    { "--gpu", NULL, "GPU", PREDICTS,
+      { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
+    { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
+      { "stack", TEXT(stack),
+        .doc = "The software family (`list stacks`) or a file; when not given the executor's for "
+               "--backend, and for run; else megatron-core." } },
+    { "--batch", "--gbs", "B", PREDICTS,
+      { "batch", TEXT(batch),
+        .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "
+               "when not given." } },
+    { "--seq", NULL, "TOKENS", PREDICTS,
+      { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
+        .doc = "Sequence length; the model's usual one when not given." } },
+    { "--tokens", NULL, "T", PREDICTS,
+      { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
+        .max = 1e18, .doc = "Tokens to train on (300Btok), for days and dollars." } },
+    { "--precision", NULL, "P", PREDICTS,
+      { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
+        .doc = "What is multiplied in which type: the layout's dtype=." } },
+    { "--optimizer", NULL, "O", PREDICTS,
+      { "optimizer", .kind = FIELD_NAME, .names = optimizer_names, F(optimizer),
+        .doc = "The optimizer, and the types of its state." } },
+    { "--layout", NULL, "LAYOUT", SIMULATE | EXPLAIN | RUN,
+      { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
+    { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
+      { "compare", TEXT(compare),
+        .doc = "Another layout: search tells where it ranks and what it loses, explain the "
+               "difference term by term." } },
+    { "--partition", NULL, NULL, EXPLAIN,
+      { "partition", SWITCH(partition),
+        .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
+               "that saves against Megatron's and others' ways." } },
+    { "--fix", NULL, "WORDS", SEARCH,
+      { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
+    { "--forbid", NULL, "WORDS", SEARCH,
+      { "forbid", TEXT(forbid), .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+    { "--uneven", NULL, NULL, SEARCH,
+      { "uneven", SWITCH(uneven),
+        .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "
+               "the memory of each make it faster." } },
+    { "--recompute-mixes", NULL, NULL, SEARCH,
+      { "recompute-mixes", SWITCH(recompute_mixes),
+        .doc = "Lets each 1f1b stage run a number of layers of its own again (recompute=block)." } },
+    { "--stage-types", NULL, "Q", SEARCH,
+      { "stage-types", .kind = FIELD_INT, F(stage_types), .min = 1, .max = MOST_GPUS,
+        .doc = "With the method milp: at most so many kinds of stages (layers, and how many of them "
+               "run again)." } },
+    { "--same-recompute", NULL, NULL, SEARCH,
+      { "same-recompute", SWITCH(same_recompute),
+        .doc = "With the method milp: all stages run as many layers again, or all of theirs." } },
+    { "--host-memory", NULL, "M", SEARCH,
+      { "host-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(host_memory_bytes),
+        .min = 1, .max = 1e18,
+        .doc = "With the method milp: what a node's host may keep of what is offloaded (\"1 TiB\")." } },
+    { "--placement", NULL, NULL, SEARCH,
+      { "placement", SWITCH(placement),
+        .doc = "Searches every rank order too, not Megatron's alone." } },
+    { "--method", NULL, "METHOD", SEARCH,
+      { "method", TEXT(method), .doc = "How to search (`list methods`); bnb when not given." } },
+    { "--budget", NULL, "N", SEARCH,
+      { "budget", .kind = FIELD_INT, F(budget), .min = 1, .max = MOST_BUDGET,
+        .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
+    { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
+      { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
+        .doc = "Other chances for zo, rl, random, --robust, --draws and run; the same seed, the same answer." } },
+    { "--top", NULL, "K", SEARCH,
+      { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
+        .doc = "How many plans to show; 5 when not given." } },
+    { "--objective", NULL, "O", SEARCH,
+      { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
+        .doc = "What is best: the shortest step, the cheapest, the leanest in memory, or, over "
+               "exchanges too, the shortest training to all-reduce's accuracy." } },
+    { "--max-memory", NULL, "M", SEARCH,
+      { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
+        .min = 1, .max = 1e18, .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
+    { "--price", NULL, "P", PREDICTS,
+      { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
+        .min = 0, .max = 1e9, .doc = "Of one GPU (\"2.5 $/h\"); the cluster's when not given." } },
+    { "--pareto", NULL, NULL, SEARCH,
+      { "pareto", SWITCH(pareto),
+        .doc = "Tells the plans that no other beats in GPUs, step time and memory at once, on the "
+               "usual counts up to --gpus." } },
+    { "--deadline", NULL, "T", SEARCH,
+      { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
+        .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
+               "in this time (30d)." } },
+    { "--largest", NULL, "FAMILY", SEARCH,
+      { "largest", TEXT(largest),
+        .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "
+               "`layers`: for the --model with as many layers as fit." } },
+    { "--robust", NULL, "X", SEARCH,
+      { "robust", .kind = FIELD_NUMBER, F(robust), .min = 0, .max = 0.9,
+        .doc = "Tells whether the best plan stays that when each sort of cost is off by up to this "
+               "share (0.1), and what would make another the best." } },
+    { "--time-limit", NULL, "T", SEARCH,
+      { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
+        .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far and how far off it may be." } },
+    { "--jobs", "-j", "N", SEARCH | VALIDATE | FIT,
+      { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
+        .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
+    { "--predictions", NULL, "FILE", VALIDATE,
+      { "predictions", TEXT(predictions), .doc = "Writes each row's prediction to a CSV file." } },
+    { "--tolerance", NULL, "X", VALIDATE,
+      { "tolerance", .kind = FIELD_NUMBER, F(tolerance), .min = 0, .max = 100,
+        .doc = "Exit 5 when the median error of a dense source is above this (0.1: 10 %)." } },
+    { "--source", NULL, "KEY", VALIDATE,
+      { "source", TEXT(source), .doc = "Scores the rows of one source_key alone." } },
+    { "--why", NULL, NULL, VALIDATE,
+      { "why", SWITCH(why),
+        .doc = "Says where errors come from: parts of the step, and constants that would explain "
+               "them." } },
+    { "--report", NULL, "PREFIX", VALIDATE,
+      { "report", TEXT(report), .doc = "Writes PREFIX.md and PREFIX.svg about accuracy." } },
+    { "--run", NULL, NULL, SEARCH,
+      { "run", SWITCH(run),
+        .doc = "Runs the best plan at once, and holds it against its prediction; with --json only "
+               "that is printed." } },
+    { "--steps", NULL, "N", RUN | SEARCH,
+      { "steps", .kind = FIELD_INT, F(steps), .min = 1, .max = 1000000,
+        .doc = "Training steps; 10 when not given. The first two are not timed." } },
+    { "--ranks", NULL, "N", RUN | CALIBRATE,
+      { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
+        .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer; of "
+               "calibrate as many as there are cores, or those that --osu's benchmark had." } },
+    { "--quick", NULL, NULL, CALIBRATE,
+      { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
+               "eight." } },
+    { "--for", NULL, "MODEL", CALIBRATE,
+      { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
+    { "--refine", NULL, "RUN.json", CALIBRATE,
+      { "refine", TEXT(refine),
+        .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
+               "it, by kind of op." } },
+    { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
+      { "convergence", TEXT(convergence),
+        .doc = "Judges exchanges by the constants of this file instead of the shipped ones; of "
+               "calibrate: fits them on this, which `run --json` told, and on the files that follow." } },
+    { "--least", NULL, "L", CALIBRATE,
+      { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
+        .doc = "The least loss there is, for --convergence; fitted too when not given." } },
+    { "--heterogeneity", NULL, "H", CALIBRATE,
+      { "heterogeneity", .kind = FIELD_NUMBER, F(heterogeneity), .min = 0, .max = 0.999,
+        .doc = "For --convergence: the share of what makes one rank's gradients differ that is its "
+               "data's, and stays; 0, of shuffled data, when not given." } },
+    { "--nccl-tests", NULL, NULL, CALIBRATE,
+      { "nccl-tests", SWITCH(nccl_tests),
+        .doc = "Reads collectives from files that nccl-tests printed." } },
+    { "--osu", NULL, NULL, CALIBRATE,
+      { "osu", SWITCH(osu),
+        .doc = "Reads collectives from files that the OSU micro-benchmarks printed." } },
+    { "--slice", NULL, NULL, RUN,
+      { "slice", SWITCH(slice),
+        .doc = "Runs a part of the plan on --ranks ranks: the same shapes, fewer stages, layers "
+               "and replicas, against the prediction of that part." } },
+    { "--data", NULL, "TEXT", RUN | SEARCH,
+      { "data", TEXT(data),
+        .doc = "Trains on the bytes of a shipped text (`list texts`) or of a file; on random tokens "
+               "when not given." } },
+    { "--rate", NULL, "R", RUN | SEARCH,
+      { "rate", .kind = FIELD_NUMBER, F(rate), .min = 0, .max = 1e6,
+        .doc = "The learning rate; 0.001 when not given." } },
+    { "--checkpoint", NULL, "DIR", RUN,
+      { "checkpoint", TEXT(checkpoint),
+        .doc = "Saves the run in this folder after the last step; the newest two stay." } },
+    { "--checkpoint-every", NULL, "N", RUN,
+      { "checkpoint_every", .kind = FIELD_INT, F(checkpoint_every), .min = 1, .max = 1000000,
+        .doc = "And after every N steps." } },
+    { "--resume", NULL, NULL, RUN,
+      { "resume", SWITCH(resume),
+        .doc = "Goes on from the newest whole checkpoint of --checkpoint, on this layout or another; "
+               "--rate wins over the saved one." } },
+    { "--backend", NULL, "NAME", RUN | SEARCH | CALIBRATE,
+      { "backend", TEXT(backend), .doc = "What runs it: host (the usual one), or cuda." } },
+    { "--comm", NULL, "NAME", RUN | SEARCH,
+      { "comm", TEXT(comm),
+        .doc = "What ranks talk through: tcp, or mpi, which mpirun implies; on cuda nccl, or "
+               "staged, by way of the host." } },
+    { "--graphs", NULL, "WHEN", RUN | SEARCH,
+      { "graphs", .kind = FIELD_NAME, .names = graphs_names, F(graphs),
+        .doc = "A chunk's passes run as graphs, issued once and launched from then on; auto: on "
+               "cuda with one pipeline stage. With tensor ranks, ZeRO-2 and 3 they never do." } },
+    { "--watchdog", NULL, "T", RUN | SEARCH,
+      { "watchdog", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(watchdog_s),
+        .min = 0.01, .max = 1e9,
+        .doc = "Ends a run that makes no progress for so long (30s) with exit code 75, each rank "
+               "naming what it waits in; 60 s when not given." } },
+    { "--schedule-text", NULL, NULL, SIMULATE,
+      { "schedule-text", SWITCH(schedule_text),
+        .doc = "Prints the instruction list of every stage instead." } },
+    { "--check", NULL, NULL, FIT,
+      { "check", SWITCH(check),
+        .doc = "Writes nothing; says which shipped files would change, and exits 1 if any does." } },
+    { "--table", NULL, "FILE", FIT,
+      { "table", TEXT(table), .doc = "Another table of jobs than calibration/fit.json." } },
+    { "--gantt", NULL, NULL, SIMULATE,
+      { "gantt", SWITCH(gantt),
+        .doc = "Draws what each stage does from the step's start to its end, and tells the event "
+               "engine's step time." } },
+    { "--trace", NULL, "FILE", SIMULATE | RUN,
+      { "trace", TEXT(trace),
+        .doc = "Writes the step's timeline for Perfetto (ui.perfetto.dev): a process a stage, a "
+               "thread a lane." } },
+    { "--draws", NULL, "N", SIMULATE,
+      { "draws", .kind = FIELD_INT, F(draws), .min = 1, .max = MOST_DRAWS,
+        .doc = "Runs the step N times by the event engine, each time with other luck of chips, passes "
+               "and transfers, and tells the median and the 90th percentile." } },
+    { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT | CALIBRATE,
+      { "output", TEXT(output),
+        .doc = "Writes the plan file; of calibrate the cluster file; of fit, the profiles and stacks "
+               "into this folder." } },
+    { "--json", NULL, NULL, ALL,
+      { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
+    { "--quiet", "-q", NULL, ALL,
+      { "quiet", SWITCH(quiet), .doc = "Leaves out what is not the answer itself." } },
+    { "--verbose", "-v", NULL, ALL,
+      { "verbose", SWITCH(verbose), .doc = "Shows more: all stages, sources." } },
+};
+// clang-format on
+const int num_option_rows = sizeof option_rows / sizeof *option_rows;
