@@ -36,3 +36,8 @@ int pick(struct random *rng, const int *from, int count)
 {
     return from[random_below(rng, count)];
 }
+
+double random_between(double low, double high)
+{
+    return low + (high - low) * rand() / RAND_MAX;
+}

@@ -13,6 +13,8 @@ int within(struct random *rng, int least, int most); /* both may come */
 double between(struct random *rng, double low, double high);
 int pick(struct random *rng, const int *from, int count);
 
+double random_between(double low, double high); /* by rand() */
+
 #define PICK(rng, ...) \
     pick(rng, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
 

@@ -1,3 +1,4 @@
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include "sim/engine/data_parallel.h"
@@ -7,11 +8,6 @@
 
 /* Compute runs 1.25 times longer beside a transfer, which takes twice as long. */
 static const struct profile slow = { .overlap_compute_slowdown = 1.25, .overlap_comm_slowdown = 2 };
-
-static double random_between(double low, double high)
-{
-    return low + (high - low) * rand() / RAND_MAX;
-}
 
 /* --- cost-model.md 4.4 --------------------------------------------------------------------------
  */

@@ -1,5 +1,6 @@
 #include "sim/engine/order.h"
 #include "sim/engine/pipeline.h"
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -32,11 +33,6 @@ static double time_uniform(const struct uniform *u)
     double time_s = pipeline_s(&cache, &pipeline, end_s);
     pipeline_cache_release(&cache);
     return time_s;
-}
-
-static double random_between(double low, double high)
-{
-    return low + (high - low) * rand() / RAND_MAX;
 }
 
 /* p 4, m 8, f 1, b 2: (m + p - 1)(f + b) = 33. */

@@ -1,3 +1,4 @@
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include "sim/engine/sharing.h"
@@ -100,11 +101,6 @@ START_TEST(wires_that_nobody_uses_change_nothing)
     ck_assert_double_eq_tol(rates[1], 0.5, 1e-15);
 }
 END_TEST
-
-static double random_between(double low, double high)
-{
-    return low + (high - low) * rand() / RAND_MAX;
-}
 
 /* A random system of up to 8 wires and 12 flows. */
 struct system_of {

@@ -1,0 +1,32 @@
+/* tests/random_step.h - a schedule and what it takes, also at random (by rand()), run by the event
+ * engine. */
+#ifndef TESTS_RANDOM_STEP_H
+#define TESTS_RANDOM_STEP_H
+
+#include "sim/engine/events.h"
+
+enum { MAX_STAGES = 8, MAX_CHUNKS = 32 };
+
+struct step {
+    const struct generator *generator;
+    struct schedule_shape shape;
+    struct lowering lowering;
+    struct chunk_cost chunks[MAX_CHUNKS];
+    struct stage_cost stages[MAX_STAGES];
+    struct boundary boundaries[MAX_STAGES];
+    struct step_cost cost;
+};
+
+/* The step must stay where it is: the cost points into it. */
+void step_init(struct step *step, const char *generator, int p, int v, int m);
+
+/* Any generator and shape, messages that are delays, nothing beside them. */
+void step_randomise(struct step *step);
+/* All that lowering can add, at random durations. */
+void step_randomise_whole(struct step *step);
+
+/* The timeline lives in the arena. What cannot be run fails the test. */
+struct timeline *step_run(const struct step *step, struct arena *arena);
+double step_run_s(const struct step *step);
+
+#endif
