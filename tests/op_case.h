@@ -1,5 +1,5 @@
 /* tests/op_case.h - one of the cases of op_cases.h: its tensors, and the ops that it runs on them.
- * Only op_cases.c, op_exchange.c and op_check.c include it. */
+ * Only tests/op_*.c include it. */
 #ifndef TESTS_OP_CASE_H
 #define TESTS_OP_CASE_H
 
@@ -17,7 +17,7 @@ struct tensor {
     long rows, width;
 };
 
-enum { MOST_TENSORS = 11, MOST_ID = 25 }; /* ids: from -1 */
+enum { MOST_TENSORS = 11, TOKENS_OF_A_SEQUENCE = 5, MOST_ID = 25 }; /* ids: from -1 */
 
 struct op_case {
     const char *name;
@@ -38,7 +38,28 @@ static inline void add(struct op_case *c, const char *what, enum tensor_kind kin
     c->tensors[c->count++] = (struct tensor){ what, kind, role, rows, width };
 }
 
+/* A struct draw_place of any sequence and any step. */
+static inline void add_place(struct op_case *c)
+{
+    add(c, "place", IDS, IN, 1, sizeof(struct draw_place) / sizeof(int64_t));
+}
+
 const struct op_case *op_cases(int *count);
+
+/* tests/op_attention.c */
+struct op_case head_norm_case(struct attention a);
+struct op_case rotary_case(struct attention a);
+struct op_case flash_case(struct attention a);
+struct op_case unfused_case(struct attention a);
+
+/* tests/op_ends.c - a shard of `columns` of the vocabulary. */
+struct op_case embedding_case(long tokens, long width);
+struct op_case loss_case(long rows, long columns, long vocab);
+
+/* tests/op_update.c */
+enum { SGD, MOMENTUM, ADAMW };
+struct op_case update_case(int optimizer, long n);
+struct op_case squares_case(long n);
 
 /* Those of exchanges, written one behind the other; how many. */
 int op_exchange_cases(struct op_case *at);

@@ -5,21 +5,12 @@
 #include "tests/testing.h"
 
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A struct draw_place of any sequence and any step. */
-static void add_place(struct op_case *c)
-{
-    add(c, "place", IDS, IN, 1, sizeof(struct draw_place) / sizeof(int64_t));
-}
 
 #define DRAW                                      \
     {                                             \
         .seed = 5, .step = 2, .layer = 1, .op = 3 \
     }
 static const struct draw draw = DRAW;
-enum { TOKENS_OF_A_SEQUENCE = 5 };
 
 /* --- linear layers ------------------------------------------------------------------------ */
 
@@ -137,116 +128,6 @@ static struct op_case norm_case(int kind, long rows, long width)
     return c;
 }
 
-static void run_head_norm(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    b->head_norm_forward(
-        b->self, &(struct head_norm_forward){ c->attention, 1e-5F, at[0], at[1], at[2], at[3] });
-    b->head_norm_backward(
-        b->self, &(struct head_norm_backward){ c->attention, at[0], at[2], at[3], at[4], at[5] });
-}
-
-static struct op_case head_norm_case(struct attention a)
-{
-    struct op_case c = { .name = "head norm", .run = run_head_norm, .attention = a };
-    long tokens = attention_tokens(&a), width = attention_qkv_width(&a);
-    add(&c, "gamma", VALUES, IN, 2, a.head_dim);
-    add(&c, "qkv", VALUES, IN_OUT, tokens, width);
-    add(&c, "inputs", VALUES, OUT, tokens, (a.heads + a.kv_heads) * a.head_dim);
-    add(&c, "statistics", FLOATS, OUT, tokens, a.heads + a.kv_heads);
-    add(&c, "dqkv", VALUES, IN_OUT, tokens, width);
-    add(&c, "dgamma", FLOATS, IN_OUT, 2, a.head_dim);
-    return c;
-}
-
-/* --- attention ---------------------------------------------------------------------------- */
-
-static void run_rotary(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    b->rotary_forward(b->self, &(struct rotary){ c->attention, at[0], at[1] });
-    b->rotary_backward(b->self, &(struct rotary){ c->attention, at[0], at[2] });
-}
-
-static struct op_case rotary_case(struct attention a)
-{
-    struct op_case c = { .name = "rotary", .run = run_rotary, .attention = a };
-    add(&c, "turns", FLOATS, IN, a.seq, a.head_dim);
-    add(&c, "qkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
-    add(&c, "dqkv", VALUES, IN_OUT, attention_tokens(&a), attention_qkv_width(&a));
-    return c;
-}
-
-static void run_flash(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    size_t bytes = b->flash_scratch_bytes(b->self, &c->attention);
-    char *poison = malloc(bytes + 1);
-    ck_assert_ptr_nonnull(poison);
-    memset(poison, 0xff, bytes);
-    void *scratch = b->copy_in(b->self, poison, bytes);
-    struct attention a = c->attention;
-    a.dropout.draw.place = at[5];
-    b->flash_forward(b->self, &(struct flash_forward){ a, at[0], at[1], at[2], scratch });
-    b->flash_backward(b->self,
-                      &(struct flash_backward){ a, at[3], at[0], at[1], at[2], at[4], scratch });
-    b->release(b->self, scratch);
-    free(poison);
-}
-
-static struct op_case flash_case(struct attention a)
-{
-    struct op_case c = { .name = "flash attention", .run = run_flash, .attention = a };
-    long tokens = attention_tokens(&a);
-    c.roundings = 1;
-    add(&c, "qkv", VALUES, IN, tokens, attention_qkv_width(&a));
-    add(&c, "context", VALUES, OUT, tokens, attention_context_width(&a));
-    add(&c, "log sums", FLOATS, OUT, a.sequences * a.heads, a.seq);
-    add(&c, "dcontext", VALUES, IN, tokens, attention_context_width(&a));
-    add(&c, "dqkv", VALUES, OUT, tokens, attention_qkv_width(&a));
-    add_place(&c);
-    return c;
-}
-
-static void run_unfused(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    bool drops = c->attention.dropout.dropout > 0;
-    void *qkv = at[0], *probabilities = at[1], *context = at[2], *dcontext = at[3];
-    void *matrix = at[4], *dqkv = at[5];
-    void *keeps = drops ? at[6] : NULL, *dropped = drops ? at[7] : NULL;
-    void *weights = drops ? dropped : probabilities;
-    struct attention a = c->attention;
-    if (drops)
-        a.dropout.draw.place = at[8];
-    b->scores(b->self, &(struct scores){ a, qkv, probabilities });
-    b->softmax(b->self, &(struct softmax){ a, probabilities, probabilities, keeps, dropped });
-    b->context(b->self, &(struct context){ a, weights, qkv, context });
-    b->context_probability_gradient(
-        b->self, &(struct context_backward){ a, dcontext, qkv, NULL, matrix, NULL });
-    b->context_value_gradient(b->self,
-                              &(struct context_backward){ a, dcontext, NULL, weights, NULL, dqkv });
-    b->softmax_backward(b->self,
-                        &(struct softmax_backward){ a, matrix, probabilities, keeps, matrix });
-    b->scores_query_gradient(b->self, &(struct scores_backward){ a, matrix, qkv, dqkv });
-    b->scores_key_gradient(b->self, &(struct scores_backward){ a, matrix, qkv, dqkv });
-}
-
-static struct op_case unfused_case(struct attention a)
-{
-    struct op_case c = { .name = "unfused attention", .run = run_unfused, .attention = a };
-    long tokens = attention_tokens(&a), rows = a.sequences * a.heads * a.seq;
-    c.roundings = 1; /* of sums over the heads of a group */
-    add(&c, "qkv", VALUES, IN, tokens, attention_qkv_width(&a));
-    add(&c, "probabilities", VALUES, OUT, rows, a.seq);
-    add(&c, "context", VALUES, OUT, tokens, attention_context_width(&a));
-    add(&c, "dcontext", VALUES, IN, tokens, attention_context_width(&a));
-    add(&c, "dscores", VALUES, OUT, rows, a.seq);
-    add(&c, "dqkv", VALUES, OUT, tokens, attention_qkv_width(&a));
-    if (a.dropout.dropout > 0) {
-        add(&c, "keeps", BYTES, OUT, rows, a.seq);
-        add(&c, "dropped", VALUES, OUT, rows, a.seq);
-        add_place(&c);
-    }
-    return c;
-}
-
 /* --- element by element ------------------------------------------------------------------- */
 
 static void run_activation(const struct op_case *c, const struct op_backend *b, void *const *at)
@@ -333,118 +214,6 @@ static struct op_case residual_norm_case(int kind, double dropout, long rows, lo
     add(&c, "y", VALUES, OUT, rows, width);
     add(&c, "statistics", FLOATS, OUT, kind == NORM_LAYER ? 2 : 1, rows);
     add_place(&c);
-    return c;
-}
-
-/* --- tokens ------------------------------------------------------------------------------- */
-
-enum { TABLE_ROWS = 13 }; /* ids are of twice as many */
-
-static void run_embedding(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    struct embedding embedding = { c->rows, c->width, TABLE_ROWS / 2, TABLE_ROWS };
-    b->embedding(b->self, &(struct embedding_args){ embedding, TOKENS_OF_A_SEQUENCE, at[0], at[1],
-                                                    at[2], at[3] });
-    b->embedding(b->self, &(struct embedding_args){ embedding, TOKENS_OF_A_SEQUENCE, at[0], at[1],
-                                                    NULL, at[4] });
-    b->embedding_gradient(b->self, &(struct embedding_gradient){ embedding, TOKENS_OF_A_SEQUENCE,
-                                                                 at[0], at[5], at[6], at[7] });
-}
-
-static struct op_case embedding_case(long tokens, long width)
-{
-    struct op_case c = {
-        .name = "embedding", .run = run_embedding, .rows = tokens, .width = width
-    };
-    add(&c, "ids", IDS, IN, tokens, 1);
-    add(&c, "table", VALUES, IN, TABLE_ROWS, width);
-    add(&c, "positions", VALUES, IN, TOKENS_OF_A_SEQUENCE, width);
-    add(&c, "y", VALUES, OUT, tokens, width);
-    add(&c, "y without positions", VALUES, OUT, tokens, width);
-    add(&c, "dy", VALUES, IN, tokens, width);
-    add(&c, "dtable", FLOATS, IN_OUT, TABLE_ROWS, width);
-    add(&c, "dpositions", FLOATS, IN_OUT, TOKENS_OF_A_SEQUENCE, width);
-    return c;
-}
-
-/* `inner`: the whole vocabulary, of which a shard of `width` begins at 7. */
-static void run_loss(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    struct cross_entropy loss = { c->rows, c->width, 7, c->inner };
-    b->loss_maxima(b->self, &(struct loss_maxima){ loss, at[0], at[2] });
-    b->loss_sums(b->self, &(struct loss_sums){ loss, at[0], at[1], at[2], at[3] });
-    b->loss_total(b->self, &(struct loss_total){ c->rows, at[1], at[6], at[4] });
-    b->loss_gradient(b->self,
-                     &(struct loss_gradient){ loss, at[0], at[1], at[2], at[6], at[7], at[5] });
-}
-
-static struct op_case loss_case(long rows, long columns, long vocab)
-{
-    struct op_case c = {
-        .name = "cross-entropy", .run = run_loss, .rows = rows, .width = columns, .inner = vocab
-    };
-    add(&c, "logits", VALUES, IN, rows, columns);
-    add(&c, "targets", IDS, IN, rows, 1);
-    add(&c, "maxima", FLOATS, OUT, rows, 1);
-    add(&c, "sums", FLOATS, OUT, rows, 2);
-    add(&c, "loss", DOUBLES, IN_OUT, 1, 1);
-    add(&c, "dlogits", VALUES, OUT, rows, columns);
-    add(&c, "sums of all ranks", POSITIVE, IN, rows, 2);
-    add(&c, "scale", POSITIVE, IN, 1, 1);
-    return c;
-}
-
-/* --- updates ------------------------------------------------------------------------------ */
-
-enum { SGD, MOMENTUM, ADAMW };
-
-static void run_update(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    struct sgd sgd = { 1e-2F, 0.1F, 0 };
-    struct momentum momentum = { 1e-2F, 0.1F, 0, 0.9F };
-    struct adamw adamw = { 1e-2F, 0.1F, 0, 0.9F, 0.95F, 1e-8F, 3 };
-    switch (c->kind) {
-    case SGD:
-        b->sgd(b->self, &(struct sgd_args){ sgd, c->width, at[0], at[1], at[2], at[5] });
-        break;
-    case MOMENTUM:
-        b->momentum(b->self, &(struct momentum_args){ momentum, c->width, at[0], at[1], at[3],
-                                                      at[2], at[5] });
-        break;
-    default:
-        b->adamw(b->self,
-                 &(struct adamw_args){ adamw, c->width, at[0], at[1], at[3], at[4], at[2], at[5] });
-    }
-}
-
-static struct op_case update_case(int optimizer, long n)
-{
-    struct op_case c = { .name = "update", .run = run_update, .width = n, .kind = optimizer };
-    add(&c, "gradients", FLOATS, IN, 1, n);
-    add(&c, "scale", POSITIVE, IN, 1, 1);
-    add(&c, "weights", FLOATS, IN_OUT, 1, n);
-    add(&c, "first moments", FLOATS, IN_OUT, 1, n);
-    add(&c, "second moments", POSITIVE, IN_OUT, 1, n);
-    add(&c, "values", VALUES, OUT, 1, n);
-    return c;
-}
-
-static void run_squares(const struct op_case *c, const struct op_backend *b, void *const *at)
-{
-    b->square_sum(b->self, &(struct square_sum){ c->width, at[0], at[1] });
-    b->clip(b->self, &(struct clip){ at[1], 0.5, 8, at[2] });
-    b->clip(b->self, &(struct clip){ at[1], 0, 8, at[3] });
-    b->pack(b->self, &(struct pack){ c->width, at[0], at[4] });
-}
-
-static struct op_case squares_case(long n)
-{
-    struct op_case c = { .name = "squares", .run = run_squares, .width = n };
-    add(&c, "gradients", FLOATS, IN, 1, n);
-    add(&c, "squares", DOUBLES, IN_OUT, 1, 1);
-    add(&c, "clip", FLOATS, OUT, 1, 1);
-    add(&c, "no clip", FLOATS, OUT, 1, 1);
-    add(&c, "packed", VALUES, OUT, 1, n);
     return c;
 }
 
