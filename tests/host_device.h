@@ -1,0 +1,23 @@
+/* tests/host_device.h - the host's device, its streams and events, and work for them; what cannot
+ * be had fails the test. */
+#ifndef TESTS_HOST_DEVICE_H
+#define TESTS_HOST_DEVICE_H
+
+#include "exec/device.h"
+
+/* Of 1 MiB. */
+struct device *open_device(double delay_most_s, bool poisons);
+struct stream *new_stream(struct device *device);
+struct event *new_event(struct device *device);
+void sync_stream(struct stream *stream);
+
+/* Work: a value at the end of a list, and time that passes. */
+struct append {
+    int *list;
+    int *count;
+    int value;
+};
+void append(void *args);
+void sleep_5_ms(void *args);
+
+#endif
