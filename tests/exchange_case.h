@@ -1,0 +1,34 @@
+/* tests/exchange_case.h - an exchange that some ranks run, on values that all know. */
+#ifndef TESTS_EXCHANGE_CASE_H
+#define TESTS_EXCHANGE_CASE_H
+
+#include "tests/exchange_side.h"
+
+/* What all ranks of a case do alike. */
+struct exchange_case {
+    const char *word; /* of a plan */
+    int size, per_node;
+    const struct exchange_tensor *tensors;
+    int num_tensors;
+    bool (*check)(struct exchange_side *side, const struct exchange_case *of);
+    uint64_t seed;
+};
+
+/* A check that is false, on any rank, fails the test. */
+void exchange_case_run(const struct comm_api *api, struct exchange_case of);
+
+/* A matrix, a vector, and another matrix: 24 x 20 + 12 + 2 (12 x 16) = 876 elements. */
+enum { NUM_TENSORS = 3, ALL_ELEMENTS = 24 * 20 + 12 + 2 * 12 * 16 };
+extern const struct exchange_tensor case_tensors[NUM_TENSORS];
+
+/* Small whole numbers, whose sums are exact: of one rank, and of all. */
+float exchange_case_value(const struct exchange_case *of, int rank, int step, size_t i);
+float exchange_case_sum(const struct exchange_case *of, int step, size_t i);
+/* The rank's own of all elements. */
+void exchange_case_fill(const struct exchange_side *side, const struct exchange_case *of, int step,
+                        float *at);
+
+/* The gradients become what the exchange makes of them; false when it failed. */
+bool exchange_case_sum_step(struct exchange_side *side, int step);
+
+#endif

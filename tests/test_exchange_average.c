@@ -1,0 +1,176 @@
+#include "tests/testing.h"
+
+#include "exec/comm.h"
+#include "tests/draw.h"
+#include "tests/exchange_case.h"
+#include "tests/rank_job.h"
+
+#include <math.h>
+
+static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
+
+static bool average_step(struct exchange_side *side, int step)
+{
+    exchanger_begin_step(side->exchanger, step);
+    if (exchanger_averages(side->exchanger)) {
+        exchanger_average(side->exchanger, side->weights, side->averaged);
+        device_host.copy(side->stream, side->weights, side->averaged,
+                         sizeof(float) * side->elements);
+    }
+    exchanger_end_step(side->exchanger, 1);
+    return exchange_side_sync(side);
+}
+
+static double deviation(struct exchange_side *side, double mean)
+{
+    double off = (double)side->weights[0] - mean;
+    return exchange_side_total(side, off * off);
+}
+
+/* From any values one step leaves at most beta of their distance from the mean, which stays. */
+static bool comes_closer(struct exchange_side *side, const struct exchange_case *of)
+{
+    double beta = mixing_second_singular((enum mixing_graph)side->exchange.graph, of->size);
+    for (size_t i = 0; i < ALL_ELEMENTS; i++)
+        side->weights[i] = exchange_case_value(of, side->on.rank, 0, 0);
+    double mean = exchange_side_total(side, (double)side->weights[0]) / of->size;
+    double before = deviation(side, mean);
+    bool ok = average_step(side, 0);
+    double after = deviation(side, mean);
+    double moved = exchange_side_total(side, (double)side->weights[0]) / of->size - mean;
+    return ok && after <= beta * beta * before + 1e-9 && fabs(moved) < 1e-5 &&
+           side->weights[0] == side->weights[ALL_ELEMENTS - 1];
+}
+
+START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
+{
+    static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
+    uint64_t seed = told_seed();
+    for (int i = 0; i < COUNT(graphs); i++)
+        exchange_case_run(apis[_i], (struct exchange_case){ .word = graphs[i],
+                                                            .size = 6,
+                                                            .per_node = 1,
+                                                            .tensors = case_tensors,
+                                                            .num_tensors = NUM_TENSORS,
+                                                            .check = comes_closer,
+                                                            .seed = seed });
+}
+END_TEST
+
+static bool averages_exactly(struct exchange_side *side, const struct exchange_case *of)
+{
+    int steps = mixing_cycle(MIXING_ONE_PEER, of->size);
+    bool ok = true;
+    exchange_case_fill(side, of, 0, side->weights);
+    for (int step = 0; step < steps && ok; step++)
+        ok = average_step(side, step);
+    for (size_t i = 0; i < ALL_ELEMENTS; i++)
+        ok = ok && side->weights[i] == exchange_case_sum(of, 0, i) / (float)of->size;
+    return ok;
+}
+
+/* Whole numbers and halves of them: not even the rounding differs. */
+START_TEST(one_peer_averages_exactly_after_log2_n_steps)
+{
+    for (int size = 2; size <= MOST_JOB_RANKS; size *= 2)
+        exchange_case_run(apis[_i], (struct exchange_case){ .word = "gossip:one-peer",
+                                                            .size = size,
+                                                            .per_node = 1,
+                                                            .tensors = case_tensors,
+                                                            .num_tensors = NUM_TENSORS,
+                                                            .check = averages_exactly,
+                                                            .seed = 3 });
+}
+END_TEST
+
+/* Ranks that act as one hold the same, which are averaged part by part. */
+static bool averages_groups(struct exchange_side *side, const struct exchange_case *of)
+{
+    int first = side->on.rank / 2 * 2;
+    for (size_t i = 0; i < ALL_ELEMENTS; i++)
+        side->weights[i] = exchange_case_value(of, first, 0, i);
+    bool ok = average_step(side, 0);
+    for (size_t i = 0; i < ALL_ELEMENTS; i++)
+        ok = ok && side->weights[i] ==
+                       (exchange_case_value(of, 0, 0, i) + exchange_case_value(of, 2, 0, i)) / 2;
+    return ok && exchanger_num_summed(side->exchanger) == 2;
+}
+
+START_TEST(groups_average_with_groups)
+{
+    exchange_case_run(apis[_i], (struct exchange_case){ .word = "gossip:ring:group=2",
+                                                        .size = 4,
+                                                        .per_node = 1,
+                                                        .tensors = case_tensors,
+                                                        .num_tensors = NUM_TENSORS,
+                                                        .check = averages_groups });
+}
+END_TEST
+
+/* Steps in which all ranks come to the same value, from 0: period 3 has 2, 5, 8 ... */
+static bool averages_every_third(struct exchange_side *side, const struct exchange_case *of)
+{
+    bool ok = true;
+    for (int step = 0; step < 9 && ok; step++) {
+        side->weights[0] = (float)side->on.rank;
+        ok = average_step(side, step);
+        double mean = (of->size - 1) / 2.0;
+        ok = ok && (deviation(side, mean) < 1e-9) == (step % 3 == 2);
+    }
+    return ok;
+}
+
+START_TEST(local_steps_average_at_the_end_of_every_period)
+{
+    exchange_case_run(&comm_local, (struct exchange_case){ .word = "local:3",
+                                                           .size = 4,
+                                                           .per_node = 1,
+                                                           .tensors = case_tensors,
+                                                           .num_tensors = NUM_TENSORS,
+                                                           .check = averages_every_third });
+}
+END_TEST
+
+/* The loss halves after the first average: its period of 2 becomes 4. */
+static bool waits_longer(struct exchange_side *side, const struct exchange_case *of)
+{
+    bool ok = true;
+    for (int step = 0; step < 10 && ok; step++) {
+        side->weights[0] = (float)side->on.rank;
+        exchanger_begin_step(side->exchanger, step);
+        exchanger_average(side->exchanger, side->weights, side->averaged);
+        ok = exchange_side_sync(side);
+        side->weights[0] = side->averaged[0];
+        double apart = deviation(side, (of->size - 1) / 2.0);
+        exchanger_end_step(side->exchanger, step == 0 ? 8 : 4);
+        ok = ok && (apart < 1e-9) == (step == 1 || step == 5 || step == 9);
+    }
+    return ok;
+}
+
+START_TEST(an_adaptive_period_grows_as_the_loss_falls)
+{
+    exchange_case_run(&comm_local, (struct exchange_case){ .word = "aga:2:graph=ring",
+                                                           .size = 5,
+                                                           .per_node = 1,
+                                                           .tensors = case_tensors,
+                                                           .num_tensors = NUM_TENSORS,
+                                                           .check = waits_longer });
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("averages");
+    tcase_add_loop_test(tc, a_step_of_gossip_leaves_at_most_the_second_singular_value, 0,
+                        COUNT(apis));
+    tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, COUNT(apis));
+    tcase_add_loop_test(tc, groups_average_with_groups, 0, COUNT(apis));
+    tcase_add_test(tc, local_steps_average_at_the_end_of_every_period);
+    tcase_add_test(tc, an_adaptive_period_grows_as_the_loss_falls);
+    Suite *s = suite_create("exec/exchange: averages");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
