@@ -1,0 +1,25 @@
+/* tests/planned.h - a plan with all that its memory is read off; what cannot be had fails the
+ * test. */
+#ifndef TESTS_PLANNED_H
+#define TESTS_PLANNED_H
+
+#include "sim/cost/memory.h"
+
+struct planned {
+    struct system system;
+    struct model model;
+    struct plan plan;
+    struct pieces pieces;
+    struct arena arena;
+};
+extern struct planned planned; /* the one that is loaded */
+
+void planned_load(const char *cluster, const char *stack, const char *model, int num_gpus);
+void planned_release(void);
+/* The layout must be possible: the model's batch on the system's GPUs. */
+void planned_layout(const char *layout);
+
+struct stage_memory planned_memory(int stage);
+double planned_parameters(int stage);
+
+#endif

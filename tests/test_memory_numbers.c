@@ -1,0 +1,210 @@
+#include "tests/testing.h"
+
+#include "tests/planned.h"
+
+/* --- Megatron-LM's functional tests gpt3_7b_tp4_pp1 and gpt3_7b_tp1_pp4 (cost-model.md 3.9) --- */
+
+/* 7B with 8 groups of keys and values, untied, dropout 0.1, vocabulary 131072 + 1. */
+static void load_megatron_7b(double batch)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-6.7b", 8);
+    struct model *model = &planned.model;
+    model->kv_heads = 8;
+    model->vocab = 131073;
+    model->seq = model->max_positions = 8192;
+    model->tied = false;
+    model->dropout = 0.1;
+    model->batch = batch;
+    planned.system.stack.logits_bytes = 6; /* bf16, and fp32 inside the loss */
+}
+
+static const char case_a[] = "tp4 pp1 dp2 mb2 zero1 attn=flash";
+static const char case_b[] = "tp1 pp4 vpp8 dp2 mb1 zero1 attn=flash";
+
+START_TEST(megatron_7b_is_the_model_of_its_functional_test)
+{
+    load_megatron_7b(8);
+    ck_assert_int_eq(planned.model.layers, 32);
+    ck_assert_int_eq(planned.model.hidden, 4096);
+    ck_assert_int_eq(planned.model.heads, 32);
+    ck_assert_int_eq(planned.model.kv_heads, 8);
+    ck_assert_int_eq(planned.model.ffn, 16384);
+    ck_assert(planned.model.linear_bias);
+    ck_assert_int_eq(planned.model.activation, ACTIVATION_GELU);
+    ck_assert_int_eq(planned.model.positions, POSITION_LEARNED);
+}
+END_TEST
+
+/* 32 layers / 4, two tables of 131584 x 4096 / 4, 8192 positions, the final norm. */
+START_TEST(a_tensor_rank_of_megatron_7b_has_1713299456_parameters)
+{
+    load_megatron_7b(8);
+    planned_layout(case_a);
+    ck_assert_double_eq(planned_parameters(0), 1713299456);
+}
+END_TEST
+
+/* Bytes that Adam's moments take, which Megatron allocates at the first update: 8 a parameter over
+ * 2 data ranks. Measured: 6,854,303,744 and 7,788,662,784. */
+START_TEST(moments_take_what_megatron_7b_allocates_at_its_first_step)
+{
+    load_megatron_7b(8);
+    planned_layout(case_a);
+    struct state_bytes state = plan_state_bytes(&planned.plan, &planned.model);
+    double master_bytes = 4;
+    double moments_bytes = state.optimizer - master_bytes;
+    ck_assert_double_eq(moments_bytes, 8);
+    ck_assert_double_eq(planned_parameters(0) * moments_bytes / planned.plan.dp, 6853197824);
+    planned_layout(case_b);
+    ck_assert_double_eq(planned_parameters(3) * moments_bytes / planned.plan.dp, 7788265472);
+}
+END_TEST
+
+/* 2 + 4 + 12 / 2 bytes a parameter, and two workspaces of 32 MiB; measured 20,663,519,232. */
+START_TEST(state_of_megatron_7b_is_what_was_measured)
+{
+    load_megatron_7b(8);
+    planned_layout(case_a);
+    struct stage_memory memory = planned_memory(0);
+    double state_bytes = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes;
+    ck_assert_double_eq(state_bytes, 12 * planned_parameters(0));
+    ck_assert_double_eq(memory.library_bytes, 64 * 1024 * 1024);
+    ck_assert_double_eq_tol((state_bytes + memory.library_bytes) / 20.63e9, 1, 0.003);
+    ck_assert_double_eq_tol((state_bytes + memory.library_bytes) / 20663519232.0, 1, 0.003);
+}
+END_TEST
+
+/* memcheck.py: 56.971e9; max_allocated on H100: 57,143,791,616. */
+START_TEST(peak_of_megatron_7b_tp4_is_what_was_measured)
+{
+    load_megatron_7b(8);
+    planned_layout(case_a);
+    ck_assert_double_eq_tol(planned_memory(0).allocated_bytes / 56.97e9, 1, 0.006);
+    ck_assert_double_eq_tol(planned_memory(0).allocated_bytes / 57143791616.0, 1, 0.006);
+}
+END_TEST
+
+/* memcheck.py: 60.215e9; max_allocated, logged by the last rank, on A100: 60,489,064,448. */
+START_TEST(peak_of_megatron_7b_pp4_is_what_was_measured)
+{
+    load_megatron_7b(8);
+    planned_layout(case_b);
+    ck_assert_double_eq_tol(planned_memory(3).allocated_bytes / 60.21e9, 1, 0.006);
+    ck_assert_double_eq_tol(planned_memory(3).allocated_bytes / 60489064448.0, 1, 0.006);
+}
+END_TEST
+
+/* --- Korthikanti et al. 2022, figures 1 and 7, as formulas (cost-model.md 3.9 C) -------------- */
+
+static const double GIB = 1024.0 * 1024 * 1024;
+
+/* The layers alone: the paper leaves the embedding, the head and its loss out. */
+static void use_layers_of(const char *model, const char *layout, int num_gpus, double batch)
+{
+    planned_load("dgx-a100-80g", "megatron-2022", model, num_gpus);
+    planned.model.batch = batch;
+    planned_layout(layout);
+    planned.pieces.embedding = planned.pieces.head = (struct piece_cost){ 0 };
+    planned.pieces.logits = 0;
+}
+
+struct korthikanti {
+    const char *model, *layout, *selective_layout;
+    int num_gpus, batch;
+    double state_gib, activations_gib, selective_gib;
+};
+
+/* Figure 1: 18 bytes on each of 12 L h^2 parameters; 34/t, with 5as/(ht) or without, of the first
+ * stage, which holds L (1 + (p-1)/(pv)) layers' microbatches. */
+#define WITHOUT "dtype=fp16 "
+#define WITH    "sp recompute=selective dtype=fp16 "
+static const struct korthikanti korthikanti[] = {
+    { "korthikanti-22b", WITHOUT "tp8 pp1 mb4", WITH "tp8 pp1 mb4", 8, 4, 45.5625, 59.25, 9.5625 },
+    { "gpt3-175b", WITHOUT "tp8 pp8 vpp3 mb1", WITH "tp8 pp8 vpp3 mb1", 64, 64, 45.5625, 66.84375,
+      12.3515625 },
+    { "korthikanti-530b", WITHOUT "tp8 pp35 vpp3 mb1", WITH "tp8 pp35 vpp3 mb1", 280, 280,
+      31.640625, 114.0234375, 23.076171875 },
+    { "korthikanti-1t", WITHOUT "tp8 pp64 mb1", WITH "tp8 pp64 mb1", 512, 512, 32.958984375, 131.25,
+      26.5625 },
+};
+enum { NUM_KORTHIKANTI = sizeof korthikanti / sizeof korthikanti[0] };
+
+/* Ours count biases and norms too: 13h beside 12h^2, and more where tensor ranks repeat them. */
+START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
+{
+    const struct korthikanti *row = &korthikanti[_i];
+    use_layers_of(row->model, row->layout, row->num_gpus, row->batch);
+    struct stage_memory memory = planned_memory(0);
+    double state_bytes = memory.weights_bytes + memory.gradients_bytes + memory.optimizer_bytes;
+    ck_assert_double_ge(state_bytes / GIB, row->state_gib);
+    ck_assert_double_eq_tol(state_bytes / GIB / row->state_gib, 1, 0.001);
+}
+END_TEST
+
+/* Ours keep the norms' statistics too. */
+START_TEST(activations_of_the_layers_are_those_of_korthikanti_figure_1)
+{
+    const struct korthikanti *row = &korthikanti[_i];
+    use_layers_of(row->model, row->layout, row->num_gpus, row->batch);
+    ck_assert_double_eq_tol(planned_memory(0).activations_bytes / GIB / row->activations_gib, 1,
+                            0.002);
+    planned_release();
+    use_layers_of(row->model, row->selective_layout, row->num_gpus, row->batch);
+    ck_assert_double_eq_tol(planned_memory(0).activations_bytes / GIB / row->selective_gib, 1,
+                            0.002);
+}
+END_TEST
+
+struct figure_7 {
+    const char *model;
+    double sp_percent, selective_percent, both_percent, full_percent;
+};
+
+static const struct figure_7 figure_7[] = {
+    { "korthikanti-22b", 66.8, 49.4, 16.1, 7.6 },
+    { "gpt3-175b", 62.0, 56.5, 18.5, 8.7 },
+    { "korthikanti-530b", 58.3, 61.9, 20.2, 9.5 },
+    { "korthikanti-1t", 58.3, 61.9, 20.2, 9.5 },
+};
+enum { NUM_FIGURE_7 = sizeof figure_7 / sizeof figure_7[0] };
+
+/* Of a layer on 8 tensor ranks, relative to none of the three. */
+START_TEST(techniques_save_the_activations_of_korthikanti_figure_7)
+{
+    const struct figure_7 *row = &figure_7[_i];
+    use_layers_of(row->model, "tp8 dtype=fp16", 8, 1);
+    struct piece_cost alone = planned.pieces.layer;
+    planned_layout("tp8 sp dtype=fp16");
+    struct piece_cost sp = planned.pieces.layer;
+    double percent = 100 / alone.saved_bytes;
+    ck_assert_double_eq_tol(percent * sp.saved_bytes, row->sp_percent, 0.15);
+    ck_assert_double_eq_tol(percent * (alone.saved_bytes - alone.core_bytes),
+                            row->selective_percent, 0.15);
+    ck_assert_double_eq_tol(percent * (sp.saved_bytes - sp.core_bytes), row->both_percent, 0.15);
+    ck_assert_double_eq_tol(percent * alone.input_bytes, row->full_percent, 0.15);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("memory");
+    tcase_set_timeout(tc, 60);
+    tcase_add_checked_fixture(tc, NULL, planned_release);
+    tcase_add_test(tc, megatron_7b_is_the_model_of_its_functional_test);
+    tcase_add_test(tc, a_tensor_rank_of_megatron_7b_has_1713299456_parameters);
+    tcase_add_test(tc, moments_take_what_megatron_7b_allocates_at_its_first_step);
+    tcase_add_test(tc, state_of_megatron_7b_is_what_was_measured);
+    tcase_add_test(tc, peak_of_megatron_7b_tp4_is_what_was_measured);
+    tcase_add_test(tc, peak_of_megatron_7b_pp4_is_what_was_measured);
+    tcase_add_loop_test(tc, state_of_the_layers_is_that_of_korthikanti_figure_1, 0,
+                        NUM_KORTHIKANTI);
+    tcase_add_loop_test(tc, activations_of_the_layers_are_those_of_korthikanti_figure_1, 0,
+                        NUM_KORTHIKANTI);
+    tcase_add_loop_test(tc, techniques_save_the_activations_of_korthikanti_figure_7, 0,
+                        NUM_FIGURE_7);
+    Suite *s = suite_create("sim/cost/memory: published numbers");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
