@@ -28,6 +28,10 @@ static bool run_side(struct rank_job *job, const struct comm_options *options)
 
 void exchange_case_run(const struct comm_api *api, struct exchange_case of)
 {
+    if (!of.tensors) {
+        of.tensors = case_tensors;
+        of.num_tensors = NUM_TENSORS;
+    }
     rank_job_run((struct rank_job){
         .api = api, .size = of.size, .seed = of.seed + 1, .run = run_side, .context = &of });
 }

@@ -8,7 +8,7 @@
 struct exchange_case {
     const char *word; /* of a plan */
     int size, per_node;
-    const struct exchange_tensor *tensors;
+    const struct exchange_tensor *tensors; /* NULL: case_tensors */
     int num_tensors;
     bool (*check)(struct exchange_side *side, const struct exchange_case *of);
     uint64_t seed;

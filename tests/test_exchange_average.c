@@ -47,13 +47,10 @@ START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
     static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
     uint64_t seed = told_seed();
     for (int i = 0; i < COUNT(graphs); i++)
-        exchange_case_run(apis[_i], (struct exchange_case){ .word = graphs[i],
-                                                            .size = 6,
-                                                            .per_node = 1,
-                                                            .tensors = case_tensors,
-                                                            .num_tensors = NUM_TENSORS,
-                                                            .check = comes_closer,
-                                                            .seed = seed });
+        exchange_case_run(
+            apis[_i],
+            (struct exchange_case){
+                .word = graphs[i], .size = 6, .per_node = 1, .check = comes_closer, .seed = seed });
 }
 END_TEST
 
@@ -76,8 +73,6 @@ START_TEST(one_peer_averages_exactly_after_log2_n_steps)
         exchange_case_run(apis[_i], (struct exchange_case){ .word = "gossip:one-peer",
                                                             .size = size,
                                                             .per_node = 1,
-                                                            .tensors = case_tensors,
-                                                            .num_tensors = NUM_TENSORS,
                                                             .check = averages_exactly,
                                                             .seed = 3 });
 }
@@ -101,8 +96,6 @@ START_TEST(groups_average_with_groups)
     exchange_case_run(apis[_i], (struct exchange_case){ .word = "gossip:ring:group=2",
                                                         .size = 4,
                                                         .per_node = 1,
-                                                        .tensors = case_tensors,
-                                                        .num_tensors = NUM_TENSORS,
                                                         .check = averages_groups });
 }
 END_TEST
@@ -125,8 +118,6 @@ START_TEST(local_steps_average_at_the_end_of_every_period)
     exchange_case_run(&comm_local, (struct exchange_case){ .word = "local:3",
                                                            .size = 4,
                                                            .per_node = 1,
-                                                           .tensors = case_tensors,
-                                                           .num_tensors = NUM_TENSORS,
                                                            .check = averages_every_third });
 }
 END_TEST
@@ -153,8 +144,6 @@ START_TEST(an_adaptive_period_grows_as_the_loss_falls)
     exchange_case_run(&comm_local, (struct exchange_case){ .word = "aga:2:graph=ring",
                                                            .size = 5,
                                                            .per_node = 1,
-                                                           .tensors = case_tensors,
-                                                           .num_tensors = NUM_TENSORS,
                                                            .check = waits_longer });
 }
 END_TEST

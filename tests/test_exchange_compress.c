@@ -39,8 +39,6 @@ START_TEST(error_feedback_delivers_everything_in_the_end)
         exchange_case_run(&comm_local, (struct exchange_case){ .word = with_memory[i],
                                                                .size = 3,
                                                                .per_node = 1,
-                                                               .tensors = case_tensors,
-                                                               .num_tensors = NUM_TENSORS,
                                                                .check = loses_nothing,
                                                                .seed = 7 });
 }
@@ -62,13 +60,10 @@ static bool catches_up(struct exchange_side *side, const struct exchange_case *o
 
 START_TEST(ef21_becomes_a_gradient_that_stays)
 {
-    exchange_case_run(&comm_local, (struct exchange_case){ .word = "ef21:0.1",
-                                                           .size = 4,
-                                                           .per_node = 1,
-                                                           .tensors = case_tensors,
-                                                           .num_tensors = NUM_TENSORS,
-                                                           .check = catches_up,
-                                                           .seed = 9 });
+    exchange_case_run(
+        &comm_local,
+        (struct exchange_case){
+            .word = "ef21:0.1", .size = 4, .per_node = 1, .check = catches_up, .seed = 9 });
 }
 END_TEST
 
@@ -92,8 +87,6 @@ START_TEST(two_rounds_send_what_one_of_twice_the_share_does)
         exchange_case_run(&comm_local, (struct exchange_case){ .word = two[i],
                                                                .size = 2,
                                                                .per_node = 1,
-                                                               .tensors = case_tensors,
-                                                               .num_tensors = NUM_TENSORS,
                                                                .check = sums_into_averaged,
                                                                .seed = (uint64_t)(uintptr_t)kept });
     }

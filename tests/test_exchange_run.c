@@ -72,8 +72,6 @@ START_TEST(every_way_to_sum_gives_the_sum)
         exchange_case_run(apis[_i], (struct exchange_case){ .word = sums[i].word,
                                                             .size = sums[i].size,
                                                             .per_node = sums[i].per_node,
-                                                            .tensors = case_tensors,
-                                                            .num_tensors = NUM_TENSORS,
                                                             .check = sums_exactly,
                                                             .seed = seed });
 }
@@ -153,8 +151,6 @@ START_TEST(bytes_on_the_wire_are_those_that_were_planned)
             exchange_case_run(apis[_i], (struct exchange_case){ .word = words[i],
                                                                 .size = size,
                                                                 .per_node = 1,
-                                                                .tensors = case_tensors,
-                                                                .num_tensors = NUM_TENSORS,
                                                                 .check = sends_what_was_planned });
         }
 }
@@ -223,8 +219,6 @@ START_TEST(summed_gradients_have_the_same_bits_on_all_ranks)
             exchange_case_run(apis[_i], (struct exchange_case){ .word = words[i],
                                                                 .size = 4,
                                                                 .per_node = 1,
-                                                                .tensors = case_tensors,
-                                                                .num_tensors = NUM_TENSORS,
                                                                 .check = leaves_ranks_equal,
                                                                 .seed = seed });
     }
