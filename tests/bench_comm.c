@@ -1,7 +1,7 @@
 /* How fast two ranks talk beside a plain copy of the same bytes: threads through memory, processes
  * over the loopback. Best of several runs; bytes of the message over its time, so an all-reduce
  * of two ranks, which sends half the message twice each way, can reach what a copy reaches at most.
- */
+ * Then what small all-reduces take among more of them, one after another. */
 #include "base/clock.h"
 #include "exec/comm.h"
 #include "exec/socket.h"
@@ -15,16 +15,28 @@
 #include <unistd.h>
 
 static const size_t sizes_bytes[] = { 64, 4 << 10, 64 << 10, 1 << 20, 16 << 20 };
-enum { NUM_SIZES = sizeof sizes_bytes / sizeof *sizes_bytes, REPEATS = 20, NUM_RANKS = 2 };
+static const size_t small_bytes[] = { 8, 1 << 10, 4 << 10, 16 << 10 };
+static const int team_sizes[] = { 2, 3, 4, 8 };
+enum {
+    NUM_SIZES = sizeof sizes_bytes / sizeof *sizes_bytes,
+    NUM_SMALL = sizeof small_bytes / sizeof *small_bytes,
+    NUM_TEAMS = sizeof team_sizes / sizeof *team_sizes,
+    REPEATS = 20,
+    SMALL_REPEATS = 100,
+    IN_A_ROW = 16,
+    MOST_RANKS = 8
+};
 
-struct pair {
+struct team {
     const struct comm_api *api;
+    int size;
+    void *(*run)(void *side); /* what each of them does */
     struct local_world *world;
     int meeting_fd, meeting_port;
 };
 
 struct side {
-    const struct pair *pair;
+    const struct team *team;
     struct device *device;
     struct stream *stream;
     struct comm *comm;
@@ -41,29 +53,29 @@ static void check(bool ok, const struct err *err)
     exit(1);
 }
 
-static struct side side_open(const struct pair *pair, int rank)
+static struct side side_open(const struct team *team, int rank)
 {
-    static const int ranks[NUM_RANKS] = { 0, 1 };
+    static const int ranks[MOST_RANKS] = { 0, 1, 2, 3, 4, 5, 6, 7 };
     struct err err = { 0 };
-    struct side side = { .pair = pair, .rank = rank };
+    struct side side = { .team = team, .rank = rank };
     struct place place = { .launcher = "bench",
                            .rank = rank,
-                           .size = NUM_RANKS,
+                           .size = team->size,
                            .meeting_host = "127.0.0.1",
-                           .meeting_port = pair->meeting_port,
-                           .meeting_fd = rank == 0 ? pair->meeting_fd : -1 };
+                           .meeting_port = team->meeting_port,
+                           .meeting_fd = rank == 0 ? team->meeting_fd : -1 };
     size_t most = sizes_bytes[NUM_SIZES - 1];
     side.device = device_host.open(&(struct device_options){ .arena_bytes = 2 * most }, &err);
     check(side.device != NULL, &err);
     side.in = device_host.alloc(side.device, NULL, most, &err);
     side.out = device_host.alloc(side.device, NULL, most, &err);
     side.stream = device_host.stream_new(side.device, "bench", &err);
-    side.comm = pair->api->open(
+    side.comm = team->api->open(
         &(struct comm_options){
-            .place = &place, .device = &device_host, .local_world = pair->world, .patience_s = 10 },
+            .place = &place, .device = &device_host, .local_world = team->world, .patience_s = 10 },
         &err);
     check(side.comm != NULL, &err);
-    side.group = pair->api->group_new(side.comm, ranks, NUM_RANKS, &err);
+    side.group = team->api->group_new(side.comm, ranks, team->size, &err);
     check(side.group != NULL, &err);
     return side;
 }
@@ -71,12 +83,13 @@ static struct side side_open(const struct pair *pair, int rank)
 static void side_close(struct side *side)
 {
     device_host.stream_free(side->stream);
-    side->pair->api->group_free(side->group);
-    side->pair->api->close(side->comm);
+    side->team->api->group_free(side->group);
+    side->team->api->close(side->comm);
     device_host.close(side->device);
 }
 
-static double run_call(const struct side *side, struct comm_call call)
+/* Seconds of `count` such calls. */
+static double run_calls(const struct side *side, struct comm_call call, int count)
 {
     struct err err = { 0 };
     call.group = side->group;
@@ -84,10 +97,16 @@ static double run_call(const struct side *side, struct comm_call call)
     call.in = side->in;
     call.out = side->out;
     double start_s = clock_now_s();
-    side->pair->api->issue(&call);
+    for (int i = 0; i < count; i++)
+        side->team->api->issue(&call);
     check(device_host.stream_sync(side->stream, &err), &err);
-    check(side->pair->api->poll(side->comm, &err), &err);
+    check(side->team->api->poll(side->comm, &err), &err);
     return clock_now_s() - start_s;
+}
+
+static double run_call(const struct side *side, struct comm_call call)
+{
+    return run_calls(side, call, 1);
 }
 
 static double all_reduce_s(const struct side *side, size_t bytes)
@@ -128,7 +147,7 @@ static double copy_s(const struct side *side, size_t bytes)
     return best_s;
 }
 
-static void *run_side(void *argument)
+static void *run_pair(void *argument)
 {
     struct side *side = argument;
     for (int i = 0; i < NUM_SIZES; i++) {
@@ -140,52 +159,100 @@ static void *run_side(void *argument)
         double copied_s = copy_s(side, bytes);
         double size = (double)bytes;
         printf("  %-6s %10zu %10.1f us %7.2f GB/s %10.1f us %7.2f GB/s %7.2f GB/s\n",
-               side->pair->api->name, bytes, 1e6 * reduced_s, 1e-9 * size / reduced_s, 1e6 * sent_s,
+               side->team->api->name, bytes, 1e6 * reduced_s, 1e-9 * size / reduced_s, 1e6 * sent_s,
                1e-9 * size / sent_s, 1e-9 * size / copied_s);
     }
     return NULL;
 }
 
-static void bench_threads(void)
+/* Each begins when all have the result of the one before, so that who is first to leave does not
+ * count. */
+static double small_all_reduce_s(const struct side *side, size_t bytes)
 {
-    struct pair pair = { .api = &comm_local, .world = local_world_new(NUM_RANKS) };
-    struct side sides[NUM_RANKS] = { side_open(&pair, 0), side_open(&pair, 1) };
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, run_side, &sides[1]) != 0)
-        exit(1);
-    run_side(&sides[0]);
-    pthread_join(thread, NULL);
-    side_close(&sides[0]);
-    side_close(&sides[1]);
-    local_world_free(pair.world);
+    struct comm_call call = { .kind = COMM_ALL_REDUCE, .count = bytes / sizeof(float) };
+    double best_s = HUGE_VAL;
+    for (int i = 0; i < SMALL_REPEATS; i++)
+        best_s = fmin(best_s, run_calls(side, call, IN_A_ROW) / IN_A_ROW);
+    return best_s;
+}
+
+static void *run_small(void *argument)
+{
+    struct side *side = argument;
+    double took_s[NUM_SMALL];
+    for (int i = 0; i < NUM_SMALL; i++)
+        took_s[i] = small_all_reduce_s(side, small_bytes[i]);
+    if (side->rank > 0)
+        return NULL;
+    printf("  %-6s %10d", side->team->api->name, side->team->size);
+    for (int i = 0; i < NUM_SMALL; i++)
+        printf(" %10.1f us", 1e6 * took_s[i]);
+    printf("\n");
+    return NULL;
+}
+
+static void bench_threads(int size, void *(*run)(void *side))
+{
+    struct team team = {
+        .api = &comm_local, .size = size, .run = run, .world = local_world_new(size)
+    };
+    struct side sides[MOST_RANKS];
+    pthread_t threads[MOST_RANKS];
+    for (int rank = 0; rank < size; rank++)
+        sides[rank] = side_open(&team, rank);
+    for (int rank = 1; rank < size; rank++)
+        if (pthread_create(&threads[rank], NULL, run, &sides[rank]) != 0)
+            exit(1);
+    run(&sides[0]);
+    for (int rank = 1; rank < size; rank++)
+        pthread_join(threads[rank], NULL);
+    for (int rank = 0; rank < size; rank++)
+        side_close(&sides[rank]);
+    local_world_free(team.world);
+}
+
+static void be_process(const struct team *team, int rank)
+{
+    struct side side = side_open(team, rank);
+    team->run(&side);
+    side_close(&side);
 }
 
 /* Before this process has threads. */
-static void bench_processes(void)
+static void bench_processes(int size, void *(*run)(void *side))
 {
     struct err err = { 0 };
     struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    struct pair pair = { .api = &comm_tcp };
+    socklen_t address_bytes = sizeof address;
+    struct team team = { .api = &comm_tcp, .size = size, .run = run };
     check(socket_address("127.0.0.1", 0, &address, &err), &err);
-    pair.meeting_fd = socket_listen(&address, &err);
-    check(pair.meeting_fd >= 0, &err);
-    getsockname(pair.meeting_fd, (struct sockaddr *)&address, &size);
-    pair.meeting_port = socket_port(&address);
+    team.meeting_fd = socket_listen(&address, &err);
+    check(team.meeting_fd >= 0, &err);
+    getsockname(team.meeting_fd, (struct sockaddr *)&address, &address_bytes);
+    team.meeting_port = socket_port(&address);
     fflush(stdout);
-    pid_t child = fork();
-    struct side side = side_open(&pair, child == 0);
-    run_side(&side);
-    side_close(&side);
-    if (child == 0)
-        _exit(0);
-    waitpid(child, NULL, 0);
+    for (int rank = 1; rank < size; rank++)
+        if (fork() == 0) {
+            be_process(&team, rank);
+            _exit(0);
+        }
+    be_process(&team, 0);
+    while (wait(NULL) > 0)
+        continue;
 }
 
 int main(void)
 {
     printf("  %-6s %10s %26s %27s %12s\n", "ranks", "bytes", "all-reduce", "message", "memcpy");
-    bench_processes();
-    bench_threads();
+    bench_processes(2, run_pair);
+    bench_threads(2, run_pair);
+    printf("  %-6s %10s", "ranks", "all-reduce");
+    for (int i = 0; i < NUM_SMALL; i++)
+        printf(" %11zu B", small_bytes[i]);
+    printf("\n");
+    for (int i = 0; i < NUM_TEAMS; i++)
+        bench_processes(team_sizes[i], run_small);
+    for (int i = 0; i < NUM_TEAMS; i++)
+        bench_threads(team_sizes[i], run_small);
     return 0;
 }

@@ -98,50 +98,136 @@ static void random_floats(uint64_t seed, int rank, float *at, size_t count)
         at[i] = (float)(random_unit(&rng) - 0.5);
 }
 
+static bool all_reduce(const struct side *side, const void *in, void *out, size_t count,
+                       enum element element)
+{
+    struct err err = { 0 };
+    return finish(
+        side,
+        (struct comm_call){
+            .kind = COMM_ALL_REDUCE, .in = in, .out = out, .count = count, .element = element },
+        &err);
+}
+
+/* Whether every rank has the bytes that rank 0 has. */
+static bool is_everywhere(const struct side *side, const void *own, size_t bytes)
+{
+    struct err err = { 0 };
+    void *first = malloc(bytes);
+    bool ok = finish(side,
+                     (struct comm_call){ .kind = COMM_BROADCAST,
+                                         .in = own,
+                                         .out = first,
+                                         .count = bytes,
+                                         .element = ELEMENT_BYTES },
+                     &err) &&
+              memcmp(first, own, bytes) == 0;
+    free(first);
+    return ok;
+}
+
 static bool sum_twice(struct rank_job *job, const struct comm_options *options)
 {
     struct side side = side_open(job, options);
-    struct err err = { 0 };
-    float *in = malloc(NUM_SUMMED * sizeof *in);
-    float *out[2];
-    bool ok = true;
+    size_t bytes = NUM_SUMMED * sizeof(float);
+    float *in = malloc(bytes), *out = malloc(bytes), *again = malloc(bytes);
     random_floats(job->seed, side.rank, in, NUM_SUMMED);
-    for (int i = 0; i < 2; i++) {
-        out[i] = malloc(NUM_SUMMED * sizeof *in);
-        ok = ok &&
-             finish(&side,
-                    (struct comm_call){
-                        .kind = COMM_ALL_REDUCE, .in = in, .out = out[i], .count = NUM_SUMMED },
-                    &err);
-    }
-    ok = ok && memcmp(out[0], out[1], NUM_SUMMED * sizeof *in) == 0;
-    /* Small messages are summed in the order of ranks: the bits of the plain loop. */
-    enum { FEW = 1000 };
-    ok =
-        ok &&
-        finish(&side,
-               (struct comm_call){ .kind = COMM_ALL_REDUCE, .in = in, .out = out[0], .count = FEW },
-               &err);
-    float sum[FEW] = { 0 }, other[FEW];
-    for (int rank = 0; rank < side.size; rank++) {
-        random_floats(job->seed, rank, other, FEW);
-        for (int i = 0; i < FEW; i++)
-            sum[i] = rank == 0 ? other[i] : sum[i] + other[i];
-    }
-    ok = ok && memcmp(out[0], sum, sizeof sum) == 0;
+    bool ok = all_reduce(&side, in, out, NUM_SUMMED, ELEMENT_FP32) &&
+              all_reduce(&side, in, again, NUM_SUMMED, ELEMENT_FP32) &&
+              memcmp(out, again, bytes) == 0 && is_everywhere(&side, out, bytes);
     free(in);
-    free(out[0]);
-    free(out[1]);
+    free(out);
+    free(again);
     side_close(&side);
     return ok;
 }
 
 START_TEST(the_same_sum_has_the_same_bits)
 {
-    rank_job_run(
-        (struct rank_job){ .api = apis[_i], .size = 4, .seed = told_seed(), .run = sum_twice });
+    uint64_t seed = told_seed();
+    for (int size = 2; size <= MOST_RANKS; size++)
+        rank_job_run(
+            (struct rank_job){ .api = apis[_i], .size = size, .seed = seed, .run = sum_twice });
 }
 END_TEST
+
+/* fp32 of all ranks, summed in their order. */
+static void plain_sum(uint64_t seed, int size, float *sum, size_t count)
+{
+    float *other = malloc(count * sizeof *other);
+    for (int rank = 0; rank < size; rank++) {
+        random_floats(seed, rank, other, count);
+        for (size_t i = 0; i < count; i++)
+            sum[i] = rank == 0 ? other[i] : sum[i] + other[i];
+    }
+    free(other);
+}
+
+/* One part, several, and the largest message that does not go round. */
+static const size_t few[] = { 1, 2, 1000, 2048, 2049, 5000, COMM_RING_BYTES / sizeof(float) };
+
+static bool sum_few(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    float *values = malloc(COMM_RING_BYTES), *sum = malloc(COMM_RING_BYTES);
+    bool ok = true;
+    for (size_t i = 0; i < sizeof few / sizeof *few && ok; i++) {
+        random_floats(job->seed, side.rank, values, few[i]);
+        plain_sum(job->seed, side.size, sum, few[i]);
+        ok = all_reduce(&side, values, values, few[i], ELEMENT_FP32) &&
+             memcmp(values, sum, few[i] * sizeof *sum) == 0;
+    }
+    free(values);
+    free(sum);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(small_messages_are_summed_in_the_order_of_ranks)
+{
+    uint64_t seed = told_seed();
+    for (int size = 2; size <= MOST_RANKS; size++)
+        rank_job_run(
+            (struct rank_job){ .api = apis[_i], .size = size, .seed = seed, .run = sum_few });
+}
+END_TEST
+
+/* --- bytes ---------------------------------------------------------------------------------- */
+
+/* What all ranks have sent, in `context`, by each rank's place. */
+static bool count_sent(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side = side_open(job, options);
+    char *memory = calloc(NUM_SUMMED, sizeof(float));
+    bool ok = true;
+    double least = 0;
+    for (size_t i = 0; i <= sizeof few / sizeof *few && ok; i++)
+        for (enum element element = ELEMENT_FP32; element < ELEMENT_BYTES && ok; element++) {
+            size_t count = i < sizeof few / sizeof *few ? few[i] : NUM_SUMMED / 2;
+            ok = all_reduce(&side, memory, memory, count, element);
+            least += comm_least_sent_bytes(&(struct comm_call){
+                .kind = COMM_ALL_REDUCE, .group = side.world, .count = count, .element = element });
+        }
+    ((double *)job->context)[side.rank] = side.api->sent_bytes(side.world) - least;
+    free(memory);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(an_all_reduce_sends_no_more_than_it_must)
+{
+    for (int size = 2; size <= MOST_RANKS; size++) {
+        double beyond[MOST_RANKS] = { 0 }, sum = 0;
+        rank_job_run((struct rank_job){
+            .api = apis[_i], .size = size, .run = count_sent, .context = beyond });
+        for (int rank = 0; rank < size; rank++)
+            sum += beyond[rank];
+        ck_assert_double_eq_tol(sum, 0, 1e-3);
+    }
+}
+END_TEST
+
+/* --- numbers -------------------------------------------------------------------------------- */
 
 /* 256 + 1 is 256 in bf16, whose numbers are 2 apart there; in fp32 four ones more make 260. */
 START_TEST(bf16_is_summed_in_fp32_and_rounded_once)
@@ -374,6 +460,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("comm");
     tcase_add_loop_test(tc, every_call_gives_what_a_plain_loop_gives, 0, NUM_APIS);
     tcase_add_loop_test(tc, the_same_sum_has_the_same_bits, 0, NUM_APIS);
+    tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);
+    tcase_add_loop_test(tc, an_all_reduce_sends_no_more_than_it_must, 0, NUM_APIS);
     tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
     tcase_add_test(tc, a_nan_is_the_largest_wherever_it_stands);
     tcase_add_loop_test(tc, a_rank_that_leaves_fails_the_others, 0, NUM_APIS);
