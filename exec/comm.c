@@ -28,6 +28,8 @@ static const size_t sizes[NUM_ELEMENTS] = {
 
 const char *const reduction_names[NUM_REDUCTIONS + 1] = { "sum", "max" };
 
+static_assert(sizeof(struct comm_call) <= STREAM_ARGS_BYTES, "a stream takes no more along");
+
 size_t element_bytes(enum element element)
 {
     return sizes[element];
@@ -50,11 +52,36 @@ double comm_least_sent_bytes(const struct comm_call *call)
     case COMM_SEND:
     case COMM_SEND_RECV:
         return bytes;
+    case COMM_NEIGHBOURS:
+        return call->num_neighbours * bytes;
     case COMM_RECV:
     case COMM_BARRIER:
         break;
     }
     return 0;
+}
+
+struct comm_messages comm_messages(const struct comm_call *call)
+{
+    switch (call->kind) {
+    case COMM_SEND:
+        return (struct comm_messages){ .to = &call->peer, .num_to = 1 };
+    case COMM_RECV:
+        return (struct comm_messages){ .from = &call->peer, .num_from = 1 };
+    case COMM_SEND_RECV:
+        return (struct comm_messages){ &call->peer, &call->source, 1, 1 };
+    case COMM_NEIGHBOURS:
+        return (struct comm_messages){ call->tells, call->hears, call->num_neighbours,
+                                       call->num_neighbours };
+    case COMM_ALL_REDUCE:
+    case COMM_ALL_GATHER:
+    case COMM_REDUCE_SCATTER:
+    case COMM_BROADCAST:
+    case COMM_ALL_TO_ALL:
+    case COMM_BARRIER:
+        break;
+    }
+    return (struct comm_messages){ 0 };
 }
 
 int group_index_of(int rank, const int *ranks, int num_ranks)

@@ -35,6 +35,7 @@
     X(SEND,            "send",           "count in, to `peer`")                                    \
     X(RECV,            "recv",           "count out, from `peer`")                                 \
     X(SEND_RECV,       "send_recv",      "count in, to `peer`, and count out, from `source`, at once") \
+    X(NEIGHBOURS,      "neighbours",     "count in, to each of `tells`; count out from each of `hears`") \
     X(BARRIER,         "barrier",        "nothing in or out: no rank leaves before all have come")
 
 enum comm_kind {
@@ -72,7 +73,7 @@ extern const char *const element_names[NUM_ELEMENTS + 1];
 extern const char *const reduction_names[NUM_REDUCTIONS + 1];
 size_t element_bytes(enum element element);
 
-enum { COMM_RING_BYTES = 64 << 10 };
+enum { COMM_RING_BYTES = 64 << 10, COMM_MOST_NEIGHBOURS = 32 };
 
 struct comm_call;
 /* What one rank of the group sends in it at least, whatever the algorithm, each rank an equal
@@ -98,7 +99,7 @@ void group_release(struct group *group);
 /* One call, on memory of the device whose streams it is issued on. `in` and `out` stay the
  * caller's, and untouched, until the call has run. ALL_REDUCE and BROADCAST may have in == out,
  * ALL_GATHER in == own part of out, REDUCE_SCATTER out == own part of in; otherwise they do not
- * overlap. `peer` and `source` are indices in the group. */
+ * overlap. Members are indices in the group; neighbours are distinct, and others than oneself. */
 struct comm_call {
     enum comm_kind kind;
     struct group *group;
@@ -109,7 +110,18 @@ struct comm_call {
     enum element element;
     enum reduction reduction;
     int peer, source;
+    int num_neighbours; /* of NEIGHBOURS: 1 or more */
+    int tells[COMM_MOST_NEIGHBOURS], hears[COMM_MOST_NEIGHBOURS];
 };
+
+/* For communicators: what SEND, RECV, SEND_RECV and NEIGHBOURS are made of. `in` goes to each
+ * of `to`; what comes from the i-th of `from` is the i-th `count` elements of `out`. Within the
+ * call's own memory; nothing of other calls. */
+struct comm_messages {
+    const int *to, *from;
+    int num_to, num_from;
+};
+struct comm_messages comm_messages(const struct comm_call *call);
 
 struct comm_options {
     const struct place *place;       /* read by `open` alone */

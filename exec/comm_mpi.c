@@ -98,9 +98,9 @@ static MPI_Op op_of(const struct comm *comm, const struct comm_call *call)
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
-/* What was started; at most a send and a receive. */
+/* What was started; at most a message each way with every neighbour. */
 struct started {
-    MPI_Request requests[2];
+    MPI_Request requests[2 * COMM_MOST_NEIGHBOURS];
     int count;
     int status;
 };
@@ -144,12 +144,15 @@ static void start_messages(const struct comm_call *call, struct started *started
 {
     MPI_Comm members = ((const struct mpi_group *)call->group)->members;
     MPI_Datatype type = type_of(call->element);
-    int count = (int)call->count, source = call->kind == COMM_RECV ? call->peer : call->source;
-    if (call->kind != COMM_SEND)
-        started->status = MPI_Irecv(call->out, count, type, source, 0, members,
-                                    &started->requests[started->count++]);
-    if (call->kind != COMM_RECV && started->status == MPI_SUCCESS)
-        started->status = MPI_Isend(call->in, count, type, call->peer, 0, members,
+    int count = (int)call->count;
+    size_t bytes = call->count * element_bytes(call->element);
+    struct comm_messages messages = comm_messages(call);
+    for (int i = 0; i < messages.num_from && started->status == MPI_SUCCESS; i++)
+        started->status =
+            MPI_Irecv((char *)call->out + (size_t)i * bytes, count, type, messages.from[i], 0,
+                      members, &started->requests[started->count++]);
+    for (int i = 0; i < messages.num_to && started->status == MPI_SUCCESS; i++)
+        started->status = MPI_Isend(call->in, count, type, messages.to[i], 0, members,
                                     &started->requests[started->count++]);
 }
 
@@ -170,6 +173,7 @@ static struct started start(const struct comm_call *call)
     case COMM_SEND:
     case COMM_RECV:
     case COMM_SEND_RECV:
+    case COMM_NEIGHBOURS:
         start_messages(call, &started);
         break;
     }

@@ -177,9 +177,9 @@ static struct mailbox *mailbox(const struct meeting *meeting, int from, int to)
     return &meeting->mailboxes[from * meeting->size + to];
 }
 
-static void put(struct meeting *meeting, const struct comm_call *own)
+static void put(struct meeting *meeting, const struct comm_call *own, int to)
 {
-    struct mailbox *box = mailbox(meeting, own->group->index, own->peer);
+    struct mailbox *box = mailbox(meeting, own->group->index, to);
     pthread_mutex_lock(&meeting->mutex);
     box->sent = own;
     box->taken = false;
@@ -187,35 +187,59 @@ static void put(struct meeting *meeting, const struct comm_call *own)
     pthread_mutex_unlock(&meeting->mutex);
 }
 
-static void wait_until_taken(struct meeting *meeting, const struct comm_call *own)
+static void wait_until_taken(struct meeting *meeting, const struct comm_call *own, int to)
 {
-    struct mailbox *box = mailbox(meeting, own->group->index, own->peer);
+    struct mailbox *box = mailbox(meeting, own->group->index, to);
     pthread_mutex_lock(&meeting->mutex);
     while (!box->taken && (box->reading || !meeting_has_failed(meeting)))
         pthread_cond_wait(&meeting->changed, &meeting->mutex);
     pthread_mutex_unlock(&meeting->mutex);
 }
 
-static const struct comm_call *wait_for_message(struct meeting *meeting, struct mailbox *box)
+/* Messages that one call has still to take, whoever's is there first. */
+struct arrivals {
+    const struct comm_messages *messages;
+    int left[COMM_MOST_NEIGHBOURS]; /* places in messages->from */
+    int count;
+};
+
+/* A place in `left` whose message is there; `count` when none is. The caller holds the mutex. */
+static int find_arrived(const struct meeting *meeting, const struct comm_call *own,
+                        const struct arrivals *arrivals)
 {
-    pthread_mutex_lock(&meeting->mutex);
-    while (!box->sent && !meeting_has_failed(meeting))
-        pthread_cond_wait(&meeting->changed, &meeting->mutex);
-    box->reading = !meeting_has_failed(meeting);
-    const struct comm_call *sent = box->reading ? box->sent : NULL;
-    pthread_mutex_unlock(&meeting->mutex);
-    return sent;
+    int i = 0;
+    while (i < arrivals->count &&
+           !mailbox(meeting, arrivals->messages->from[arrivals->left[i]], own->group->index)->sent)
+        i++;
+    return i;
 }
 
-static void take(struct meeting *meeting, const struct comm_call *own, int from)
+/* The next message's place in messages->from, whose mailbox is then being read; -1 when the world
+ * failed. */
+static int wait_for_message(struct meeting *meeting, const struct comm_call *own,
+                            struct arrivals *arrivals)
+{
+    int i, next = -1;
+    pthread_mutex_lock(&meeting->mutex);
+    while ((i = find_arrived(meeting, own, arrivals)) == arrivals->count &&
+           !meeting_has_failed(meeting))
+        pthread_cond_wait(&meeting->changed, &meeting->mutex);
+    if (!meeting_has_failed(meeting)) {
+        next = arrivals->left[i];
+        arrivals->left[i] = arrivals->left[--arrivals->count];
+        mailbox(meeting, arrivals->messages->from[next], own->group->index)->reading = true;
+    }
+    pthread_mutex_unlock(&meeting->mutex);
+    return next;
+}
+
+static void take(struct meeting *meeting, const struct comm_call *own, int from, char *out)
 {
     struct mailbox *box = mailbox(meeting, from, own->group->index);
-    const struct comm_call *sent = wait_for_message(meeting, box);
-    if (!sent)
-        return;
+    const struct comm_call *sent = box->sent; /* stays while it is being read */
     size_t bytes = own->count * element_bytes(own->element);
     if (sent->count * element_bytes(sent->element) == bytes)
-        copy_bytes(own->out, sent->in, bytes);
+        copy_bytes(out, sent->in, bytes);
     else
         refuse(meeting, from, sent, own);
     pthread_mutex_lock(&meeting->mutex);
@@ -224,17 +248,31 @@ static void take(struct meeting *meeting, const struct comm_call *own, int from)
     pthread_mutex_unlock(&meeting->mutex);
 }
 
+static void take_all(struct meeting *meeting, const struct comm_call *own,
+                     const struct comm_messages *messages)
+{
+    struct arrivals arrivals = { .messages = messages, .count = messages->num_from };
+    size_t bytes = own->count * element_bytes(own->element);
+    for (int i = 0; i < arrivals.count; i++)
+        arrivals.left[i] = i;
+    while (arrivals.count > 0) {
+        int next = wait_for_message(meeting, own, &arrivals);
+        if (next < 0)
+            return;
+        take(meeting, own, messages->from[next], (char *)own->out + (size_t)next * bytes);
+    }
+}
+
 static void exchange_messages(struct meeting *meeting, const struct comm_call *own)
 {
-    bool sends = own->kind != COMM_RECV;
-    if (sends) {
+    struct comm_messages messages = comm_messages(own);
+    for (int i = 0; i < messages.num_to; i++) {
         count_bytes(own, own->count * element_bytes(own->element));
-        put(meeting, own);
+        put(meeting, own, messages.to[i]);
     }
-    if (own->kind != COMM_SEND)
-        take(meeting, own, own->kind == COMM_RECV ? own->peer : own->source);
-    if (sends)
-        wait_until_taken(meeting, own);
+    take_all(meeting, own, &messages);
+    for (int i = 0; i < messages.num_to; i++)
+        wait_until_taken(meeting, own, messages.to[i]);
 }
 
 void local_collective_run(const struct comm_call *call)
@@ -242,7 +280,8 @@ void local_collective_run(const struct comm_call *call)
     struct meeting *meeting = ((struct local_group *)call->group)->meeting;
     if (meeting_has_failed(meeting))
         return;
-    if (call->kind == COMM_SEND || call->kind == COMM_RECV || call->kind == COMM_SEND_RECV)
+    if (call->kind == COMM_SEND || call->kind == COMM_RECV || call->kind == COMM_SEND_RECV ||
+        call->kind == COMM_NEIGHBOURS)
         exchange_messages(meeting, call);
     else
         meet(meeting, call);

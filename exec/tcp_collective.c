@@ -315,14 +315,14 @@ static bool exchange_messages(struct links *links, const struct comm_call *call,
                               struct lost_member *lost)
 {
     size_t bytes = call->count * element_bytes(call->element);
+    struct comm_messages messages = comm_messages(call);
     int count = 0;
-    struct transfer transfers[2];
-    if (call->kind != COMM_RECV)
-        transfers[count++] = links_send(call->peer, call->in, bytes);
-    if (call->kind != COMM_SEND)
-        transfers[count++] =
-            links_receive(call->kind == COMM_RECV ? call->peer : call->source, call->out, bytes);
-    return links_exchange(links, transfers, count, lost);
+    for (int i = 0; i < messages.num_to; i++)
+        links->transfers[count++] = links_send(messages.to[i], call->in, bytes);
+    for (int i = 0; i < messages.num_from; i++)
+        links->transfers[count++] =
+            links_receive(messages.from[i], (char *)call->out + (size_t)i * bytes, bytes);
+    return links_exchange(links, links->transfers, count, lost);
 }
 
 static bool barrier(struct links *links, struct lost_member *lost)
@@ -365,6 +365,7 @@ bool tcp_collective_run(struct links *links, const struct comm_call *call, struc
     case COMM_SEND:
     case COMM_RECV:
     case COMM_SEND_RECV:
+    case COMM_NEIGHBOURS:
         return exchange_messages(links, call, lost);
     case COMM_BARRIER:
         return barrier(links, lost);

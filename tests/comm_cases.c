@@ -90,6 +90,8 @@ static size_t out_count(const struct comm_call *call)
     size_t size = (size_t)call->group->size;
     if (call->kind == COMM_BARRIER || call->kind == COMM_SEND)
         return 0;
+    if (call->kind == COMM_NEIGHBOURS)
+        return (size_t)call->num_neighbours * call->count;
     bool has_parts = call->kind == COMM_ALL_GATHER || call->kind == COMM_ALL_TO_ALL;
     return has_parts ? size * call->count : call->count;
 }
@@ -129,6 +131,8 @@ static double expected(const struct rank_run *run, const struct trial *trial, si
         return value(run, trial->number, ranks[call->peer], i);
     case COMM_SEND_RECV:
         return value(run, trial->number, ranks[call->source], i);
+    case COMM_NEIGHBOURS:
+        return value(run, trial->number, ranks[call->hears[i / call->count]], i % call->count);
     case COMM_SEND:
     case COMM_BARRIER:
         break;
@@ -160,6 +164,18 @@ static size_t random_count(struct random *rng)
     return (size_t)random_below(rng, most[i]);
 }
 
+/* Members some steps on, and as many steps back; in any order. */
+static void choose_neighbours(struct comm_call *call, int first, int second)
+{
+    int index = call->group->index, size = call->group->size;
+    call->num_neighbours = 1 + first % (size - 1);
+    for (int i = 0; i < call->num_neighbours; i++) {
+        int step = 1 + (second + i) % (size - 1);
+        call->tells[i] = (index + step) % size;
+        call->hears[i] = (index + size - step) % size;
+    }
+}
+
 /* The same on all ranks but for what the member's place decides. */
 static struct comm_call random_call(struct random *rng, struct group *group)
 {
@@ -175,9 +191,12 @@ static struct comm_call random_call(struct random *rng, struct group *group)
     if (!group)
         return call;
     call.peer = first % group->size;
-    bool pairs = call.kind == COMM_SEND || call.kind == COMM_RECV || call.kind == COMM_SEND_RECV;
+    bool pairs = call.kind == COMM_SEND || call.kind == COMM_RECV || call.kind == COMM_SEND_RECV ||
+                 call.kind == COMM_NEIGHBOURS;
     if (pairs && group->size == 1)
         call.kind = COMM_BARRIER;
+    else if (call.kind == COMM_NEIGHBOURS)
+        choose_neighbours(&call, first, second);
     else if (call.kind == COMM_SEND_RECV) {
         int step = 1 + second % (group->size - 1);
         call.peer = (group->index + step) % group->size;

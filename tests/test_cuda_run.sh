@@ -53,14 +53,16 @@ done
 same 2 "tp2 sp" staged
 
 # Against as many ranks of the host: these are not the mathematics of all-reduce.
-same_exchange() { # EXCHANGE COMM
-    run 0 run "${small[@]}" --gpus 2 --layout "dp2 exchange=$1 $tokens" --backend host
+same_exchange() { # GPUS EXCHANGE COMM
+    run 0 run "${small[@]}" --gpus "$1" --layout "dp$1 exchange=$2 $tokens" --backend host
     wanted=$(losses)
-    same 2 "dp2 exchange=$1" "$2"
+    same "$1" "dp$1 exchange=$2" "$3"
 }
-same_exchange topk:0.1 nccl
-same_exchange powersgd:2 nccl
-same_exchange qsgd:4 staged
+same_exchange 2 topk:0.1 nccl
+same_exchange 2 powersgd:2 nccl
+same_exchange 2 qsgd:4 staged
+same_exchange 4 gossip:exp nccl
+same_exchange 4 gossip:ring staged
 
 # --- graphs: a GPU's usual way, to the bit that of single ops -----------------------------------
 

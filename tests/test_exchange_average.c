@@ -54,6 +54,64 @@ START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
 }
 END_TEST
 
+/* What does not add up exactly, so that another order would give other bits. */
+static float fraction(const struct exchange_case *of, int rank, size_t i)
+{
+    return exchange_case_value(of, rank, 0, i) * 0.37F;
+}
+
+static bool adds_in_order(struct exchange_side *side, const struct exchange_case *of)
+{
+    struct mixing_peers peers =
+        mixing_peers((enum mixing_graph)side->exchange.graph, of->size, side->on.rank, 0);
+    for (size_t i = 0; i < ALL_ELEMENTS; i++)
+        side->weights[i] = fraction(of, side->on.rank, i);
+    bool ok = average_step(side, 0);
+    for (size_t i = 0; i < ALL_ELEMENTS; i++) {
+        float sum = fraction(of, side->on.rank, i);
+        for (int j = 0; j < peers.count; j++)
+            sum += fraction(of, peers.hears[j], i);
+        ok = ok && side->weights[i] == (float)peers.weight * sum;
+    }
+    return ok;
+}
+
+START_TEST(neighbours_are_added_in_the_order_of_the_graph)
+{
+    static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
+    uint64_t seed = told_seed();
+    for (int i = 0; i < COUNT(graphs); i++)
+        exchange_case_run(apis[_i], (struct exchange_case){ .word = graphs[i],
+                                                            .size = 8,
+                                                            .per_node = 1,
+                                                            .check = adds_in_order,
+                                                            .seed = seed });
+}
+END_TEST
+
+static double memory_of(const char *word)
+{
+    struct exchange exchange;
+    struct err err = { 0 };
+    struct exchange_load load = { case_tensors, NUM_TENSORS, sizeof(float) };
+    ck_assert_msg(exchange_read(word, &exchange, &err), "%s", err.msg);
+    return exchanger_memory_bytes(&exchange, &load, &(struct exchange_ranks){ 8, 1 });
+}
+
+/* Two of a ring; 1, 2 and 4 ranks on. Ranks that act as one have a part of the weights each;
+ * without neighbours all is summed in place. */
+START_TEST(there_is_room_for_what_all_neighbours_tell)
+{
+    const double copy = ALL_ELEMENTS * sizeof(float);
+    ck_assert_double_eq(memory_of("gossip:one-peer"), copy);
+    ck_assert_double_eq(memory_of("gossip:ring"), 2 * copy);
+    ck_assert_double_eq(memory_of("gossip:exp"), 3 * copy);
+    ck_assert_double_eq(memory_of("pga:4:graph=exp"), 3 * copy);
+    ck_assert_double_eq(memory_of("gossip:ring:group=2"), 2 * copy / 2);
+    ck_assert_double_eq(memory_of("local:4"), 0);
+}
+END_TEST
+
 static bool averages_exactly(struct exchange_side *side, const struct exchange_case *of)
 {
     int steps = mixing_cycle(MIXING_ONE_PEER, of->size);
@@ -153,6 +211,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("averages");
     tcase_add_loop_test(tc, a_step_of_gossip_leaves_at_most_the_second_singular_value, 0,
                         COUNT(apis));
+    tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, COUNT(apis));
+    tcase_add_test(tc, there_is_room_for_what_all_neighbours_tell);
     tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, COUNT(apis));
     tcase_add_loop_test(tc, groups_average_with_groups, 0, COUNT(apis));
     tcase_add_test(tc, local_steps_average_at_the_end_of_every_period);

@@ -253,18 +253,33 @@ START_TEST(weights_that_travel_beside_the_passes_cost_less_and_need_room)
 }
 END_TEST
 
-START_TEST(an_error_memory_is_a_copy_of_the_gradients)
+/* What one more copy of the gradients, or of the weights, takes. */
+static double copy_bytes(void)
 {
-    struct prediction on = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01");
-    struct prediction off = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01:memory=off");
     struct model model = small_model();
     struct plan plan = parsed("tp8 mb1 dtype=fp16");
-    double copy_bytes =
-        4 * (model.layers * local_layer_parameters(&plan, &model) +
-             local_embedding_parameters(&plan, &model) + local_head_parameters(&plan, &model));
-    double slack = 1 + v100.stack.allocator_slack;
-    ck_assert_double_eq_tol(on.peak_memory_bytes - off.peak_memory_bytes, slack * copy_bytes,
-                            1e-6 * copy_bytes);
+    double elements = model.layers * local_layer_parameters(&plan, &model) +
+                      local_embedding_parameters(&plan, &model) +
+                      local_head_parameters(&plan, &model);
+    return (1 + v100.stack.allocator_slack) * 4 * elements;
+}
+
+/* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
+START_TEST(there_is_room_for_the_weights_of_all_neighbours)
+{
+    double one = predicted("tp8 mb1 dtype=fp16 exchange=gossip:one-peer").peak_memory_bytes;
+    double ring = predicted("tp8 mb1 dtype=fp16 exchange=gossip:ring").peak_memory_bytes;
+    double five = predicted("tp8 mb1 dtype=fp16 exchange=gossip:exp").peak_memory_bytes;
+    ck_assert_double_eq_tol(ring - one, copy_bytes(), 1e-6 * copy_bytes());
+    ck_assert_double_eq_tol(five - one, 4 * copy_bytes(), 1e-6 * copy_bytes());
+}
+END_TEST
+
+START_TEST(an_error_memory_is_a_copy_of_the_gradients)
+{
+    double on = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01").peak_memory_bytes;
+    double off = predicted("tp8 mb1 dtype=fp16 exchange=topk:0.01:memory=off").peak_memory_bytes;
+    ck_assert_double_eq_tol(on - off, copy_bytes(), 1e-6 * copy_bytes());
 }
 END_TEST
 
@@ -409,6 +424,7 @@ static Suite *suite(void)
     tcase_add_test(tc, gathered_messages_pay_on_few_ranks_alone);
     tcase_add_loop_test(tc, bounds_hold_and_parts_add_up_whatever_is_exchanged, 0, NUM_ALL);
     tcase_add_test(tc, weights_that_travel_beside_the_passes_cost_less_and_need_room);
+    tcase_add_test(tc, there_is_room_for_the_weights_of_all_neighbours);
     tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
     tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
     tcase_add_test(tc, a_gossip_step_is_spared_the_slowest_of_all);

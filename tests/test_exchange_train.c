@@ -268,14 +268,14 @@ static void come_to_step(const struct parity_run *run, int rank, int step)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-/* Of eight, those that hear nothing of rank 0 in its step, directly or by neighbours that cannot go
- * on, are done with it. */
+/* Of eight, those that neither hear rank 0 nor tell it are done with its step: a neighbour that
+ * cannot go on has told what it has to tell. */
 static const struct {
     const char *exchange;
     int ahead;
 } holdings[] = {
-    { "allreduce", 0 },       { "topk:0.1", 0 }, { "gossip:ring", 3 },
-    { "gossip:one-peer", 5 }, { "local:4", 7 },
+    { "allreduce", 0 },   { "topk:0.1", 0 },        { "gossip:ring", 5 }, { "gossip:exp", 2 },
+    { "gossip:grid", 4 }, { "gossip:one-peer", 5 }, { "local:4", 7 },
 };
 
 START_TEST(a_slow_rank_holds_up_those_alone_that_hear_it)

@@ -105,11 +105,13 @@ static ncclResult_t exchange(const struct comm_call *call, ncclComm_t members, c
 {
     ncclDataType_t type = type_of(call->element);
     size_t bytes = call->count * element_bytes(call->element);
+    struct comm_messages messages = comm_messages(call);
     ncclResult_t status = ncclGroupStart();
-    if (call->kind == COMM_SEND_RECV) {
-        ncclSend(call->in, call->count, type, call->peer, members, stream);
-        ncclRecv(call->out, call->count, type, call->source, members, stream);
-    }
+    for (int i = 0; i < messages.num_to; i++)
+        ncclSend(call->in, call->count, type, messages.to[i], members, stream);
+    for (int i = 0; i < messages.num_from; i++)
+        ncclRecv((char *)call->out + (size_t)i * bytes, call->count, type, messages.from[i],
+                 members, stream);
     for (int i = 0; call->kind == COMM_ALL_TO_ALL && i < call->group->size; i++) {
         size_t at = (size_t)i * bytes;
         ncclSend((const char *)call->in + at, call->count, type, i, members, stream);
@@ -139,6 +141,7 @@ static ncclResult_t start(const struct comm_call *call, ncclComm_t members, cuda
         return ncclRecv(call->out, call->count, type, call->peer, members, stream);
     case COMM_ALL_TO_ALL:
     case COMM_SEND_RECV:
+    case COMM_NEIGHBOURS:
         return exchange(call, members, stream);
     case COMM_BARRIER:
         return ncclAllReduce(barrier, barrier, 1, ncclInt32, ncclSum, members, stream);

@@ -162,6 +162,7 @@ static size_t read_bytes(const struct comm_call *call)
     case COMM_ALL_GATHER:
     case COMM_SEND:
     case COMM_SEND_RECV:
+    case COMM_NEIGHBOURS:
         return bytes;
     case COMM_REDUCE_SCATTER:
     case COMM_ALL_TO_ALL:
@@ -189,6 +190,8 @@ static size_t written_bytes(const struct comm_call *call)
     case COMM_ALL_GATHER:
     case COMM_ALL_TO_ALL:
         return size * bytes;
+    case COMM_NEIGHBOURS:
+        return (size_t)call->num_neighbours * bytes;
     case COMM_SEND:
     case COMM_BARRIER:
         break;

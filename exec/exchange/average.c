@@ -1,6 +1,27 @@
 /* Averages of weights: with neighbours, or with all. */
 #include "exec/exchange/methods.h"
 
+/* What all neighbours of a rank send it in a step, in their elements. */
+double average_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
+                               const struct exchange_ranks *ranks)
+{
+    struct exchange_phases phases = exchange_phases_of(exchange, load, ranks, false);
+    double bytes = 0;
+    for (int i = 0; i < phases.count; i++)
+        if (phases.at[i].kind == PHASE_PEERS)
+            bytes += phases.at[i].peers * phases.at[i].bytes;
+    return bytes / load->element_bytes;
+}
+
+bool average_open(struct exchanger *e, struct err *err)
+{
+    struct exchange_load padded = { &(struct exchange_tensor){ (double)e->padded, 1, 1 }, 1,
+                                    sizeof(float) };
+    double elements = average_memory_elements(&e->exchange, &padded, &e->on.ranks);
+    e->received = elements > 0 ? exchanger_take(e, (size_t)elements, err) : NULL;
+    return e->received || elements == 0;
+}
+
 /* Ranks that act as one train on the sum of their gradients. */
 int average_num_summed(const struct exchanger *e)
 {

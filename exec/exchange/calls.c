@@ -1,6 +1,9 @@
 /* What an exchanger issues on its stream: kernels, copies and messages. */
 #include "exec/exchange/exchanger_part.h"
 
+#include <assert.h>
+#include <string.h>
+
 float *exchanger_take(struct exchanger *e, size_t elements, struct err *err)
 {
     size_t bytes = sizeof(float) * elements;
@@ -98,4 +101,20 @@ void issue_pass(struct exchanger *e, struct group *group, int to, const float *f
                                       .element = ELEMENT_FP32,
                                       .peer = to,
                                       .source = source });
+}
+
+void issue_to_peers(struct exchanger *e, struct group *group, const struct mixing_peers *peers,
+                    const float *from, size_t elements)
+{
+    static_assert(sizeof peers->tells <= sizeof((struct comm_call *)0)->tells, "room for all");
+    struct comm_call call = { .kind = COMM_NEIGHBOURS,
+                              .group = group,
+                              .in = from,
+                              .out = e->received,
+                              .count = elements,
+                              .element = ELEMENT_FP32,
+                              .num_neighbours = peers->count };
+    memcpy(call.tells, peers->tells, sizeof *call.tells * (size_t)peers->count);
+    memcpy(call.hears, peers->hears, sizeof *call.hears * (size_t)peers->count);
+    issue_call(e, call);
 }

@@ -33,7 +33,7 @@ struct exchanger {
     bool ends_period;
     int since;                        /* steps since the last average of all, this one included */
     double first_loss, planned_bytes; /* first_loss: 0 while it is not known */
-    float *received;                  /* from one other rank [padded]; NULL where nothing is */
+    float *received;                  /* from another rank, or from all neighbours; or NULL */
     float *memory;                    /* compressed: what is to be sent, and what is left of it */
     float *own, *sum;             /* EF21: what others take this rank's gradient for; all ranks' */
     char *messages;               /* of all ranks, one behind the other */
@@ -81,6 +81,9 @@ void issue_receive(struct exchanger *exchanger, struct group *group, int from, s
 /* `from` to one member, as many elements from another. */
 void issue_pass(struct exchanger *exchanger, struct group *group, int to, const float *from,
                 int source, struct span received);
+/* `from` to all that a member tells, and into `received` what it hears, one behind the other. */
+void issue_to_peers(struct exchanger *exchanger, struct group *group,
+                    const struct mixing_peers *peers, const float *from, size_t elements);
 void issue_all_reduce(struct exchanger *exchanger, struct group *group, struct span span);
 
 /* Sums over a group, in place. Ring and servers: the elements are a multiple of their parts. */

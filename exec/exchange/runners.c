@@ -4,8 +4,8 @@
 
 // clang-format off
 #define SUM     .open = sum_open, .sum = sum_by_phases, .memory_elements = sum_memory_elements
-#define AVERAGE .open = sum_open, .sum = average_sum, .average = average_weights, \
-                .memory_elements = sum_memory_elements
+#define AVERAGE .open = average_open, .sum = average_sum, .average = average_weights, \
+                .memory_elements = average_memory_elements
 
 static const struct exchange_runner runners[] = {
     { "allreduce", SUM },

@@ -89,8 +89,8 @@ static int num_crossing(const struct wires *wires, const struct exchange_phase *
     return crossing;
 }
 
-/* Ranks send to their neighbours in turn; the step waits for the one that sends most of it over the
- * network. */
+/* Ranks send to all neighbours at once, over wires that carry no more for that; the step waits for
+ * the one that sends most of it over the network. */
 static double peers_s(const struct wires *wires, const struct exchange_phase *phase, int step)
 {
     int most = 0, flows = 0;
@@ -252,8 +252,8 @@ struct exchange_cost exchange_cost(const struct system *system, const struct pla
     return mean;
 }
 
-/* Copies that the compressor keeps; messages of all ranks where they are gathered; a neighbour's
- * weights, and beside the backward the average that the update is added to. */
+/* Copies that the compressor keeps; messages of all ranks where they are gathered; the weights of
+ * all neighbours, and beside the backward the average that the update is added to. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load)
 {
@@ -265,7 +265,7 @@ double exchange_memory_bytes(const struct system *system, const struct plan *pla
     for (int i = 0; i < phases.count; i++) {
         const struct exchange_phase *phase = &phases.at[i];
         if (phase->kind == PHASE_PEERS)
-            bytes = phase->bytes * (exchange->combine == COMBINE_BESIDE ? 2 : 1);
+            bytes = phase->bytes * (phase->peers + (exchange->combine == COMBINE_BESIDE));
         if (phase->kind == PHASE_ALL_GATHER && phase->object == EXCHANGE_GRADIENTS)
             bytes = phase->bytes * phase->size;
     }
