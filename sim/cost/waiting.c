@@ -20,12 +20,33 @@ static double endless_wait(double m)
     return expected_maximum(m) / sqrt(1 - deviation * deviation);
 }
 
+static bool contains(const int *ranks, int count, int rank)
+{
+    for (int i = 0; i < count; i++)
+        if (ranks[i] == rank)
+            return true;
+    return false;
+}
+
+/* Those whom a rank hears or tells in a step, on average over the turns of the graph. */
+static double mean_met(enum mixing_graph graph, int num_ranks)
+{
+    int cycle = mixing_cycle(graph, num_ranks), met = 0;
+    for (int step = 0; step < cycle; step++) {
+        struct mixing_peers peers = mixing_peers(graph, num_ranks, 0, step);
+        met += peers.count;
+        for (int i = 0; i < peers.count; i++)
+            met += !contains(peers.hears, peers.count, peers.tells[i]);
+    }
+    return (double)met / cycle;
+}
+
 /* Neighbours of few ranks have neighbours in common, who then wait for all: never longer than for
  * the maximum of n. Between the two by the power that fits simulations best. */
 double gossip_wait(enum mixing_graph graph, int num_ranks)
 {
     static const double power = 3;
-    double endless = endless_wait(mixing_peers(graph, num_ranks, 0, 0).count + 1);
+    double endless = endless_wait(1 + mean_met(graph, num_ranks));
     double all = expected_maximum(num_ranks);
     return pow(pow(endless, -power) + pow(all, -power), -1 / power);
 }

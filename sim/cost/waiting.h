@@ -1,12 +1,12 @@
 /* sim/cost/waiting.h - how long a step waits for other data ranks when not all of them meet in it.
  *
  * Each rank's step takes a time of its own, independent of the others' and of its last one, with
- * standard deviation 1 here; a rank begins the next one when all that it averages with have ended
- * this one. So the ends follow the max-plus recursion t_i <- max over i and its neighbours of t_j +
- * x_j, whose growth a step, above the mean of x, is the waiting (Baccelli et al. 1992,
- * "Synchronization and Linearity", chapter 7). With everybody it is the expected maximum of n; with
- * neighbours it is more than theirs alone, as each of them has waited too, but does not grow with n
- * without end.
+ * standard deviation 1 here; a rank begins the next one when all that it hears, and all that it
+ * tells, have ended this one: weights are more than is under way unread, so a message needs both
+ * its ends. So the ends follow the max-plus recursion t_i <- max over i and those of t_j + x_j,
+ * whose growth a step, above the mean of x, is the waiting (Baccelli et al. 1992, "Synchronization
+ * and Linearity", chapter 7). With everybody it is the expected maximum of n; with neighbours it is
+ * more than theirs alone, as each of them has waited too, but does not grow with n without end.
  *
  * A chip that is slow for good is no such chance: it holds up every rank that a chain of neighbours
  * joins to it, in the end as much as with all-reduce (straggler_slowdown). */
