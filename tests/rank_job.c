@@ -23,10 +23,11 @@ static void *run_rank(void *argument)
                            .meeting_port = job->meeting_port,
                            .meeting_fd = own->rank == 0 ? job->meeting_fd : -1,
                            .token = job->seed };
-    own->ok = job->run(job, &(struct comm_options){ .place = &place,
-                                                    .device = &device_host,
-                                                    .local_world = job->world,
-                                                    .patience_s = 10 });
+    own->ok =
+        job->run(job, &(struct comm_options){ .place = &place,
+                                              .device = job->device ? job->device : &device_host,
+                                              .local_world = job->world,
+                                              .patience_s = 10 });
     return NULL;
 }
 

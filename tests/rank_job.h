@@ -7,7 +7,8 @@
 enum { MOST_JOB_RANKS = 16 };
 
 struct rank_job {
-    const struct comm_api *api; /* comm_local or comm_tcp */
+    const struct comm_api *api;
+    const struct device_api *device; /* NULL: device_host */
     int size;
     uint64_t seed;
     /* One rank's side; false: the test fails. */

@@ -305,11 +305,22 @@ static struct group *staged_group_new(struct comm *comm, const int *ranks, int n
     return &group->base;
 }
 
+/* A device that was stopped waits for none of its calls: their threads may still be in them. */
+static void finish_lanes(struct comm *comm)
+{
+    struct err unheard = { 0 };
+    pthread_mutex_lock(&comm->mutex);
+    for (struct lane *lane = comm->lanes; lane; lane = lane->next)
+        device_host.stream_sync(lane->thread, &unheard);
+    pthread_mutex_unlock(&comm->mutex);
+}
+
 static void staged_group_free(struct group *base)
 {
     if (!base)
         return;
     struct staged_group *group = (struct staged_group *)base;
+    finish_lanes(base->comm);
     base->comm->host.api->group_free(group->host);
     free(group);
 }

@@ -1,0 +1,147 @@
+/* The communicators of GPUs, on GPUs that are this machine (tests/cuda_on_host): ranks are threads,
+ * NCCL's meet in shared memory. */
+#include "exec/backend.h"
+#include "tests/comm_cases.h"
+#include "tests/draw.h"
+#include "tests/rank_job.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const comms[] = { "nccl", "staged" };
+enum { NUM_COMMS = sizeof comms / sizeof *comms, MOST_RANKS = 4 };
+
+static bool is_there;
+
+static void set_up(void)
+{
+    const char *built = getenv("SIMSEARCH_PLUGINS");
+    char folder[4096], plugin[4200];
+    snprintf(folder, sizeof folder, "%s/on_host", built ? built : ".");
+    snprintf(plugin, sizeof plugin, "%s/simsearch-cuda.so", folder);
+    is_there = access(plugin, R_OK) == 0; /* the release variant's alone, where C++ is */
+    setenv("SIMSEARCH_PLUGINS", folder, 1);
+}
+
+static void run_on_gpus(const char *comm, int size,
+                        bool (*run)(struct rank_job *job, const struct comm_options *options))
+{
+    struct err err = { 0 };
+    if (!is_there)
+        return;
+    const struct backend *cuda = backend_find("cuda", &err);
+    const struct comm_api *api = comm_find(comm, &err);
+    ck_assert_msg(cuda && api, "%s: %s", err.where, err.msg);
+    rank_job_run((struct rank_job){
+        .api = api, .device = cuda->device, .size = size, .seed = told_seed(), .run = run });
+}
+
+/* --- against a plain loop ------------------------------------------------------------------- */
+
+static bool run_cases(struct rank_job *job, const struct comm_options *options)
+{
+    return comm_cases_run(job->api, options, job->seed, 48);
+}
+
+START_TEST(every_call_gives_what_a_plain_loop_gives)
+{
+    for (int size = 1; size <= MOST_RANKS; size++)
+        run_on_gpus(comms[_i], size, run_cases);
+}
+END_TEST
+
+/* --- one rank's side ------------------------------------------------------------------------ */
+
+struct side {
+    const struct comm_api *api;
+    const struct device_api *device_api;
+    struct device *device;
+    struct stream *stream;
+    struct comm *comm;
+    int rank, size;
+};
+
+static bool side_open(struct rank_job *job, const struct comm_options *options, struct side *out)
+{
+    struct err err = { 0 };
+    *out = (struct side){ .api = job->api,
+                          .device_api = options->device,
+                          .rank = options->place->rank,
+                          .size = job->size };
+    return (out->device = options->device->open(&(struct device_options){ 0 }, &err)) &&
+           (out->stream = options->device->stream_new(out->device, "side", &err)) &&
+           (out->comm = job->api->open(options, &err));
+}
+
+static void side_close(struct side *side)
+{
+    side->device_api->stream_free(side->stream);
+    side->api->close(side->comm);
+    side->device_api->close(side->device);
+}
+
+static struct group *new_world(const struct side *side)
+{
+    struct err err = { 0 };
+    int ranks[MOST_RANKS];
+    for (int i = 0; i < side->size; i++)
+        ranks[i] = i;
+    return side->api->group_new(side->comm, ranks, side->size, &err);
+}
+
+static void sum(const struct side *side, struct group *group, double *value)
+{
+    side->api->issue(&(struct comm_call){ .kind = COMM_ALL_REDUCE,
+                                          .group = group,
+                                          .stream = side->stream,
+                                          .in = value,
+                                          .out = value,
+                                          .count = 1,
+                                          .element = ELEMENT_FP64 });
+}
+
+/* --- ends ----------------------------------------------------------------------------------- */
+
+/* The others never call: the first sum waits for them, and the second for the first. */
+static bool abort_two_sums(struct rank_job *job, const struct comm_options *options)
+{
+    struct err err = { 0 };
+    struct side side;
+    double values[] = { 1, 2 };
+    if (!side_open(job, options, &side))
+        return false;
+    struct group *groups[] = { new_world(&side), new_world(&side) };
+    bool ok = groups[0] && groups[1];
+    for (int i = 0; i < 2 && ok && side.rank == 0; i++)
+        sum(&side, groups[i], &values[i]);
+    if (ok && side.rank == 0) {
+        side.api->abort(side.comm);
+        side.device_api->abort(side.device);
+        ok = !side.api->poll(side.comm, &err);
+    }
+    for (int i = 0; i < 2; i++)
+        side.api->group_free(groups[i]);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(an_abort_ends_calls_that_wait_for_each_other)
+{
+    run_on_gpus(comms[_i], 2, abort_two_sums);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("gpu_comm");
+    tcase_add_unchecked_fixture(cases, set_up, NULL);
+    tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
+    tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
+    Suite *s = suite_create("exec/gpu_comm");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
