@@ -180,17 +180,18 @@ static double nccl_sent_bytes(const struct group *group)
 
 /* --- watching ----------------------------------------------------------------------------- */
 
-/* Behind the mutex. What waits on the GPU then ends. */
+/* Behind the mutex. What waits on the GPU then ends. All in one group: each waits for its kernels,
+ * which may be queued behind those of another. */
 static void drop_all(struct comm *comm)
 {
+    ncclGroupStart();
+    ncclCommAbort(comm->root);
+    comm->root = NULL;
     for (struct nccl_group *group = comm->groups; group; group = group->next) {
-        if (group->members)
-            ncclCommAbort(group->members);
+        ncclCommAbort(group->members);
         group->members = NULL;
     }
-    if (comm->root)
-        ncclCommAbort(comm->root);
-    comm->root = NULL;
+    ncclGroupEnd();
 }
 
 static void look_at(struct comm *comm, ncclComm_t members)
@@ -305,9 +306,9 @@ static void nccl_close(struct comm *comm)
     atomic_store(&comm->is_over, true);
     if (comm->is_watched)
         pthread_join(comm->watcher, NULL);
-    if (comm->root && failure_is_kept(&comm->failure))
-        ncclCommAbort(comm->root);
-    else if (comm->root)
+    if (failure_is_kept(&comm->failure))
+        drop_all(comm);
+    else
         ncclCommDestroy(comm->root);
     if (comm->barrier)
         cudaFree(comm->barrier);
@@ -419,14 +420,13 @@ static void nccl_group_free(struct group *base)
     struct nccl_group *group = (struct nccl_group *)base;
     struct comm *comm = base->comm;
     pthread_mutex_lock(&comm->mutex);
+    if (failure_is_kept(&comm->failure))
+        drop_all(comm);
+    ncclCommDestroy(group->members);
     struct nccl_group **link = &comm->groups;
     while (*link != group)
         link = &(*link)->next;
     *link = group->next;
-    if (group->members && failure_is_kept(&comm->failure))
-        ncclCommAbort(group->members);
-    else if (group->members)
-        ncclCommDestroy(group->members);
     pthread_mutex_unlock(&comm->mutex);
     release_group(group);
 }

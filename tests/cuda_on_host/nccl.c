@@ -18,7 +18,11 @@ struct ncclComm {
     atomic_int num_holders; /* its owner, and calls that are under way */
     atomic_int polls_left;  /* while it says that it is under way */
     atomic_bool has_failed;
+    ncclComm_t next_ending;
 };
+
+static __thread bool is_grouped;
+static __thread ncclComm_t ending; /* in a group that has not ended */
 
 /* --- communicators ------------------------------------------------------------------------ */
 
@@ -112,14 +116,37 @@ static void let_go(ncclComm_t comm)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    let_go(comm);
+    if (comm)
+        let_go(comm);
     return ncclSuccess;
+}
+
+/* As NCCL's, which waits for the streams that its calls are on: also for what is before them. */
+static void finish(ncclComm_t comm)
+{
+    while (atomic_load(&comm->num_holders) > 1)
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    let_go(comm);
+}
+
+static void finish_ending(void)
+{
+    while (ending) {
+        ncclComm_t comm = ending;
+        ending = comm->next_ending;
+        finish(comm);
+    }
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
+    if (!comm)
+        return ncclSuccess;
     atomic_store(&comm->board->is_aborted, true);
-    let_go(comm);
+    comm->next_ending = ending;
+    ending = comm;
+    if (!is_grouped)
+        finish_ending();
     return ncclSuccess;
 }
 
@@ -349,7 +376,6 @@ static void run_messages(void *args)
 }
 
 static __thread struct messages group;
-static __thread bool is_grouped;
 
 static ncclResult_t issue_group(void)
 {
@@ -384,6 +410,7 @@ ncclResult_t ncclGroupStart(void)
 ncclResult_t ncclGroupEnd(void)
 {
     is_grouped = false;
+    finish_ending();
     return issue_group();
 }
 

@@ -45,6 +45,8 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *memb
                            ncclConfig_t *config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
+/* Returns when its calls have left their streams, and with them what is before them there; in a
+ * group: when all that end in it have, which GroupEnd waits for. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
