@@ -26,7 +26,7 @@ struct watchdog {
     struct lane_state *lanes;
     pthread_t thread;
     sigset_t mask_before;
-    atomic_bool closing;
+    atomic_bool has_stopped, closing;
     pthread_mutex_t mutex; /* of reports and `err` */
     struct err err;
 };
@@ -80,7 +80,26 @@ void watchdog_report(struct watchdog *watchdog, const char *reason)
     text_release(&report);
 }
 
-/* A run that does not end by itself is ended: whoever waits for this rank must learn of it. */
+static void *stop(void *argument)
+{
+    struct watchdog *watchdog = argument;
+    watchdog->options.stop(watchdog->options.context);
+    atomic_store(&watchdog->has_stopped, true);
+    return NULL;
+}
+
+static void wait_or_exit(const struct watchdog *watchdog, const atomic_bool *until)
+{
+    double end_s = clock_now_s() + watchdog->options.grace_s;
+    while (!atomic_load(until))
+        if (clock_now_s() > end_s)
+            _exit(WATCHDOG_EXIT);
+        else
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* A run that does not end by itself is ended: whoever waits for this rank must learn of it. What
+ * stops it is a library's, which may wait itself. */
 static void end_run(struct watchdog *watchdog, const char *reason)
 {
     char where[24];
@@ -89,13 +108,12 @@ static void end_run(struct watchdog *watchdog, const char *reason)
     err_set(&watchdog->err, ERR_SYSTEM, where, "%s", reason);
     pthread_mutex_unlock(&watchdog->mutex);
     watchdog_report(watchdog, reason);
-    watchdog->options.stop(watchdog->options.context);
-    double end_s = clock_now_s() + watchdog->options.grace_s;
-    while (!atomic_load(&watchdog->closing))
-        if (clock_now_s() > end_s)
-            _exit(WATCHDOG_EXIT);
-        else
-            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    pthread_t stopper;
+    bool is_stopping = pthread_create(&stopper, NULL, stop, watchdog) == 0;
+    wait_or_exit(watchdog, &watchdog->has_stopped);
+    if (is_stopping)
+        pthread_join(stopper, NULL);
+    wait_or_exit(watchdog, &watchdog->closing);
 }
 
 bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)

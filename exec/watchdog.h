@@ -21,11 +21,10 @@ struct watchdog_options {
     /* Adds what a lane is in, without a line's end. From the watchdog's thread, with what
      * watchdog_enter was given; it must still be there. */
     void (*describe)(void *context, int lane, const void *at, struct text *out);
-    /* Aborts communicators and device, so that whoever waits returns. From the watchdog's thread.
-     */
+    /* Aborts communicators and device, so that whoever waits returns. From a thread of its own. */
     void (*stop)(void *context);
     void *context;
-    double grace_s; /* to come to an end by itself after `stop`; then _exit(WATCHDOG_EXIT) */
+    double grace_s; /* for `stop`, and then for the run's own end; else _exit(WATCHDOG_EXIT) */
 };
 
 struct watchdog;

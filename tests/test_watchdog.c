@@ -31,7 +31,15 @@ static void count_stop(void *context)
     atomic_fetch_add(&((struct run *)context)->stops, 1);
 }
 
-static struct watchdog *watch(struct run *run, double limit_s, double grace_s)
+static void stop_for_ever(void *context)
+{
+    (void)context;
+    for (;;)
+        pause();
+}
+
+static struct watchdog *watch_and(void (*stop)(void *context), struct run *run, double limit_s,
+                                  double grace_s)
 {
     struct err err = { 0 };
     *run = (struct run){ 0 };
@@ -41,12 +49,17 @@ static struct watchdog *watch(struct run *run, double limit_s, double grace_s)
                                                                          .limit_s = limit_s,
                                                                          .status_path = run->path,
                                                                          .describe = describe,
-                                                                         .stop = count_stop,
+                                                                         .stop = stop,
                                                                          .context = run,
                                                                          .grace_s = grace_s },
                                              &err);
     ck_assert_msg(watchdog, "%s", err.msg);
     return watchdog;
+}
+
+static struct watchdog *watch(struct run *run, double limit_s, double grace_s)
+{
+    return watch_and(count_stop, run, limit_s, grace_s);
 }
 
 static void sleep_s(double seconds)
@@ -143,6 +156,17 @@ START_TEST(a_report_can_be_asked_for)
 }
 END_TEST
 
+static void check_is_ended(pid_t child)
+{
+    char path[64];
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 75);
+    snprintf(path, sizeof path, "/tmp/test_watchdog.%d.status", (int)child);
+    ck_assert_int_eq(unlink(path), 0);
+}
+
 /* Nothing in this process heeds the stop. */
 START_TEST(a_run_that_does_not_end_is_ended)
 {
@@ -154,13 +178,24 @@ START_TEST(a_run_that_does_not_end_is_ended)
         for (;;)
             pause();
     }
-    int status;
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFEXITED(status));
-    ck_assert_int_eq(WEXITSTATUS(status), 75);
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/test_watchdog.%d.status", (int)child);
-    ck_assert_int_eq(unlink(path), 0);
+    check_is_ended(child);
+}
+END_TEST
+
+START_TEST(a_run_whose_stop_does_not_return_is_ended)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct run run;
+        struct err fired = { 0 };
+        struct watchdog *watchdog = watch_and(stop_for_ever, &run, 0.03, 0.1);
+        watchdog_enter(watchdog, 0, "REDUCE_GRAD c0");
+        while (!watchdog_has_fired(watchdog, &fired))
+            sleep_s(0.001);
+        watchdog_free(watchdog);
+        _exit(1);
+    }
+    check_is_ended(child);
 }
 END_TEST
 
@@ -202,6 +237,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_request_to_end_is_reported_too);
     tcase_add_test(tc, a_report_can_be_asked_for);
     tcase_add_test(tc, a_run_that_does_not_end_is_ended);
+    tcase_add_test(tc, a_run_whose_stop_does_not_return_is_ended);
     tcase_add_test(tc, time_in_which_the_process_was_stopped_does_not_count);
     Suite *s = suite_create("exec/watchdog");
     suite_add_tcase(s, tc);
