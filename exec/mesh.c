@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "exec/socket.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,7 +167,7 @@ static bool meet(struct mesh *mesh, const struct place *place, struct err *err)
     double deadline_s = clock_now_s() + mesh->patience_s;
     struct sockaddr_storage where;
     if (place->rank == 0 && place->meeting_fd >= 0) {
-        mesh->listener = place->meeting_fd;
+        mesh->listener = fcntl(place->meeting_fd, F_DUPFD_CLOEXEC, 0);
         return host_meeting(mesh, deadline_s, err);
     }
     if (!socket_address(place->meeting_host, place->meeting_port, &where, err))

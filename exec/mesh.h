@@ -11,7 +11,7 @@
 struct mesh;
 
 /* Returns when all ranks have met. NULL with ERR_UNAVAILABLE when the place names no meeting, else
- * with ERR_SYSTEM. Takes place->meeting_fd over. */
+ * with ERR_SYSTEM. place->meeting_fd stays open, for the next mesh of this place. */
 struct mesh *mesh_new(const struct place *place, double patience_s, struct err *err);
 void mesh_free(struct mesh *mesh);
 

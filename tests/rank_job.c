@@ -4,6 +4,7 @@
 #include "tests/testing.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 struct rank_thread {
     struct rank_job *job;
@@ -61,4 +62,6 @@ void rank_job_run(struct rank_job job)
     for (int i = 0; i < job.size; i++)
         ck_assert_msg(ranks[i].ok, "rank %d failed", i);
     local_world_free(job.world);
+    if (job.api != &comm_local && job.meeting_fd >= 0)
+        close(job.meeting_fd);
 }

@@ -394,6 +394,19 @@ static bool meet_only(struct rank_job *job, const struct comm_options *options)
     return ok;
 }
 
+/* As a calibration does: for each number of thread blocks it opens a communicator. */
+static bool meet_twice(struct rank_job *job, const struct comm_options *options)
+{
+    return meet_only(job, options) && meet_only(job, options);
+}
+
+START_TEST(a_place_can_be_met_at_again)
+{
+    rank_job_run(
+        (struct rank_job){ .api = &comm_tcp, .size = 3, .seed = told_seed(), .run = meet_twice });
+}
+END_TEST
+
 static void *knock(void *argument)
 {
     const struct rank_job *job = argument;
@@ -469,6 +482,7 @@ static Suite *suite(void)
     tcase_add_test(tc, threads_that_call_different_things_are_found_out);
     tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);
     tcase_add_test(tc, a_launcher_without_a_meeting_is_told_apart);
+    tcase_add_test(tc, a_place_can_be_met_at_again);
     tcase_add_test(tc, strangers_are_turned_away);
     tcase_add_test(tc, mpi_gives_what_a_plain_loop_gives);
     tcase_add_test(tc, a_plugin_that_is_missing_is_a_missing_capability);
