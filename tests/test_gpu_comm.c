@@ -133,12 +133,30 @@ START_TEST(an_abort_ends_calls_that_wait_for_each_other)
 }
 END_TEST
 
+/* --- the driver ----------------------------------------------------------------------------- */
+
+START_TEST(streams_have_queues_of_their_own_unless_the_user_says_otherwise)
+{
+    const char *wanted[] = { "1", "32" };
+    struct err err = { 0 };
+    if (!is_there)
+        return;
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(backend_find("cuda", &err), "%s: %s", err.where, err.msg);
+        ck_assert_str_eq(getenv("CUDA_DEVICE_MAX_CONNECTIONS"), wanted[i]);
+        unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_comm");
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
+    tcase_add_test(cases, streams_have_queues_of_their_own_unless_the_user_says_otherwise);
     Suite *s = suite_create("exec/gpu_comm");
     suite_add_tcase(s, cases);
     return s;
