@@ -104,23 +104,27 @@ static void sum(const struct side *side, struct group *group, double *value)
 
 /* --- ends ----------------------------------------------------------------------------------- */
 
-/* The others never call: the first sum waits for them, and the second for the first. */
-static bool abort_two_sums(struct rank_job *job, const struct comm_options *options)
+static bool abort_sums(const struct side *side, struct group *groups[2], double values[2])
 {
     struct err err = { 0 };
+    if (!groups[0] || !groups[1])
+        return false;
+    for (int i = 0; i < 2; i++)
+        sum(side, groups[i], &values[i]);
+    side->api->abort(side->comm);
+    side->device_api->abort(side->device);
+    return !side->api->poll(side->comm, &err);
+}
+
+/* Rank 1 never calls: the first sum waits for it, and the second for the first. */
+static bool abort_two_sums(struct rank_job *job, const struct comm_options *options)
+{
     struct side side;
-    double values[] = { 1, 2 };
+    double values[] = { 1, 2 }; /* until the stream is freed */
     if (!side_open(job, options, &side))
         return false;
     struct group *groups[] = { new_world(&side), new_world(&side) };
-    bool ok = groups[0] && groups[1];
-    for (int i = 0; i < 2 && ok && side.rank == 0; i++)
-        sum(&side, groups[i], &values[i]);
-    if (ok && side.rank == 0) {
-        side.api->abort(side.comm);
-        side.device_api->abort(side.device);
-        ok = !side.api->poll(side.comm, &err);
-    }
+    bool ok = side.rank > 0 || abort_sums(&side, groups, values);
     for (int i = 0; i < 2; i++)
         side.api->group_free(groups[i]);
     side_close(&side);
@@ -130,6 +134,31 @@ static bool abort_two_sums(struct rank_job *job, const struct comm_options *opti
 START_TEST(an_abort_ends_calls_that_wait_for_each_other)
 {
     run_on_gpus(comms[_i], 2, abort_two_sums);
+}
+END_TEST
+
+/* Each first frees the group of itself and the next. */
+static bool free_round_a_ring(struct rank_job *job, const struct comm_options *options)
+{
+    struct err err = { 0 };
+    struct side side;
+    struct group *groups[MOST_RANKS] = { NULL };
+    if (!side_open(job, options, &side))
+        return false;
+    for (int i = 0; i < side.size; i++) {
+        int next = (i + 1) % side.size, ends[] = { i, next };
+        bool is_in = side.rank == i || side.rank == next;
+        groups[i] = side.api->group_new(side.comm, ends, is_in ? 2 : 0, &err);
+    }
+    for (int i = 0; i < side.size; i++)
+        side.api->group_free(groups[(side.rank + i) % side.size]);
+    side_close(&side);
+    return err.code == ERR_NONE;
+}
+
+START_TEST(ranks_free_groups_in_orders_of_their_own)
+{
+    run_on_gpus(comms[_i], 3, free_round_a_ring);
 }
 END_TEST
 
@@ -156,6 +185,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
+    tcase_add_loop_test(cases, ranks_free_groups_in_orders_of_their_own, 0, NUM_COMMS);
     tcase_add_test(cases, streams_have_queues_of_their_own_unless_the_user_says_otherwise);
     Suite *s = suite_create("exec/gpu_comm");
     suite_add_tcase(s, cases);

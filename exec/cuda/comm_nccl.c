@@ -12,7 +12,6 @@
 #include "exec/cuda/device_cuda.h"
 #include "exec/cuda/host_comm_cuda.h"
 
-#include <assert.h>
 #include <nccl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -31,11 +30,11 @@ struct comm {
     int rank;
     char where[24];
     double patience_s;
-    int most_blocks;       /* of struct comm_options */
-    ncclComm_t root;       /* NULL for one rank alone, and after an abort */
-    int *barrier;          /* two numbers on the GPU: barriers add up the first */
-    pthread_mutex_t mutex; /* of NCCL's communicators and the list */
-    struct nccl_group *groups;
+    int most_blocks;           /* of struct comm_options */
+    ncclComm_t root;           /* NULL for one rank alone, and after an abort */
+    int *barrier;              /* two numbers on the GPU: barriers add up the first */
+    pthread_mutex_t mutex;     /* of NCCL's communicators and the list */
+    struct nccl_group *groups; /* also those that were freed */
     struct failure failure;
     atomic_bool is_over; /* aborted, or closing */
     pthread_t watcher;
@@ -298,18 +297,39 @@ static bool open_root(struct comm *comm, const struct comm_options *options, str
     return ok || failure_check(&comm->failure, err);
 }
 
+/* NCCL ends a communicator when all its ranks of the machine do, and ranks free groups in orders of
+ * their own: round a ring of links each would wait for the next. */
+static void destroy_all(struct comm *comm)
+{
+    ncclGroupStart();
+    for (struct nccl_group *group = comm->groups; group; group = group->next)
+        ncclCommDestroy(group->members);
+    ncclGroupEnd();
+    ncclCommDestroy(comm->root);
+}
+
+static void release_groups(struct comm *comm)
+{
+    while (comm->groups) {
+        struct nccl_group *group = comm->groups;
+        comm->groups = group->next;
+        group_release(&group->base);
+        free(group);
+    }
+}
+
 static void nccl_close(struct comm *comm)
 {
     if (!comm)
         return;
-    assert(!comm->groups && "groups are freed before their communicator");
     atomic_store(&comm->is_over, true);
     if (comm->is_watched)
         pthread_join(comm->watcher, NULL);
     if (failure_is_kept(&comm->failure))
         drop_all(comm);
-    else
-        ncclCommDestroy(comm->root);
+    else if (comm->root)
+        destroy_all(comm);
+    release_groups(comm);
     if (comm->barrier)
         cudaFree(comm->barrier);
     pthread_mutex_destroy(&comm->mutex);
@@ -413,22 +433,10 @@ static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num
     return &group->base;
 }
 
+/* nccl_close does. */
 static void nccl_group_free(struct group *base)
 {
-    if (!base)
-        return;
-    struct nccl_group *group = (struct nccl_group *)base;
-    struct comm *comm = base->comm;
-    pthread_mutex_lock(&comm->mutex);
-    if (failure_is_kept(&comm->failure))
-        drop_all(comm);
-    ncclCommDestroy(group->members);
-    struct nccl_group **link = &comm->groups;
-    while (*link != group)
-        link = &(*link)->next;
-    *link = group->next;
-    pthread_mutex_unlock(&comm->mutex);
-    release_group(group);
+    (void)base;
 }
 
 const struct comm_api comm_nccl = {

@@ -5,6 +5,7 @@
 #include "tests/cuda_on_host/runtime.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,40 +115,51 @@ static void let_go(ncclComm_t comm)
     free(comm);
 }
 
-ncclResult_t ncclCommDestroy(ncclComm_t comm)
+/* As NCCL's, which waits for the streams that its calls are on, also for what is before them there,
+ * and then for the other ranks. */
+static void *finish(void *context)
 {
-    if (comm)
-        let_go(comm);
-    return ncclSuccess;
-}
-
-/* As NCCL's, which waits for the streams that its calls are on: also for what is before them. */
-static void finish(ncclComm_t comm)
-{
+    ncclComm_t comm = context;
     while (atomic_load(&comm->num_holders) > 1)
         nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    if (!board_meet(comm->board, comm->size) && !atomic_load(&comm->board->is_aborted)) {
+        fprintf(stderr, "NCCL: rank %d of %s ends it alone\n", comm->rank, comm->name);
+        abort();
+    }
     let_go(comm);
+    return NULL;
 }
 
+/* Side by side. */
 static void finish_ending(void)
 {
-    while (ending) {
-        ncclComm_t comm = ending;
-        ending = comm->next_ending;
-        finish(comm);
+    enum { MOST_ENDING = 64 };
+    pthread_t threads[MOST_ENDING];
+    int count = 0;
+    for (ncclComm_t next; ending && count < MOST_ENDING; ending = next) {
+        next = ending->next_ending;
+        pthread_create(&threads[count++], NULL, finish, ending);
     }
+    while (count > 0)
+        pthread_join(threads[--count], NULL);
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm)
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm)
         return ncclSuccess;
-    atomic_store(&comm->board->is_aborted, true);
     comm->next_ending = ending;
     ending = comm;
     if (!is_grouped)
         finish_ending();
     return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    if (comm)
+        atomic_store(&comm->board->is_aborted, true);
+    return ncclCommDestroy(comm);
 }
 
 /* --- elements ----------------------------------------------------------------------------- */

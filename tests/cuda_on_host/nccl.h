@@ -44,9 +44,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id,
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
                            ncclConfig_t *config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state);
+/* Both return when the communicator's calls have left their streams, and with them what is before
+ * them there; and when all its ranks have come, which an abort lets nobody wait for. In a group:
+ * GroupEnd waits so, for all that end in it side by side. Both accept NULL. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/* Returns when its calls have left their streams, and with them what is before them there; in a
- * group: when all that end in it have, which GroupEnd waits for. */
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
