@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const comms[] = { "nccl", "staged" };
@@ -137,6 +138,27 @@ START_TEST(an_abort_ends_calls_that_wait_for_each_other)
 }
 END_TEST
 
+/* Rank 1 comes when patience has ended. */
+static bool split_late(struct rank_job *job, const struct comm_options *options)
+{
+    struct side side;
+    struct comm_options impatient = *options;
+    impatient.patience_s = 0.3;
+    if (!side_open(job, &impatient, &side))
+        return false;
+    if (side.rank == 1)
+        nanosleep(&(struct timespec){ .tv_nsec = 600000000 }, NULL);
+    bool ok = !new_world(&side);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(a_group_that_not_all_make_is_given_up)
+{
+    run_on_gpus("nccl", 2, split_late);
+}
+END_TEST
+
 /* Each first frees the group of itself and the next. */
 static bool free_round_a_ring(struct rank_job *job, const struct comm_options *options)
 {
@@ -185,6 +207,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
+    tcase_add_test(cases, a_group_that_not_all_make_is_given_up);
     tcase_add_loop_test(cases, ranks_free_groups_in_orders_of_their_own, 0, NUM_COMMS);
     tcase_add_test(cases, streams_have_queues_of_their_own_unless_the_user_says_otherwise);
     Suite *s = suite_create("exec/gpu_comm");

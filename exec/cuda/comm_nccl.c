@@ -22,7 +22,7 @@
 struct nccl_group {
     struct group base;
     struct nccl_group *next;
-    ncclComm_t members; /* NULL for one rank alone, and after an abort */
+    ncclComm_t members; /* NULL for one rank alone, where it is no member, and after an abort */
     double sent_bytes;
 };
 
@@ -34,7 +34,7 @@ struct comm {
     ncclComm_t root;           /* NULL for one rank alone, and after an abort */
     int *barrier;              /* two numbers on the GPU: barriers add up the first */
     pthread_mutex_t mutex;     /* of NCCL's communicators and the list */
-    struct nccl_group *groups; /* also those that were freed */
+    struct nccl_group *groups; /* of every split, also when it failed, or the group was freed */
     struct failure failure;
     atomic_bool is_over; /* aborted, or closing */
     pthread_t watcher;
@@ -180,7 +180,8 @@ static double nccl_sent_bytes(const struct group *group)
 /* --- watching ----------------------------------------------------------------------------- */
 
 /* Behind the mutex. What waits on the GPU then ends. All in one group: each waits for its kernels,
- * which may be queued behind those of another. */
+ * which may be queued behind those of another. The root first, whose abort waits for a split that
+ * is under way. */
 static void drop_all(struct comm *comm)
 {
     ncclGroupStart();
@@ -364,7 +365,13 @@ static struct comm *nccl_open(const struct comm_options *options, struct err *er
 static struct nccl_group *new_group(struct comm *comm, const int *ranks, int num_ranks)
 {
     struct nccl_group *group = arena_grow(NULL, sizeof *group);
-    *group = (struct nccl_group){ .base = group_of(comm, comm->rank, ranks, num_ranks) };
+    *group = (struct nccl_group){ .base = { .comm = comm } };
+    if (num_ranks > 0)
+        group->base = group_of(comm, comm->rank, ranks, num_ranks);
+    pthread_mutex_lock(&comm->mutex);
+    group->next = comm->groups;
+    comm->groups = group;
+    pthread_mutex_unlock(&comm->mutex);
     return group;
 }
 
@@ -387,50 +394,36 @@ static bool greet(struct comm *comm, ncclComm_t members, int index)
            settle(comm, members, "the first message", comm->patience_s) && has_arrived(comm);
 }
 
-/* All ranks split the root together, whether they are in a group of several or not. */
-static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
+static bool join_members(struct comm *comm, struct nccl_group *group)
 {
-    bool is_member = group && group->base.size > 1;
-    int color = is_member ? group->base.ranks[0] : NCCL_SPLIT_NOCOLOR;
-    int key = is_member ? group->base.index : 0;
-    ncclConfig_t config = config_of(comm);
-    ncclComm_t members = NULL;
-    pthread_mutex_lock(&comm->mutex);
-    bool ok = !is_lost(comm) &&
-              check(comm, ncclCommSplit(comm->root, color, key, &members, &config), "a group") &&
-              settle(comm, comm->root, "a group", comm->patience_s);
-    if (ok && is_member) {
-        ok = settle(comm, members, "a group", comm->patience_s) &&
-             (group->base.size != 2 || greet(comm, members, key));
-        group->members = members;
-    }
-    pthread_mutex_unlock(&comm->mutex);
-    return ok || failure_check(&comm->failure, err);
+    return settle(comm, group->members, "a group", comm->patience_s) &&
+           (group->base.size != 2 || greet(comm, group->members, group->base.index));
 }
 
-static void release_group(struct nccl_group *group)
+/* All ranks split the root together, whether they are in a group of several or not. A thread of
+ * NCCL's writes the members, when patience has ended perhaps. */
+static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
 {
-    if (!group)
-        return;
-    group_release(&group->base);
-    free(group);
+    bool is_member = group->base.size > 1;
+    int color = is_member ? group->base.ranks[0] : NCCL_SPLIT_NOCOLOR;
+    ncclConfig_t config = config_of(comm);
+    pthread_mutex_lock(&comm->mutex);
+    bool ok =
+        !is_lost(comm) &&
+        check(comm, ncclCommSplit(comm->root, color, group->base.index, &group->members, &config),
+              "a group") &&
+        settle(comm, comm->root, "a group", comm->patience_s) &&
+        (!is_member || join_members(comm, group));
+    pthread_mutex_unlock(&comm->mutex);
+    return ok || failure_check(&comm->failure, err);
 }
 
 static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num_ranks,
                                     struct err *err)
 {
-    struct nccl_group *group = num_ranks > 0 ? new_group(comm, ranks, num_ranks) : NULL;
-    if (comm->root && !split(comm, group, err)) {
-        release_group(group);
-        return NULL;
-    }
-    if (!group)
-        return NULL;
-    pthread_mutex_lock(&comm->mutex);
-    group->next = comm->groups;
-    comm->groups = group;
-    pthread_mutex_unlock(&comm->mutex);
-    return &group->base;
+    struct nccl_group *group = new_group(comm, ranks, num_ranks);
+    bool ok = !comm->root || split(comm, group, err);
+    return ok && num_ranks > 0 ? &group->base : NULL;
 }
 
 /* nccl_close does. */

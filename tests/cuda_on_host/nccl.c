@@ -18,7 +18,8 @@ struct ncclComm {
     int rank, size, num_splits;
     atomic_int num_holders; /* its owner, and calls that are under way */
     atomic_int polls_left;  /* while it says that it is under way */
-    atomic_bool has_failed;
+    atomic_bool has_failed, is_splitting;
+    bool blocks;
     ncclComm_t next_ending;
 };
 
@@ -48,6 +49,7 @@ static ncclResult_t join(ncclComm_t *out, const char *name, int rank, int size, 
     snprintf(comm->name, sizeof comm->name, "%s", name);
     comm->rank = rank;
     comm->size = size;
+    comm->blocks = blocks;
     atomic_init(&comm->num_holders, 1);
     atomic_init(&comm->polls_left, blocks ? 0 : 3);
     comm->board = board_open(name, size);
@@ -77,33 +79,82 @@ static int place_in(const struct ncclComm *comm, int *size)
     return place;
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
-                           ncclConfig_t *config)
+struct split {
+    ncclComm_t parent;
+    int color, key;
+    ncclComm_t *members; /* written last, whatever came of it */
+    bool blocks;
+};
+
+static ncclResult_t make_members(const struct split *split, ncclComm_t *members)
 {
+    ncclComm_t comm = split->parent;
     char name[sizeof comm->name];
     int size;
-    comm->board->colors[comm->rank] = color;
-    comm->board->keys[comm->rank] = key;
+    comm->board->colors[comm->rank] = split->color;
+    comm->board->keys[comm->rank] = split->key;
     if (!board_meet(comm->board, comm->size))
         return ncclRemoteError;
     int rank = place_in(comm, &size);
     if (!board_meet(comm->board, comm->size))
         return ncclRemoteError;
-    *members = NULL;
-    int length = snprintf(name, sizeof name, "%.100s.%d.%d", comm->name, comm->num_splits++, color);
-    if (color == NCCL_SPLIT_NOCOLOR || length >= (int)sizeof name)
+    int length =
+        snprintf(name, sizeof name, "%.100s.%d.%d", comm->name, comm->num_splits++, split->color);
+    if (split->color == NCCL_SPLIT_NOCOLOR || length >= (int)sizeof name)
         return length < (int)sizeof name ? ncclSuccess : ncclInternalError;
-    return join(members, name, rank, size, config->blocking);
+    return join(members, name, rank, size, split->blocks);
+}
+
+static void *run_split(void *context)
+{
+    struct split *split = context;
+    ncclComm_t parent = split->parent, members = NULL;
+    ncclResult_t result = make_members(split, &members);
+    if (__atomic_exchange_n(split->members, members, __ATOMIC_ACQ_REL)) {
+        fprintf(stderr, "NCCL: the place of a split's members is something else's by now\n");
+        abort();
+    }
+    if (result != ncclSuccess && result != ncclInProgress)
+        atomic_store(&parent->has_failed, true);
+    atomic_store(&parent->is_splitting, false);
+    free(split);
+    return NULL;
+}
+
+static bool is_under_way(ncclComm_t comm)
+{
+    return atomic_load(&comm->is_splitting) || atomic_load(&comm->polls_left) > 0;
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
+                           ncclConfig_t *config)
+{
+    struct split *split = malloc(sizeof *split);
+    pthread_t thread;
+    if (!split || is_under_way(comm)) {
+        free(split);
+        return ncclInvalidArgument;
+    }
+    *members = NULL;
+    *split = (struct split){ comm, color, key, members, config->blocking };
+    atomic_store(&comm->is_splitting, true);
+    if (comm->blocks) {
+        run_split(split);
+        return atomic_load(&comm->has_failed) ? ncclRemoteError : ncclSuccess;
+    }
+    if (pthread_create(&thread, NULL, run_split, split) != 0)
+        return ncclSystemError;
+    pthread_detach(thread);
+    return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 {
-    bool is_under_way = atomic_load(&comm->polls_left) > 0;
-    if (is_under_way)
-        atomic_fetch_sub(&comm->polls_left, 1);
     *state = atomic_load(&comm->has_failed) ? ncclRemoteError
-             : is_under_way                 ? ncclInProgress
+             : is_under_way(comm)           ? ncclInProgress
                                             : ncclSuccess;
+    if (atomic_load(&comm->polls_left) > 0)
+        atomic_fetch_sub(&comm->polls_left, 1);
     return ncclSuccess;
 }
 
@@ -115,13 +166,18 @@ static void let_go(ncclComm_t comm)
     free(comm);
 }
 
+static void wait_a_little(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+}
+
 /* As NCCL's, which waits for the streams that its calls are on, also for what is before them there,
  * and then for the other ranks. */
 static void *finish(void *context)
 {
     ncclComm_t comm = context;
     while (atomic_load(&comm->num_holders) > 1)
-        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+        wait_a_little();
     if (!board_meet(comm->board, comm->size) && !atomic_load(&comm->board->is_aborted)) {
         fprintf(stderr, "NCCL: rank %d of %s ends it alone\n", comm->rank, comm->name);
         abort();
@@ -159,6 +215,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     if (comm)
         atomic_store(&comm->board->is_aborted, true);
+    while (comm && atomic_load(&comm->is_splitting))
+        wait_a_little();
     return ncclCommDestroy(comm);
 }
 

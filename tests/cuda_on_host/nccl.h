@@ -38,7 +38,9 @@ typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
 
 const char *ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
-/* Communicators that do not block say for a while that they are under way. */
+/* Communicators that do not block say for a while that they are under way, and take no call then. A
+ * split is made by a thread, which writes `members` last: perhaps when nobody waits for it any
+ * more, but not after an abort of the communicator that is split has returned. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t *config);
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *members,
