@@ -352,12 +352,25 @@ static void run_collective(void *args)
     let_go(call->comm);
 }
 
+/* Of a communicator that does not block, a call is under way for some polls. */
+static ncclResult_t begin(ncclComm_t comm, cudaError_t status)
+{
+    if (status != cudaSuccess)
+        return ncclUnhandledCudaError;
+    if (comm->blocks)
+        return ncclSuccess;
+    atomic_store(&comm->polls_left, 2);
+    return ncclInProgress;
+}
+
 static ncclResult_t issue(cudaStream_t stream, const struct collective *call)
 {
+    if (is_under_way(call->comm))
+        return ncclInvalidArgument;
+    if (call->count == 0)
+        return ncclSuccess;
     atomic_fetch_add(&call->comm->num_holders, 1);
-    return runtime_issue(stream, run_collective, call, sizeof *call) == cudaSuccess
-               ? ncclSuccess
-               : ncclUnhandledCudaError;
+    return begin(call->comm, runtime_issue(stream, run_collective, call, sizeof *call));
 }
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t count, ncclDataType_t type,
@@ -453,10 +466,11 @@ static ncclResult_t issue_group(void)
     group.count = 0;
     if (messages.count == 0)
         return ncclSuccess;
+    if (is_under_way(messages.comm))
+        return ncclInvalidArgument;
     atomic_fetch_add(&messages.comm->num_holders, 1);
-    return runtime_issue(messages.stream, run_messages, &messages, sizeof messages) == cudaSuccess
-               ? ncclSuccess
-               : ncclUnhandledCudaError;
+    return begin(messages.comm,
+                 runtime_issue(messages.stream, run_messages, &messages, sizeof messages));
 }
 
 static ncclResult_t add_message(struct message message, ncclComm_t comm, cudaStream_t stream)
