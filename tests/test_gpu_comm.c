@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,6 +139,47 @@ START_TEST(an_abort_ends_calls_that_wait_for_each_other)
 }
 END_TEST
 
+static bool wait_for_failure(const struct side *side, struct err *err)
+{
+    for (int tries = 0; side->api->poll(side->comm, err); tries++)
+        if (tries == 5000)
+            return false;
+        else
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return true;
+}
+
+/* One sum that all call, then one that rank 1 does not. */
+static bool lose_the_other(struct rank_job *job, const struct comm_options *options)
+{
+    struct err err = { 0 };
+    struct side side;
+    double value = 1;
+    if (!side_open(job, options, &side))
+        return false;
+    struct group *world = new_world(&side);
+    bool ok = world != NULL;
+    if (ok) {
+        sum(&side, world, &value);
+        ok = side.device_api->stream_sync(side.stream, &err);
+    }
+    if (ok && side.rank == 0) {
+        sum(&side, world, &value);
+        ok = wait_for_failure(&side, &err) && strstr(err.msg, "a rank is gone");
+    }
+    if (side.rank == 1)
+        side.api->abort(side.comm);
+    side.api->group_free(world);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(a_failure_tells_the_cause_that_nccl_keeps_apart)
+{
+    run_on_gpus("nccl", 2, lose_the_other);
+}
+END_TEST
+
 /* Rank 1 comes when patience has ended. */
 static bool split_late(struct rank_job *job, const struct comm_options *options)
 {
@@ -207,6 +249,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
+    tcase_add_test(cases, a_failure_tells_the_cause_that_nccl_keeps_apart);
     tcase_add_test(cases, a_group_that_not_all_make_is_given_up);
     tcase_add_loop_test(cases, ranks_free_groups_in_orders_of_their_own, 0, NUM_COMMS);
     tcase_add_test(cases, streams_have_queues_of_their_own_unless_the_user_says_otherwise);

@@ -51,11 +51,22 @@ static bool keep(struct comm *comm, const char *what, const char *why)
     return false;
 }
 
+enum { MOST_WORDS = 200 };
+
+/* And the cause, which NCCL keeps apart. */
+static const char *words_of(ncclResult_t status, char words[MOST_WORDS])
+{
+    const char *cause = ncclGetLastError(NULL);
+    snprintf(words, MOST_WORDS, "%s%s%s", ncclGetErrorString(status), cause[0] ? ": " : "", cause);
+    return words;
+}
+
 static bool check(struct comm *comm, ncclResult_t status, const char *what)
 {
+    char words[MOST_WORDS];
     if (status == ncclSuccess || status == ncclInProgress)
         return true;
-    return keep(comm, what, ncclGetErrorString(status));
+    return keep(comm, what, words_of(status, words));
 }
 
 static bool is_lost(const struct comm *comm)
@@ -236,10 +247,11 @@ static bool nccl_poll(struct comm *comm, struct err *err)
 static bool meet(const struct comm_options *options, ncclUniqueId *id, struct err *err)
 {
     struct host_comm host;
+    char words[MOST_WORDS];
     const struct place *place = options->place;
     ncclResult_t status = place->rank == 0 ? ncclGetUniqueId(id) : ncclSuccess;
     if (status != ncclSuccess)
-        return err_set(err, ERR_SYSTEM, "nccl", "no id: %s", ncclGetErrorString(status));
+        return err_set(err, ERR_SYSTEM, "nccl", "no id: %s", words_of(status, words));
     if (!host_comm_open(options, &host, err))
         return false;
     bool ok = host_comm_tell(&host, place->size, id, sizeof *id, err);

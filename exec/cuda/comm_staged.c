@@ -80,10 +80,10 @@ static CUdeviceptr address_of(const _Atomic uint32_t *number)
     return (CUdeviceptr)(uintptr_t)number;
 }
 
+/* The driver's numbers of failures are the run-time's. */
 static void check_driver(struct lane *lane, CUresult status, const char *what)
 {
-    device_check(lane->stream->device, status == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown,
-                 what);
+    device_check(lane->stream->device, (cudaError_t)status, what);
 }
 
 /* --- lanes -------------------------------------------------------------------------------- */

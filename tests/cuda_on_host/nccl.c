@@ -33,6 +33,20 @@ const char *ncclGetErrorString(ncclResult_t result)
     return result == ncclSuccess ? "no error" : "an error";
 }
 
+static _Atomic(const char *) last_error = "";
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return atomic_load(&last_error);
+}
+
+static void fail(ncclComm_t comm)
+{
+    atomic_store(&last_error, "a rank is gone");
+    atomic_store(&comm->has_failed, true);
+}
+
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     static atomic_int count;
@@ -115,7 +129,7 @@ static void *run_split(void *context)
         abort();
     }
     if (result != ncclSuccess && result != ncclInProgress)
-        atomic_store(&parent->has_failed, true);
+        fail(parent);
     atomic_store(&parent->is_splitting, false);
     free(split);
     return NULL;
@@ -348,7 +362,7 @@ static void run_collective(void *args)
         ok = board_meet(call->comm->board, call->comm->size);
     }
     if (!ok)
-        atomic_store(&call->comm->has_failed, true);
+        fail(call->comm);
     let_go(call->comm);
 }
 
@@ -454,7 +468,7 @@ static void run_messages(void *args)
             break;
     }
     if (left > 0)
-        atomic_store(&comm->has_failed, true);
+        fail(comm);
     let_go(comm);
 }
 

@@ -37,6 +37,7 @@ typedef enum {
 typedef enum { ncclSum = 0, ncclMax = 2 } ncclRedOp_t;
 
 const char *ncclGetErrorString(ncclResult_t result);
+const char *ncclGetLastError(ncclComm_t comm); /* "": there was none; the communicator is ignored */
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 /* Communicators that do not block say for a while that they are under way, and take no call then. A
  * split is made by a thread, which writes `members` last: perhaps when nobody waits for it any

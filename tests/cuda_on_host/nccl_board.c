@@ -45,6 +45,8 @@ bool board_meet(struct board *board, int size)
 {
     int turn = atomic_load(&board->turn);
     long tries = 0;
+    if (atomic_load(&board->is_aborted)) /* who waited in vain is still counted */
+        return false;
     if (atomic_fetch_add(&board->num_arrived, 1) + 1 == size) {
         atomic_store(&board->num_arrived, 0);
         atomic_fetch_add(&board->turn, 1);
