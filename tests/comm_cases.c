@@ -310,7 +310,9 @@ bool comm_cases_run(const struct comm_api *api, const struct comm_options *optio
                             .rank = options->place->rank,
                             .size = options->place->size };
     struct random rng = random_new(seed, 0);
-    struct device_options host = { .delay_most_s = 20e-6, .delay_seed = seed + (uint64_t)run.rank };
+    struct device_options host = { .local_rank = run.rank,
+                                   .delay_most_s = 20e-6,
+                                   .delay_seed = seed + (uint64_t)run.rank };
     run.device = run.device_api->open(&host, &err);
     for (int i = 0; i < NUM_PARTITIONS; i++)
         run.streams[i] = run.device_api->stream_new(run.device, "comm", &err);

@@ -25,6 +25,7 @@ static void set_up(void)
     snprintf(plugin, sizeof plugin, "%s/simsearch-cuda.so", folder);
     is_there = access(plugin, R_OK) == 0; /* the release variant's alone, where C++ is */
     setenv("SIMSEARCH_PLUGINS", folder, 1);
+    setenv("SIMSEARCH_GEMM_TABLE", "", 1);
 }
 
 static void run_on_gpus(const char *comm, int size,
@@ -60,6 +61,8 @@ struct side {
     const struct comm_api *api;
     const struct device_api *device_api;
     struct device *device;
+    const struct kernel_api *kernel_api;
+    struct kernels *kernels;
     struct stream *stream;
     struct comm *comm;
     int rank, size;
@@ -70,9 +73,12 @@ static bool side_open(struct rank_job *job, const struct comm_options *options, 
     struct err err = { 0 };
     *out = (struct side){ .api = job->api,
                           .device_api = options->device,
+                          .kernel_api = backend_find("cuda", &err)->kernels,
                           .rank = options->place->rank,
                           .size = job->size };
-    return (out->device = options->device->open(&(struct device_options){ 0 }, &err)) &&
+    return (out->device =
+                options->device->open(&(struct device_options){ .local_rank = out->rank }, &err)) &&
+           (out->kernels = out->kernel_api->open(out->device, DTYPE_FP32, &err)) &&
            (out->stream = options->device->stream_new(out->device, "side", &err)) &&
            (out->comm = job->api->open(options, &err));
 }
@@ -81,6 +87,7 @@ static void side_close(struct side *side)
 {
     side->device_api->stream_free(side->stream);
     side->api->close(side->comm);
+    side->kernel_api->close(side->kernels);
     side->device_api->close(side->device);
 }
 
@@ -103,6 +110,72 @@ static void sum(const struct side *side, struct group *group, double *value)
                                           .count = 1,
                                           .element = ELEMENT_FP64 });
 }
+
+/* --- memory --------------------------------------------------------------------------------- */
+
+/* Its first product on the stream, which is tuned beside the sums that are there. */
+static bool multiply(const struct side *side, struct err *err)
+{
+    static const float ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    float sums[16] = { 0 };
+    side->kernel_api->linear_weight_gradient(
+        side->kernels, side->stream,
+        &(struct linear_weight_gradient){
+            .rows = 4, .out = 4, .in = 4, .dy = ones, .x = ones, .dweight = sums });
+    return side->device_api->stream_sync(side->stream, err) && sums[15] == 4;
+}
+
+static bool sum_ever_more(const struct side *side, struct group *group, struct err *err)
+{
+    enum { MOST = 1 << 12 };
+    static double zeros[MOST_RANKS][MOST];
+    for (size_t count = 1; count <= MOST; count *= 2)
+        side->api->issue(&(struct comm_call){ .kind = COMM_ALL_REDUCE,
+                                              .group = group,
+                                              .stream = side->stream,
+                                              .in = zeros[side->rank],
+                                              .out = zeros[side->rank],
+                                              .count = count,
+                                              .element = ELEMENT_FP64 });
+    return side->device_api->stream_sync(side->stream, err);
+}
+
+/* Rank 0 receives what rank 1 sends last. */
+static bool work_beside_a_receive(struct rank_job *job, const struct comm_options *options)
+{
+    struct err err = { 0 };
+    struct side side;
+    double value = 3;
+    if (!side_open(job, options, &side))
+        return false;
+    struct group *message = new_world(&side), *world = new_world(&side);
+    struct stream *stream = side.device_api->stream_new(side.device, "message", &err);
+    struct comm_call call = { .kind = side.rank == 0 ? COMM_RECV : COMM_SEND,
+                              .group = message,
+                              .stream = stream,
+                              .in = &value,
+                              .out = &value,
+                              .count = 1,
+                              .element = ELEMENT_FP64,
+                              .peer = 1 - side.rank };
+    if (side.rank == 0)
+        side.api->issue(&call);
+    bool ok = (side.rank == 1 || multiply(&side, &err)) && sum_ever_more(&side, world, &err);
+    if (side.rank == 1)
+        side.api->issue(&call);
+    ok = side.device_api->stream_sync(stream, &err) && ok && value == 3;
+    side.device_api->stream_free(stream);
+    side.api->group_free(message);
+    side.api->group_free(world);
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(neither_tuning_nor_larger_messages_wait_for_a_receive)
+{
+    run_on_gpus(comms[_i], 2, work_beside_a_receive);
+}
+END_TEST
 
 /* --- ends ----------------------------------------------------------------------------------- */
 
@@ -248,6 +321,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("gpu_comm");
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
+    tcase_add_loop_test(cases, neither_tuning_nor_larger_messages_wait_for_a_receive, 0, NUM_COMMS);
     tcase_add_loop_test(cases, an_abort_ends_calls_that_wait_for_each_other, 0, NUM_COMMS);
     tcase_add_test(cases, a_failure_tells_the_cause_that_nccl_keeps_apart);
     tcase_add_test(cases, a_group_that_not_all_make_is_given_up);

@@ -22,15 +22,21 @@ struct progress {
     _Atomic uint32_t arrived, done;
 };
 
+/* Pinned; `smaller` ones came before. */
+struct buffer {
+    struct buffer *smaller;
+    void *memory;
+    size_t bytes;
+};
+
 /* A stream's side of the communicator. */
 struct lane {
     struct lane *next;
     struct stream *stream;     /* of the GPU */
     struct stream *thread;     /* of the host */
-    struct progress *progress; /* pinned, as the buffers are */
+    struct progress *progress; /* pinned too */
     uint32_t issued;
-    void *in, *out;
-    size_t in_bytes, out_bytes;
+    struct buffer *in, *out; /* NULL: none was needed yet */
     struct comm *comm;
 };
 
@@ -123,30 +129,40 @@ static struct lane *lane_of(struct comm *comm, struct stream *stream)
     return lane;
 }
 
+static void free_buffers(struct buffer *buffer)
+{
+    while (buffer) {
+        struct buffer *smaller = buffer->smaller;
+        cudaFreeHost(buffer->memory);
+        free(buffer);
+        buffer = smaller;
+    }
+}
+
 static void free_lane(struct lane *lane)
 {
     device_host.stream_free(lane->thread);
-    cudaFreeHost(lane->in);
-    cudaFreeHost(lane->out);
+    free_buffers(lane->in);
+    free_buffers(lane->out);
     cudaFreeHost(lane->progress);
     free(lane);
 }
 
-/* Calls of a stream use one buffer after the other; a larger one is needed rarely. */
-static bool make_room(struct lane *lane, void **buffer, size_t *room_bytes, size_t bytes)
+/* Calls of a stream use one buffer after the other. None is freed before the end: calls in flight
+ * may use it, and to free pinned memory may wait for the whole GPU. */
+static bool make_room(struct lane *lane, struct buffer **buffer, size_t bytes)
 {
-    struct err unheard = { 0 };
-    if (bytes <= *room_bytes)
+    size_t room = *buffer ? (*buffer)->bytes : 0;
+    void *memory = NULL;
+    if (bytes <= room)
         return true;
-    if (!cuda_stream_sync(lane->stream, &unheard))
-        return false;
-    cudaFreeHost(*buffer);
-    *buffer = NULL;
-    *room_bytes = 0;
-    if (!device_check(lane->stream->device, cudaHostAlloc(buffer, bytes, cudaHostAllocDefault),
+    room = bytes > 2 * room ? bytes : 2 * room;
+    if (!device_check(lane->stream->device, cudaHostAlloc(&memory, room, cudaHostAllocDefault),
                       "cudaHostAlloc"))
         return false;
-    *room_bytes = bytes;
+    struct buffer *larger = arena_grow(NULL, sizeof *larger);
+    *larger = (struct buffer){ *buffer, memory, room };
+    *buffer = larger;
     return true;
 }
 
@@ -219,6 +235,11 @@ static void tell_done(void *args)
     atomic_store(&turn->lane->progress->done, turn->number);
 }
 
+static void *memory_of(const struct buffer *buffer)
+{
+    return buffer ? buffer->memory : NULL;
+}
+
 /* On the thread: nothing but the host's memory is touched there. */
 static void issue_on_host(const struct lane *lane, const struct comm_call *call,
                           const struct turn *turn)
@@ -226,8 +247,8 @@ static void issue_on_host(const struct lane *lane, const struct comm_call *call,
     struct comm_call own = *call;
     own.group = ((const struct staged_group *)call->group)->host;
     own.stream = lane->thread;
-    own.in = lane->in;
-    own.out = lane->out;
+    own.in = memory_of(lane->in);
+    own.out = memory_of(lane->out);
     device_host.call(lane->thread, await_input, turn, sizeof *turn);
     lane->comm->host.api->issue(&own);
     device_host.call(lane->thread, tell_done, turn, sizeof *turn);
@@ -238,7 +259,7 @@ static void issue_on_lane(struct lane *lane, const struct comm_call *call)
     const struct comm *comm = lane->comm;
     struct turn turn = { lane, ++lane->issued };
     CUstream stream = lane->stream->cuda;
-    cuda_stream_copy(lane->stream, lane->in, call->in, read_bytes(call));
+    cuda_stream_copy(lane->stream, memory_of(lane->in), call->in, read_bytes(call));
     check_driver(lane,
                  comm->write_value(stream, address_of(&lane->progress->arrived), turn.number,
                                    CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -248,7 +269,7 @@ static void issue_on_lane(struct lane *lane, const struct comm_call *call)
                  comm->wait_value(stream, address_of(&lane->progress->done), turn.number,
                                   CU_STREAM_WAIT_VALUE_GEQ),
                  "cuStreamWaitValue32");
-    cuda_stream_copy(lane->stream, call->out, lane->out, written_bytes(call));
+    cuda_stream_copy(lane->stream, call->out, memory_of(lane->out), written_bytes(call));
 }
 
 static void staged_issue(const struct comm_call *call)
@@ -256,8 +277,8 @@ static void staged_issue(const struct comm_call *call)
     struct comm *comm = call->group->comm;
     struct lane *lane = lane_of(comm, call->stream);
     if (lane && !atomic_load(&comm->is_over) && !device_is_over(call->stream->device) &&
-        make_room(lane, &lane->in, &lane->in_bytes, read_bytes(call)) &&
-        make_room(lane, &lane->out, &lane->out_bytes, written_bytes(call)))
+        make_room(lane, &lane->in, read_bytes(call)) &&
+        make_room(lane, &lane->out, written_bytes(call)))
         issue_on_lane(lane, call);
 }
 

@@ -11,11 +11,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_STREAMS = 16 };
+/* Of a rank compute and data launch kernels. */
+enum { MOST_STREAMS = 16, USUAL_STREAMS = 2 };
 
 /* What no two streams may use at once. */
 struct workspace {
-    struct stream *stream;
+    struct stream *stream; /* NULL: nobody's yet */
     void *memory;
 };
 
@@ -59,13 +60,33 @@ static void close_kernels(struct kernels *kernels)
     free(kernels);
 }
 
+static bool add_workspace(struct kernels *kernels)
+{
+    void *memory = NULL;
+    if (kernels->num_workspaces == MOST_STREAMS ||
+        !device_check(kernels->device, cudaMalloc(&memory, WORKSPACE_BYTES), "a workspace"))
+        return false;
+    kernels->workspaces[kernels->num_workspaces++] = (struct workspace){ .memory = memory };
+    return true;
+}
+
+/* Workspaces before messages are under way: cudaMalloc may wait for the whole GPU. */
+static bool open_workspaces(struct kernels *kernels, struct err *err)
+{
+    bool ok = true;
+    for (int i = 0; i < USUAL_STREAMS && ok; i++)
+        ok = add_workspace(kernels);
+    return ok || failure_check(&kernels->device->failure, err);
+}
+
 static struct kernels *open_kernels(struct device *device, enum dtype storage, struct err *err)
 {
     char path[PATH_MAX + 32];
     struct kernels *kernels = arena_grow(NULL, sizeof *kernels);
     *kernels = (struct kernels){ .device = device, .storage = storage };
     device_use(device);
-    if ((kernels->gemm = gemm_open(find_table(path, sizeof path) ? path : NULL, err)))
+    if ((kernels->gemm = gemm_open(find_table(path, sizeof path) ? path : NULL, err)) &&
+        open_workspaces(kernels, err))
         return kernels;
     close_kernels(kernels);
     return NULL;
@@ -81,15 +102,14 @@ static size_t flash_scratch_bytes(const struct kernels *kernels, const struct at
 
 static void *workspace_of(struct kernels *kernels, struct stream *stream)
 {
-    for (int i = 0; i < kernels->num_workspaces; i++)
-        if (kernels->workspaces[i].stream == stream)
-            return kernels->workspaces[i].memory;
-    void *memory = NULL;
-    if (kernels->num_workspaces == MOST_STREAMS ||
-        !device_check(kernels->device, cudaMalloc(&memory, WORKSPACE_BYTES), "a workspace"))
-        return NULL;
-    kernels->workspaces[kernels->num_workspaces++] = (struct workspace){ stream, memory };
-    return memory;
+    for (int i = 0; i < kernels->num_workspaces || add_workspace(kernels); i++) {
+        struct workspace *workspace = &kernels->workspaces[i];
+        if (!workspace->stream)
+            workspace->stream = stream;
+        if (workspace->stream == stream)
+            return workspace->memory;
+    }
+    return NULL;
 }
 
 /* False when nothing can be issued there. */

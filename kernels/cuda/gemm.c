@@ -268,17 +268,19 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * (p->c_dtype == DTYPE_FP32 ? 4 : 2);
 }
 
-/* Times the proposals; a result that is added to is left as it is. */
+/* Times the proposals; a result that is added to is left as it is. Memory of the stream's: other
+ * memory might be had only when no message is under way. */
 static int tune(const struct launch *on, const struct call *call, const struct gemm_product *p,
                 const struct proposals *proposals)
 {
     void *second = NULL;
-    if (p->is_added && cudaMalloc(&second, result_bytes(p)) != cudaSuccess) {
+    if (p->is_added && cudaMallocAsync(&second, result_bytes(p), on->stream) != cudaSuccess) {
         (void)cudaGetLastError(); /* no memory for it is no failure */
         return -1;
     }
     int best = fastest(on, call, p, second ? second : p->c, proposals);
-    cudaFree(second);
+    if (second)
+        cudaFreeAsync(second, on->stream);
     return best;
 }
 

@@ -9,23 +9,46 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-cudaError_t cudaMalloc(void **memory, size_t bytes)
+static cudaError_t take(void **memory, size_t bytes)
 {
     enum { ALIGNMENT = 256 };
     *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    runtime_wait_for_device();
+    return take(memory, bytes);
+}
+
 cudaError_t cudaFree(void *memory)
 {
+    runtime_wait_for_device();
     free(memory);
     return cudaSuccess;
+}
+
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    return take(memory, bytes);
+}
+
+static void free_memory(void *args)
+{
+    free(*(void **)args);
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+    return runtime_issue(stream, free_memory, &memory, sizeof memory);
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    return cudaMalloc(memory, bytes);
+    return take(memory, bytes);
 }
 
 cudaError_t cudaFreeHost(void *memory)

@@ -20,6 +20,8 @@ struct CUgraph_st {
 };
 
 struct CUstream_st {
+    struct CUstream_st *next;
+    int device;
     pthread_t thread;
     struct work *first, **last;
     long num_issued, num_done;
@@ -34,6 +36,7 @@ struct CUevent_st {
     int num_holders;
 };
 
+static cudaStream_t streams;
 /* Of all streams and events: few of either, and what they wait for is rare. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
@@ -121,6 +124,11 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
     if (!stream)
         return cudaErrorMemoryAllocation;
     stream->last = &stream->first;
+    cudaGetDevice(&stream->device);
+    pthread_mutex_lock(&mutex);
+    stream->next = streams;
+    streams = stream;
+    pthread_mutex_unlock(&mutex);
     *out = stream;
     return pthread_create(&stream->thread, NULL, run_stream, stream) == 0 ? cudaSuccess
                                                                           : cudaErrorUnknown;
@@ -133,8 +141,32 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&mutex);
     pthread_join(stream->thread, NULL);
+    pthread_mutex_lock(&mutex);
+    cudaStream_t *link = &streams;
+    while (*link != stream)
+        link = &(*link)->next;
+    *link = stream->next;
+    pthread_mutex_unlock(&mutex);
     free(stream);
     return cudaSuccess;
+}
+
+static bool is_busy(int device)
+{
+    for (cudaStream_t stream = streams; stream; stream = stream->next)
+        if (stream->device == device && stream->num_done < stream->num_issued)
+            return true;
+    return false;
+}
+
+void runtime_wait_for_device(void)
+{
+    int device;
+    cudaGetDevice(&device);
+    pthread_mutex_lock(&mutex);
+    while (is_busy(device))
+        pthread_cond_wait(&changed, &mutex);
+    pthread_mutex_unlock(&mutex);
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)

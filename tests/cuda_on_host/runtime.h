@@ -16,6 +16,9 @@ extern "C" {
 cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), const void *args,
                           size_t size);
 
+/* Until all streams of the calling thread's GPU have nothing left. */
+void runtime_wait_for_device(void);
+
 /* Of the work that calls it: the stream's events seem so much later from here on. */
 void runtime_add_ms(double ms);
 
