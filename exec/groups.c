@@ -35,19 +35,6 @@ enum {
     PIPELINE = 1u << AXIS_PIPELINE
 };
 
-/* HSDP: neighbours share out the state, and the same share is held by those a shard apart. */
-static int some_of_data(const struct plan *plan, int rank, enum group_kind kind, int *members)
-{
-    int count = ranks_across(plan, rank, DATA | CONTEXT, members);
-    int shards = plan_shards(plan), own = 0, kept = 0;
-    while (members[own] != rank)
-        own++;
-    for (int i = 0; i < count; i++)
-        if (kind == GROUP_SHARD ? i / shards == own / shards : i % shards == own % shards)
-            members[kept++] = members[i];
-    return kept;
-}
-
 /* --- links ---------------------------------------------------------------------------------- */
 
 static int rank_on_stage(const struct plan *plan, int rank, int stage)
@@ -113,13 +100,8 @@ int group_members(const struct plan *plan, int rank, enum group_kind kind, int *
     switch (kind) {
     case GROUP_TENSOR:
         return ranks_across(plan, rank, TENSOR, members);
-    case GROUP_CONTEXT:
-        return ranks_across(plan, rank, CONTEXT, members);
     case GROUP_DATA:
         return ranks_across(plan, rank, DATA | CONTEXT, members);
-    case GROUP_SHARD:
-    case GROUP_REPLICA:
-        return some_of_data(plan, rank, kind, members);
     case GROUP_MODEL:
         return ranks_across(plan, rank, TENSOR | PIPELINE, members);
     case GROUP_EMBEDDING:

@@ -2,7 +2,8 @@
  *
  * Made from the plan alone (sim/plan/layout.h), in the same order on all ranks. Each has sockets or
  * a communicator of its own, so that calls of different groups never wait for one another; a group
- * of one rank exists, and its collectives copy. */
+ * of one rank exists, and its collectives copy. On GPUs every group costs buffers of NCCL's:
+ * there is none that nobody calls in. */
 #ifndef EXEC_GROUPS_H
 #define EXEC_GROUPS_H
 
@@ -16,10 +17,7 @@
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \
-    X(CONTEXT,      "context",    "context ranks")                                                 \
     X(DATA,         "data",       "data x context ranks: all that hold the same weights")          \
-    X(SHARD,        "shard",      "of those, the ones that ZeRO shards the state over")            \
-    X(REPLICA,      "replica",    "of those, the ones that hold the same shard")                   \
     X(MODEL,        "model",      "tensor x pipeline ranks: one copy of the model; its gradient norm") \
     X(EMBEDDING,    "embedding",  "first and last stage, which hold copies of a tied embedding")   \
     X(SEND_DOWN,    "send_down",  "this stage and the next: activations")                          \

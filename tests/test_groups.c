@@ -45,24 +45,13 @@ START_TEST(groups_of_a_rank_are_those_counted_by_hand)
 {
     const char *layout = "tp2 cp2 pp2 dp2 mb1 vpp2";
     CHECK_MEMBERS(layout, 11, GROUP_TENSOR, 10, 11);
-    CHECK_MEMBERS(layout, 11, GROUP_CONTEXT, 9, 11);
     CHECK_MEMBERS(layout, 11, GROUP_DATA, 9, 11, 13, 15);
-    CHECK_MEMBERS(layout, 11, GROUP_SHARD, 9, 11, 13, 15);
-    CHECK_MEMBERS(layout, 11, GROUP_REPLICA, 11);
     CHECK_MEMBERS(layout, 11, GROUP_MODEL, 2, 3, 10, 11);
     CHECK_MEMBERS(layout, 11, GROUP_EMBEDDING, 3, 11);
     CHECK_MEMBERS(layout, 11, GROUP_SEND_DOWN, 11, 3);
     CHECK_MEMBERS(layout, 11, GROUP_RECV_DOWN, 3, 11);
     CHECK_MEMBERS(layout, 11, GROUP_SEND_UP, 11, 3);
     CHECK_MEMBERS(layout, 11, GROUP_RECV_UP, 3, 11);
-}
-END_TEST
-
-START_TEST(shards_are_neighbours_and_replicas_lie_a_shard_apart)
-{
-    const char *layout = "tp1 pp1 dp8 mb1 zero2 shard=4";
-    CHECK_MEMBERS(layout, 5, GROUP_SHARD, 4, 5, 6, 7);
-    CHECK_MEMBERS(layout, 5, GROUP_REPLICA, 1, 5);
 }
 END_TEST
 
@@ -81,23 +70,15 @@ START_TEST(links_close_to_a_ring_when_chunks_go_round)
 }
 END_TEST
 
-/* Of the groups along one axis, and of every other kind that all ranks are in. */
+/* Of every kind that all ranks are in. */
 START_TEST(groups_are_the_layouts_and_part_the_ranks)
 {
-    static const struct {
-        enum group_kind kind;
-        enum axis_id axis;
-    } of_axes[] = { { GROUP_TENSOR, AXIS_TENSOR }, { GROUP_CONTEXT, AXIS_CONTEXT } };
     struct plan plan = plan_of(layouts[_i], &arena);
     int members[MOST_RANKS], others[MOST_RANKS];
     for (int rank = 0; rank < plan_ranks(&plan); rank++) {
-        for (int i = 0; i < 2; i++) {
-            enum axis_id axis = of_axes[i].axis;
-            ck_assert_int_eq(group_members(&plan, rank, of_axes[i].kind, members),
-                             axis_degree(&plan, axis));
-            for (int j = 0; j < axis_degree(&plan, axis); j++)
-                ck_assert_int_eq(members[j], layout_group_member(&plan, rank, axis, j));
-        }
+        ck_assert_int_eq(group_members(&plan, rank, GROUP_TENSOR, members), plan.tp);
+        for (int i = 0; i < plan.tp; i++)
+            ck_assert_int_eq(members[i], layout_group_member(&plan, rank, AXIS_TENSOR, i));
         for (int k = 0; k < NUM_GROUP_KINDS; k++) {
             enum group_kind kind = (enum group_kind)k;
             int count = group_members(&plan, rank, kind, members);
@@ -111,9 +92,7 @@ START_TEST(groups_are_the_layouts_and_part_the_ranks)
                 ck_assert_mem_eq(members, others, (size_t)count * sizeof *members);
             }
         }
-        ck_assert_int_eq(group_members(&plan, rank, GROUP_SHARD, members), plan_shards(&plan));
-        ck_assert_int_eq(group_members(&plan, rank, GROUP_REPLICA, others) * plan_shards(&plan),
-                         plan_replicas(&plan));
+        ck_assert_int_eq(group_members(&plan, rank, GROUP_DATA, members), plan_replicas(&plan));
         ck_assert_int_eq(group_members(&plan, rank, GROUP_WORLD, members), plan_ranks(&plan));
     }
 }
@@ -202,9 +181,8 @@ static void try_links(struct rank_thread *own, struct device *device, const stru
 
 static void try_groups(struct rank_thread *own, struct device *device, const struct groups *groups)
 {
-    static const enum group_kind collective[] = { GROUP_TENSOR, GROUP_CONTEXT,  GROUP_DATA,
-                                                  GROUP_SHARD,  GROUP_REPLICA,  GROUP_MODEL,
-                                                  GROUP_WORLD,  GROUP_EMBEDDING };
+    static const enum group_kind collective[] = { GROUP_TENSOR, GROUP_DATA, GROUP_MODEL,
+                                                  GROUP_WORLD, GROUP_EMBEDDING };
     struct err err = { 0 };
     struct stream *stream = device_host.stream_new(device, "groups", &err);
     for (size_t i = 0; i < sizeof collective / sizeof *collective; i++)
@@ -257,7 +235,6 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("groups");
     tcase_add_test(tc, groups_of_a_rank_are_those_counted_by_hand);
-    tcase_add_test(tc, shards_are_neighbours_and_replicas_lie_a_shard_apart);
     tcase_add_test(tc, links_close_to_a_ring_when_chunks_go_round);
     tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);
     tcase_add_loop_test(tc, both_ends_of_a_link_agree, 0, NUM_LAYOUTS);
