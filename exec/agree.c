@@ -1,6 +1,11 @@
 #include "exec/rank_part.h"
 #include "exec/whereabouts.h"
 
+struct group *rank_world(struct rank *rank)
+{
+    return rank_group(rank, GROUP_WORLD);
+}
+
 /* A kilobyte of numbers: few enough that any communicator adds them in the order of the ranks, so
  * that a number's sum does not depend on how many are told with it (exec/comm.h). */
 enum { TOLD_AT_ONCE = 128 };
@@ -13,7 +18,7 @@ static bool reduce(struct rank *rank, double *values, size_t count, enum reducti
     size_t bytes = sizeof *values * count;
     double *at = on->api->alloc(on->device, stream, bytes, err);
     struct comm_call call = { .kind = COMM_ALL_REDUCE,
-                              .group = rank_group(rank, GROUP_WORLD),
+                              .group = rank_world(rank),
                               .stream = stream,
                               .in = at,
                               .out = at,
@@ -35,7 +40,7 @@ static bool reduce_all(struct rank *rank, double *values, int count, enum reduct
                        struct err *err)
 {
     bool ok = true;
-    for (int i = 0; rank_group(rank, GROUP_WORLD) && i < count && ok; i += TOLD_AT_ONCE) {
+    for (int i = 0; rank_world(rank) && i < count && ok; i += TOLD_AT_ONCE) {
         int left = count - i;
         ok = reduce(rank, values + i, (size_t)(left < TOLD_AT_ONCE ? left : TOLD_AT_ONCE),
                     reduction, err);

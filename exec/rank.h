@@ -69,6 +69,9 @@ bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *
 bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
 
+/* All ranks, for calls between steps; NULL: there is one. */
+struct group *rank_world(struct rank *rank);
+
 /* Of all steps so far: what passed between this rank and its data peers (negative: the communicator
  * does not tell), and, on one of them, what was to pass between all. */
 struct exchanged_bytes {

@@ -18,7 +18,6 @@ struct session {
     atomic_bool is_open; /* device and communicator are there for the watchdog to stop */
     struct rank *rank;
     struct stream *stream; /* of what is told after steps */
-    struct group *world;   /* NULL: one rank */
     struct arena *arena;
     struct session_result *out;
 };
@@ -34,9 +33,9 @@ static bool collect(struct session *session, struct comm_call call, struct err *
         in_bytes * (size_t)(call.kind == COMM_ALL_GATHER ? session->options->place->size : 1);
     const void *from = call.in;
     void *to = call.out;
-    if (!session->world)
+    call.group = rank_world(session->rank);
+    if (!call.group)
         return true;
-    call.group = session->world;
     call.stream = session->stream;
     call.out = on->api->alloc(on->device, call.stream, out_bytes, err);
     if (!call.out)
@@ -264,19 +263,6 @@ static bool run_steps(struct session *session, struct err *err)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-static bool open_world(struct session *session, struct err *err)
-{
-    int size = session->options->place->size;
-    int *ranks = ARENA_ARRAY(session->arena, int, (size_t)size);
-    for (int i = 0; i < size; i++)
-        ranks[i] = i;
-    session->stream = session->on.api->stream_new(session->on.device, "session", err);
-    if (!session->stream || size == 1)
-        return session->stream != NULL;
-    session->world = session->on.comm_api->group_new(session->on.comm, ranks, size, err);
-    return session->world != NULL;
-}
-
 /* Whether others are the cause. What the watchdog says comes before what it led to. */
 static bool was_interrupted(struct session *session, struct err *err)
 {
@@ -300,14 +286,15 @@ static void close_watchdog(struct session *session)
 
 static bool run_on_device(struct session *session, struct err *err)
 {
-    session->rank = rank_new(session->options->setup, &session->on, err);
-    bool ok = session->rank && open_world(session, err) && run_steps(session, err);
+    const struct rank_device *on = &session->on;
+    bool ok = (session->rank = rank_new(session->options->setup, on, err)) &&
+              (session->stream = on->api->stream_new(on->device, "session", err)) &&
+              run_steps(session, err);
     if (!ok) {
         session->out->is_interrupted = was_interrupted(session, err);
         session->on.comm_api->abort(session->on.comm);
     }
     close_watchdog(session); /* it may be telling what the rank is in */
-    session->on.comm_api->group_free(session->world);
     session->on.api->stream_free(session->stream);
     rank_free(session->rank);
     return ok;
