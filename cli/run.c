@@ -161,16 +161,19 @@ static double exchange_bytes(const struct setup *setup, const struct stage_memor
            exchanger_memory_bytes(&plan->exchange, &load, &ranks);
 }
 
-/* What frameworks allocate, without their libraries. */
+/* What frameworks allocate, without their libraries; and more, while there is room beside what NCCL
+ * and the context will take. */
 static size_t arena_bytes(const struct setup *setup, const struct prediction *prediction)
 {
-    double most = 0;
+    double most = 0, beside = 0;
     for (int stage = 0; stage < prediction->num_stages; stage++) {
         const struct stage_memory *memory = &prediction->stages[stage];
         most = fmax(most, memory->allocated_bytes - memory->library_bytes +
                               exchange_bytes(setup, memory));
+        beside = fmax(beside, memory->network_bytes + memory->context_bytes);
     }
-    return (size_t)(most * arena_share + arena_extra_bytes);
+    double room = setup->system.gpu.memory_bytes - beside;
+    return (size_t)fmax(most, fmin(most * arena_share + arena_extra_bytes, room));
 }
 
 static bool run_session(const struct options *options, struct setup *setup,

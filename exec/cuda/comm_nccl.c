@@ -277,24 +277,24 @@ static void seem_apart(int rank)
     setenv("NCCL_MAX_CTAS", "2", 0);
 }
 
-/* Of the root and of all groups. */
-static ncclConfig_t config_of(const struct comm *comm)
+/* Of a communicator that takes no more thread blocks; 0: as many as it likes. */
+static ncclConfig_t config_of(int most_blocks)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    if (comm->most_blocks > 0) {
+    if (most_blocks > 0) {
         config.minCTAs = 1;
-        config.maxCTAs = comm->most_blocks;
+        config.maxCTAs = most_blocks;
     }
     return config;
 }
 
 /* Connections are all made here: the first call of a link would otherwise wait for its other end to
- * be as far. */
+ * be as far. The root has the least, since nothing is called in it. */
 static bool open_root(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     ncclUniqueId id;
-    ncclConfig_t config = config_of(comm);
+    ncclConfig_t config = config_of(1);
     setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     seem_apart(comm->rank);
     if (!meet(options, &id, err))
@@ -418,7 +418,7 @@ static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
 {
     bool is_member = group->base.size > 1;
     int color = is_member ? group->base.ranks[0] : NCCL_SPLIT_NOCOLOR;
-    ncclConfig_t config = config_of(comm);
+    ncclConfig_t config = config_of(comm->most_blocks);
     pthread_mutex_lock(&comm->mutex);
     bool ok =
         !is_lost(comm) &&

@@ -166,6 +166,7 @@ struct stack {
     double allocator_slack;    /* reserved / allocated - 1 */
     double context_bytes;      /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;        /* pools of captured graphs, where launch is graphs */
+    bool connects_groups;      /* a communicator for each group of ranks, connected for all calls */
     double logits_bytes;       /* per logit held at the loss */
     int logits_rows;           /* most rows of the head at once; 0: all */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */

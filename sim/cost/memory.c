@@ -2,7 +2,7 @@
 
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
-#include "sim/cost/network.h"
+#include "sim/cost/network_memory.h"
 #include "sim/cost/pass_memory.h"
 #include "sim/cost/stage_load.h"
 
@@ -14,47 +14,11 @@
  */
 static const double mib_bytes = 1024.0 * 1024.0;
 
-/* NCCL keeps, for a connection of a channel, LL, LL128 and Simple buffers: 512 KiB + 4.6875 MiB +
- * 4 MiB (init.cc). */
-static const double connection_bytes = 9.1875 * 1024 * 1024;
-
 static double library_bytes(const struct system *system)
 {
     if (system->stack.runtime == RUNTIME_HOST)
         return 0;
     return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * mib_bytes;
-}
-
-static double group_buffers_bytes(const struct comm_group *group)
-{
-    return group->num_ranks < 2 ? 0 : group->num_channels * connection_bytes;
-}
-
-static double axis_buffers_bytes(const struct system *system, const struct plan *plan,
-                                 enum axis_id axis, int size)
-{
-    if (size < 2)
-        return 0;
-    struct comm_group group = network_axis_group(system, plan, axis);
-    return group_buffers_bytes(&group);
-}
-
-static double data_buffers_bytes(const struct system *system, const struct plan *plan)
-{
-    if (plan_replicas(plan) < 2)
-        return 0;
-    struct data_groups groups = network_data_groups(system, plan);
-    return group_buffers_bytes(&groups.shard) + group_buffers_bytes(&groups.replicas);
-}
-
-static double network_bytes(const struct system *system, const struct plan *plan)
-{
-    if (system->stack.runtime == RUNTIME_HOST)
-        return 0;
-    return axis_buffers_bytes(system, plan, AXIS_TENSOR, plan->tp) +
-           axis_buffers_bytes(system, plan, AXIS_CONTEXT, plan->cp) +
-           data_buffers_bytes(system, plan) +
-           axis_buffers_bytes(system, plan, AXIS_PIPELINE, plan->pp);
 }
 
 static bool has_embedding(int chunk)
@@ -335,7 +299,7 @@ static double runtime_bytes(const struct plan *plan, const struct stack *stack)
 struct stage_memory common_memory(const struct memory_input *in)
 {
     return (struct stage_memory){ .library_bytes = library_bytes(in->system),
-                                  .network_bytes = network_bytes(in->system, in->plan),
+                                  .network_bytes = network_memory_bytes(in->system, in->plan),
                                   .context_bytes = runtime_bytes(in->plan, &in->system->stack) };
 }
 

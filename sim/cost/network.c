@@ -235,6 +235,12 @@ struct comm_group network_axis_group(const struct system *system, const struct p
                       reach_of(plan, of, node_size));
 }
 
+struct comm_group network_model_group(const struct system *system, const struct plan *plan)
+{
+    return joint_group(system, plan, axis_members(plan, AXIS_TENSOR),
+                       axis_members(plan, AXIS_PIPELINE));
+}
+
 /* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
 {

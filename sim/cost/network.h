@@ -16,6 +16,9 @@ struct comm_group network_group(const struct system *system, int stride, int siz
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis);
 
+/* Tensor and pipeline ranks: one copy of the model. */
+struct comm_group network_model_group(const struct system *system, const struct plan *plan);
+
 /* What gradients are summed, and state is gathered, over. */
 struct data_groups {
     struct comm_group shard;    /* ranks that have a shard each: all data ranks, unless shard=N */

@@ -61,6 +61,9 @@ const struct field stack_fields[] = {
       .fallback = "2 GiB",
       .doc = "Pools of captured graphs, where launch is graphs: \"typically a few GB\", and more with "
              "pipeline stages (Megatron-Bridge performance guide)." },
+    { .name = "connects_groups", .kind = FIELD_BOOL, AT(connects_groups), .fallback = "false",
+      .doc = "Every group of ranks that the executor calls in has a communicator of NCCL's, connected "
+             "for all algorithms when it is made; no: the axes have, for those that are called." },
     { .name = "logits", QUANTITY(BYTES, logits_bytes), .min = 0, .max = 64, .fallback = "6 B",
       .doc = "Held for each logit at the loss; no less than a value as the plan stores it." },
     { .name = "logits_rows", .kind = FIELD_INT, AT(logits_rows), .min = 0, .max = 1 << 30,

@@ -1,0 +1,102 @@
+#include "tests/testing.h"
+
+#include "base/arena.h"
+#include "exec/groups.h"
+#include "sim/cost/network_memory.h"
+#include "tests/planned.h"
+
+#include <stdlib.h>
+
+static const double mib = 1024 * 1024;
+
+static double mib_of(const char *cluster, const char *layout, int num_gpus)
+{
+    planned_load(cluster, "cuda", "gpt3-1.3b", num_gpus);
+    planned_layout(layout);
+    return network_memory_bytes(&planned.system, &planned.plan) / mib;
+}
+
+START_TEST(a_single_gpu_needs_no_buffers)
+{
+    ck_assert_double_eq(mib_of("dgx-h100", "mb1", 1), 0);
+}
+END_TEST
+
+/* Two ranks: 24 channels with a connection of the ring and one of messages, 12 MiB each, for the
+ * world and the data group; and the root, whose one channel has them too. */
+START_TEST(a_pair_has_connections_of_its_ring_and_its_messages)
+{
+    ck_assert_double_eq(mib_of("dgx-h100", "dp2", 2), 2 * (24 * 2 * 12) + 2 * 12);
+}
+END_TEST
+
+/* Eight: from the rank before and the one behind, and 2 x 8 channels x 8 members x 1 MiB of the
+ * switch, for world, tensor ranks and those of the model. */
+START_TEST(a_switch_that_sums_has_buffers_for_every_member)
+{
+    ck_assert_double_eq(mib_of("dgx-h100", "tp8", 8), 3 * (24 * 2 * 12 + 2 * 8 * 8) + 2 * 12);
+}
+END_TEST
+
+/* --- against the executor's own list -------------------------------------------------------- */
+
+static int num_made; /* of several ranks */
+
+static struct group *count_group(struct comm *comm, const int *ranks, int num_ranks,
+                                 struct err *err)
+{
+    (void)comm, (void)ranks, (void)err;
+    num_made += num_ranks > 1;
+    if (num_ranks == 0)
+        return NULL;
+    struct group *group = arena_grow(NULL, sizeof *group);
+    *group = (struct group){ .size = num_ranks };
+    return group;
+}
+
+static void free_group(struct group *group)
+{
+    free(group);
+}
+
+static int most_groups(const struct plan *plan)
+{
+    static const struct comm_api counting = { .group_new = count_group, .group_free = free_group };
+    struct groups groups;
+    struct err err = { 0 };
+    int most = 0;
+    for (int rank = 0; rank < plan_ranks(plan); rank++) {
+        num_made = 0;
+        ck_assert(groups_new(&counting, NULL, plan, rank, &groups, &err));
+        groups_free(&groups);
+        most = num_made > most ? num_made : most;
+    }
+    return most;
+}
+
+/* In one node without a switch that sums every communicator has two connections a channel. */
+START_TEST(every_group_that_the_executor_makes_is_counted)
+{
+    static const char *const layouts[] = {
+        "dp8",     "tp8",          "pp8",     "tp2 pp2 dp2",  "tp2 dp4",
+        "pp2 dp4", "pp4 vpp2 dp2", "tp4 pp2", "pp2 vpp3 tp4",
+    };
+    double got = mib_of("dgx-a100-80g", layouts[_i], 8);
+    ck_assert_double_eq(got, most_groups(&planned.plan) * (24 * 2 * 12) + 2 * 12);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("network_memory");
+    tcase_add_checked_fixture(tc, NULL, planned_release);
+    tcase_add_test(tc, a_single_gpu_needs_no_buffers);
+    tcase_add_test(tc, a_pair_has_connections_of_its_ring_and_its_messages);
+    tcase_add_test(tc, a_switch_that_sums_has_buffers_for_every_member);
+    tcase_add_loop_test(tc, every_group_that_the_executor_makes_is_counted, 0, 9);
+    Suite *s = suite_create("sim/cost/network_memory");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
