@@ -69,7 +69,8 @@ template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config
                                    { config->block.x, config->block.y, config->block.z },
                                    config->dynamicSmemBytes },
                                  call };
-    if (config->block.x * config->block.y * config->block.z > MOST_THREADS)
+    unsigned threads = config->block.x * config->block.y * config->block.z;
+    if (threads == 0 || threads > MOST_THREADS)
         return cudaErrorInvalidConfiguration;
     return runtime_issue(config->stream, grid_do_launch<Call>, &launch, sizeof launch);
 }

@@ -187,6 +187,14 @@ void grid_meet_block(grid_meeting *meeting, void *offer)
     meet(&grid->block, meeting, offer);
 }
 
+const void *grid_check_16(const void *at)
+{
+    if ((uintptr_t)at % 16 == 0)
+        return at;
+    fprintf(stderr, "cuda_on_host: 16 bytes at once at an address that is no multiple of 16\n");
+    abort();
+}
+
 void grid_copy(void *to, const void *from)
 {
     struct thread *thread = grid->running;

@@ -45,6 +45,9 @@ typedef void grid_meeting(void *const *offers, int count);
 void grid_meet_warp(grid_meeting *meeting, void *offer);
 void grid_meet_block(grid_meeting *meeting, void *offer);
 
+/* `at`, where 16 bytes are accessed at once: the program ends unless it is a multiple of 16. */
+const void *grid_check_16(const void *at);
+
 /* Copies of 16 bytes that are under way: they arrive at once, or not before the wait that promises
  * them, as is drawn for each. Commit closes a group of them; wait ends all groups of this thread
  * but the latest `groups_left`. */

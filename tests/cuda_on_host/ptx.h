@@ -110,7 +110,7 @@ template <bool is_transposed> void grid_load_matrices(void *const *offers, int)
     for (int i = 0; i < 4; i++) {
         uint16_t matrix[8][8];
         for (int row = 0; row < 8; row++)
-            memcpy(matrix[row], static_cast<grid_load *>(offers[8 * i + row])->row,
+            memcpy(matrix[row], grid_check_16(static_cast<grid_load *>(offers[8 * i + row])->row),
                    sizeof matrix[row]);
         for (int lane = 0; lane < WARP_LANES; lane++) {
             int g = lane / 4, t = lane % 4 * 2;
@@ -138,6 +138,8 @@ inline void load_matrices_transposed(uint32_t to[4], const void *row)
 inline void copy_16_bytes(void *to, const void *from, bool is_read)
 {
     static const char zeros[16] = { 0 };
+    grid_check_16(to);
+    grid_check_16(from);
     grid_copy(to, is_read ? from : zeros);
 }
 
