@@ -6,8 +6,8 @@
 #include "tests/op_cases.h"
 
 /* VALUES are kept as they are stored. EXACT floats and BYTES must have the host's bits; TIES are
- * EXACT and of few values, infinities among them. */
-enum tensor_kind { VALUES, FLOATS, POSITIVE, EXACT, TIES, DOUBLES, IDS, BYTES };
+ * EXACT and of few values, infinities among them; TINY are EXACT and not normal, or nearly so. */
+enum tensor_kind { VALUES, FLOATS, POSITIVE, EXACT, TIES, TINY, DOUBLES, IDS, BYTES };
 enum tensor_role { IN, OUT, IN_OUT };
 
 struct tensor {

@@ -76,6 +76,7 @@ static size_t element_bytes(const struct tensor *t, enum dtype storage)
     case POSITIVE:
     case EXACT:
     case TIES:
+    case TINY:
         return 4;
     case DOUBLES:
     case IDS:
@@ -119,6 +120,8 @@ static float *fresh_floats(struct numeric *numeric, const struct tensor *t, enum
     void *stored = ARENA_ARRAY(&numeric->arena, float, (size_t)n);
     for (long i = 0; t->kind == POSITIVE && i < n; i++)
         x[i] = 1 + fabsf(x[i]);
+    for (long i = 0; t->kind == TINY && i < n; i++)
+        x[i] *= 0x1p-130F;
     for (long i = 0; t->kind == TIES && i < n; i++)
         x[i] = fabsf(x[i]) > 2.5F ? copysignf(INFINITY, x[i]) : roundf(2 * x[i]) / 2;
     if (t->kind != VALUES)
@@ -282,12 +285,16 @@ static void check_tensor(struct numeric *numeric, const struct op_case *c, enum 
           t->what, error, host_error, size);
 }
 
+static bool is_exact_float(enum tensor_kind kind)
+{
+    return kind == EXACT || kind == TIES || kind == TINY;
+}
+
 /* Bit for bit, but that one NaN is as good as another. */
 static bool has_bits_of(const struct tensor *t, size_t bytes, const void *got, const void *host)
 {
-    bool has_floats = t->kind == EXACT || t->kind == TIES;
     const float *x = got, *y = host;
-    if (!has_floats)
+    if (!is_exact_float(t->kind))
         return memcmp(got, host, bytes) == 0;
     for (long i = 0; i < elements(t); i++)
         if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(isnan(x[i]) && isnan(y[i])))
@@ -301,7 +308,7 @@ static void check_results(struct numeric *numeric, const struct op_case *c, enum
     for (int i = 0; i < c->count; i++) {
         const struct tensor *t = &c->tensors[i];
         size_t bytes = tensor_bytes(t, storage);
-        bool is_exact = t->role == IN || t->kind == BYTES || t->kind == EXACT || t->kind == TIES;
+        bool is_exact = t->role == IN || t->kind == BYTES || is_exact_float(t->kind);
         CHECK(memcmp(results->got[i], results->again[i], bytes) == 0, numeric,
               "%s: a second run has other bits of %s", c->name, t->what);
         CHECK(!is_exact || has_bits_of(t, bytes, results->got[i], results->host[i]), numeric,

@@ -98,6 +98,7 @@ int op_exchange_cases(struct op_case *at)
     at[count++] = quantise_case(7, 37, 1003, EXACT);
     at[count++] = quantise_case(16, 5, 33, EXACT);
     at[count++] = quantise_case(8, 64, 640, TIES); /* buckets with an infinity, and without */
+    at[count++] = quantise_case(8, 64, 640, TINY); /* buckets whose levels are beyond a float */
     at[count++] = top_k_case(1, 1, EXACT);
     at[count++] = top_k_case(1003, 1003, EXACT);
     at[count++] = top_k_case(13001, 130, EXACT); /* of several parts */

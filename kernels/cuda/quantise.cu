@@ -48,9 +48,9 @@ __global__ void find_norms(struct quantise_args a)
 __device__ __forceinline__ int code_of(const struct quantise_args &a, long i, uint32_t word)
 {
     float norm = a.norms[i / a.quantiser.bucket], x = a.x[i];
-    float steps_per_unit = norm > 0 ? (float)a.quantiser.levels / norm : 0;
+    float steps_per_unit = (float)a.quantiser.levels / norm;
     float dither = (float)(int)(word >> 8) * 0x1p-24F;
-    if (!isfinite(norm))
+    if (!isfinite(norm) || !isfinite(steps_per_unit))
         return 0;
     int level = (int)__fadd_rn(__fmul_rn(fabsf(x), steps_per_unit), dither);
     int kept = level < a.quantiser.levels ? level : a.quantiser.levels;

@@ -79,12 +79,13 @@ void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64
     for (long begin = 0; begin < n; begin += quantiser->bucket) {
         long end = smaller(begin + quantiser->bucket, n);
         float norm = (float)sqrt(gradient_squares(end - begin, x + begin));
-        float steps_per_unit = norm > 0 && isfinite(norm) ? (float)levels / norm : 0;
+        float steps_per_unit = (float)levels / norm;
+        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* norms near 0 have none */
         *norms++ = isfinite(norm) ? norm : NAN;
         for (long i = begin; i < end; i += BATCH) {
             long count = smaller(BATCH, end - i);
             draw_words(draw, first + (uint64_t)i, count, words);
-            if (isfinite(norm))
+            if (has_steps)
                 round_batch(levels, steps_per_unit, count, x + i, words, rounded);
             else
                 memset(rounded, 0, sizeof rounded);

@@ -19,7 +19,7 @@ struct quantiser {
 
 /* x [n] -> norms [ceil(n / bucket)] and codes [ceil(n bits / 32)], code i at bit i x bits counted
  * from the lowest of the first word. Element i draws word first + i. A bucket with an infinity or a
- * NaN comes back as NaN. */
+ * NaN comes back as NaN, one whose levels / norm is beyond a float as zeros. */
 void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64_t first, long n,
               const float *x, float *norms, uint32_t *codes);
 
