@@ -286,6 +286,8 @@ static void list_cases(void)
     list_rows(7, 13);
     list_rows(67, 24);
     list_rows(5, 2056);
+    list(norm_case(NORM_LAYER, 3, 768)); /* of some of a block's warps */
+    list(residual_norm_case(NORM_RMS, 0.1, 3, 768));
     list(embedding_case(301, 8));
     list(linear_case(5, 7, 3));
     list(linear_case(33, 48, 24));

@@ -96,8 +96,8 @@ template <typename T, int N>
 static cudaError_t forward(const struct launch *on, const struct norm_forward &a)
 {
     return a.kind == NORM_LAYER
-               ? run_grid(on, grid_of_norm_rows(a.norm.rows), norm_forward_row<T, N, true>, a)
-               : run_grid(on, grid_of_norm_rows(a.norm.rows), norm_forward_row<T, N, false>, a);
+               ? run_grid(on, grid_of_norm_rows(a.norm, N), norm_forward_row<T, N, true>, a)
+               : run_grid(on, grid_of_norm_rows(a.norm, N), norm_forward_row<T, N, false>, a);
 }
 
 cudaError_t launch_norm_forward(const struct launch *on, const struct norm_forward *a)
@@ -119,7 +119,7 @@ static cudaError_t backward(const struct launch *on, const struct norm_backward 
                 N > (on, a.norm.rows, a.norm.width, terms, sums);
     if (error != cudaSuccess)
         return error;
-    return run_grid(on, grid_of_norm_rows(a.norm.rows), norm_backward_row<T, N, is_centered>, a);
+    return run_grid(on, grid_of_norm_rows(a.norm, N), norm_backward_row<T, N, is_centered>, a);
 }
 
 cudaError_t launch_norm_backward(const struct launch *on, const struct norm_backward *a)

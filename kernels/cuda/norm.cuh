@@ -12,10 +12,13 @@ extern "C" {
 
 enum { PARTS_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
 
-/* A block for each row. */
-inline struct grid grid_of_norm_rows(long rows)
+/* A block for each row, of no more warps than there is work for: more rows are under way then. */
+inline struct grid grid_of_norm_rows(const struct norm &norm, int lanes)
 {
-    return { .blocks = rows, .threads = THREADS, .shared_bytes = PARTS_BYTES };
+    long warps = ceil_div(norm.width, (long)LANES * lanes);
+    return { .blocks = norm.rows,
+             .threads = (int)least(warps * LANES, THREADS),
+             .shared_bytes = PARTS_BYTES };
 }
 
 /* A thread reads the N values at its number and those whole strides of the block behind, each time

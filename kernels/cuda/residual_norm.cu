@@ -20,7 +20,7 @@ static cudaError_t run(const struct launch *on, const struct residual_norm &a)
     struct dropper dropper = dropper_of(r.draw, drops ? r.dropout : 0);
     auto kernel = drops ? residual_norm_row<T, N, is_centered, true>
                         : residual_norm_row<T, N, is_centered, false>;
-    return run_grid(on, grid_of_norm_rows(r.rows), kernel, a, dropper);
+    return run_grid(on, grid_of_norm_rows(a.norm.norm, N), kernel, a, dropper);
 }
 
 cudaError_t launch_residual_norm(const struct launch *on, const struct residual_norm *a)
