@@ -3,9 +3,9 @@
 template <typename T, int N, bool drops>
 __global__ void residual_forward(struct residual_args a, struct dropper dropper)
 {
-    long at = own_element<N>();
-    if (at < a.residual.rows * a.residual.width)
-        add_residual<T, N, drops>(a, dropper, at);
+    long width = a.residual.width, at = own_element<N>();
+    if (at < a.residual.rows * width)
+        add_residual<T, N, drops>(a, dropper, at / width, at % width);
 }
 
 template <typename T, int N>

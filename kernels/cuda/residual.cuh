@@ -12,19 +12,20 @@ __device__ __forceinline__ uint64_t first_element(const struct residual &r)
     return (sequences * (uint64_t)r.seq + r.first_row) * (uint64_t)r.width;
 }
 
-/* The N values from `at` on, which are of one row. */
+/* The N values of a row from `column` on. */
 template <typename T, int N, bool drops>
 __device__ __forceinline__ void add_residual(const struct residual_args &a,
-                                             const struct dropper &dropper, long at)
+                                             const struct dropper &dropper, long row, long column)
 {
-    long width = a.residual.width;
-    float v[N], other[N];
+    long at = row * a.residual.width + column;
+    float v[N], bias[N] = {}, h[N] = {};
     load_values<N>((const T *)a.x + at, v);
-    if (a.bias) {
-        load_values<N>((const T *)a.bias + at % width, other);
-        for (int j = 0; j < N; j++)
-            v[j] += other[j];
-    }
+    if (a.bias)
+        load_values<N>((const T *)a.bias + column, bias);
+    if (a.h)
+        load_values<N>((const T *)a.h + at, h); /* it can't pass dropout's store */
+    for (int j = 0; j < N; j++)
+        v[j] += bias[j];
     if (drops) {
         neighbours<uint8_t, N> keeps;
         bool is_kept[N];
@@ -35,11 +36,8 @@ __device__ __forceinline__ void add_residual(const struct residual_args &a,
         }
         *reinterpret_cast<neighbours<uint8_t, N> *>(a.keeps + at) = keeps;
     }
-    if (a.h) {
-        load_values<N>((const T *)a.h + at, other);
-        for (int j = 0; j < N; j++)
-            v[j] += other[j];
-    }
+    for (int j = 0; j < N; j++)
+        v[j] += h[j];
     store_values<N>((T *)a.y + at, v);
 }
 

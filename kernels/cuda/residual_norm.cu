@@ -8,7 +8,7 @@ __global__ void residual_norm_row(struct residual_norm a, struct dropper dropper
 {
     long row = blockIdx.x, width = a.norm.norm.width;
     for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N)
-        add_residual<T, N, drops>(a.residual, dropper, row * width + i);
+        add_residual<T, N, drops>(a.residual, dropper, row, i);
     normalise_row<T, N, is_centered>(a.norm, row, (float *)shared_memory());
 }
 
