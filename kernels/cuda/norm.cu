@@ -56,18 +56,15 @@ __global__ void norm_backward_row(struct norm_backward a)
     });
     float mean_g_xhat = covariance * s.rstd / (float)width;
     for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N) {
-        float d[N], g[N], v[N];
+        float d[N], g[N], v[N], others[N] = {};
         load_values<N>(dy + i, d);
         load_values<N>(gamma + i, g);
         load_values<N>(x + i, v);
+        if (stream)
+            load_values<N>(stream + i, others);
         for (int j = 0; j < N; j++) {
             float xhat = (v[j] - s.mean) * s.rstd;
-            d[j] = s.rstd * (d[j] * g[j] - mean_g - xhat * mean_g_xhat);
-        }
-        if (stream) {
-            load_values<N>(stream + i, v);
-            for (int j = 0; j < N; j++)
-                d[j] += v[j];
+            d[j] = s.rstd * (d[j] * g[j] - mean_g - xhat * mean_g_xhat) + others[j];
         }
         store_values<N>(dx + i, d);
     }

@@ -51,15 +51,16 @@ inline struct dropper dropper_of(const struct draw &draw, double dropout)
     return { draw, (uint32_t)(dropout * 0x1p32), (float)(1 / (1 - dropout)) };
 }
 
-/* Whether each of N elements from `first` on is kept. */
+/* Whether each of N elements from `first` on is kept. Where N is a multiple of 4, so is `first`. */
 template <int N>
 __device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uint64_t first,
                                               bool *keeps)
 {
+    uint32_t skipped = N % 4 == 0 ? 0 : (uint32_t)first % 4; /* words of the first block */
     philox_block block = philox(dropper.draw, first / 4);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        uint32_t at = (uint32_t)(first + i) % 4;
+        uint32_t at = (skipped + i) % 4;
         if (i > 0 && at == 0)
             block = philox(dropper.draw, (first + i) / 4);
         keeps[i] = word_of(block, at) >= dropper.dropped_below;

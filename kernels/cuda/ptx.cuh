@@ -1,5 +1,5 @@
 /* kernels/cuda/ptx.cuh - instructions that CUDA C++ has no word for, one function each. PTX ISA,
- * sections "cvt", "ex2", "mma", "ldmatrix" and "cp.async"; all of sm_80.
+ * sections "cvt", "ex2", "st", "mma", "ldmatrix" and "cp.async"; all of sm_80.
  *
  * Another compiler's cuda_runtime.h brings these functions along (tests/cuda_on_host), so that the
  * kernels above them can run without a GPU. */
@@ -55,6 +55,19 @@ __device__ __forceinline__ float exp2_fast(float x)
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
+}
+
+/* --- memory ------------------------------------------------------------------------------- */
+
+/* To global memory, at a multiple of 16 bytes. In one access: what is assigned may be cut into one
+ * for each of its values. */
+__device__ __forceinline__ void store_16_bytes(void *to, const void *from)
+{
+    uint4 words;
+    memcpy(&words, from, sizeof words);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+                 : "memory");
 }
 
 /* --- products of matrices ----------------------------------------------------------------- */

@@ -62,7 +62,10 @@ template <int N, typename T> __device__ __forceinline__ void store_values(T *to,
 #pragma unroll
     for (int i = 0; i < N; i++)
         store(&values.at[i], from[i]);
-    *reinterpret_cast<neighbours<T, N> *>(to) = values;
+    if constexpr (sizeof values == 16)
+        store_16_bytes(to, &values);
+    else
+        *reinterpret_cast<neighbours<T, N> *>(to) = values;
 }
 
 /* How many neighbours a kernel takes at once, as a type. */

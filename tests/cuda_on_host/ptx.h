@@ -45,6 +45,14 @@ inline float exp2_fast(float x)
     return exp2f(x);
 }
 
+/* --- memory ------------------------------------------------------------------------------- */
+
+inline void store_16_bytes(void *to, const void *from)
+{
+    grid_check_16(to);
+    memcpy(to, from, 16);
+}
+
 /* --- products of matrices: 9.7.14, mma.m16n8k16 ------------------------------------------- */
 
 struct grid_mma {
