@@ -2,9 +2,11 @@
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/residual.cuh"
 
-/* A thread normalises the values that it wrote, as they are stored: the backward reads them so. */
+/* A thread normalises the values that it wrote, as they are stored: the backward reads them so.
+ * 4 blocks on an SM leave it 64 registers, which draws need; 6 leave it 40. */
 template <typename T, int N, bool is_centered, bool drops>
-__global__ void residual_norm_row(struct residual_norm a, struct dropper dropper)
+__global__ void __launch_bounds__(THREADS, drops ? 4 : 6)
+    residual_norm_row(struct residual_norm a, struct dropper dropper)
 {
     long row = blockIdx.x, width = a.norm.norm.width;
     for (long i = (long)threadIdx.x * N; i < width; i += (long)blockDim.x * N)
