@@ -99,8 +99,7 @@ template <typename T, int N> __global__ void store_all(long n, const float *x, T
     if (at >= n)
         return;
     float v[N];
-    for (int j = 0; j < N; j++)
-        v[j] = x[at + j];
+    load_values<N>(x + at, v);
     store_values<N>(y + at, v);
 }
 
@@ -145,7 +144,7 @@ cudaError_t launch_pack(const struct launch *on, const struct pack *a)
 {
     return by_storage(on->storage, [&](auto type) {
         using T = decltype(type);
-        bool is_aligned = rows_are_aligned<T>(a->n, a->y);
+        bool is_aligned = rows_are_aligned<T>(a->n, a->x, a->y);
         return by_lanes<T>(is_aligned, [&](auto lanes) {
             constexpr int N = lanes.count;
             return run_grid(on, grid_of_elements(a->n, N), store_all<T, N>, a->n, a->x, (T *)a->y);

@@ -48,24 +48,35 @@ template <typename T, int N> struct alignas(sizeof(T) * N) neighbours {
     T at[N];
 };
 
+/* How many of N neighbours one access has. */
+template <typename T, int N> constexpr int of_access = N * sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
+
 template <int N, typename T> __device__ __forceinline__ void load_values(const T *from, float *to)
 {
-    neighbours<T, N> values = *reinterpret_cast<const neighbours<T, N> *>(from);
+    constexpr int M = of_access<T, N>;
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        to[i] = value_of(values.at[i]);
+    for (int first = 0; first < N; first += M) {
+        neighbours<T, M> values = *reinterpret_cast<const neighbours<T, M> *>(from + first);
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            to[first + i] = value_of(values.at[i]);
+    }
 }
 
 template <int N, typename T> __device__ __forceinline__ void store_values(T *to, const float *from)
 {
-    neighbours<T, N> values;
+    constexpr int M = of_access<T, N>;
 #pragma unroll
-    for (int i = 0; i < N; i++)
-        store(&values.at[i], from[i]);
-    if constexpr (sizeof values == 16)
-        store_16_bytes(to, &values);
-    else
-        *reinterpret_cast<neighbours<T, N> *>(to) = values;
+    for (int first = 0; first < N; first += M) {
+        neighbours<T, M> values;
+#pragma unroll
+        for (int i = 0; i < M; i++)
+            store(&values.at[i], from[first + i]);
+        if constexpr (sizeof values == 16)
+            store_16_bytes(to + first, &values);
+        else
+            *reinterpret_cast<neighbours<T, M> *>(to + first) = values;
+    }
 }
 
 /* How many neighbours a kernel takes at once, as a type. */
