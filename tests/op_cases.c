@@ -307,6 +307,7 @@ static void list_cases(void)
         list(update_case(optimizer, 1003));
     list(squares_case(1003));
     list(squares_case(1024));
+    list(squares_case(600000)); /* more than one for each thread */
     cases.count += op_exchange_cases(cases.at + cases.count);
 }
 

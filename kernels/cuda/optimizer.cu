@@ -61,7 +61,7 @@ template <typename T> __global__ void update_adamw(struct adamw_args a, struct a
     keep<T>(a, i);
 }
 
-enum { SQUARE_BLOCKS = 512, SQUARE_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
+enum { SQUARE_BLOCKS = 2048, SQUARE_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
 /* Each block's share of the squares, then all of them in one block. */
 __global__ void sum_squares(struct square_sum a, double *sums)
