@@ -25,16 +25,27 @@ template <typename T, int N> __global__ void gather(struct embedding_args a)
     store_values<N>((T *)a.y + at, v);
 }
 
-/* Whether a token before this one has its id; the block looks back. */
-__device__ __forceinline__ bool is_met_before(const int64_t *ids, long token)
+/* Where the tokens with an id are: the first one, and how many there are behind the last one. Both
+ * are least ones, which no order of atomics changes. */
+struct span {
+    uint32_t first, behind;
+};
+
+__global__ void begin_spans(long rows, struct span *spans)
 {
-    int64_t id = ids[token];
-    for (long end = token; end > 0; end -= THREADS) {
-        long at = end - 1 - threadIdx.x;
-        if (__syncthreads_or(at >= 0 && ids[at] == id))
-            return true;
-    }
-    return false;
+    long row = own_element<1>();
+    if (row < rows)
+        spans[row] = { ~0u, ~0u };
+}
+
+__global__ void find_spans(struct embedding_gradient a, struct span *spans)
+{
+    long token = own_element<1>(), tokens = a.embedding.tokens;
+    if (token >= tokens || !holds(a.embedding, a.ids[token]))
+        return;
+    struct span *span = &spans[a.ids[token] - a.embedding.first];
+    atomicMin(&span->first, (uint32_t)token);
+    atomicMin(&span->behind, (uint32_t)(tokens - 1 - token));
 }
 
 /* Which of `THREADS` tokens from `first` on have the id: a bit for each, in shared memory. */
@@ -54,21 +65,22 @@ __device__ __forceinline__ void find_id(const struct embedding_gradient &a, int6
  * columns, of which a thread has UNITS times N. */
 enum { UNITS = 2 };
 
-template <typename T, int N> __global__ void accumulate(struct embedding_gradient a)
+template <typename T, int N>
+__global__ void accumulate(struct embedding_gradient a, const struct span *spans)
 {
     unsigned *found = (unsigned *)shared_memory();
     long token = blockIdx.x, width = a.embedding.width;
-    int64_t id = a.ids[token];
-    if (!holds(a.embedding, id) || is_met_before(a.ids, token))
+    int64_t id = a.ids[token], row = id - a.embedding.first;
+    if (!holds(a.embedding, id) || spans[row].first != token)
         return;
     long column = ((long)blockIdx.y * UNITS * THREADS + threadIdx.x) * N;
-    float *to = a.dtable + (id - a.embedding.first) * width;
+    long end = a.embedding.tokens - spans[row].behind;
+    float *to = a.dtable + row * width;
     float sums[UNITS][N] = {}, d[N];
     for (int u = 0; u < UNITS; u++)
-        for (int j = 0; j < N; j++)
-            if (column + u * THREADS * N < width)
-                sums[u][j] = to[column + u * THREADS * N + j];
-    for (long first = token; first < a.embedding.tokens; first += THREADS) {
+        if (column + u * THREADS * N < width)
+            load_values<N>(to + column + u * THREADS * N, sums[u]);
+    for (long first = token; first < end; first += THREADS) {
         find_id(a, id, first, found);
         for (int warp = 0; warp < THREADS / LANES; warp++)
             for (unsigned bits = found[warp]; bits; bits &= bits - 1) {
@@ -84,9 +96,8 @@ template <typename T, int N> __global__ void accumulate(struct embedding_gradien
             }
     }
     for (int u = 0; u < UNITS; u++)
-        for (int j = 0; j < N; j++)
-            if (column + u * THREADS * N < width)
-                to[column + u * THREADS * N + j] = sums[u][j];
+        if (column + u * THREADS * N < width)
+            store_values<N>(to + column + u * THREADS * N, sums[u]);
 }
 
 /* A thread has N columns of one position, of all sequences in turn. */
@@ -96,15 +107,13 @@ template <typename T, int N> __global__ void accumulate_positions(struct embeddi
     if (at >= step)
         return;
     float sums[N], d[N];
-    for (int j = 0; j < N; j++)
-        sums[j] = a.dpositions[at + j];
+    load_values<N>(a.dpositions + at, sums);
     for (long i = at; i < a.embedding.tokens * width; i += step) {
         load_values<N>((const T *)a.dy + i, d);
         for (int j = 0; j < N; j++)
             sums[j] += d[j];
     }
-    for (int j = 0; j < N; j++)
-        a.dpositions[at + j] = sums[j];
+    store_values<N>(a.dpositions + at, sums);
 }
 
 cudaError_t launch_embedding(const struct launch *on, const struct embedding_args *a)
@@ -121,13 +130,28 @@ cudaError_t launch_embedding(const struct launch *on, const struct embedding_arg
 }
 
 template <typename T, int N>
-static cudaError_t add_gradients(const struct launch *on, const struct embedding_gradient &a)
+static cudaError_t add_rows(const struct launch *on, const struct embedding_gradient &a)
 {
+    struct span *spans = (struct span *)on->workspace;
+    long rows = a.embedding.rows;
+    if (rows > WORKSPACE_BYTES / (long)sizeof *spans)
+        return cudaErrorInvalidValue;
+    cudaError_t error = run_grid(on, grid_of_elements(rows, 1), begin_spans, rows, spans);
+    if (error == cudaSuccess)
+        error = run_grid(on, grid_of_elements(a.embedding.tokens, 1), find_spans, a, spans);
+    if (error != cudaSuccess)
+        return error;
     struct grid grid = { .blocks = a.embedding.tokens,
                          .threads = THREADS,
                          .shared_bytes = THREADS / LANES * sizeof(unsigned),
                          .blocks_y = (int)ceil_div(a.embedding.width, UNITS * THREADS * N) };
-    cudaError_t error = run_grid(on, grid, accumulate<T, N>, a);
+    return run_grid(on, grid, accumulate<T, N>, a, spans);
+}
+
+template <typename T, int N>
+static cudaError_t add_gradients(const struct launch *on, const struct embedding_gradient &a)
+{
+    cudaError_t error = add_rows<T, N>(on, a);
     if (error != cudaSuccess || !a.dpositions || a.embedding.tokens == 0)
         return error;
     return run_grid(on, grid_of_elements(a.seq * a.embedding.width, N), accumulate_positions<T, N>,
@@ -138,7 +162,7 @@ cudaError_t launch_embedding_gradient(const struct launch *on, const struct embe
 {
     return by_storage(on->storage, [&](auto type) {
         using T = decltype(type);
-        bool is_aligned = rows_are_aligned<T>(a->embedding.width, a->dy);
+        bool is_aligned = rows_are_aligned<T>(a->embedding.width, a->dy, a->dtable, a->dpositions);
         return by_lanes<T>(is_aligned,
                            [&](auto lanes) { return add_gradients<T, lanes.count>(on, *a); });
     });

@@ -89,27 +89,6 @@ inline void __syncthreads()
     grid_meet_block(nullptr, nullptr);
 }
 
-struct grid_vote {
-    int given, any;
-};
-
-inline void grid_count_votes(void *const *offers, int count)
-{
-    int any = 0;
-    for (int i = 0; i < count; i++)
-        any |= offers[i] && static_cast<grid_vote *>(offers[i])->given;
-    for (int i = 0; i < count; i++)
-        if (offers[i])
-            static_cast<grid_vote *>(offers[i])->any = any;
-}
-
-inline int __syncthreads_or(int given)
-{
-    grid_vote vote = { given != 0, 0 };
-    grid_meet_block(grid_count_votes, &vote);
-    return vote.any;
-}
-
 inline void __syncwarp(unsigned = ~0u)
 {
     grid_meet_warp(nullptr, nullptr);
@@ -200,6 +179,13 @@ inline unsigned atomicAdd(unsigned *at, unsigned more)
 {
     unsigned before = *at;
     *at += more;
+    return before;
+}
+
+inline unsigned atomicMin(unsigned *at, unsigned other)
+{
+    unsigned before = *at;
+    *at = other < before ? other : before;
     return before;
 }
 
