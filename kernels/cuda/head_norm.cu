@@ -74,19 +74,22 @@ __global__ void head_norm_backward(struct head_norm_backward a, struct head_layo
     }
 }
 
-/* What the gradient of a gamma is a sum of, over the `of_group` heads from `first` on of every
- * group. */
+/* What the gradient of a gamma is a sum of: of a group the `count` heads from `first` on. A value
+ * lies behind each group before it. */
 template <typename T> struct head_terms {
     struct head_norm_backward a;
     struct head_layout l;
-    long first, of_group;
+    long first, count;
 
-    __device__ void operator()(long row, long column, float out[][1]) const
+    __device__ void operator()(long group, long column, float out[][1]) const
     {
-        long head = row / of_group * (l.queries + 1) + first + row % of_group;
-        float x = value_of(((const T *)a.inputs)[head * l.head_dim + column]);
-        float d = value_of(((const T *)a.dqkv)[in_qkv(l, head) + column]);
-        out[0][0] = d * x * a.statistics[head];
+        long head = group * (l.queries + 1) + first, end = head + count;
+        out[0][0] = 0;
+        for (; head < end; head++) {
+            float x = value_of(((const T *)a.inputs)[head * l.head_dim + column]);
+            float d = value_of(((const T *)a.dqkv)[(head + group) * l.head_dim + column]);
+            out[0][0] += d * x * a.statistics[head];
+        }
     }
 };
 
@@ -107,8 +110,7 @@ static cudaError_t backward(const struct launch *on, const struct head_norm_back
     long groups = l.heads / (l.queries + 1);
     float *dquery = a.dscale, *dkey = a.dscale + l.head_dim;
     head_terms<T> of_queries = { a, l, 0, l.queries }, of_keys = { a, l, l.queries, 1 };
-    cudaError_t error =
-        add_column_sums<1, 1>(on, groups * l.queries, l.head_dim, of_queries, &dquery);
+    cudaError_t error = add_column_sums<1, 1>(on, groups, l.head_dim, of_queries, &dquery);
     if (error == cudaSuccess)
         error = add_column_sums<1, 1>(on, groups, l.head_dim, of_keys, &dkey);
     if (error != cudaSuccess)
