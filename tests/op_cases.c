@@ -238,6 +238,11 @@ static const struct attention tiled[] = {
     { .sequences = 1, .seq = 33, .heads = 3, .kv_heads = 1, .head_dim = 96 },
     { .sequences = 1, .seq = 81, .heads = 1, .kv_heads = 1, .head_dim = 128 },
 };
+/* Whole draws of dropout to a row, as tiles need them; heads of one group, and of two. */
+static const struct attention drawn[] = {
+    { .sequences = 2, .seq = 36, .heads = 2, .kv_heads = 1, .head_dim = 64 },
+    { .sequences = 1, .seq = 68, .heads = 2, .kv_heads = 2, .head_dim = 128 },
+};
 
 enum { MOST_CASES = 96 };
 static struct case_list {
@@ -301,6 +306,8 @@ static void list_cases(void)
     list_each(flash_case, attentions, COUNT(attentions));
     list_each(flash_case, tiled, COUNT(tiled));
     list(flash_case(dropped(tiled[3])));
+    for (int i = 0; i < COUNT(drawn); i++)
+        list(flash_case(dropped(drawn[i])));
     list(unfused_case(dropped(attentions[1])));
     list(flash_case(dropped(attentions[1])));
     for (int optimizer = SGD; optimizer <= ADAMW; optimizer++)

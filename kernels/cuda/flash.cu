@@ -25,12 +25,14 @@ template <typename T> __global__ void find_row_dots(struct flash_backward a, flo
         row_dots[row] = sum;
 }
 
-/* 16 bits, a head size that tiles are made for, and arrays that begin on multiples of 16 bytes. */
+/* 16 bits, a head size that tiles are made for, arrays that begin on multiples of 16 bytes, and
+ * draws that decide over one row alone. */
 template <typename... Pointers>
 static bool takes_tiles(const struct launch *on, const struct attention &a, Pointers... arrays)
 {
     bool is_aligned = rows_are_aligned<bf16>(0, arrays...);
-    return is_aligned &&
+    bool has_whole_draws = a.dropout.dropout == 0 || a.seq % 4 == 0;
+    return is_aligned && has_whole_draws &&
            by_tile(on->storage, a.head_dim, [](auto, auto) { return cudaSuccess; }) == cudaSuccess;
 }
 

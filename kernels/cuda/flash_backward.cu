@@ -2,6 +2,7 @@
  * in two passes and not one: a block that has keys adds up over the queries, and one that has
  * queries over the keys. Probabilities are made twice (7 products in place of 5), and no two blocks
  * add to the same value: the same bits each time, without atomics. */
+#include "kernels/cuda/drop.cuh"
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/head.cuh"
@@ -35,11 +36,9 @@ __device__ __forceinline__ float probability(const backward_args &b, float score
 }
 
 /* What dropout makes of the gradient of a kept probability, and of the probability. */
-__device__ __forceinline__ void drop(const backward_args &b, uint64_t number, float *gradient,
+__device__ __forceinline__ void drop(const backward_args &b, bool is_kept, float *gradient,
                                      float *dropped)
 {
-    bool is_kept;
-    draw_keeps_of<1>(b.dropper, number, &is_kept);
     *gradient = is_kept ? *gradient * b.dropper.kept_scale : 0;
     *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
 }
@@ -123,12 +122,16 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
 }
 
 /* From raw scores and the gradients of the probabilities, both [16 keys, COLUMNS queries], to the
- * probabilities as the context saw them, and the gradients of the scores less their scale. */
+ * probabilities as the context saw them, and the gradients of the scores less their scale.
+ * `number` is that of the lane's first probability. */
 template <bool drops, typename Stage>
 __device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
-                                                const query_step &step, long sequence, long key,
+                                                const query_step &step, uint64_t number, long key,
                                                 accumulator *scores, accumulator *gradients)
 {
+    uint32_t kept[4];
+    if (drops)
+        draw_by_key<COLUMNS>(b.dropper, number, b.a.attention.seq, kept);
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
@@ -138,10 +141,7 @@ __device__ __forceinline__ void score_gradients(const backward_args &b, const St
             float p = probability(b, scores[n][i], stage->log_sums[column], query, own_key);
             scores[n][i] = p;
             if (drops)
-                drop(b,
-                     first_probability(b.a.attention, sequence, step.head, query) +
-                         (uint64_t)own_key,
-                     &gradients[n][i], &scores[n][i]);
+                drop(b, kept[i] >> 4 * n & 1, &gradients[n][i], &scores[n][i]);
             gradients[n][i] = p * (gradients[n][i] - stage->row_dots[column]);
         }
 }
@@ -163,6 +163,11 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     long first_head = group * (a.heads / a.kv_heads);
     head_place at = head_at(a, sequence, first_head);
     query_step step = { at, first_head, key0 };
+    uint64_t number = 0; /* of the sequence's first probability */
+    if (drops) {
+        b.dropper = settled(b.dropper);
+        number = first_probability(a, sequence, 0, 0);
+    }
 
     copy_keys<ROWS, HEAD_DIM, T>(shared, b, at, key0);
     copy_queries<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, key0);
@@ -186,7 +191,10 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
         multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
         multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
-        score_gradients<drops>(b, stage, present, sequence, key, scores[0], gradients[0]);
+        long query = present.query0 + own_lane() % 4 * 2;
+        score_gradients<drops>(b, stage, present,
+                               number + (uint64_t)((present.head * a.seq + query) * a.seq + key),
+                               key, scores[0], gradients[0]);
         multiply_by_columns<1, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
         multiply_by_columns<1, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
         keep_row(next, row);
@@ -229,6 +237,12 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
     }
 
+    uint64_t number = 0; /* of the lane's first probability */
+    if (drops) {
+        b.dropper = settled(b.dropper);
+        number = first_probability(a, sequence, head, query) + (uint64_t)(own_lane() % 4 * 2);
+    }
+
     copy_queries<ROWS, HEAD_DIM, T>(shared, b, at, query0);
     copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[0], b, at, 0);
     copies_commit();
@@ -247,6 +261,9 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
             multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, dcontext, stage->values);
+            uint32_t kept[2];
+            if (drops)
+                draw_by_query<COLUMNS>(b.dropper, number + (uint64_t)key0, a.seq, kept);
 #pragma unroll
             for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
@@ -255,8 +272,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
                     long key = key0 + n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
                     float p = probability(b, scores[0][n][i], log_sums[i / 2], own_query, key);
                     if (drops)
-                        drop(b, first_probability(a, sequence, head, own_query) + (uint64_t)key,
-                             &gradients[0][n][i], &scores[0][n][i]);
+                        drop(b, kept[i / 2] >> (4 * n + i % 2) & 1, &gradients[0][n][i],
+                             &scores[0][n][i]);
                     gradients[0][n][i] = p * (gradients[0][n][i] - row_dots[i / 2]);
                 }
             multiply_by_columns<1, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);

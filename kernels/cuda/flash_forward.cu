@@ -2,6 +2,7 @@
  * queries [query0, query0 + ROWS) of one head, passes over the keys that they see, KEYS at a time,
  * and rescales what it has when a row's maximum grows. The next keys and values arrive while the
  * present ones are computed on. */
+#include "kernels/cuda/drop.cuh"
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/head.cuh"
@@ -89,20 +90,18 @@ __device__ __forceinline__ float exponentials(accumulator *scores, int half, flo
     return rescale;
 }
 
-/* As drawn for the lane's rows and columns; `first` numbers its first probability. */
+/* `number` is that of the lane's first probability. */
 template <int COLUMNS>
-__device__ __forceinline__ void drop(accumulator *p, const struct dropper &dropper, uint64_t first,
+__device__ __forceinline__ void drop(accumulator *p, const struct dropper &dropper, uint64_t number,
                                      long seq)
 {
+    uint32_t kept[2];
+    draw_by_query<COLUMNS>(dropper, number, seq, kept);
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-            bool keeps[2];
-            draw_keeps_of<2>(dropper, first + half * 8 * seq + n * MMA_COLUMNS, keeps);
-            for (int i = 0; i < 2; i++)
-                p[n][2 * half + i] = keeps[i] ? p[n][2 * half + i] * dropper.kept_scale : 0;
-        }
+        for (int i = 0; i < 4; i++)
+            p[n][i] = kept[i / 2] >> (4 * n + i % 2) & 1 ? p[n][i] * dropper.kept_scale : 0;
 }
 
 template <typename T, int HEAD_DIM, bool drops>
@@ -128,6 +127,12 @@ __global__ void __launch_bounds__(BLOCK)
 
     accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
     running run[MATRICES];
+    uint64_t number = 0; /* of the lane's first probability */
+    if (drops) {
+        dropper = settled(dropper);
+        number =
+            first_probability(attention, w.sequence, w.head, own_query + g) + (uint64_t)(2 * t);
+    }
     for (int m = 0; m < MATRICES; m++)
         run[m] = { { -INFINITY, -INFINITY }, { 0, 0 } };
     for (long key0 = 0; key0 < end; key0 += COLUMNS) {
@@ -157,7 +162,7 @@ __global__ void __launch_bounds__(BLOCK)
                 }
                 if (drops)
                     drop<COLUMNS>(scores[m], dropper,
-                                  first_probability(attention, w.sequence, w.head, query) + key,
+                                  number + (uint64_t)(m * MMA_ROWS * attention.seq + key0),
                                   attention.seq);
             }
             multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);

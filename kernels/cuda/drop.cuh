@@ -1,0 +1,64 @@
+/* kernels/cuda/drop.cuh - dropout of probabilities that lie as mma leaves them (tile.cuh). One draw
+ * decides over four neighbours along the keys, so the lanes that hold them draw once for all: the
+ * length of a sequence is a multiple of 4. */
+#ifndef KERNELS_CUDA_DROP_CUH
+#define KERNELS_CUDA_DROP_CUH
+
+#include "kernels/cuda/philox.cuh"
+#include "kernels/cuda/tile.cuh"
+
+/* The same, without a place that must be read again for each draw. */
+__device__ __forceinline__ struct dropper settled(struct dropper dropper)
+{
+    dropper.draw.step += dropper.draw.place ? dropper.draw.place->step : 0;
+    dropper.draw.place = NULL;
+    return dropper;
+}
+
+/* Bit 4 n + i: whether element i of the four that number(n) is one of is kept. */
+template <int RUNS, typename Number>
+__device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, const Number &number)
+{
+    uint32_t kept = 0;
+#pragma unroll
+    for (int n = 0; n < RUNS; n++) {
+        philox_block block = philox(dropper.draw, number(n) / 4);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            kept |= (uint32_t)(block.words[i] >= dropper.dropped_below) << (4 * n + i);
+    }
+    return kept;
+}
+
+/* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is about value i of entry n.
+ * `number` is that of the lane's first value. Of two lanes that share runs one draws for row g, the
+ * other for g + 8. */
+template <int COLUMNS>
+__device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
+                                              long seq, uint32_t kept[2])
+{
+    bool is_second = own_lane() % 2 != 0;
+    uint64_t own = number + (uint64_t)(is_second ? 8 * seq : 0);
+    uint32_t drawn = draw_runs<COLUMNS / MMA_COLUMNS>(
+        dropper, [&](int n) { return own + (uint64_t)(n * MMA_COLUMNS); });
+    uint32_t other = __shfl_xor_sync(~0u, drawn, 1);
+    kept[0] = is_second ? other >> 2 : drawn;
+    kept[1] = is_second ? drawn >> 2 : other;
+}
+
+/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is about value i of entry n. Of the four lanes
+ * that share runs each draws for one of their values. */
+template <int COLUMNS>
+__device__ __forceinline__ void draw_by_key(const struct dropper &dropper, uint64_t number,
+                                            long seq, uint32_t kept[4])
+{
+    int own = own_lane() / 4 % 4;
+    uint64_t first = number + (uint64_t)(own / 2 * 8 - own + own % 2 * seq);
+    uint32_t drawn = draw_runs<COLUMNS / MMA_COLUMNS>(
+        dropper, [&](int n) { return first + (uint64_t)(n * MMA_COLUMNS * seq); });
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        kept[i] = __shfl_sync(~0u, drawn, own_lane() - 4 * own + 4 * i) >> own;
+}
+
+#endif
