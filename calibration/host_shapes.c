@@ -39,7 +39,7 @@ static const struct grid_row core_rows[] = {
 /* Widths of GPT-2 to GPT-3 and of Llama, what 1 to 8 tensor ranks have of them. */
 static const struct grid_row gpu_rows[] = {
     { 768,   64,  1024, 4, 1,     50304, false, false, false, true },
-    { 768,   64,  1024, 16, 1,    50304, false, true,  false, false },
+    { 768,   64,  1024, 16, 1,    50304, false, true,  false, true },
     { 1024,  64,  1024, 4, 0.5,   50304, false, false, false, false },
     { 2048,  64,  1024, 4, 1,     50304, false, false, false, true },
     { 2048, 128,  2048, 1, 1,     32000, true,  false, false, true },
