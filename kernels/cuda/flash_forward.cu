@@ -53,16 +53,15 @@ struct running {
     float most[2], sum[2];
 };
 
-/* Keys behind a query become -infinity; `query` and `key` are this lane's first. The first key of
- * all is seen by every row, so that a row's maximum is finite. */
-template <int COLUMNS>
-__device__ __forceinline__ void hide_keys(accumulator *scores, long query, long key)
+/* Keys behind a query become -infinity; this lane's first query is `ahead` of its first key. The
+ * first key of all is seen by every row, so that a row's maximum is finite. */
+template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *scores, int ahead)
 {
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            if (key + n * MMA_COLUMNS + i % 2 > query + i / 2 * 8)
+            if (n * MMA_COLUMNS + i % 2 > ahead + i / 2 * 8)
                 scores[n][i] = -INFINITY;
 }
 
@@ -116,9 +115,10 @@ __global__ void __launch_bounds__(BLOCK)
     const T *qkv = (const T *)a.qkv;
     int warp_row = (int)threadIdx.x / LANES * MATRICES * MMA_ROWS;
     int g = own_lane() / 4, t = own_lane() % 4;
-    long own_query = w.query0 + warp_row; /* the warp's first */
+    int own_query = (int)w.query0 + warp_row; /* the warp's first */
     T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
-    long end = w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq; /* of keys */
+    int end =
+        (int)(w.query0 + ROWS < attention.seq ? w.query0 + ROWS : attention.seq); /* of keys */
 
     copy_tile<ROWS, HEAD_DIM, BLOCK>(shared->queries, qkv + at.query + w.query0 * at.qkv_stride,
                                      at.qkv_stride, attention.seq - w.query0);
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(BLOCK)
     }
     for (int m = 0; m < MATRICES; m++)
         run[m] = { { -INFINITY, -INFINITY }, { 0, 0 } };
-    for (long key0 = 0; key0 < end; key0 += COLUMNS) {
+    for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         if (key0 + COLUMNS < end)
             copy_stage<HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at, qkv,
@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(BLOCK)
             multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
-                long query = own_query + m * MMA_ROWS + g, key = key0 + 2 * t;
+                int query = own_query + m * MMA_ROWS + g, key = key0 + 2 * t;
                 if (key0 + COLUMNS > own_query + m * MMA_ROWS + 1)
-                    hide_keys<COLUMNS>(scores[m], query, key);
+                    hide_keys<COLUMNS>(scores[m], query - key);
 #pragma unroll
                 for (int half = 0; half < 2; half++) {
                     float rescale = exponentials<COLUMNS>(scores[m], half, scale2, &run[m]);

@@ -31,12 +31,14 @@ __device__ __forceinline__ int own_lane()
 template <int ROWS, int HEAD_DIM, int BLOCK_THREADS, typename T>
 __device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, long rows_left)
 {
-    constexpr int CHUNKS = HEAD_DIM / CHUNK;
-    for (int i = (int)threadIdx.x; i < ROWS * CHUNKS; i += BLOCK_THREADS) {
-        int row = i / CHUNKS, column = i % CHUNKS * CHUNK;
-        bool is_read = row < rows_left;
-        copy_16_bytes(tile + row * tile_stride<HEAD_DIM> + column,
-                      from + (is_read ? row * stride + column : 0), is_read);
+    constexpr int CHUNKS = HEAD_DIM / CHUNK, COPIES = ROWS * CHUNKS;
+    int left = (int)(rows_left < ROWS ? rows_left : ROWS), apart = (int)stride;
+#pragma unroll
+    for (int first = 0; first < COPIES; first += BLOCK_THREADS) {
+        int i = first + (int)threadIdx.x, row = i / CHUNKS, column = i % CHUNKS * CHUNK;
+        if (COPIES % BLOCK_THREADS == 0 || i < COPIES)
+            copy_16_bytes(tile + row * tile_stride<HEAD_DIM> + column,
+                          from + (row < left ? row * apart + column : 0), row < left);
     }
 }
 
