@@ -29,10 +29,10 @@ __device__ __forceinline__ long last_of(long end, long seq)
 
 /* The probability of a raw score, 0 where the key is not seen. Of queries behind the sequence all
  * that is multiplied by it is 0. */
-__device__ __forceinline__ float probability(const backward_args &b, float score, float log_sum,
-                                             long query, long key)
+__device__ __forceinline__ float probability(const backward_args &b, float score, float log2_sum,
+                                             bool is_seen)
 {
-    return key <= query ? exp2_fast(score * b.scale2 - log_sum * LOG2_E) : 0;
+    return exp2_fast(is_seen ? score * b.scale2 - log2_sum : -INFINITY);
 }
 
 /* What dropout makes of the gradient of a kept probability, and of the probability. */
@@ -67,8 +67,7 @@ __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, con
     copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
 }
 
-/* The warp's 16 rows of a gradient, through the tile that it has read for the last time, a barrier
- * ago. */
+/* The warp's 16 rows of a gradient, through its own tile, which it reads no more. */
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile, const accumulator *d,
                                                float scale, long rows_left)
@@ -84,7 +83,7 @@ template <typename T, int HEAD_DIM> struct key_tiles {
     T keys[tile_values<HEAD_DIM>(ROWS)], values[tile_values<HEAD_DIM>(ROWS)];
     struct stage {
         T queries[tile_values<HEAD_DIM>(COLUMNS)], dcontext[tile_values<HEAD_DIM>(COLUMNS)];
-        float log_sums[COLUMNS], row_dots[COLUMNS];
+        float log2_sums[COLUMNS], row_dots[COLUMNS];
     } stages[2];
 };
 
@@ -96,11 +95,15 @@ struct query_step {
 
 /* One after another: a head's queries from the block's first key on, then the next head's. */
 __device__ __forceinline__ query_step next_step(const struct attention &a, const query_step &step,
-                                                long sequence, long key0)
+                                                long key0)
 {
     if (step.query0 + COLUMNS < a.seq)
         return { step.at, step.head, step.query0 + COLUMNS };
-    return { head_at(a, sequence, step.head + 1), step.head + 1, key0 };
+    head_place at = step.at; /* of the same group */
+    at.query += a.head_dim;
+    at.context += a.head_dim;
+    at.row += a.seq;
+    return { at, step.head + 1, key0 };
 }
 
 /* The first threads fetch a number of a row each while others are computed on. */
@@ -116,17 +119,17 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
 {
     int i = (int)threadIdx.x % COLUMNS;
     if ((int)threadIdx.x < COLUMNS)
-        to->log_sums[i] = value;
+        to->log2_sums[i] = value * LOG2_E;
     else if ((int)threadIdx.x < 2 * COLUMNS)
         to->row_dots[i] = value;
 }
 
 /* From raw scores and the gradients of the probabilities, both [16 keys, COLUMNS queries], to the
- * probabilities as the context saw them, and the gradients of the scores less their scale.
- * `number` is that of the lane's first probability. */
+ * probabilities as the context saw them, and the gradients of the scores less their scale. The key
+ * of row g is seen from column first_seen on; `number` is that of the lane's first probability. */
 template <bool drops, typename Stage>
 __device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
-                                                const query_step &step, uint64_t number, long key,
+                                                int first_seen, uint64_t number,
                                                 accumulator *scores, accumulator *gradients)
 {
     uint32_t kept[4];
@@ -137,8 +140,8 @@ __device__ __forceinline__ void score_gradients(const backward_args &b, const St
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
-            long query = step.query0 + column, own_key = key + i / 2 * 8;
-            float p = probability(b, scores[n][i], stage->log_sums[column], query, own_key);
+            float p = probability(b, scores[n][i], stage->log2_sums[column],
+                                  column >= first_seen + i / 2 * 8);
             scores[n][i] = p;
             if (drops)
                 drop(b, kept[i] >> 4 * n & 1, &gradients[n][i], &scores[n][i]);
@@ -179,27 +182,27 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         auto *stage = &shared->stages[i % 2], *next = &shared->stages[(i + 1) % 2];
         query_step present = step;
         float row = 0;
+        copies_wait<0>();
+        __syncthreads(); /* the present ones are there, and the other stage is read no more */
         if (i + 1 < steps) {
-            step = next_step(a, step, sequence, key0);
+            step = next_step(a, step, key0);
             copy_queries<COLUMNS, HEAD_DIM, T>(next, b, step.at, step.query0);
             row = fetch_row(b, step);
         }
         copies_commit();
-        copies_wait<1>();
-        __syncthreads();
         accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
         accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
         multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, keys, stage->queries);
         multiply_by_rows<1, COLUMNS, HEAD_DIM>(gradients, values, stage->dcontext);
         long query = present.query0 + own_lane() % 4 * 2;
-        score_gradients<drops>(b, stage, present,
+        score_gradients<drops>(b, stage, (int)(key - present.query0),
                                number + (uint64_t)((present.head * a.seq + query) * a.seq + key),
-                               key, scores[0], gradients[0]);
+                               scores[0], gradients[0]);
         multiply_by_columns<1, COLUMNS, HEAD_DIM>(dvalues, scores, stage->dcontext);
         multiply_by_columns<1, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
         keep_row(next, row);
-        __syncthreads();
     }
+    __syncwarp(); /* its tiles are read no more */
 
     T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
     long left = a.seq - key0 - warp_row;
@@ -230,10 +233,10 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
     T *queries = shared->queries + warp_row * tile_stride<HEAD_DIM>;
     const T *dcontext = shared->dcontext + warp_row * tile_stride<HEAD_DIM>;
     long query = query0 + warp_row + own_lane() / 4, end = last_of(query0 + ROWS, a.seq);
-    float log_sums[2], row_dots[2];
+    float log2_sums[2], row_dots[2];
     for (int half = 0; half < 2; half++) {
         bool is_there = query + 8 * half < a.seq;
-        log_sums[half] = is_there ? b.a.log_sums[at.row + query + 8 * half] : 0;
+        log2_sums[half] = is_there ? b.a.log_sums[at.row + query + 8 * half] * LOG2_E : 0;
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
     }
 
@@ -250,12 +253,12 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
     accumulator dqueries[1][HEAD_DIM / MMA_COLUMNS] = {};
     for (long key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
+        copies_wait<0>();
+        __syncthreads(); /* as above */
         if (key0 + COLUMNS < end)
             copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
                                             key0 + COLUMNS);
         copies_commit();
-        copies_wait<1>();
-        __syncthreads();
         if (key0 < query0 + warp_row + MMA_ROWS) { /* some of the warp's queries see some */
             accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
             accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
@@ -264,13 +267,14 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             uint32_t kept[2];
             if (drops)
                 draw_by_query<COLUMNS>(b.dropper, number + (uint64_t)key0, a.seq, kept);
+            int last_seen = (int)(query - key0); /* of the columns, by row g */
 #pragma unroll
             for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    long own_query = query + i / 2 * 8;
-                    long key = key0 + n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
-                    float p = probability(b, scores[0][n][i], log_sums[i / 2], own_query, key);
+                    int column = n * MMA_COLUMNS + own_lane() % 4 * 2 + i % 2;
+                    float p = probability(b, scores[0][n][i], log2_sums[i / 2],
+                                          column <= last_seen + i / 2 * 8);
                     if (drops)
                         drop(b, kept[i / 2] >> (4 * n + i % 2) & 1, &gradients[0][n][i],
                              &scores[0][n][i]);
@@ -278,8 +282,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
                 }
             multiply_by_columns<1, COLUMNS, HEAD_DIM>(dqueries, gradients, stage->keys);
         }
-        __syncthreads();
     }
+    __syncwarp();
     write_gradient<HEAD_DIM>((T *)b.a.dqkv + at.query + (query0 + warp_row) * at.qkv_stride,
                              at.qkv_stride, queries, dqueries[0], b.scale,
                              a.seq - query0 - warp_row);

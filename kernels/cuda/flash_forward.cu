@@ -66,17 +66,19 @@ template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *sc
 }
 
 /* Scores become exp(scale (score - maximum so far)); returns what sums so far must be multiplied
- * by. scale2: in powers of 2. */
+ * by. scale2: in powers of 2. A maximum stays until it is passed by a factor of 4, so that most
+ * tiles have nothing to multiply. */
 template <int COLUMNS>
 __device__ __forceinline__ float exponentials(accumulator *scores, int half, float scale2,
                                               running *run)
 {
-    float most = run->most[half], sum = 0;
+    float before = run->most[half], most = before, sum = 0;
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
         most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
     most = reduce_row(most, larger());
-    float rescale = exp2_fast((run->most[half] - most) * scale2), shift = most * scale2;
+    most = (most - before) * scale2 <= 2 ? before : most;
+    float rescale = exp2_fast((before - most) * scale2), shift = most * scale2;
 #pragma unroll
     for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll
@@ -87,6 +89,19 @@ __device__ __forceinline__ float exponentials(accumulator *scores, int half, flo
     run->most[half] = most;
     run->sum[half] = run->sum[half] * rescale + sum;
     return rescale;
+}
+
+/* out times what `exponentials` said of its rows, of which few change. */
+template <int HEAD_DIM>
+__device__ __forceinline__ void rescale_rows(accumulator *out, const float rescale[2])
+{
+    if (__ballot_sync(~0u, rescale[0] != 1 || rescale[1] != 1) == 0)
+        return;
+#pragma unroll
+    for (int n = 0; n < HEAD_DIM / MMA_COLUMNS; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            out[n][i] *= rescale[i / 2];
 }
 
 /* `number` is that of the lane's first probability. */
@@ -137,12 +152,12 @@ __global__ void __launch_bounds__(BLOCK)
         run[m] = { { -INFINITY, -INFINITY }, { 0, 0 } };
     for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
+        copies_wait<0>();
+        __syncthreads(); /* the present ones are there, and the other stage is read no more */
         if (key0 + COLUMNS < end)
             copy_stage<HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at, qkv,
                                  key0 + COLUMNS);
         copies_commit();
-        copies_wait<1>();
-        __syncthreads();
         if (key0 < own_query + MATRICES * MMA_ROWS) { /* some of the warp's queries see some */
             accumulator scores[MATRICES][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
@@ -151,15 +166,11 @@ __global__ void __launch_bounds__(BLOCK)
                 int query = own_query + m * MMA_ROWS + g, key = key0 + 2 * t;
                 if (key0 + COLUMNS > own_query + m * MMA_ROWS + 1)
                     hide_keys<COLUMNS>(scores[m], query - key);
+                float rescale[2];
 #pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    float rescale = exponentials<COLUMNS>(scores[m], half, scale2, &run[m]);
-#pragma unroll
-                    for (int n = 0; n < HEAD_DIM / MMA_COLUMNS; n++) {
-                        out[m][n][2 * half] *= rescale;
-                        out[m][n][2 * half + 1] *= rescale;
-                    }
-                }
+                for (int half = 0; half < 2; half++)
+                    rescale[half] = exponentials<COLUMNS>(scores[m], half, scale2, &run[m]);
+                rescale_rows<HEAD_DIM>(out[m], rescale);
                 if (drops)
                     drop<COLUMNS>(scores[m], dropper,
                                   number + (uint64_t)(m * MMA_ROWS * attention.seq + key0),
@@ -167,13 +178,13 @@ __global__ void __launch_bounds__(BLOCK)
             }
             multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);
         }
-        __syncthreads();
     }
+    __syncwarp(); /* its queries are read no more */
 
 #pragma unroll
     for (int m = 0; m < MATRICES; m++) {
         long first = own_query + m * MMA_ROWS, left = attention.seq - first;
-        T *rows = queries + m * MMA_ROWS * tile_stride<HEAD_DIM>; /* read no more */
+        T *rows = queries + m * MMA_ROWS * tile_stride<HEAD_DIM>;
         float sums[2];
         for (int half = 0; half < 2; half++) {
             sums[half] = reduce_row(run[m].sum[half], add());
