@@ -213,10 +213,10 @@ static double root_mean_square(long n, const double *x, const double *less)
     return sqrt(sum / (double)n);
 }
 
-/* Half a unit in the last place of 1. */
+/* Half a unit in the last place of 1: no value is rounded by more than this part of it. */
 static double rounding_of(enum dtype storage)
 {
-    return storage == DTYPE_BF16 ? 0x1p-9 : storage == DTYPE_FP16 ? 0x1p-12 : 0x1p-25;
+    return storage == DTYPE_BF16 ? 0x1p-8 : storage == DTYPE_FP16 ? 0x1p-11 : 0x1p-24;
 }
 
 /* What of a tensor may be wrong beside what the host's stored result has wrong, of its root mean
@@ -229,7 +229,7 @@ static struct allowance allowance_of(const struct op_case *c, enum dtype storage
 {
     double rounding = rounding_of(storage);
     return (struct allowance){ c->roundings * rounding + 32 * 0x1p-25,
-                               8 * rounding + 128 * 0x1p-25 };
+                               4 * rounding + 128 * 0x1p-25 };
 }
 
 #define CHECK(is_true, numeric, format, ...)                                                      \
