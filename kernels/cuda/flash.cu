@@ -1,28 +1,31 @@
 /* Fused attention: which way is taken, and what both of them need. */
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
-#include "kernels/cuda/head.cuh"
-#include "kernels/cuda/reduce.cuh"
 
-enum { ROWS_OF_A_BLOCK = THREADS / LANES };
+enum { LANES_OF_A_ROW = 8, ROWS_OF_A_BLOCK = THREADS / LANES_OF_A_ROW };
 
-/* A warp for each query of each head. The sum over keys of probability times its gradient is that
- * of context times its gradient, dropout or not. */
-template <typename T> __global__ void find_row_dots(struct flash_backward a, float *row_dots)
+/* Rows are heads of tokens, as contexts lie. The sum over keys of probability times its gradient is
+ * that of context times its gradient, dropout or not. */
+template <typename T, int N> __global__ void find_row_dots(struct flash_backward a, float *row_dots)
 {
     long seq = a.attention.seq, heads = a.attention.heads, n = a.attention.head_dim;
-    long row = (long)blockIdx.x * ROWS_OF_A_BLOCK + threadIdx.x / LANES;
-    if (row >= a.attention.sequences * heads * seq)
+    long row = (long)blockIdx.x * ROWS_OF_A_BLOCK + threadIdx.x / LANES_OF_A_ROW;
+    if (row >= a.attention.sequences * seq * heads)
         return;
-    head_place at = head_at(a.attention, row / seq / heads, row / seq % heads);
-    long first = at.context + row % seq * at.context_stride;
-    const T *context = (const T *)a.context + first, *dcontext = (const T *)a.dcontext + first;
-    float sum = 0;
-    for (long i = threadIdx.x % LANES; i < n; i += LANES)
-        sum += value_of(context[i]) * value_of(dcontext[i]);
-    sum = reduce_warp(sum, add());
-    if (threadIdx.x % LANES == 0)
-        row_dots[row] = sum;
+    float sum = 0, context[N], dcontext[N];
+    for (long i = threadIdx.x % LANES_OF_A_ROW * N; i < n; i += LANES_OF_A_ROW * N) {
+        load_values<N>((const T *)a.context + row * n + i, context);
+        load_values<N>((const T *)a.dcontext + row * n + i, dcontext);
+#pragma unroll
+        for (int j = 0; j < N; j++)
+            sum += context[j] * dcontext[j];
+    }
+#pragma unroll
+    for (int distance = LANES_OF_A_ROW / 2; distance > 0; distance /= 2)
+        sum += __shfl_xor_sync(~0u, sum, distance);
+    long token = row / heads, head = row % heads;
+    if (threadIdx.x % LANES_OF_A_ROW == 0)
+        row_dots[(token / seq * heads + head) * seq + token % seq] = sum;
 }
 
 /* 16 bits, a head size that tiles are made for, arrays that begin on multiples of 16 bytes, and
@@ -54,7 +57,11 @@ cudaError_t launch_flash_backward(const struct launch *on, const struct flash_ba
     struct grid grid = { .blocks = ceil_div(at.sequences * at.heads * at.seq, ROWS_OF_A_BLOCK),
                          .threads = THREADS };
     cudaError_t error = by_storage(on->storage, [&](auto type) {
-        return run_grid(on, grid, find_row_dots<decltype(type)>, *a, row_dots);
+        typedef decltype(type) T;
+        return by_lanes<T>(
+            rows_are_aligned<T>(at.head_dim, a->context, a->dcontext), [&](auto lanes) {
+                return run_grid(on, grid, find_row_dots<T, lanes.count>, *a, row_dots);
+            });
     });
     if (error != cudaSuccess)
         return error;
