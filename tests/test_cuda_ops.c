@@ -2,6 +2,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/launch.h"
 #include "tests/check_ok.h"
+#include "tests/cuda_on_host/grid.h"
 #include "tests/op_cases.h"
 #include "tests/testing.h"
 
@@ -48,11 +49,24 @@ START_TEST(ops_are_those_of_the_host)
 }
 END_TEST
 
+START_TEST(more_than_48_kib_of_shared_memory_must_be_asked_for)
+{
+    static const char kernel;
+    ck_assert(grid_may_share(&kernel, 48 << 10));
+    ck_assert(!grid_may_share(&kernel, 49 << 10));
+    ck_assert(grid_ask_shared(&kernel, 50 << 10));
+    ck_assert(grid_may_share(&kernel, 50 << 10));
+    ck_assert(!grid_may_share(&kernel, 51 << 10));
+    ck_assert(!grid_ask_shared(&kernel, 100 << 10));
+}
+END_TEST
+
 static Suite *cuda_ops_suite(void)
 {
     Suite *suite = suite_create("cuda_ops");
     TCase *ops = tcase_create("ops");
     tcase_add_loop_test(ops, ops_are_those_of_the_host, 0, op_case_count());
+    tcase_add_test(ops, more_than_48_kib_of_shared_memory_must_be_asked_for);
     suite_add_tcase(suite, ops);
     return suite;
 }

@@ -28,6 +28,9 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
                                    : cudaErrorInvalidValue;
 }
 
+/* What a block may ask for at most where it is least: sm_86, 89 and 120. */
+enum { MOST_SHARED_BYTES = 99 << 10 };
+
 cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a);
 cudaError_t flash_tiles_backward(const struct launch *on, const struct flash_backward &a,
                                  const float *row_dots);

@@ -292,6 +292,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
 template <typename T, int HEAD_DIM>
 cudaError_t backward(const struct launch *on, const backward_args &b)
 {
+    static_assert(sizeof(key_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
+    static_assert(sizeof(query_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
     const struct attention &a = b.a.attention;
     bool drops = a.dropout.dropout > 0;
     auto of_keys = drops ? key_gradients<T, HEAD_DIM, true> : key_gradients<T, HEAD_DIM, false>;

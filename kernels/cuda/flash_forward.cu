@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(BLOCK)
 template <typename T, int HEAD_DIM>
 cudaError_t forward(const struct launch *on, const struct flash_forward &a)
 {
+    static_assert(sizeof(shared_tiles<T, HEAD_DIM>) <= MOST_SHARED_BYTES, "");
     const struct attention &attention = a.attention;
     struct grid grid = {
         .blocks = attention.sequences * attention.heads * ceil_div(attention.seq, ROWS),

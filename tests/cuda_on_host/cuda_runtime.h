@@ -41,9 +41,12 @@ struct cudaLaunchConfig_t {
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
-template <typename Kernel> cudaError_t cudaFuncSetAttribute(Kernel *, cudaFuncAttribute, int)
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel *kernel, cudaFuncAttribute, int shared_bytes)
 {
-    return cudaSuccess;
+    return grid_ask_shared(reinterpret_cast<void *>(kernel), (size_t)shared_bytes)
+               ? cudaSuccess
+               : cudaErrorInvalidValue;
 }
 
 /* A launch with its arguments, which go along by value. */
@@ -79,6 +82,8 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                Arguments... arguments)
 {
+    if (!grid_may_share(reinterpret_cast<void *>(kernel), config->dynamicSmemBytes))
+        return cudaErrorInvalidValue;
     return grid_issue(config, [=] { kernel(Parameters(arguments)...); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -247,6 +248,48 @@ static void run_thread(void)
     leave(&grid->warps[grid->running->number / WARP_LANES]);
     leave(&grid->block);
     pause_thread();
+}
+
+/* --- shared memory ------------------------------------------------------------------------ */
+
+enum { SHARED_UNASKED = 48 << 10, MOST_SHARED = 99 << 10, MOST_ASKING = 256 };
+
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
+static struct asked {
+    const void *kernel;
+    size_t bytes;
+} asked[MOST_ASKING];
+
+/* A kernel that has not asked gets the next place. */
+static struct asked *asked_by(const void *kernel)
+{
+    for (int i = 0; i < MOST_ASKING; i++)
+        if (asked[i].kernel == kernel || !asked[i].kernel) {
+            asked[i].kernel = kernel;
+            return &asked[i];
+        }
+    fprintf(stderr, "cuda_on_host: more than %d kernels ask for shared memory\n", MOST_ASKING);
+    abort();
+}
+
+int grid_ask_shared(const void *kernel, size_t bytes)
+{
+    if (bytes > MOST_SHARED)
+        return 0;
+    pthread_mutex_lock(&asking);
+    asked_by(kernel)->bytes = bytes;
+    pthread_mutex_unlock(&asking);
+    return 1;
+}
+
+int grid_may_share(const void *kernel, size_t bytes)
+{
+    if (bytes <= SHARED_UNASKED)
+        return 1;
+    pthread_mutex_lock(&asking);
+    int may = bytes <= asked_by(kernel)->bytes;
+    pthread_mutex_unlock(&asking);
+    return may;
 }
 
 /* --- blocks ------------------------------------------------------------------------------- */

@@ -32,6 +32,11 @@ struct grid_place {
 /* Of the grid that runs on this thread of the host. */
 extern __thread const struct grid_place *grid_now;
 
+/* A kernel's blocks may have 48 KiB of shared memory unasked, and what was asked for last; false
+ * when that is more than the GPUs have that have least. */
+int grid_ask_shared(const void *kernel, size_t bytes);
+int grid_may_share(const void *kernel, size_t bytes);
+
 /* Runs kernel(args) as every thread of the grid. False when a block has more than MOST_THREADS. */
 int grid_run(const struct grid_shape *shape, void (*kernel)(void *args), void *args);
 /* What grids leave on the thread of the host that ran them, for the next one. */
