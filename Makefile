@@ -190,7 +190,7 @@ KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
 ARCHS_HERE    = $(foreach arch,$(CUDA_ARCHS),$(if $(filter $(KNOWN_ARCHS),$(arch:%a=%)),$(arch)))
 PTX_ARCH      = $(lastword $(foreach arch,$(ARCHS_HERE),$(if $(filter %a,$(arch)),,$(arch))))
 NVCC_FLAGS    = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
-                $(if $(CI),-Werror all-warnings) \
+                $(if $(CI),-Werror all-warnings) $(CPPFLAGS) \
                 $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=sm_$(arch)) \
                 $(foreach arch,$(PTX_ARCH),-gencode arch=compute_$(arch),code=compute_$(arch))
 found_in      = $(foreach folder,$(wildcard $1/lib64 $1/lib),-L$(folder) -Wl,-rpath,$(folder))
