@@ -35,6 +35,15 @@ static bool load_profile(const struct gpu *gpu, struct profile *profile, struct 
     return ok;
 }
 
+bool gpu_is_known(const struct nvml_words *words, struct err *err)
+{
+    struct gpu gpu;
+    struct profile profile = { 0 };
+    bool ok = load_gpu(words->gpu, &gpu, err) && load_profile(&gpu, &profile, err);
+    profile_release(&profile);
+    return ok;
+}
+
 /* --- what was measured ---------------------------------------------------------------------- */
 
 /* Of all ops that memory bounds, where there are such; else of one large copy. No kernel is shorter

@@ -14,8 +14,11 @@ struct gpu_log {
     int num_readings;
 };
 
-/* NULL with ERR_UNAVAILABLE when no file of calibration/hardware has the GPU's name among its
- * words. The caller frees. */
+/* Whether a file can be made: ERR_UNAVAILABLE when none of calibration/hardware has the GPU's name
+ * among its words. */
+bool gpu_is_known(const struct nvml_words *words, struct err *err);
+
+/* NULL where it is not. The caller frees. */
 json_t *gpu_cluster_json(const struct host_measured *measured, const struct gpu_log *log,
                          const struct stack *stack, struct err *err);
 

@@ -261,15 +261,20 @@ static void describe(struct work *w, double start_s)
              w->options->model ? " --for " : "", w->options->model ? w->options->model->name : "");
 }
 
-static void open_log(struct work *w)
+/* The first rank writes the file, and asks before anything is measured whether it can be. */
+static bool open_log(struct work *w, struct err *err)
 {
     struct err unheard = { 0 };
+    bool is_first = w->host.place.rank == 0;
     w->log.sm_hz = ARENA_ARRAY(&w->arena, double, MOST_READINGS);
     w->log.power_w = ARENA_ARRAY(&w->arena, double, MOST_READINGS);
-    if (w->host.load->grid == GRID_GPU)
-        w->nvml = nvml_open(w->host.place.local_rank, &unheard);
-    if (w->nvml)
-        w->log.words = nvml_words(w->nvml);
+    if (w->host.load->grid != GRID_GPU)
+        return true;
+    w->nvml = nvml_open(w->host.place.local_rank, is_first ? err : &unheard);
+    if (!w->nvml)
+        return !is_first;
+    w->log.words = nvml_words(w->nvml);
+    return !is_first || gpu_is_known(&w->log.words, err);
 }
 
 static json_t *file_of(const struct work *w, struct err *err)
@@ -291,10 +296,10 @@ bool host_calibrate(const struct place *place, const struct host_calibration *op
     *out = NULL;
     if (!host_rank_open(place, options->backend, host_arena_bytes(options->backend), &w.host, err))
         return false;
-    open_log(&w);
     choose_shapes(&w, place->size);
     plan_time(&w, start_s);
-    bool ok = (w.resume = host_resume_open(options->resume_path, &w.shapes, err)) &&
+    bool ok = open_log(&w, err) &&
+              (w.resume = host_resume_open(options->resume_path, &w.shapes, err)) &&
               measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err) &&
               measure_held_out(&w, err);
     describe(&w, start_s);
