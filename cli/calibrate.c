@@ -31,6 +31,12 @@ static void show_progress(double share, const char *what)
             what);
 }
 
+/* Where nobody sees it move: what it was at when it ended. */
+static void log_progress(double share, const char *what)
+{
+    fprintf(stderr, "%3.0f %%  %s\n", 100 * share, what);
+}
+
 static void clear_progress(void)
 {
     fprintf(stderr, "\r%*s\r", 72, "");
@@ -159,7 +165,8 @@ static int measure(const struct options *options, const struct place *place, str
     struct stack stack;
     struct model model;
     json_t *cluster = NULL;
-    bool shows = place->rank == 0 && !options->quiet && isatty(STDERR_FILENO);
+    bool tells = place->rank == 0 && !options->quiet;
+    bool shows = tells && isatty(STDERR_FILENO);
     if ((options->for_model && !model_load(options->for_model, &model, err)) ||
         !stack_load(backend_name(options), &stack, err))
         return exit_code_of(err);
@@ -171,7 +178,9 @@ static int measure(const struct options *options, const struct place *place, str
                                             .is_quick = options->quick,
                                             .model = options->for_model ? &model : NULL,
                                             .stack = &stack,
-                                            .progress = shows ? show_progress : NULL };
+                                            .progress = shows   ? show_progress
+                                                        : tells ? log_progress
+                                                                : NULL };
     bool ok = host_calibrate(place, &calibration, &cluster, err);
     if (shows)
         clear_progress();
