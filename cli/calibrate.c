@@ -366,10 +366,19 @@ static struct ops ops_of(struct setup *setup)
     return all;
 }
 
+/* As the run's own prediction has them. */
+static enum launch launches_of(const struct json_file *run)
+{
+    return json_is_object(json_object_get(run->root, "graphs")) ? LAUNCH_GRAPHS : LAUNCH_EAGER;
+}
+
 static int refine_with(const struct options *options, struct setup *setup,
                        const struct json_file *run, struct err *err)
 {
     struct refinement refinement;
+    struct stack *stack = &setup->system.stack;
+    enum launch planned = stack->launch;
+    stack->launch = launches_of(run);
     struct prediction before = predict(setup);
     if (!check_run(run, setup, &before, err))
         return exit_code_of(err);
@@ -379,8 +388,9 @@ static int refine_with(const struct options *options, struct setup *setup,
         return exit_code_of(err);
     }
     struct prediction after = predict(setup);
+    stack->launch = planned;
     snprintf(setup->system.cluster.stack_name, sizeof setup->system.cluster.stack_name, "%s",
-             setup->system.stack.name);
+             stack->name);
     json_t *cluster = whole_cluster(&setup->system);
     bool ok = !options->output || planfile_write(options->output, cluster, err);
     if (ok && options->json)

@@ -30,6 +30,14 @@ run 0 --model tiny --gpus 1 --precision fp32 --cluster "$work/better.json" --qui
 run 0 --model tiny --gpus 1 --precision fp32 --batch 4 -o "$work/other.json" --quiet
 run 4 calibrate --refine "$work/run.json" "$work/other.json"
 says 'run.json:[0-9]+: (layout|predicted.step_s)'
+
+# It was predicted with launches as that run made them, whatever the stack says.
+run 0 --model tiny --gpus 1 --precision fp32 --stack cuda -o "$work/cuda.json" --quiet
+for graphs in off on; do
+    run 0 run "$work/cuda.json" --steps 4 --graphs $graphs --json
+    cp "$work/out" "$work/graphs-$graphs.json"
+    run 0 calibrate --refine "$work/graphs-$graphs.json" "$work/cuda.json" --quiet
+done
 run 2 calibrate --refine "$work/run.json"
 says 'expected the plan file'
 
