@@ -6,6 +6,7 @@
 
 extern "C" {
 #include "tests/cuda_on_host/grid.h"
+#include "tests/cuda_on_host/hollow.h"
 }
 #include "tests/cuda_on_host/runtime.h"
 
@@ -60,10 +61,19 @@ template <typename Call> void grid_call(void *call)
     (*static_cast<Call *>(call))();
 }
 
+inline double grid_threads(const struct grid_shape *shape)
+{
+    const struct grid_index *blocks = &shape->blocks, *threads = &shape->threads;
+    return (double)blocks->x * blocks->y * blocks->z * threads->x * threads->y * threads->z;
+}
+
 template <typename Call> void grid_do_launch(void *args)
 {
     auto *launch = static_cast<grid_launch<Call> *>(args);
-    grid_run(&launch->shape, grid_call<Call>, &launch->call);
+    if (hollow_is_on())
+        hollow_kernel(grid_threads(&launch->shape));
+    else
+        grid_run(&launch->shape, grid_call<Call>, &launch->call);
 }
 
 template <typename Call> cudaError_t grid_issue(const cudaLaunchConfig_t *config, const Call &call)

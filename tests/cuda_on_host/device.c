@@ -1,4 +1,5 @@
 /* GPUs and their memory, and the calls that a stream makes. */
+#include "tests/cuda_on_host/hollow.h"
 #include "tests/cuda_on_host/runtime.h"
 
 #include <cuda.h>
@@ -12,7 +13,9 @@
 static cudaError_t take(void **memory, size_t bytes)
 {
     enum { ALIGNMENT = 256 };
-    *memory = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    *memory = hollow_is_on()
+                  ? hollow_alloc(bytes)
+                  : aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -25,7 +28,10 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     runtime_wait_for_device();
-    free(memory);
+    if (hollow_is_on())
+        hollow_free(memory);
+    else
+        free(memory);
     return cudaSuccess;
 }
 
@@ -72,13 +78,15 @@ struct memory_work {
 static void set_bytes(void *args)
 {
     const struct memory_work *work = args;
-    memset(work->to, work->byte, work->bytes);
+    if (!hollow_copy(work->bytes))
+        memset(work->to, work->byte, work->bytes);
 }
 
 static void copy_bytes(void *args)
 {
     const struct memory_work *work = args;
-    memcpy(work->to, work->from, work->bytes);
+    if (!hollow_copy(work->bytes))
+        memcpy(work->to, work->from, work->bytes);
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int byte, size_t bytes, cudaStream_t stream)

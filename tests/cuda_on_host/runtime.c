@@ -1,7 +1,7 @@
 #include "tests/cuda_on_host/runtime.h"
 
-#include "base/clock.h"
 #include "tests/cuda_on_host/grid.h"
+#include "tests/cuda_on_host/hollow.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -52,7 +52,7 @@ void runtime_add_ms(double ms)
 
 static double now_ms(void)
 {
-    return 1e3 * clock_now_s() + added_ms;
+    return 1e3 * hollow_now_s() + added_ms;
 }
 
 /* NULL once the stream ends and has nothing left. */
@@ -74,6 +74,11 @@ static void *run_stream(void *context)
     for (struct work *work = take_work(stream); work; work = take_work(stream)) {
         work->function(work->args);
         free(work);
+        pthread_mutex_lock(&mutex);
+        bool is_last = !stream->first;
+        pthread_mutex_unlock(&mutex);
+        if (is_last)
+            hollow_rest();
         pthread_mutex_lock(&mutex);
         stream->num_done++;
         pthread_cond_broadcast(&changed);
