@@ -1,9 +1,12 @@
 /* Every op on a GPU against the host's, through the tables that a step runs by. tests/gpu.sh runs
  * it where there is a GPU; where there is none, tests/test_cuda_ops.c runs the same kernels. */
-#include "exec/backend.h"
 #include "tests/check_ok.h"
+#include "tests/on_gpu.h"
 #include "tests/op_cases.h"
 #include "tests/testing.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static const struct backend *gpu;
 
@@ -19,8 +22,8 @@ static void open_rig(void)
 {
     struct err err = { 0 };
     struct device_options options = { .arena_bytes = (size_t)256 << 20, .poisons = true };
-    gpu = backend_find("cuda", &err);
-    check_ok(gpu && gpu->device->is_there(0, &err), &err);
+    gpu = on_gpu_backend(&err);
+    check_ok(gpu != NULL, &err);
     rig.device = gpu->device->open(&options, &err);
     check_ok(rig.device != NULL, &err);
     rig.stream = gpu->device->stream_new(rig.device, "ops", &err);
@@ -117,23 +120,65 @@ START_TEST(ops_are_those_of_the_host)
 }
 END_TEST
 
-static Suite *gpu_ops_suite(void)
+static Suite *suite_of(const char *op)
 {
-    Suite *suite = suite_create("gpu_ops");
-    TCase *ops = tcase_create("ops");
-    tcase_add_unchecked_fixture(ops, open_rig, close_rig);
-    tcase_add_loop_test(ops, ops_are_those_of_the_host, 0, op_case_count());
-    suite_add_tcase(suite, ops);
+    Suite *suite = suite_create(op);
+    TCase *cases = tcase_create(op);
+    tcase_add_unchecked_fixture(cases, open_rig, close_rig);
+    for (int i = 0; i < op_case_count(); i++)
+        if (strcmp(op_case_name(i), op) == 0)
+            tcase_add_loop_test(cases, ops_are_those_of_the_host, i, i + 1);
+    suite_add_tcase(suite, cases);
     return suite;
 }
 
 /* In one process: CUDA takes a second to start. */
-int main(void)
+static bool check_op(const char *op)
 {
-    SRunner *runner = srunner_create(gpu_ops_suite());
+    enum { MOST_SHOWN = 4 };
+    SRunner *runner = srunner_create(suite_of(op));
     srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_ENV);
+    srunner_run_all(runner, CK_SILENT);
     int failed = srunner_ntests_failed(runner);
+    TestResult **failures = srunner_failures(runner);
+    printf("%s: %d of %d cases as on the host\n", op, srunner_ntests_run(runner) - failed,
+           srunner_ntests_run(runner));
+    for (int i = 0; i < failed && i < MOST_SHOWN; i++)
+        printf("  %s\n", tr_msg(failures[i]));
     srunner_free(runner);
-    return failed != 0;
+    return failed == 0;
+}
+
+static bool is_first_of_its_op(int index)
+{
+    for (int i = 0; i < index; i++)
+        if (strcmp(op_case_name(i), op_case_name(index)) == 0)
+            return false;
+    return true;
+}
+
+/* Arguments: ops, by parts of their names. */
+static bool is_asked_for(const char *op, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strstr(op, argv[i]))
+            return true;
+    return argc == 1;
+}
+
+int main(int argc, char **argv)
+{
+    enum { MOST_S = 60 };
+    int passed = 0, count = 0;
+    if (!on_gpu_is_there())
+        return 1;
+    for (int i = 0; i < op_case_count(); i++) {
+        const char *op = op_case_name(i);
+        if (!is_first_of_its_op(i) || !is_asked_for(op, argc, argv))
+            continue;
+        passed += on_gpu_alone(op, MOST_S, check_op, op);
+        count++;
+    }
+    printf("%d of %d ops as on the host\n", passed, count);
+    return passed < count;
 }

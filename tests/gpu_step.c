@@ -1,8 +1,8 @@
 /* Whole steps on a GPU against the host's, which tests/test_torch.c holds against PyTorch's:
  * losses, gradient norms, weights after a few updates. tests/gpu.sh runs it where there is a GPU.
  */
-#include "exec/backend.h"
 #include "sim/cost/hardware.h"
+#include "tests/on_gpu.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
 
@@ -14,8 +14,7 @@ static const struct comm_api *staged;
 static void find_gpu(void)
 {
     struct err err = { 0 };
-    gpu = backend_find("cuda", &err);
-    if (gpu && gpu->device->is_there(0, &err))
+    if ((gpu = on_gpu_backend(&err)))
         staged = comm_find("staged", &err);
     ck_assert_msg(staged != NULL, "%s: %s", err.where, err.msg);
 }
@@ -159,4 +158,7 @@ static Suite *suite(void)
     return s;
 }
 
-TEST_MAIN(suite)
+int main(void)
+{
+    return on_gpu_is_there() ? run_suite(suite()) : 1;
+}

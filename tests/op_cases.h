@@ -40,6 +40,7 @@ void op_host_release(void *self, void *memory);
 /* Every case in every type that values are stored as, one type after another. */
 int op_case_count(void);
 enum dtype op_case_storage(int index);
+const char *op_case_name(int index); /* the op's; several cases have one */
 
 /* `self` runs values that are stored as the case wants it. Ends the test at the first difference,
  * with the seed of the inputs: SEED=n in the environment brings it back. */

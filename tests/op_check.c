@@ -339,6 +339,13 @@ enum dtype op_case_storage(int index)
     return storages[index / cases_of_a_storage()];
 }
 
+const char *op_case_name(int index)
+{
+    int count;
+    const struct op_case *cases = op_cases(&count);
+    return cases[index % count].name;
+}
+
 void op_case_check(int index, const struct op_backend *backend)
 {
     int count;
