@@ -1,37 +1,52 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, on a machine that has CUDA, PyTorch and perhaps nothing else of ours:
 #
-#   tests/gpu.sh bring [FOLDER]   where the packages are: puts into FOLDER (build/brought; a few MiB)
-#                                 the libraries and headers that the other machine lacks
-#   tests/gpu.sh                  there: builds, checks, measures; under 8 minutes
+#   tests/gpu.sh bring        where the packages are: puts into build/brought (a few MiB) the
+#                             libraries and headers that the other machine lacks
+#   tests/gpu.sh [SECTIONS]   there: builds, checks, measures; under 8 minutes. SECTIONS: only those
+#                             whose title has this extended regular expression
 #
-# Prints each section as it finishes and a table last; exits 1 when any failed. What the machine does
-# not permit is skipped, with the reason.
+# Prints each section as it ends and a table last; exits 1 when any failed. What the machine does not
+# permit, and what no time is left for, is skipped, with the reason. What sections say and measure is
+# kept in build/release/gpu.
+#
+# On GPUs that are threads (tests/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
+# several ranks train, and KEPT=FOLDER keeps what would be in build/release/gpu.
 # shellcheck disable=SC2317 # sections name functions
 set -u
 cd "$(dirname "$0")/.." || exit 1
-brought=${2:-$PWD/build/brought}
+
+brought=$PWD/build/brought
 
 # --- bringing --------------------------------------------------------------------------------
 
+# Of the C library and the compiler the other machine has its own.
+libraries_of() {
+    ldd "$1" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|pthread|rt|gcc_s|stdc\+\+)\.so/ { print $3 }'
+}
+
+# Others have headers of these names in folders of their own.
+header_named() {
+    echo "#include <$1>" | cc -M -x c - | tr ' ' '\n' | grep "/$1\$" | head -n 1
+}
+
 bring() {
-    local include=$brought/include lib=$brought/lib name header library
-    mkdir -p "$include" "$lib"
+    local name header library
+    mkdir -p "$brought/include" "$brought/lib"
     for header in jansson.h jansson_config.h glpk.h check.h check_stdint.h; do
-        cp "$(find /usr/include -name $header | head -n 1)" "$include/" || return 1
+        cp "$(header_named $header)" "$brought/include/" || return 1
     done
     for name in jansson glpk; do
         library=$(cc -print-file-name=lib$name.so)
         [ "$library" != lib$name.so ] || { echo "lib$name.so is not here"; return 1; }
-        cp -L "$library" "$lib/lib$name.so"
+        cp -L "$library" "$brought/lib/lib$name.so"
         # What it is asked for by, and what it needs itself.
-        cp -L "$library" "$lib/$(objdump -p "$library" | awk '/SONAME/ { print $2 }')"
-        ldd "$library" | awk '$3 ~ /^\// && $1 !~ /^lib(c|m|dl|pthread|rt)\.so/ { print $3 }' |
-            xargs -r cp -L -t "$lib"
+        cp -L "$library" "$brought/lib/$(objdump -p "$library" | awk '/SONAME/ { print $2 }')"
+        libraries_of "$library" | xargs -r cp -L -t "$brought/lib"
     done
     for name in check check_pic subunit; do
         library=$(cc -print-file-name=lib$name.a)
-        [ "$library" = lib$name.a ] || cp -L "$library" "$lib/"
+        [ "$library" = lib$name.a ] || cp -L "$library" "$brought/lib/"
     done
     du -sh "$brought"
 }
@@ -42,36 +57,114 @@ fi
 
 # --- sections --------------------------------------------------------------------------------
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-rows=()
+all_s=465 # of the script
+built=${BUILT:-$PWD/build/release}
+kept=${KEPT:-$built/gpu}
+PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
+mkdir -p "$kept"
+wanted=. # the titles of sections
+titles=() groups=() folders=() most_s=() rows=()
+next=0 # that `finish` tells of
 failed=0
 
-# section TITLE COMMAND...: 77 means that it cannot be done here; the last line says why, or what was
-# found.
-section() {
-    local title=$1 start=$SECONDS verdict=passed code
-    shift
-    printf '\n== %s\n' "$title"
-    "$@" >"$work/log" 2>&1
-    code=$?
-    case $code in
-        0) ;;
-        77) verdict=skipped ;;
-        *) verdict=FAILED failed=1 ;;
-    esac
-    if [ $verdict = FAILED ]; then tail -n 40 "$work/log"; else tail -n 12 "$work/log"; fi
-    printf '== %s: %s, %d s\n' "$title" $verdict $((SECONDS - start))
-    rows+=("$(printf '%-34s %-8s %4d s  %s' "$title" $verdict $((SECONDS - start)) \
-        "$(tail -n 1 "$work/log" | cut -c1-90)")")
+# Of a section, as a process: what it was begun with, and 0 when all is over. The exit code and the
+# time stand in a file, so that nobody waits for a process that cannot be killed.
+run_section() { # COMMAND...
+    "$@"
+    echo "$? $SECONDS" >"$own/code.new"
+    mv "$own/code.new" "$own/code"
 }
+no_time() { echo "no time left"; return 77; }
+
+# begin TITLE SECONDS COMMAND...: beside those that have begun since `finish`, with a folder of its
+# own ($own), as a process group that is ended when it takes longer ($most).
+begin() {
+    local title=$1 own most=$2 left=$((all_s - SECONDS))
+    shift 2
+    [[ $title =~ $wanted ]] || return 0
+    own=$kept/$(tr -cs 'a-zA-Z0-9\n' - <<<"$title")
+    rm -rf "$own"
+    mkdir -p "$own"
+    [ "$most" -le $left ] || most=$left
+    [ "$most" -ge 5 ] || set -- no_time
+    set -m
+    SIMSEARCH_GEMM_TABLE=$own/gemm.table run_section "$@" >"$own/log" 2>&1 </dev/null &
+    set +m
+    titles+=("$title") folders+=("$own") groups+=($!) most_s+=("$((SECONDS + most))")
+    begun_s=$SECONDS
+}
+
+is_over() { [ -e "${folders[$1]}/code" ] || ! kill -0 "-${groups[$1]}" 2>/dev/null; }
+
+stop() {
+    local signal
+    for signal in TERM KILL; do
+        kill -$signal "-${groups[$1]}" 2>/dev/null
+        for _ in {1..30}; do is_over "$1" && return; sleep 0.1; done
+    done
+}
+
+# 77 means that it cannot be done here; the last line says why, or what was found.
+tell() {
+    local title=${titles[$1]} log=${folders[$1]}/log code="" ended_s=$SECONDS verdict=FAILED lines=40
+    [ ! -e "${folders[$1]}/code" ] || read -r code ended_s <"${folders[$1]}/code"
+    case $code in
+        0) verdict=passed lines=12 ;;
+        77) verdict=skipped lines=12 ;;
+        "") echo "did not end in $((ended_s - begun_s)) s; before: $(tail -n 1 "$log")" >>"$log" ;;
+    esac
+    [ $verdict != FAILED ] || failed=1
+    printf '\n== %s\n' "$title"
+    tail -n $lines "$log"
+    printf '== %s: %s, %d s\n' "$title" $verdict $((ended_s - begun_s))
+    rows+=("$(printf '%-26s %-8s %4d s  %s' "$title" $verdict $((ended_s - begun_s)) \
+        "$(tail -n 1 "$log" | cut -c1-100)")")
+}
+
+finish() {
+    for (( ; next < ${#titles[@]}; next++)); do
+        until is_over $next; do
+            [ $SECONDS -lt "${most_s[next]}" ] || { stop $next; break; }
+            sleep 0.1
+        done
+        tell $next
+    done
+}
+section() {
+    begin "$@"
+    finish
+}
+stop_all() {
+    local group
+    for group in "${groups[@]}" $watch; do kill -KILL "-$group" 2>/dev/null; done
+}
+watch=
+trap stop_all EXIT
+trap 'exit 1' INT TERM
+
+# --- the machine -----------------------------------------------------------------------------
 
 machine() {
     nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || return 1
+    uname -srm
+    echo "$(nproc) cores; /dev/shm: $(df -h --output=size /dev/shm | tail -n 1)"
     nvcc --version | grep release
-    python3 -c 'import torch; print("PyTorch", torch.__version__)' || echo "no PyTorch"
+    python3 -c 'from importlib.metadata import version; print("PyTorch", version("torch"))' 2>/dev/null ||
+        echo "no PyTorch"
     nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 }
+
+# Clocks and power by the second. And while somebody asks, the driver stays awake: without, every
+# process that comes first would wait for it.
+watch_gpu() {
+    set -m
+    nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used \
+        --format=csv,noheader -l 1 >"$kept/clocks.csv" 2>/dev/null </dev/null &
+    set +m
+    watch=$!
+}
+
+# --- building --------------------------------------------------------------------------------
 
 capability() {
     local found
@@ -80,172 +173,233 @@ capability() {
     echo "$found"
 }
 
-# PyTorch's wheels bring NCCL where the toolkit has none.
-nccl_home() {
-    local cuda
-    cuda=$(dirname "$(dirname "$(realpath "$(command -v nvcc)")")")
-    if [ -e "$cuda/include/nccl.h" ]; then echo "$cuda"; else
-        python3 - <<'EOF'
-import importlib.util, os
-spec = importlib.util.find_spec("nvidia.nccl")
-print(list(spec.submodule_search_locations)[0] if spec else "")
-EOF
-    fi
+# What PyTorch's wheels bring, each in a folder.
+wheels() {
+    python3 -c '
+import importlib.util
+spec = importlib.util.find_spec("nvidia")
+for path in spec.submodule_search_locations if spec else []: print(path)' | sed 's,$,/*,'
 }
 
-link_nccl() { # a wheel has libnccl.so.2 alone
-    mkdir -p "$work/nccl/lib"
-    ln -sf "$1/include" "$work/nccl/include"
-    ln -sf "$(find "$1/lib" "$1/lib64" -name 'libnccl.so.2*' 2>/dev/null | head -n 1)" \
-        "$work/nccl/lib/libnccl.so.2"
-    ln -sf libnccl.so.2 "$work/nccl/lib/libnccl.so"
+# home_of HEADER: where include/HEADER is: the toolkit, the system, or a wheel
+home_of() {
+    local home
+    # shellcheck disable=SC2046 # a pattern of folders
+    for home in "$toolkit" /usr $(wheels); do
+        [ ! -e "$home/include/$1" ] || { echo "$home"; return 0; }
+    done
+    return 1
+}
+
+# links TO HOME HEADERS LIBRARY: a wheel has libLIBRARY.so.N alone
+links() {
+    local library
+    library=$(find "$2"/lib*/ -name "lib$4.so.*" 2>/dev/null | sort | head -n 1)
+    [ "$library" ] || { echo "no lib$4.so beside $2/include"; return 1; }
+    mkdir -p "$1/include" "$1/lib"
+    # shellcheck disable=SC2086 # a pattern
+    ln -sfn "$2"/include/$3 "$1/include/"
+    ln -sfn "$library" "$1/lib/"
+    ln -sfn "$library" "$1/lib/lib$4.so"
+}
+
+# A toolkit may be nvcc and the run-time alone.
+find_cublas() { # TO
+    local home
+    home=$(home_of cublasLt.h) || { echo "no cublasLt.h"; return 1; }
+    links "$1" "$home" 'cublas*' cublasLt || return 1
+    ln -sfn "$toolkit"/include/* "$1/include/"
+    ln -sfn "$(find -L "$toolkit" "$home" -name libcudart_static.a 2>/dev/null | head -n 1)" "$1/lib/"
 }
 
 build() {
-    local flags=() nccl
-    nccl=$(nccl_home)
-    if [ "$nccl" ]; then
-        link_nccl "$nccl"
-        flags+=(NCCL_HOME="$work/nccl")
+    local found=$PWD/build/found flags toolkit nccl
+    command -v nvcc >/dev/null || { echo "no nvcc"; return 1; }
+    toolkit=$(dirname "$(dirname "$(realpath "$(command -v nvcc)")")")
+    flags=(MPI=0 CUDA_ARCHS="$(capability)")
+    if [ ! -e "$toolkit/include/cublasLt.h" ]; then
+        find_cublas "$found/cuda" || return 1
+        flags+=(CUDA_HOME="$found/cuda")
+    fi
+    if nccl=$(home_of nccl.h) && links "$found/nccl" "$nccl" 'nccl*' nccl; then
+        flags+=(NCCL=1 NCCL_HOME="$found/nccl")
     else
         flags+=(NCCL=0)
     fi
     if [ -d "$brought" ]; then
-        flags+=(CPPFLAGS="-I$brought/include" LDFLAGS="-B$brought/lib -L$brought/lib -Wl,-rpath,$brought/lib")
-        export LD_LIBRARY_PATH=$brought/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        flags+=(CPPFLAGS="-I$brought/include")
+        flags+=(LDFLAGS="-B$brought/lib -L$brought/lib -Wl,--disable-new-dtags,-rpath,$brought/lib")
     fi
-    make -s -j"$(nproc)" MPI=0 CUDA_ARCHS="$(capability)" "${flags[@]}" all gpu-tests || return 1
+    # One after the other: both make the library.
+    make -s -j"$(nproc)" "${flags[@]}" all && make -s -j"$(nproc)" "${flags[@]}" gpu-tests || return 1
     ls -l build/release/simsearch-cuda.so
 }
 
-op_tests() { build/release/tests/gpu_ops; }
-step_tests() { build/release/tests/gpu_step; }
+# --- one GPU ---------------------------------------------------------------------------------
+
+op_tests() { "$built/tests/gpu_ops"; }
+step_tests() { "$built/tests/gpu_step"; }
 
 # --- several ranks ---------------------------------------------------------------------------
 
-program=build/release/simsearch
-small=(--model tiny --batch 8 --steps 4 --json)
-losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]{4}' | tr '\n' ' '; }
-near() { # the same number of losses, each within 1e-3
+small=(--model "${MODEL:-tiny}" --batch 8 --steps 4 --json --watchdog 30s)
+losses() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]{6}' | tr '\n' ' '; }
+near() { # the same number of losses, each within 1e-4: another exchange is further off
     paste <(tr ' ' '\n' <<<"$1") <(tr ' ' '\n' <<<"$2") |
-        awk 'NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > 1e-3) bad = 1 }
+        awk 'NF == 2 { n++; d = $1 - $2; if (d < 0) d = -d; if (d > 1e-4) bad = 1 }
              END { exit !(n == 4 && !bad) }'
 }
 
-# several_ranks COMM
-several_ranks() {
-    local layout found wanted one
-    "$program" run "${small[@]}" --gpus 1 --layout "dtype=fp32" --backend host >"$work/one" || return 1
-    one=$(losses "$work/one")
-    for layout in "dp2" "tp2" "tp2 sp" "pp2 mb2" "dp2 zero1" "dp2 zero2" "dp2 zero3"; do
-        SIMSEARCH_SHARE_GPUS=1 timeout 60 "$program" run "${small[@]}" --gpus 2 \
-            --layout "$layout dtype=fp32" --backend cuda --comm "$1" --watchdog 30s >"$work/two"
-        found=$? wanted=$one
-        [ "$found" != 6 ] || { echo "$1 cannot be used here"; return 77; }
-        [ "$found" = 0 ] || { echo "$layout: exit $found"; return 1; }
-        near "$(losses "$work/two")" "$wanted" ||
-            { echo "$layout: losses $(losses "$work/two"), on the host $wanted"; return 1; }
-        echo "$layout: as on the host"
-    done
-    echo "7 layouts of 2 ranks over $1: losses as on the host"
+# compare COMM LAYOUT WANTED: two ranks on the GPU; 6 where they cannot be
+compare() {
+    local code
+    SIMSEARCH_SHARE_GPUS=1 timeout --foreground -k 5 45 "$program" run "${small[@]}" --gpus 2 \
+        --layout "$2 dtype=fp32" --backend cuda --comm "$1" >"$own/two"
+    code=$?
+    [ "$code" = 0 ] || { echo "$2: exit $code"; return "$code"; }
+    near "$(losses "$own/two")" "$3" ||
+        { echo "$2: losses $(losses "$own/two"), on the host $3"; return 1; }
+    echo "$2: as on the host"
 }
 
-# Each of two ranks on the GPU against two on the host, whose mathematics is that of the method.
-# exchanges COMM
-exchanges() {
-    local exchange found run
-    run=("${small[@]}" --gpus 2 --watchdog 30s)
-    for exchange in ring tree ps:1 gossip:one-peer local:2 qsgd:8 topk:0.1 ef21:0.1 neolithic:0.1 powersgd:2; do
-        "$program" run "${run[@]}" --layout "dp2 dtype=fp32 exchange=$exchange" >"$work/one" || return 1
-        SIMSEARCH_SHARE_GPUS=1 timeout 60 "$program" run "${run[@]}" --backend cuda --comm "$1" \
-            --layout "dp2 dtype=fp32 exchange=$exchange" >"$work/two"
-        found=$?
-        [ "$found" != 6 ] || { echo "$1 cannot be used here"; return 77; }
-        [ "$found" = 0 ] || { echo "$exchange: exit $found"; return 1; }
-        near "$(losses "$work/two")" "$(losses "$work/one")" ||
-            { echo "$exchange: losses $(losses "$work/two"), on the host $(losses "$work/one")"; return 1; }
-        echo "$exchange: as on the host"
+# each_of COMM WHAT WANTED LAYOUT...: the others run, too, when one fails. `WANTED LAYOUT` prints
+# what the host's losses are.
+each_of() {
+    local comm=$1 what=$2 wanted=$3 layout losses bad=0
+    shift 3
+    for layout; do
+        losses=$($wanted "$layout") || { echo "$layout: not on the host"; return 1; }
+        compare "$comm" "$layout" "$losses"
+        case $? in
+            0) ;;
+            6) grep '^simsearch: ' "$own/log" | tail -n 1; return 77 ;;
+            *) bad=$((bad + 1)) ;;
+        esac
     done
-    echo "10 exchanges of 2 ranks over $1: losses as on the host"
+    echo "$# $what of 2 ranks over $comm: $(($# - bad)) as on the host"
+    [ "$bad" = 0 ]
+}
+
+# of_one, of_two LAYOUT: losses of so many ranks on the host. One's are the same in every layout;
+# exchanges other than all-reduce have mathematics of their own.
+of_one() {
+    [ -e "$own/one" ] || "$program" run "${small[@]}" --gpus 1 --layout "dtype=fp32" >"$own/one" || return 1
+    losses "$own/one"
+}
+of_two() {
+    "$program" run "${small[@]}" --gpus 2 --layout "$1 dtype=fp32" >"$own/one" || return 1
+    losses "$own/one"
+}
+
+several_ranks() { # COMM
+    each_of "$1" layouts of_one "dp2" "tp2" "tp2 sp" "pp2 mb2" "dp2 zero1" "dp2 zero2" "dp2 zero3"
+}
+
+exchanges() { # COMM
+    local names=(ring tree ps:1 gossip:one-peer local:2 qsgd:8 topk:0.1 ef21:0.1 neolithic:0.1 powersgd:2)
+    each_of "$1" exchanges of_two "${names[@]/#/dp2 exchange=}"
 }
 
 # --- measuring -------------------------------------------------------------------------------
 
-calibrate() {
-    "$program" calibrate --backend cuda --quick -o "$work/here.json" || return 1
-    "$program" --gpus 1 --model tiny --cluster "$work/here.json" --quiet || return 1
-    echo "quick pass done"
-}
-
-# run_model MODEL LAYOUT
-run_model() {
-    [ -e "$work/here.json" ] || { echo "not calibrated"; return 77; }
-    "$program" run --model "$1" --gpus 1 --cluster "$work/here.json" --batch 32 \
-        --layout "$2" --backend cuda --steps 8 --json >"$work/run.json" || return 1
-    python3 - "$work/run.json" <<'EOF'
-import json, sys
-run = json.load(open(sys.argv[1]))
-measured, predicted = run["measured"], run["predicted"]
-print("MFU measured %.1f %%, predicted %.1f %%; step %.4f s, predicted %.4f s" % (
-    100 * measured["mfu"], 100 * predicted["mfu"], measured["step_s"], predicted["step_s"]))
-EOF
-}
+# number FILE OBJECT KEY: of a run's answer
+number() { sed -n "/^  \"$2\": {/,/^  }/ s/^    \"$3\": \([-0-9.e+]*\).*/\1/p" "$1"; }
+exact_losses() { sed -n '/"loss"/,/]/p' "$1"; }
 
 # A small model in small microbatches: the host that launches is what takes the time.
 launches() {
-    local graphs
+    local graphs ops
     for graphs in off on; do
         "$program" run --model tiny --gpus 1 --batch 64 --layout "mb1 dtype=bf16" --backend cuda \
-            --steps 12 --graphs "$graphs" --json >"$work/$graphs.json" || return 1
+            --steps 12 --graphs "$graphs" --json >"$own/$graphs.json" || return 1
     done
-    python3 - "$work/off.json" "$work/on.json" <<'EOF'
-import json, sys
-off, on = (json.load(open(path)) for path in sys.argv[1:])
-ops = sum(kind["count"] for kind in off["by_kind"].values())
-saved = off["measured"]["step_s"] - on["measured"]["step_s"]
-same = off["loss"] == on["loss"]
-print("the same losses" if same else "OTHER LOSSES", on["graphs"])
-print("step %.3f ms op by op, %.3f ms as graphs: %.2f us an op" % (
-    1e3 * off["measured"]["step_s"], 1e3 * on["measured"]["step_s"], 1e6 * saved / ops))
-sys.exit(not same)
-EOF
+    ops=$(sed -n '/^  "by_kind": {/,/^  }/ s/^      "count": \([0-9.]*\).*/\1/p' "$own/off.json" |
+        awk '{ sum += $1 } END { print sum }')
+    [ "$(exact_losses "$own/off.json")" = "$(exact_losses "$own/on.json")" ] ||
+        { echo "other losses with graphs"; return 1; }
+    awk -v off="$(number "$own/off.json" measured step_s)" -v on="$(number "$own/on.json" measured step_s)" \
+        -v ops="$ops" 'BEGIN {
+            printf "the same losses; step %.3f ms op by op, %.3f ms as graphs: %.2f us an op\n",
+                1e3 * off, 1e3 * on, 1e6 * (off - on) / ops }'
+}
+
+calibrate() {
+    rm -f "$here"
+    "$program" calibrate --backend cuda --quick -o "$here" || return 1
+    "$program" --gpus 1 --model tiny --cluster "$here" --quiet >/dev/null || return 1
+    echo "quick pass done: $here"
+}
+
+run_model() { # MODEL LAYOUT
+    local cluster=()
+    if [ -e "$here" ]; then cluster=(--cluster "$here"); else echo "not calibrated"; fi
+    "$program" run --model "$1" --gpus 1 "${cluster[@]}" --batch 32 \
+        --layout "$2" --backend cuda --steps 8 --json >"$own/run.json" || return 1
+    awk -v mfu="$(number "$own/run.json" measured mfu)" -v step="$(number "$own/run.json" measured step_s)" \
+        -v predicted_mfu="$(number "$own/run.json" predicted mfu)" \
+        -v predicted_step="$(number "$own/run.json" predicted step_s)" 'BEGIN {
+            printf "MFU measured %.1f %%, predicted %.1f %%; step %.4f s, predicted %.4f s\n",
+                100 * mfu, 100 * predicted_mfu, step, predicted_step }'
+}
+
+# What one run measured makes the next prediction of it.
+refine() {
+    [ -e "$here" ] || { echo "not calibrated"; return 77; }
+    "$program" --model gpt2 --gpus 1 --cluster "$here" --batch 32 --backend cuda --quiet \
+        -o "$own/plan.json" >/dev/null || return 1
+    "$program" run "$own/plan.json" --backend cuda --steps 8 --json >"$own/run.json" || return 1
+    "$program" calibrate --refine "$own/run.json" "$own/plan.json" -o "$own/refined.json" >"$own/refined" ||
+        return 1
+    sed 1!G\;h\;\$!d "$own/refined" # its first line last
 }
 
 # --- sanitizers ------------------------------------------------------------------------------
 
 sanitize() { # TOOL
+    local code
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
-    timeout 120 compute-sanitizer --tool "$1" --error-exitcode 9 \
-        build/release/tests/gpu_ops >"$work/sanitizer" 2>&1
-    local code=$?
-    tail -n 5 "$work/sanitizer"
-    if grep -q 'Device not supported\|not supported on this' "$work/sanitizer"; then
+    timeout --foreground -k 5 $((most - 10)) compute-sanitizer --tool "$1" --target-processes all \
+        --error-exitcode 9 "$built/tests/gpu_ops"
+    code=$?
+    if grep -q 'Device not supported\|not supported on this' "$own/log"; then
         echo "this machine does not let compute-sanitizer see its GPU"
         return 77
     fi
-    return "$code"
+    [ "$code" = 124 ] || return "$code"
+    ! grep -q '^========= .*\(Invalid\|hazard\|Error\)' "$own/log" || return 1
+    echo "nothing found in $((most - 10)) s, but it was not done"
+    return 77
 }
 
-section "machine" machine
-if [ $failed = 1 ]; then
-    echo "no GPU: nothing else can be run"
-    exit 1
-fi
-section "build" build
-export SIMSEARCH_PLUGINS=$PWD/build/release SIMSEARCH_GEMM_TABLE=$work/gemm.table
+# --- all of it -------------------------------------------------------------------------------
+
+section "machine" 60 machine
+[ $failed = 0 ] || { echo "no GPU: nothing else can be run"; exit 1; }
+watch_gpu
+[ "${BUILT:-}" ] || section "build" 300 build
+program=$built/simsearch
+here=$kept/here.json
+wanted=${1:-.}
+export SIMSEARCH_DATA=$PWD SIMSEARCH_PLUGINS=${SIMSEARCH_PLUGINS:-$built}
 if [ $failed = 0 ]; then
-    section "ops against the host's" op_tests
-    section "steps against the host's" step_tests
-    section "two ranks, staged" several_ranks staged
-    section "two ranks, NCCL" several_ranks nccl
-    section "exchanges, staged" exchanges staged
-    section "exchanges, NCCL" exchanges nccl
-    section "graphs" launches
-    section "calibrate --quick" calibrate
-    section "gpt2, bf16" run_model gpt2 "mb8"
-    section "gpt3-1.3b, bf16" run_model gpt3-1.3b "mb2"
-    section "memcheck" sanitize memcheck
-    section "racecheck" sanitize racecheck
+    begin "ops against the host's" 150 op_tests
+    begin "steps against the host's" 150 step_tests
+    begin "two ranks, staged" 120 several_ranks staged
+    begin "exchanges, staged" 120 exchanges staged
+    finish
+    begin "two ranks, NCCL" 100 several_ranks nccl
+    begin "exchanges, NCCL" 100 exchanges nccl
+    finish
+    section "graphs" 30 launches
+    section "calibrate --quick" 180 calibrate
+    section "gpt2, bf16" 40 run_model gpt2 "mb8"
+    section "gpt3-1.3b, bf16" 90 run_model gpt3-1.3b "mb2"
+    section "calibrate --refine" 40 refine
+    begin "memcheck" 150 sanitize memcheck
+    begin "racecheck" 150 sanitize racecheck
+    finish
 fi
-printf '\n%s\n' "${rows[@]}"
+echo
+printf '%s\n' "${rows[@]}"
+echo "$SECONDS s; kept in $kept"
 exit $failed

@@ -168,7 +168,7 @@ static bool is_asked_for(const char *op, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    enum { MOST_S = 60 };
+    enum { MOST_S = 120 };
     int passed = 0, count = 0;
     if (!on_gpu_is_there())
         return 1;
