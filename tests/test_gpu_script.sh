@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# tests/gpu.sh on GPUs that are this machine (tests/cuda_on_host): layouts of two ranks as threads
+# compute them, and what measures on GPUs that compute nothing but take their time. Held to be true
+# is that the script runs and tells what failed; times mean nothing. GPU_SCRIPT_ALL=1 runs every
+# section, minutes.
+# shellcheck source-path=SCRIPTDIR
+set -u
+. "$(dirname "$0")/program.sh"
+
+BUILT=$(dirname "$SIMSEARCH") MODEL=$work/small.json KEPT=$work/kept
+export BUILT MODEL KEPT SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host PATH=$work/bin:$PATH
+if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
+    echo "built for the release variant alone, where there is a C++ compiler"
+    exit 77
+fi
+mkdir "$work/bin" "$work/lib"
+cat >"$MODEL" <<'EOM'
+{ "format": 1, "name": "small", "layers": 2, "hidden": 8, "heads": 2, "vocab": 16, "seq": 4,
+  "norm": "layernorm", "activation": "gelu", "positions": "learned", "linear_bias": true,
+  "tied": true, "dropout": 0, "batch": 8 }
+EOM
+
+# nvidia_smi SAYS CODE: who answers for the driver
+nvidia_smi() {
+    printf '#!/bin/sh\necho "%s"\nexit %d\n' "$1" "$2" >"$work/bin/nvidia-smi"
+    chmod +x "$work/bin/nvidia-smi"
+}
+
+# gpu_script CODE [SECTIONS]
+gpu_script() {
+    local expected=$1 code
+    shift
+    last=(tests/gpu.sh "$@")
+    "$(dirname "$0")/gpu.sh" "$@" >"$work/out" 2>"$work/err"
+    code=$?
+    [ $code = "$expected" ] || { fail "expected exit $expected, not $code"; cat "$work/out"; }
+}
+
+nvidia_smi "No devices were found" 6
+gpu_script 1
+shows '^no GPU: nothing else can be run'
+
+nvidia_smi "NVIDIA H200, 0.0" 0
+gpu_script 0 '^two ranks, NCCL$'
+shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
+SIMSEARCH_HOLLOW_GPUS=1 gpu_script 0 '^(graphs|gpt2.*|calibrate --refine)$'
+shows '^graphs +passed .* the same losses'
+shows '^gpt2, bf16 +passed .* MFU measured'
+shows '^calibrate --refine +skipped .* not calibrated'
+
+# A layout that is not to be had fails its section, and the others are still tried.
+SIMSEARCH_HOLLOW_GPUS=1 gpu_script 1 '^(two ranks, staged|graphs)$'
+shows '^two ranks, staged +FAILED .* 7 layouts of 2 ranks over staged: [0-6] as on the host'
+shows '^graphs +passed'
+
+# What tells which GPU it is, is asked for before anything is measured.
+run 6 calibrate --backend cuda
+says '^simsearch: nvml: '
+
+last=(gpu_ops squares)
+"$BUILT/tests/gpu_ops" squares >"$work/out" || fail "failed"
+shows '^1 of 1 ops as on the host'
+
+if [ "${GPU_SCRIPT_ALL:-}" ]; then
+    ln -s "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/lib/libnvidia-ml.so.1"
+    export LD_LIBRARY_PATH=$work/lib
+    gpu_script 0 'ops|ranks|exchanges|check$'
+    cat "$work/out"
+    SIMSEARCH_HOLLOW_GPUS=1 gpu_script 0 'graphs|calibrate|gpt'
+    cat "$work/out"
+fi
+exit $failed
