@@ -19,6 +19,14 @@ static cudaError_t take(void **memory, size_t bytes)
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+static void give_back(void *memory)
+{
+    if (hollow_is_on())
+        hollow_free(memory);
+    else
+        free(memory);
+}
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     runtime_wait_for_device();
@@ -28,10 +36,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 cudaError_t cudaFree(void *memory)
 {
     runtime_wait_for_device();
-    if (hollow_is_on())
-        hollow_free(memory);
-    else
-        free(memory);
+    give_back(memory);
     return cudaSuccess;
 }
 
@@ -43,7 +48,7 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 
 static void free_memory(void *args)
 {
-    free(*(void **)args);
+    give_back(*(void **)args);
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
