@@ -1,4 +1,4 @@
-/* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda/gemm.c needs, in place of the
+/* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda needs, in place of the
  * toolkit's header: column-major products, one sum after another in fp32, as the library's
  * documentation says what they are. It has two algorithms; the second one is the faster. For
  * epilogues beyond a bias it has none unless rows and columns of the result are multiples of 8. */

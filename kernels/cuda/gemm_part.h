@@ -1,0 +1,48 @@
+/* kernels/cuda/gemm_part.h - the insides of gemm.h: a product in cuBLASLt's words (gemm.c), and
+ * which of the library's algorithms makes it (gemm_tune.c). Nothing else includes it. */
+#ifndef KERNELS_CUDA_GEMM_PART_H
+#define KERNELS_CUDA_GEMM_PART_H
+
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/gemm_table.h"
+
+#include <cublasLt.h>
+
+struct gemm {
+    cublasLtHandle_t handle;
+    int64_t library, capability;
+    char *table_path;
+    struct gemm_table table;
+    struct gemm_table refused; /* shapes that the library has no algorithm for */
+    char failure[256];
+};
+
+/* The library's matrices are column-major: ours, read so, are transposed, and so is the product:
+ * c^T[n,m] = b^T[n,k] a^T[k,m]. Its first operand is our b. */
+struct gemm_call {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, c;
+    float alpha, beta;
+};
+
+#define TRY(call)                           \
+    do {                                    \
+        cublasStatus_t tried = (call);      \
+        if (tried != CUBLAS_STATUS_SUCCESS) \
+            return tried;                   \
+    } while (0)
+
+cublasLtEpilogue_t gemm_epilogue(const struct gemm_product *p);
+cublasStatus_t gemm_describe(struct gemm_call *call, const struct gemm_product *p,
+                             enum dtype storage);
+
+/* Into `to`, which may be p->c. */
+cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *call,
+                             const struct gemm_product *p, void *to,
+                             const cublasLtMatmulAlgo_t *algorithm);
+
+/* The one that is known for products of the shape; the first of them is tuned. */
+cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
+                           const struct gemm_product *p, cublasLtMatmulAlgo_t *out);
+
+#endif
