@@ -28,6 +28,7 @@ struct op_case {
     double dropout;
     struct attention attention;
     double roundings; /* that the host spares itself, in the root mean square */
+    double terms;     /* of sums that are long, one after the other in fp32 */
     struct tensor tensors[MOST_TENSORS];
     int count;
 };

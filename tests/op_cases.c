@@ -48,6 +48,15 @@ static struct op_case linear_case(long rows, long out, long in)
     return c;
 }
 
+/* Of one of the lengths at which cuBLASLt was seen to lose terms (kernels/cuda/gemm_tune.c). */
+static struct op_case long_sums_case(void)
+{
+    enum { TERMS = 11528 };
+    struct op_case c = linear_case(32, 32, TERMS);
+    c.terms = TERMS;
+    return c;
+}
+
 static void run_linear_gelu(const struct op_case *c, const struct op_backend *b, void *const *at)
 {
     b->linear_forward(b->self, &(struct linear_forward){ c->rows, c->width, c->inner, at[0], at[1],
@@ -297,6 +306,7 @@ static void list_cases(void)
     list(linear_case(5, 7, 3));
     list(linear_case(33, 48, 24));
     list(linear_case(40, 48, 24));
+    list(long_sums_case());
     list(linear_gelu_case(5, 7, 3));
     list(linear_gelu_case(32, 48, 24));
     list(linear_gelu_case(32, 44, 20));

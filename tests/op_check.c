@@ -227,9 +227,9 @@ struct allowance {
 
 static struct allowance allowance_of(const struct op_case *c, enum dtype storage)
 {
-    double rounding = rounding_of(storage);
-    return (struct allowance){ c->roundings * rounding + 32 * 0x1p-25,
-                               4 * rounding + 128 * 0x1p-25 };
+    double rounding = rounding_of(storage), walk = sqrt(c->terms);
+    return (struct allowance){ c->roundings * rounding + (32 + walk) * 0x1p-25,
+                               4 * rounding + (128 + 4 * walk) * 0x1p-25 };
 }
 
 #define CHECK(is_true, numeric, format, ...)                                                      \

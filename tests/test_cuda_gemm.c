@@ -1,7 +1,8 @@
-/* How products are tuned, on a library that has two algorithms (tests/cuda_on_host/cublasLt.h). */
+/* How products are tuned, on a library that has few algorithms (tests/cuda_on_host/cublasLt.h). */
 #include "base/file.h"
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_table.h"
+#include "kernels/host/round.h"
 #include "tests/testing.h"
 
 #include <cublasLt.h>
@@ -122,8 +123,67 @@ START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
     ck_assert_msg(gemm_table_read(path, &table, &err), "%s: %s", err.where, err.msg);
     ck_assert_int_eq(table.count, 1);
     ck_assert_int_eq(table.at[0].shape.m, 2);
-    ck_assert_uint_eq(table.at[0].algorithm[0], 2);
+    ck_assert_uint_eq(table.at[0].algorithm[0], FAST);
     free(table.at);
+}
+END_TEST
+
+/* c[8, 8] = a b^T (+ bias) of 16-bit ones: the sum of k of them. */
+enum { MOST_TERMS = 131 };
+static float product_of_ones(long k, const uint16_t *bias, uint64_t *algorithm)
+{
+    static uint16_t ones[8 * MOST_TERMS], c[8 * 8];
+    static const float one = 1;
+    for (int i = 0; i < 8 * MOST_TERMS; i++)
+        bf16_pack(1, &one, &ones[i]);
+    struct gemm *gemm = gemm_open(path, &err);
+    struct launch launch = { .storage = DTYPE_BF16, .gemm = gemm };
+    struct gemm_product product = { .m = 8,
+                                    .n = 8,
+                                    .k = k,
+                                    .b_is_transposed = true,
+                                    .c_dtype = DTYPE_BF16,
+                                    .a = ones,
+                                    .b = ones,
+                                    .bias = bias,
+                                    .c = c,
+                                    .a_stride = k,
+                                    .b_stride = k,
+                                    .c_stride = 8,
+                                    .batch = 1 };
+    ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
+    gemm_close(gemm);
+    struct gemm_table table;
+    ck_assert(gemm_table_read(path, &table, &err));
+    *algorithm = table.at[0].algorithm[0];
+    free(table.at);
+    float sum;
+    bf16_unpack(1, &c[7], &sum);
+    return sum;
+}
+
+START_TEST(sums_of_whole_blocks_may_be_made_in_parts)
+{
+    uint64_t algorithm;
+    ck_assert_double_eq((double)product_of_ones(128, NULL, &algorithm), 128);
+    ck_assert_uint_eq(algorithm, IN_PARTS);
+}
+END_TEST
+
+START_TEST(no_term_of_a_sum_is_lost)
+{
+    uint64_t algorithm;
+    ck_assert_double_eq((double)product_of_ones(MOST_TERMS, NULL, &algorithm), MOST_TERMS);
+    ck_assert_uint_eq(algorithm, FAST);
+}
+END_TEST
+
+START_TEST(a_sum_with_a_bias_is_made_in_one_part)
+{
+    static const uint16_t bias[8];
+    uint64_t algorithm;
+    ck_assert_double_eq((double)product_of_ones(128, bias, &algorithm), 128);
+    ck_assert_uint_eq(algorithm, FAST);
 }
 END_TEST
 
@@ -254,6 +314,9 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, a_table_that_is_not_there_is_empty);
     tcase_add_loop_test(gemm, a_line_that_is_no_choice_is_named, 0, 4);
     tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
+    tcase_add_test(gemm, sums_of_whole_blocks_may_be_made_in_parts);
+    tcase_add_test(gemm, no_term_of_a_sum_is_lost);
+    tcase_add_test(gemm, a_sum_with_a_bias_is_made_in_one_part);
     tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
     tcase_add_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not);
     tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);

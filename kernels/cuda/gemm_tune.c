@@ -55,12 +55,21 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *preference,
     return cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, size);
 }
 
-/* Sums of parts of k stay in fp32. */
+/* Sums of parts of k stay in fp32. In parts cuBLASLt 12.8 and 13.1 lose the rest of some k that 64
+ * does not divide (facebookexperimental/triton#2767), and what an epilogue does comes after a first
+ * rounding (pytorch/pytorch#180875): such products are made in one part. */
+static uint32_t reductions_of(const struct gemm_product *p)
+{
+    bool is_finished = p->bias || p->before_gelu || p->gelu_at;
+    return is_finished || p->k % 64 != 0 ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                         : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+}
+
 static cublasStatus_t describe_preference(cublasLtMatmulPreferenceOpaque_t *preference,
-                                          uint32_t alignment)
+                                          const struct gemm_product *p)
 {
     size_t workspace = PRODUCT_BYTES;
-    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint32_t reductions = reductions_of(p), alignment = (uint32_t)alignment_of(p);
     TRY(cublasLtMatmulPreferenceInit(preference));
     TRY(prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace));
     TRY(prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
@@ -77,11 +86,11 @@ static cublasStatus_t describe_preference(cublasLtMatmulPreferenceOpaque_t *pref
 
 /* Best first, in the library's opinion. */
 static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *call,
-                              int64_t alignment, struct proposals *out)
+                              const struct gemm_product *p, struct proposals *out)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
     struct gemm_call c = *call; /* the library takes no const */
-    TRY(describe_preference(&preference, (uint32_t)alignment));
+    TRY(describe_preference(&preference, p));
     return cublasLtMatmulAlgoGetHeuristic(gemm->handle, &c.product, &c.b, &c.a, &c.c, &c.c,
                                           &preference, MOST_PROPOSALS, out->at, &out->count);
 }
@@ -175,7 +184,7 @@ cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call
         return CUBLAS_STATUS_SUCCESS;
     }
     struct proposals proposals;
-    TRY(propose(on->gemm, call, shape.alignment_bytes, &proposals));
+    TRY(propose(on->gemm, call, p, &proposals));
     if (proposals.count == 0)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     int best = is_captured(on) ? -1 : tune(on, call, p, &proposals);
@@ -199,10 +208,9 @@ bool gemm_offers(const struct launch *on, const struct gemm_product *p)
         return true;
     if (gemm_table_find(&on->gemm->refused, &shape))
         return false;
-    bool offers =
-        gemm_describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
-        propose(on->gemm, &call, shape.alignment_bytes, &proposals) == CUBLAS_STATUS_SUCCESS &&
-        proposals.count > 0;
+    bool offers = gemm_describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
+                  propose(on->gemm, &call, p, &proposals) == CUBLAS_STATUS_SUCCESS &&
+                  proposals.count > 0;
     if (!offers)
         refuse(on->gemm, &shape);
     return offers;

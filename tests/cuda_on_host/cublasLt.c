@@ -95,7 +95,8 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
 
 cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreference_t preference)
 {
-    *preference = (cublasLtMatmulPreferenceOpaque_t){ 0 };
+    *preference =
+        (cublasLtMatmulPreferenceOpaque_t){ .reductions = CUBLASLT_REDUCTION_SCHEME_MASK };
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -105,6 +106,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         memcpy(&preference->workspace_bytes, value, size);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        memcpy(&preference->reductions, value, size);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -118,15 +121,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t *results, int *count)
 {
-    (void)handle, (void)a, (void)b, (void)c, (void)preference;
+    (void)handle, (void)a, (void)b, (void)c;
     algorithms_asked++;
     if (product->epilogue > CUBLASLT_EPILOGUE_BIAS && (d->rows % 8 != 0 || d->columns % 8 != 0)) {
         *count = 0;
         return CUBLAS_STATUS_NOT_SUPPORTED;
     }
-    *count = most < 2 ? most : 2;
+    int last = preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE ? IN_PARTS : FAST;
+    *count = most < last ? most : last;
     for (int i = 0; i < *count; i++)
-        results[i] = (cublasLtMatmulHeuristicResult_t){ .algo = { .data = { (uint64_t)i + 1 } } };
+        results[i] =
+            (cublasLtMatmulHeuristicResult_t){ .algo = { .data = { (uint64_t)(SLOW + i) } } };
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -150,6 +155,13 @@ static void store(cudaDataType_t type, float value, void *values, int64_t i)
         fp16_pack(1, &value, (uint16_t *)values + i);
     else
         ((float *)values)[i] = value;
+}
+
+static float rounded(cudaDataType_t type, float value)
+{
+    float stored;
+    store(type, value, &stored, 0);
+    return load(type, &stored, 0);
 }
 
 /* Row `row` and column `column` of op(x) of one matrix of a batch. */
@@ -194,10 +206,14 @@ static bool writes_beside(cublasLtEpilogue_t epilogue)
     return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
 
+static bool has_matrix_beside(const cublasLtMatmulDescOpaque_t *product)
+{
+    return writes_beside(product->epilogue) || product->epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
 static bool has_leading_beside(const cublasLtMatmulDescOpaque_t *product, uint64_t rows)
 {
-    bool is_used = writes_beside(product->epilogue) || product->epilogue == CUBLASLT_EPILOGUE_DGELU;
-    return !is_used ||
+    return !has_matrix_beside(product) ||
            (product->beside_leading >= (int64_t)rows && product->beside_leading % 8 == 0);
 }
 
@@ -250,6 +266,24 @@ static float dot(const float *a, const float *b, int64_t depth)
     return sum;
 }
 
+/* Without the last terms that fill no block (facebookexperimental/triton#2767). */
+static float dot_in_parts(const float *a, const float *b, int64_t depth)
+{
+    enum { BLOCK = 64 };
+    int64_t all = depth - depth % BLOCK, half = all / 2;
+    return dot(a, b, half) + dot(a + half, b + half, all - half);
+}
+
+/* What an epilogue gets of parts was rounded (pytorch/pytorch#180875). */
+static float sum_of(const struct product *p, const float *a, const float *b, int64_t depth)
+{
+    if (p->algorithm != IN_PARTS)
+        return dot(a, b, depth);
+    float sum = dot_in_parts(a, b, depth);
+    bool is_finished = has_bias(p->desc.epilogue) || has_matrix_beside(&p->desc);
+    return is_finished ? rounded(p->d_layout.type, sum) : sum;
+}
+
 static void finish(const struct product *p, int32_t batch, int64_t row, int64_t column, float sum)
 {
     sum *= p->alpha;
@@ -266,7 +300,7 @@ static void run_one(const struct product *p, int32_t batch)
     float *b = unpack(p->b, &p->b_layout, p->desc.b, batch, true);
     for (int64_t column = 0; column < (int64_t)p->d_layout.columns; column++)
         for (int64_t row = 0; row < (int64_t)p->d_layout.rows; row++)
-            finish(p, batch, row, column, dot(a + row * depth, b + column * depth, depth));
+            finish(p, batch, row, column, sum_of(p, a + row * depth, b + column * depth, depth));
     free(a);
     free(b);
 }
@@ -291,13 +325,13 @@ static double flops_of(const struct product *p)
 
 static void run_product(void *args)
 {
-    static const double slower_ms = 1000; /* the first algorithm, whatever the machine's mood */
+    static const double slower_ms = 1000; /* than the next one, whatever the machine's mood */
     const struct product *p = args;
     if (hollow_is_on()) {
-        hollow_product((p->algorithm == 2 ? 1 : 1.5) * flops_of(p));
+        hollow_product((p->algorithm == FAST ? 1 : 1.5) * flops_of(p));
         return;
     }
-    runtime_add_ms(p->algorithm == 2 ? 0 : slower_ms);
+    runtime_add_ms(slower_ms * (double)(IN_PARTS - p->algorithm));
     if (p->desc.epilogue == CUBLASLT_EPILOGUE_BGRADB)
         sum_columns(p);
     for (int32_t batch = 0; batch < p->d_layout.batch; batch++)

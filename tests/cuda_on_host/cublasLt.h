@@ -1,7 +1,10 @@
 /* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda needs, in place of the
  * toolkit's header: column-major products, one sum after another in fp32, as the library's
- * documentation says what they are. It has two algorithms; the second one is the faster. For
- * epilogues beyond a bias it has none unless rows and columns of the result are multiples of 8. */
+ * documentation says what they are. For epilogues beyond a bias it has no algorithm unless rows and
+ * columns of the result are multiples of 8.
+ *
+ * Its algorithms are SLOW, FAST, and, where preferences allow it, the fastest: IN_PARTS, which has
+ * the faults that cuBLASLt was seen to have (cublasLt.c). */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -25,7 +28,11 @@ typedef enum {
     CUBLASLT_EPILOGUE_DGELU = 192,
     CUBLASLT_EPILOGUE_BGRADB = 512,
 } cublasLtEpilogue_t;
-enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
+enum {
+    CUBLASLT_REDUCTION_SCHEME_NONE,
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
+    CUBLASLT_REDUCTION_SCHEME_MASK = 7,
+};
 
 typedef enum {
     CUBLASLT_MATMUL_DESC_TRANSA,
@@ -63,6 +70,7 @@ typedef struct {
 } cublasLtMatrixLayoutOpaque_t;
 typedef struct {
     size_t workspace_bytes;
+    uint32_t reductions;
 } cublasLtMatmulPreferenceOpaque_t;
 typedef struct {
     uint64_t data[8];
@@ -72,6 +80,9 @@ typedef struct {
     size_t workspaceSize;
     cublasStatus_t state;
 } cublasLtMatmulHeuristicResult_t;
+
+/* The first word of each. */
+enum { SLOW = 1, FAST, IN_PARTS };
 
 /* How often algorithms were asked for. */
 extern int algorithms_asked;
