@@ -43,7 +43,7 @@ static bool find_table(char *path, size_t size)
     if (!cache && !home)
         return false;
     snprintf(folder, sizeof folder, "%s%s", cache ? cache : home, cache ? "" : "/.cache");
-    mkdir(folder, 0777); /* where it cannot be, the table cannot be written, which is said then */
+    mkdir(folder, 0777); /* where it cannot be, there will be no table */
     snprintf(path, size, "%s/simsearch", folder);
     mkdir(path, 0777);
     snprintf(path, size, "%s/simsearch/gemm.table", folder);

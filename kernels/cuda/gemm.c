@@ -182,8 +182,8 @@ void gemm_close(struct gemm *gemm)
     if (gemm->handle)
         cublasLtDestroy(gemm->handle);
     free(gemm->table_path);
-    free(gemm->table.at);
-    free(gemm->refused.at);
+    gemm_table_release(&gemm->table);
+    gemm_table_release(&gemm->refused);
     free(gemm);
 }
 

@@ -30,8 +30,8 @@ struct gemm_product {
     long batch, a_step, b_step, c_step;
 };
 
-/* On the current device. `table_path` (kept by copy) is read here and written after each tuning;
- * NULL: no file. One thread at a time uses it. NULL with err. */
+/* On the current device. `table_path` (kept by copy) is read here and added to after each tuning,
+ * where it can be written; NULL: no file. One thread at a time uses it. NULL with err. */
 struct gemm *gemm_open(const char *table_path, struct err *err);
 void gemm_close(struct gemm *gemm);
 
@@ -41,8 +41,7 @@ bool gemm_offers(const struct launch *on, const struct gemm_product *product);
 
 cudaError_t gemm_run(const struct launch *on, const struct gemm_product *product);
 
-/* What cuBLASLt, or writing the table, failed at last; "" when nothing did. Valid until the next
- * failure. */
+/* What cuBLASLt failed at last; "" when nothing did. Valid until the next failure. */
 const char *gemm_failure(const struct gemm *gemm);
 
 #endif

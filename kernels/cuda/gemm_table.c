@@ -92,7 +92,7 @@ static int write_choice(const struct gemm_choice *choice, char *line)
     return length;
 }
 
-bool gemm_table_write(const char *path, const struct gemm_table *table, struct err *err)
+static bool write_table(const char *path, const struct gemm_table *table, struct err *err)
 {
     char *text = arena_grow(NULL, (size_t)table->count * LINE_BYTES + 1);
     size_t length = 0;
@@ -103,13 +103,61 @@ bool gemm_table_write(const char *path, const struct gemm_table *table, struct e
     return ok;
 }
 
+bool gemm_table_add_to_file(const char *path, const struct gemm_table *table, struct err *err)
+{
+    struct gemm_table file;
+    bool ok = gemm_table_read(path, &file, err);
+    for (int i = 0; ok && i < table->count; i++)
+        if (!gemm_table_find(&file, &table->at[i].shape))
+            gemm_table_add(&file, &table->at[i]);
+    ok = ok && write_table(path, &file, err);
+    gemm_table_release(&file);
+    return ok;
+}
+
+/* --- finding ------------------------------------------------------------------------------ */
+
+static uint64_t hash_of(const struct gemm_shape *shape)
+{
+    int64_t fields[NUM_FIELDS];
+    uint64_t hash = 0;
+    fields_of(shape, fields);
+    for (int i = 0; i < NUM_FIELDS; i++)
+        hash = (hash ^ (uint64_t)fields[i]) * 0x9e3779b97f4a7c15; /* Knuth 1998, 6.4 */
+    return hash >> 32;
+}
+
+/* Where the shape is, or else could be: num_slots is a power of 2, and some are free. */
+static int *slot_of(const struct gemm_table *table, const struct gemm_shape *shape)
+{
+    uint64_t mask = (uint64_t)table->num_slots - 1, i = hash_of(shape) & mask;
+    while (table->slots[i] >= 0 &&
+           memcmp(&table->at[table->slots[i]].shape, shape, sizeof *shape) != 0)
+        i = (i + 1) & mask;
+    return &table->slots[i];
+}
+
+static void enter(struct gemm_table *table, int choice)
+{
+    int *slot = slot_of(table, &table->at[choice].shape);
+    if (*slot < 0)
+        *slot = choice;
+}
+
+static void grow_slots(struct gemm_table *table)
+{
+    table->num_slots = table->num_slots > 0 ? 2 * table->num_slots : 64;
+    size_t bytes = sizeof *table->slots * (size_t)table->num_slots;
+    table->slots = memset(arena_grow(table->slots, bytes), 0xff, bytes);
+    for (int i = 0; i < table->count; i++)
+        enter(table, i);
+}
+
 const struct gemm_choice *gemm_table_find(const struct gemm_table *table,
                                           const struct gemm_shape *shape)
 {
-    for (int i = 0; i < table->count; i++)
-        if (memcmp(&table->at[i].shape, shape, sizeof *shape) == 0)
-            return &table->at[i];
-    return NULL;
+    int *slot = table->count > 0 ? slot_of(table, shape) : NULL;
+    return slot && *slot >= 0 ? &table->at[*slot] : NULL;
 }
 
 void gemm_table_add(struct gemm_table *table, const struct gemm_choice *choice)
@@ -117,4 +165,15 @@ void gemm_table_add(struct gemm_table *table, const struct gemm_choice *choice)
     size_t bytes = sizeof *table->at * (size_t)(table->count + 1);
     table->at = arena_grow(table->at, bytes);
     table->at[table->count++] = *choice;
+    if (2 * table->count > table->num_slots)
+        grow_slots(table);
+    else
+        enter(table, table->count - 1);
+}
+
+void gemm_table_release(struct gemm_table *table)
+{
+    free(table->at);
+    free(table->slots);
+    *table = (struct gemm_table){ 0 };
 }

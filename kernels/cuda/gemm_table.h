@@ -35,14 +35,19 @@ struct gemm_choice {
 struct gemm_table {
     struct gemm_choice *at;
     int count;
+    int *slots; /* by the hash of shapes: which of `at`, -1: none */
+    int num_slots;
 };
 
 /* A file that is not there is an empty table. ERR_INPUT at the first line that is no choice. The
- * caller frees `at`. */
+ * caller releases the table, either way. */
 bool gemm_table_read(const char *path, struct gemm_table *table, struct err *err);
-bool gemm_table_write(const char *path, const struct gemm_table *table, struct err *err);
+/* Adds what the file lacks: by now it may have choices of other processes, which stay. Of two that
+ * add at the same time one may lose its own, until it adds again. */
+bool gemm_table_add_to_file(const char *path, const struct gemm_table *table, struct err *err);
+void gemm_table_release(struct gemm_table *table);
 
-/* The first of the shape; NULL when there is none. */
+/* The first of the shape; NULL when there is none. Valid until the next is added. */
 const struct gemm_choice *gemm_table_find(const struct gemm_table *table,
                                           const struct gemm_shape *shape);
 void gemm_table_add(struct gemm_table *table, const struct gemm_choice *choice);

@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MOST_PROPOSALS = 8, TIMED_RUNS = 3, MOST_ALIGNMENT_BYTES = 256 };
@@ -161,7 +160,7 @@ static bool is_captured(const struct launch *on)
            status != cudaStreamCaptureStatusNone;
 }
 
-/* A table that can't be written is said, and used all the same. */
+/* A file that can't be written is no failure: the next run tunes anew. */
 static void keep(struct gemm *gemm, const struct gemm_shape *shape,
                  const cublasLtMatmulHeuristicResult_t *chosen)
 {
@@ -170,8 +169,8 @@ static void keep(struct gemm *gemm, const struct gemm_shape *shape,
     memcpy(choice.algorithm, &chosen->algo, sizeof choice.algorithm);
     gemm_table_add(&gemm->table, &choice);
     struct err err = { 0 };
-    if (gemm->table_path && !gemm_table_write(gemm->table_path, &gemm->table, &err))
-        snprintf(gemm->failure, sizeof gemm->failure, "%.100s: %.150s", err.where, err.msg);
+    if (gemm->table_path)
+        gemm_table_add_to_file(gemm->table_path, &gemm->table, &err);
 }
 
 cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
