@@ -106,7 +106,7 @@ START_TEST(a_line_that_is_no_choice_is_named)
 {
     static const char *const lines[] = { "\n", "1 2 3\n", "nonsense",
                                          "1 2 3 4 5 6 7 8 9 10 11 12 "
-                                         "13 14 15 16 17 18 19 20 0 0 "
+                                         "13 14 15 16 17 18 19 20 21 0 0 "
                                          "0 0 0 0 0 0 0\n" };
     struct gemm_table table = { 0 }, again;
     struct gemm_choice choice = choice_of(7, 3);
@@ -164,6 +164,33 @@ START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
     ck_assert_int_eq(table.at[0].shape.m, 2);
     ck_assert_uint_eq(table.at[0].algorithm[0], FAST);
     gemm_table_release(&table);
+}
+END_TEST
+
+/* As a PCIe's H100 leaves behind in a home that GPUs share. */
+START_TEST(what_was_tuned_on_another_gpu_is_kept_and_not_used)
+{
+    float c[6] = { 0 };
+    struct gemm_table table, again;
+    struct gemm *gemm = gemm_open(path, &err);
+    multiply(gemm, c);
+    gemm_close(gemm);
+    ck_assert(gemm_table_read(path, &table, &err));
+    ck_assert_int_eq(table.at[0].shape.capability, 90);
+    ck_assert_int_eq(table.at[0].shape.num_processors, 132);
+    table.at[0].shape.num_processors = 114;
+    table.at[0].algorithm[0] = SLOW;
+    unlink(path);
+    ck_assert(gemm_table_add_to_file(path, &table, &err));
+    gemm = gemm_open(path, &err);
+    multiply(gemm, c);
+    gemm_close(gemm);
+    ck_assert(gemm_table_read(path, &again, &err));
+    ck_assert_int_eq(again.count, 2);
+    ck_assert_uint_eq(again.at[0].algorithm[0], SLOW);
+    ck_assert_uint_eq(again.at[1].algorithm[0], FAST);
+    gemm_table_release(&table);
+    gemm_table_release(&again);
 }
 END_TEST
 
@@ -355,6 +382,7 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, a_table_that_is_not_there_is_empty);
     tcase_add_loop_test(gemm, a_line_that_is_no_choice_is_named, 0, 4);
     tcase_add_test(gemm, the_fastest_algorithm_is_kept_and_sums_are_made_once);
+    tcase_add_test(gemm, what_was_tuned_on_another_gpu_is_kept_and_not_used);
     tcase_add_test(gemm, sums_of_whole_blocks_may_be_made_in_parts);
     tcase_add_test(gemm, no_term_of_a_sum_is_lost);
     tcase_add_test(gemm, a_sum_with_a_bias_is_made_in_one_part);

@@ -136,18 +136,25 @@ cudaError_t gemm_run(const struct launch *on, const struct gemm_product *p)
 
 /* --- opening ------------------------------------------------------------------------------ */
 
-/* 90 for sm_90. */
-static bool find_capability(int64_t *out, struct err *err)
+static bool ask(enum cudaDeviceAttr attribute, int *out, struct err *err)
 {
-    int device, major, minor;
+    int device;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (error == cudaSuccess)
-        error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    if (error != cudaSuccess)
-        return err_set(err, ERR_SYSTEM, "CUDA", "%s", cudaGetErrorString(error));
-    *out = 10 * major + minor;
+        error = cudaDeviceGetAttribute(out, attribute, device);
+    return error == cudaSuccess ||
+           err_set(err, ERR_SYSTEM, "CUDA", "%s", cudaGetErrorString(error));
+}
+
+static bool find_gpu(struct gemm *gemm, struct err *err)
+{
+    int major = 0, minor = 0, num_processors = 0;
+    if (!ask(cudaDevAttrComputeCapabilityMajor, &major, err) ||
+        !ask(cudaDevAttrComputeCapabilityMinor, &minor, err) ||
+        !ask(cudaDevAttrMultiProcessorCount, &num_processors, err))
+        return false;
+    gemm->capability = 10 * major + minor;
+    gemm->num_processors = num_processors;
     return true;
 }
 
@@ -157,7 +164,7 @@ static bool open_gemm(struct gemm *gemm, struct err *err)
     if (status != CUBLAS_STATUS_SUCCESS)
         return err_set(err, ERR_SYSTEM, "cuBLASLt", "%s", cublasLtGetStatusString(status));
     gemm->library = (int64_t)cublasLtGetVersion();
-    return find_capability(&gemm->capability, err) &&
+    return find_gpu(gemm, err) &&
            (!gemm->table_path || gemm_table_read(gemm->table_path, &gemm->table, err));
 }
 

@@ -10,7 +10,7 @@
 
 struct gemm {
     cublasLtHandle_t handle;
-    int64_t library, capability;
+    int64_t library, capability, num_processors;
     char *table_path;
     struct gemm_table table;
     struct gemm_table refused; /* shapes that the library has no algorithm for */

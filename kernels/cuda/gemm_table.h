@@ -15,6 +15,7 @@
 // clang-format off
 #define GEMM_SHAPE(X)                                                               \
     X(library) X(capability) /* version of cuBLASLt; 90 for sm_90 */                \
+    X(num_processors) /* of the GPU, or of the part of it that is to be had */      \
     X(m) X(n) X(k) X(a_is_transposed) X(b_is_transposed)                            \
     X(a_stride) X(b_stride) X(c_stride) X(batch) X(a_step) X(b_step) X(c_step)      \
     X(storage) X(c_dtype) X(epilogue) X(is_added)                                   \

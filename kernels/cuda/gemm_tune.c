@@ -27,6 +27,7 @@ static struct gemm_shape shape_of(const struct gemm *gemm, const struct gemm_pro
     return (struct gemm_shape){
         .library = gemm->library,
         .capability = gemm->capability,
+        .num_processors = gemm->num_processors,
         .m = p->m,
         .n = p->n,
         .k = p->k,

@@ -219,7 +219,17 @@ cudaError_t cudaSetDevice(int device)
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
     (void)device;
-    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 0;
+    switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+        *value = 132; /* of an H100 or an H200 */
+        break;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = 9;
+        break;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = 0;
+        break;
+    }
     return cudaSuccess;
 }
 
