@@ -3,6 +3,7 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/gemm_table.h"
 #include "kernels/host/round.h"
+#include "tests/cuda_on_host/runtime.h"
 #include "tests/testing.h"
 
 #include <cublasLt.h>
@@ -33,6 +34,7 @@ static void end(void)
 static struct gemm_choice choice_of(int64_t m, uint64_t word)
 {
     return (struct gemm_choice){ .shape = { .m = m, .n = -1, .alignment_bytes = 16 },
+                                 .has_algorithm = true,
                                  .algorithm = { word, 0, UINT64_MAX },
                                  .workspace_bytes = 12345 };
 }
@@ -126,11 +128,13 @@ START_TEST(a_line_that_is_no_choice_is_named)
 END_TEST
 
 /* c = a b^T of ones, added to what is there. */
-static void multiply(struct gemm *gemm, float *c)
+static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
 {
     static char workspace[1];
     static const float ones[12] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
-    struct launch launch = { .storage = DTYPE_FP32, .workspace = workspace, .gemm = gemm };
+    struct launch launch = {
+        .stream = stream, .storage = DTYPE_FP32, .workspace = workspace, .gemm = gemm
+    };
     struct gemm_product product = { .m = 2,
                                     .n = 3,
                                     .k = 4,
@@ -145,6 +149,11 @@ static void multiply(struct gemm *gemm, float *c)
                                     .c_stride = 3,
                                     .batch = 1 };
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
+}
+
+static void multiply(struct gemm *gemm, float *c)
+{
+    multiply_on(NULL, gemm, c);
 }
 
 START_TEST(the_fastest_algorithm_is_kept_and_sums_are_made_once)
@@ -253,18 +262,18 @@ START_TEST(a_sum_with_a_bias_is_made_in_one_part)
 }
 END_TEST
 
-/* c[8, n] = a^T b, a[3, 8] of 1 to 24 and b of ones, with the columns of a summed. */
-static struct gemm_product with_sums(long n, float *c, float *sums)
+/* c[8, n] = a^T b, a[k, 8] of 1, 2, ... and b of ones, with the columns of a summed. */
+enum { MOST_K = 5, MOST_N = 16 };
+static struct gemm_product with_sums(long n, long k, float *c, float *sums)
 {
-    static float a[24];
-    static const float ones[48] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
-    for (int i = 0; i < 24; i++)
+    static float a[8 * MOST_K], ones[MOST_K * MOST_N];
+    for (int i = 0; i < 8 * MOST_K; i++)
         a[i] = (float)(i + 1);
+    for (int i = 0; i < MOST_K * MOST_N; i++)
+        ones[i] = 1;
     return (struct gemm_product){ .m = 8,
                                   .n = n,
-                                  .k = 3,
+                                  .k = k,
                                   .a_is_transposed = true,
                                   .is_added = true,
                                   .c_dtype = DTYPE_FP32,
@@ -284,7 +293,7 @@ START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
     float c[128] = { 0 }, sums[8] = { 99, 99, 99, 99, 99, 99, 99, 99 };
     struct gemm *gemm = gemm_open(NULL, &err);
     struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
-    struct gemm_product product = with_sums(16, c, sums);
+    struct gemm_product product = with_sums(16, 3, c, sums);
     ck_assert(gemm_offers(&launch, &product));
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
     for (int i = 0; i < 8; i++) {
@@ -296,22 +305,61 @@ START_TEST(sums_of_a_product_are_overwritten_however_often_it_is_tuned)
 }
 END_TEST
 
+/* The first is not proposed, what is proposed of the second does not run. */
 START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
 {
+    static const struct {
+        long n, k;
+        float sum;
+    } refused[] = { { 15, 3, 27 }, { 16, 5, 85 } };
     float c[128] = { 0 }, sums[8];
-    struct gemm *gemm = gemm_open(NULL, &err);
+    struct gemm *gemm = gemm_open(path, &err);
     struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
-    struct gemm_product product = with_sums(15, c, sums);
+    struct gemm_product product = with_sums(refused[_i].n, refused[_i].k, c, sums);
     int asked = algorithms_asked;
     ck_assert(!gemm_offers(&launch, &product));
     ck_assert(!gemm_offers(&launch, &product));
-    ck_assert_int_eq(algorithms_asked, asked + 1);
     ck_assert_int_eq(gemm_run(&launch, &product), cudaErrorUnknown);
+    ck_assert_int_eq(algorithms_asked, asked + 1);
+    ck_assert(!file_exists(path));
     product.a_sums = NULL;
     ck_assert(gemm_offers(&launch, &product));
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
-    ck_assert_double_eq((double)c[0], 27);
+    ck_assert_double_eq((double)c[0], (double)refused[_i].sum);
     gemm_close(gemm);
+}
+END_TEST
+
+static void replay(cudaStream_t stream)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t again;
+    ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphInstantiate(&again, graph, 0), cudaSuccess);
+    ck_assert_int_eq(cudaGraphLaunch(again, stream), cudaSuccess);
+    ck_assert_int_eq(cudaStreamSynchronize(stream), cudaSuccess);
+    cudaGraphExecDestroy(again);
+    cudaGraphDestroy(graph);
+}
+
+START_TEST(a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture)
+{
+    float c[6] = { 0 };
+    cudaStream_t stream;
+    ck_assert_int_eq(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    struct gemm *gemm = gemm_open(path, &err);
+    int asked = algorithms_asked;
+    runtime_memory_is_full = true;
+    multiply_on(stream, gemm, c);
+    multiply_on(stream, gemm, c);
+    ck_assert_int_eq(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    multiply_on(stream, gemm, c);
+    replay(stream);
+    ck_assert_int_eq(algorithms_asked, asked + 1);
+    ck_assert_double_eq((double)c[0], 12);
+    ck_assert(!file_exists(path));
+    gemm_close(gemm);
+    cudaStreamDestroy(stream);
 }
 END_TEST
 
@@ -387,7 +435,9 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, no_term_of_a_sum_is_lost);
     tcase_add_test(gemm, a_sum_with_a_bias_is_made_in_one_part);
     tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
-    tcase_add_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not);
+    tcase_add_loop_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not, 0,
+                        2);
+    tcase_add_test(gemm, a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture);
     tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);
     tcase_add_test(gemm, a_table_that_cannot_be_written_is_not_needed_and_blamed_for_nothing);
     tcase_add_test(gemm, a_product_that_the_library_refuses_is_named);

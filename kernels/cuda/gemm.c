@@ -190,7 +190,7 @@ void gemm_close(struct gemm *gemm)
         cublasLtDestroy(gemm->handle);
     free(gemm->table_path);
     gemm_table_release(&gemm->table);
-    gemm_table_release(&gemm->refused);
+    gemm_table_release(&gemm->unwritten);
     free(gemm);
 }
 

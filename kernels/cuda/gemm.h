@@ -3,8 +3,9 @@
  * The first product of a shape is tuned: the algorithms that the library proposes are timed on the
  * stream and the fastest is kept, in memory and in the table (gemm_table.h). That call waits for
  * the stream, and takes memory for a second result where the product is added to one; when there is
- * none, or when the stream is being captured, the library's first proposal runs and nothing is
- * kept. */
+ * none, or when the stream is being captured, the library's first proposal runs, then and later,
+ * and the table has none. The library is asked once for each shape: under capture cuBLASLt 13.3
+ * answers no question (mudler/vllm.cpp#1732). */
 #ifndef KERNELS_CUDA_GEMM_H
 #define KERNELS_CUDA_GEMM_H
 
@@ -35,8 +36,9 @@ struct gemm_product {
 struct gemm *gemm_open(const char *table_path, struct err *err);
 void gemm_close(struct gemm *gemm);
 
-/* Whether the library has an algorithm for it: not every epilogue has one for every shape. Asked
- * once for each shape. */
+/* Whether the library has an algorithm for it that runs: not every epilogue has one for every
+ * shape, and not all that it proposes do. Tunes the first of a shape, which overwrites what is not
+ * added to. */
 bool gemm_offers(const struct launch *on, const struct gemm_product *product);
 
 cudaError_t gemm_run(const struct launch *on, const struct gemm_product *product);

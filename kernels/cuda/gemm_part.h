@@ -12,8 +12,8 @@ struct gemm {
     cublasLtHandle_t handle;
     int64_t library, capability, num_processors;
     char *table_path;
-    struct gemm_table table;
-    struct gemm_table refused; /* shapes that the library has no algorithm for */
+    struct gemm_table table;     /* the file's, and what was tuned since */
+    struct gemm_table unwritten; /* what is refused, and what could not be timed */
     char failure[256];
 };
 
@@ -41,7 +41,7 @@ cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *ca
                              const struct gemm_product *p, void *to,
                              const cublasLtMatmulAlgo_t *algorithm);
 
-/* The one that is known for products of the shape; the first of them is tuned. */
+/* The one for products of the shape; the first of them is tuned. NOT_SUPPORTED where none runs. */
 cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
                            const struct gemm_product *p, cublasLtMatmulAlgo_t *out);
 

@@ -37,6 +37,7 @@ static bool read_choice(const char **text, struct gemm_choice *choice)
     memcpy(&choice->shape, fields, sizeof choice->shape);
     if (!read_number(text, 10, &choice->workspace_bytes))
         return false;
+    choice->has_algorithm = true;
     for (int i = 0; i < NUM_WORDS; i++)
         if (!read_number(text, 16, &choice->algorithm[i]))
             return false;

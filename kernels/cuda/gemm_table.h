@@ -29,6 +29,7 @@ struct gemm_shape {
 
 struct gemm_choice {
     struct gemm_shape shape;
+    uint64_t has_algorithm; /* 0: none of the library's makes it; not in a file */
     uint64_t algorithm[8];
     uint64_t workspace_bytes;
 };

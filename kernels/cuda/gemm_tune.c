@@ -84,52 +84,66 @@ static cublasStatus_t describe_preference(cublasLtMatmulPreferenceOpaque_t *pref
                   sizeof alignment);
 }
 
-/* Best first, in the library's opinion. */
+static void leave_out_failed(struct proposals *proposals)
+{
+    int count = 0;
+    for (int i = 0; i < proposals->count; i++)
+        if (proposals->at[i].state == CUBLAS_STATUS_SUCCESS)
+            proposals->at[count++] = proposals->at[i];
+    proposals->count = count;
+}
+
+/* Best first, in the library's opinion; one at least. */
 static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *call,
                               const struct gemm_product *p, struct proposals *out)
 {
     cublasLtMatmulPreferenceOpaque_t preference;
     struct gemm_call c = *call; /* the library takes no const */
     TRY(describe_preference(&preference, p));
-    return cublasLtMatmulAlgoGetHeuristic(gemm->handle, &c.product, &c.b, &c.a, &c.c, &c.c,
-                                          &preference, MOST_PROPOSALS, out->at, &out->count);
+    TRY(cublasLtMatmulAlgoGetHeuristic(gemm->handle, &c.product, &c.b, &c.a, &c.c, &c.c,
+                                       &preference, MOST_PROPOSALS, out->at, &out->count));
+    leave_out_failed(out);
+    return out->count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+/* --- timing ------------------------------------------------------------------------------- */
+
+/* One way to make a product. */
+struct attempt {
+    const struct gemm_call *call;
+    const struct gemm_product *product;
+    void *to;
+    const cublasLtMatmulAlgo_t *algorithm;
+};
+
+static bool issue(const struct launch *on, const struct attempt *a)
+{
+    return gemm_multiply(on, a->call, a->product, a->to, a->algorithm) == CUBLAS_STATUS_SUCCESS;
 }
 
 /* Infinity where it can't run. */
-static float run_ms(const struct launch *on, const struct gemm_call *call,
-                    const struct gemm_product *p, void *to, const cublasLtMatmulAlgo_t *algorithm,
-                    cudaEvent_t events[2])
+static float run_ms(const struct launch *on, const struct attempt *attempt, cudaEvent_t events[2])
 {
     float ms = INFINITY;
-    bool ran = gemm_multiply(on, call, p, to, algorithm) == CUBLAS_STATUS_SUCCESS;
+    bool ran = issue(on, attempt);
     ran = ran && cudaEventRecord(events[0], on->stream) == cudaSuccess;
     for (int i = 0; i < TIMED_RUNS && ran; i++)
-        ran = gemm_multiply(on, call, p, to, algorithm) == CUBLAS_STATUS_SUCCESS;
+        ran = issue(on, attempt);
     ran = ran && cudaEventRecord(events[1], on->stream) == cudaSuccess;
     ran = ran && cudaEventSynchronize(events[1]) == cudaSuccess;
     return ran && cudaEventElapsedTime(&ms, events[0], events[1]) == cudaSuccess ? ms : INFINITY;
 }
 
-/* -1 when none can be timed. */
-static int fastest(const struct launch *on, const struct gemm_call *call,
-                   const struct gemm_product *p, void *to, const struct proposals *proposals)
+static float attempt_ms(const struct launch *on, const struct attempt *attempt)
 {
+    float ms = INFINITY;
     cudaEvent_t events[2] = { NULL, NULL };
-    int best = -1;
-    float best_ms = INFINITY;
-    bool has_events =
-        cudaEventCreate(&events[0]) == cudaSuccess && cudaEventCreate(&events[1]) == cudaSuccess;
-    for (int i = 0; i < proposals->count && has_events; i++) {
-        float ms = run_ms(on, call, p, to, &proposals->at[i].algo, events);
-        if (ms < best_ms) {
-            best_ms = ms;
-            best = i;
-        }
-    }
+    if (cudaEventCreate(&events[0]) == cudaSuccess && cudaEventCreate(&events[1]) == cudaSuccess)
+        ms = run_ms(on, attempt, events);
     for (int i = 0; i < 2; i++)
         if (events[i])
             cudaEventDestroy(events[i]);
-    return best;
+    return ms;
 }
 
 static size_t result_bytes(const struct gemm_product *p)
@@ -138,20 +152,21 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * (p->c_dtype == DTYPE_FP32 ? 4 : 2);
 }
 
-/* Times the proposals; a result that is added to is left as it is. Memory of the stream's: other
- * memory might be had only when no message is under way. */
-static int tune(const struct launch *on, const struct gemm_call *call, const struct gemm_product *p,
-                const struct proposals *proposals)
+/* Where a result can be made and thrown away. Memory of the stream's: other memory might be had only
+ * when no message is under way. */
+static bool find_room(const struct launch *on, const struct gemm_product *p, void **room)
 {
-    void *second = NULL;
-    if (p->is_added && cudaMallocAsync(&second, result_bytes(p), on->stream) != cudaSuccess) {
-        (void)cudaGetLastError(); /* no memory for it is no failure */
-        return -1;
-    }
-    int best = fastest(on, call, p, second ? second : p->c, proposals);
-    if (second)
-        cudaFreeAsync(second, on->stream);
-    return best;
+    *room = p->c;
+    if (!p->is_added || cudaMallocAsync(room, result_bytes(p), on->stream) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError(); /* no memory for it is no failure */
+    return false;
+}
+
+static void leave_room(const struct launch *on, const struct gemm_product *p, void *room)
+{
+    if (p->is_added)
+        cudaFreeAsync(room, on->stream);
 }
 
 static bool is_captured(const struct launch *on)
@@ -161,57 +176,106 @@ static bool is_captured(const struct launch *on)
            status != cudaStreamCaptureStatusNone;
 }
 
-/* A file that can't be written is no failure: the next run tunes anew. */
-static void keep(struct gemm *gemm, const struct gemm_shape *shape,
-                 const cublasLtMatmulHeuristicResult_t *chosen)
+/* --- choosing ----------------------------------------------------------------------------- */
+
+/* Which of the proposals; -1: none of them runs. */
+struct tuned {
+    int best;
+    bool is_timed;
+};
+
+static struct tuned fastest(const struct launch *on, const struct gemm_call *call,
+                            const struct gemm_product *p, void *to,
+                            const struct proposals *proposals)
 {
-    struct gemm_choice choice = { .shape = *shape, .workspace_bytes = chosen->workspaceSize };
-    static_assert(sizeof choice.algorithm == sizeof chosen->algo, "a line holds an algorithm");
-    memcpy(choice.algorithm, &chosen->algo, sizeof choice.algorithm);
-    gemm_table_add(&gemm->table, &choice);
+    struct tuned tuned = { -1, true };
+    float best_ms = INFINITY;
+    for (int i = 0; i < proposals->count; i++) {
+        float ms = attempt_ms(on, &(struct attempt){ call, p, to, &proposals->at[i].algo });
+        if (ms < best_ms) {
+            best_ms = ms;
+            tuned.best = i;
+        }
+    }
+    return tuned;
+}
+
+/* The library's first where it can't be timed. */
+static struct tuned tune(const struct launch *on, const struct gemm_call *call,
+                         const struct gemm_product *p, const struct proposals *proposals)
+{
+    void *room;
+    if (is_captured(on) || !find_room(on, p, &room))
+        return (struct tuned){ 0, false };
+    struct tuned tuned = fastest(on, call, p, room, proposals);
+    leave_room(on, p, room);
+    return tuned;
+}
+
+/* A file that can't be written is no failure: the next run tunes anew. */
+static void keep_in_file(struct gemm *gemm, const struct gemm_choice *choice)
+{
     struct err err = { 0 };
+    gemm_table_add(&gemm->table, choice);
     if (gemm->table_path)
         gemm_table_add_to_file(gemm->table_path, &gemm->table, &err);
+}
+
+static cublasStatus_t choose_anew(const struct launch *on, const struct gemm_call *call,
+                                  const struct gemm_product *p, struct gemm_choice *choice,
+                                  bool *is_timed)
+{
+    struct proposals proposals;
+    TRY(propose(on->gemm, call, p, &proposals));
+    struct tuned tuned = tune(on, call, p, &proposals);
+    if (tuned.best < 0)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const cublasLtMatmulHeuristicResult_t *chosen = &proposals.at[tuned.best];
+    static_assert(sizeof choice->algorithm == sizeof chosen->algo, "a line holds an algorithm");
+    memcpy(choice->algorithm, &chosen->algo, sizeof choice->algorithm);
+    choice->workspace_bytes = chosen->workspaceSize;
+    choice->has_algorithm = true;
+    *is_timed = tuned.is_timed;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* What is known of a shape; NULL: nothing. */
+static const struct gemm_choice *find(const struct gemm *gemm, const struct gemm_shape *shape)
+{
+    const struct gemm_choice *choice = gemm_table_find(&gemm->table, shape);
+    return choice ? choice : gemm_table_find(&gemm->unwritten, shape);
+}
+
+static cublasStatus_t take(const struct gemm_choice *choice, cublasLtMatmulAlgo_t *out)
+{
+    memcpy(out, choice->algorithm, sizeof *out);
+    return choice->has_algorithm ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
                            const struct gemm_product *p, cublasLtMatmulAlgo_t *out)
 {
-    struct gemm_shape shape = shape_of(on->gemm, p, on->storage);
-    const struct gemm_choice *known = gemm_table_find(&on->gemm->table, &shape);
-    if (known) {
-        memcpy(out, known->algorithm, sizeof *out);
-        return CUBLAS_STATUS_SUCCESS;
-    }
-    struct proposals proposals;
-    TRY(propose(on->gemm, call, p, &proposals));
-    if (proposals.count == 0)
-        return CUBLAS_STATUS_NOT_SUPPORTED;
-    int best = is_captured(on) ? -1 : tune(on, call, p, &proposals);
-    if (best >= 0)
-        keep(on->gemm, &shape, &proposals.at[best]);
-    *out = proposals.at[best >= 0 ? best : 0].algo;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-static void refuse(struct gemm *gemm, const struct gemm_shape *shape)
-{
-    gemm_table_add(&gemm->refused, &(struct gemm_choice){ .shape = *shape });
+    struct gemm_choice choice = { .shape = shape_of(on->gemm, p, on->storage) };
+    const struct gemm_choice *known = find(on->gemm, &choice.shape);
+    if (known)
+        return take(known, out);
+    bool is_timed = false;
+    cublasStatus_t status = choose_anew(on, call, p, &choice, &is_timed);
+    if (is_timed)
+        keep_in_file(on->gemm, &choice);
+    else
+        gemm_table_add(&on->gemm->unwritten, &choice);
+    return status == CUBLAS_STATUS_SUCCESS ? take(&choice, out) : status;
 }
 
 bool gemm_offers(const struct launch *on, const struct gemm_product *p)
 {
     struct gemm_shape shape = shape_of(on->gemm, p, on->storage);
+    const struct gemm_choice *known = find(on->gemm, &shape);
     struct gemm_call call;
-    struct proposals proposals;
-    if (gemm_table_find(&on->gemm->table, &shape))
-        return true;
-    if (gemm_table_find(&on->gemm->refused, &shape))
-        return false;
-    bool offers = gemm_describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
-                  propose(on->gemm, &call, p, &proposals) == CUBLAS_STATUS_SUCCESS &&
-                  proposals.count > 0;
-    if (!offers)
-        refuse(on->gemm, &shape);
-    return offers;
+    cublasLtMatmulAlgo_t algorithm;
+    if (known)
+        return known->has_algorithm;
+    return gemm_describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
+           gemm_choose(on, &call, p, &algorithm) == CUBLAS_STATUS_SUCCESS;
 }

@@ -113,7 +113,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 /* --- products ----------------------------------------------------------------------------- */
 
+enum { NO_ALGORITHM };
+
 int algorithms_asked;
+
+static bool has_rare_epilogue(const cublasLtMatmulDescOpaque_t *product)
+{
+    return product->epilogue > CUBLASLT_EPILOGUE_BIAS;
+}
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
@@ -123,15 +130,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 {
     (void)handle, (void)a, (void)b, (void)c;
     algorithms_asked++;
-    if (product->epilogue > CUBLASLT_EPILOGUE_BIAS && (d->rows % 8 != 0 || d->columns % 8 != 0)) {
-        *count = 0;
+    *count = 0;
+    if (runtime_captures())
+        return CUBLAS_STATUS_INTERNAL_ERROR;
+    if (has_rare_epilogue(product) && (d->rows % 8 != 0 || d->columns % 8 != 0))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
     int last = preference->reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE ? IN_PARTS : FAST;
-    *count = most < last ? most : last;
-    for (int i = 0; i < *count; i++)
-        results[i] =
-            (cublasLtMatmulHeuristicResult_t){ .algo = { .data = { (uint64_t)(SLOW + i) } } };
+    for (int i = NO_ALGORITHM; i <= last && *count < most; i++)
+        results[(*count)++] = (cublasLtMatmulHeuristicResult_t){
+            .algo = { .data = { (uint64_t)i } },
+            .state = i == NO_ALGORITHM ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS
+        };
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -360,6 +369,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
         return CUBLAS_STATUS_INVALID_VALUE;
     if (!has_leading_beside(product, d_layout->rows))
         return CUBLAS_STATUS_INVALID_VALUE;
+    if (algorithm->data[0] == NO_ALGORITHM || (has_rare_epilogue(product) && depth % 5 == 0))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     struct product work = { .desc = *product,
                             .a_layout = *a_layout,
                             .b_layout = *b_layout,

@@ -1,10 +1,12 @@
 /* tests/cuda_on_host/cublasLt.h - as much of cuBLASLt as kernels/cuda needs, in place of the
  * toolkit's header: column-major products, one sum after another in fp32, as the library's
- * documentation says what they are. For epilogues beyond a bias it has no algorithm unless rows and
- * columns of the result are multiples of 8.
+ * documentation says what they are.
  *
  * Its algorithms are SLOW, FAST, and, where preferences allow it, the fastest: IN_PARTS, which has
- * the faults that cuBLASLt was seen to have (cublasLt.c). */
+ * the faults that cuBLASLt was seen to have (cublasLt.c). It proposes one more, whose state says
+ * that it is none. For epilogues beyond a bias it has algorithms where rows and columns of the
+ * result are multiples of 8; of sums of a multiple of 5 terms they are proposed and do not run.
+ * While the thread captures a stream it proposes nothing. */
 #ifndef TESTS_CUDA_ON_HOST_CUBLASLT_H
 #define TESTS_CUDA_ON_HOST_CUBLASLT_H
 
@@ -15,6 +17,7 @@
 typedef enum {
     CUBLAS_STATUS_SUCCESS,
     CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_INTERNAL_ERROR = 14,
     CUBLAS_STATUS_NOT_SUPPORTED = 15,
 } cublasStatus_t;
 typedef enum { CUDA_R_32F, CUDA_R_16F = 2, CUDA_R_16BF = 14 } cudaDataType_t;

@@ -10,9 +10,13 @@
 
 /* --- memory ------------------------------------------------------------------------------- */
 
+bool runtime_memory_is_full;
+
 static cudaError_t take(void **memory, size_t bytes)
 {
     enum { ALIGNMENT = 256 };
+    if (runtime_memory_is_full)
+        return cudaErrorMemoryAllocation;
     *memory = hollow_is_on()
                   ? hollow_alloc(bytes)
                   : aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);

@@ -197,6 +197,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 
 /* --- graphs ------------------------------------------------------------------------------- */
 
+static __thread int num_captured;
+
+bool runtime_captures(void)
+{
+    return num_captured > 0;
+}
+
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *status)
 {
     bool is_captured = stream && stream->captured;
@@ -213,6 +220,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMo
         return cudaErrorMemoryAllocation;
     stream->captured->first = NULL;
     stream->captured->last = &stream->captured->first;
+    num_captured++;
     return cudaSuccess;
 }
 
@@ -220,6 +228,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     *graph = stream->captured;
     stream->captured = NULL;
+    num_captured--;
     return *graph ? cudaSuccess : cudaErrorInvalidValue;
 }
 

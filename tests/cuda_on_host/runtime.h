@@ -7,6 +7,7 @@
 #define TESTS_CUDA_ON_HOST_RUNTIME_H
 
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,12 @@ void runtime_wait_for_device(void);
 
 /* Of the work that calls it: the stream's events seem so much later from here on. */
 void runtime_add_ms(double ms);
+
+/* Whether the calling thread captures a stream. */
+bool runtime_captures(void);
+
+/* Set by tests: no more memory is to be had of any GPU. */
+extern bool runtime_memory_is_full;
 
 #ifdef __cplusplus
 }
