@@ -34,7 +34,7 @@ static void end(void)
 static struct gemm_choice choice_of(int64_t m, uint64_t word)
 {
     return (struct gemm_choice){ .shape = { .m = m, .n = -1, .alignment_bytes = 16 },
-                                 .has_algorithm = true,
+                                 .is_taken = true,
                                  .algorithm = { word, 0, UINT64_MAX },
                                  .workspace_bytes = 12345 };
 }
@@ -108,7 +108,7 @@ START_TEST(a_line_that_is_no_choice_is_named)
 {
     static const char *const lines[] = { "\n", "1 2 3\n", "nonsense",
                                          "1 2 3 4 5 6 7 8 9 10 11 12 "
-                                         "13 14 15 16 17 18 19 20 21 0 0 "
+                                         "13 14 15 16 17 18 19 20 1 22 0 0 "
                                          "0 0 0 0 0 0 0\n" };
     struct gemm_table table = { 0 }, again;
     struct gemm_choice choice = choice_of(7, 3);
@@ -330,6 +330,58 @@ START_TEST(a_product_without_its_epilogue_may_be_offered_where_both_are_not)
 }
 END_TEST
 
+static cudaError_t count(const struct launch *on, const void *args)
+{
+    (void)on;
+    ++**(int *const *)args;
+    return cudaSuccess;
+}
+
+START_TEST(sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_where)
+{
+    float c[128] = { 0 }, sums[8];
+    int passes = 0, *counted = &passes;
+    struct gemm_work pass = { count, &counted };
+    struct gemm_product product = with_sums(16, 3, c, sums);
+    sums_ms = _i == 0 ? -1000 : 1000;
+    for (int run = 0; run < 2; run++) {
+        struct gemm *gemm = gemm_open(path, &err);
+        struct launch launch = { .storage = DTYPE_FP32, .workspace = c, .gemm = gemm };
+        ck_assert_int_eq(gemm_sums_pay(&launch, &product, &pass), _i == 0);
+        ck_assert_int_eq(gemm_sums_pay(&launch, &product, &pass), _i == 0);
+        gemm_close(gemm);
+    }
+    ck_assert_int_eq(algorithms_asked, 2);
+    ck_assert_int_eq(passes, 4);
+    ck_assert_double_eq((double)c[0], 0);
+}
+END_TEST
+
+START_TEST(a_bias_gradient_is_the_same_by_either_way)
+{
+    enum { ROWS = 3, OUT = 16, IN = 8 };
+    float dy[ROWS * OUT], x[ROWS * IN], dweight[OUT * IN] = { 0 }, dbias[OUT] = { 0 };
+    for (int i = 0; i < ROWS * OUT; i++)
+        dy[i] = (float)(i / OUT + 1);
+    for (int i = 0; i < ROWS * IN; i++)
+        x[i] = 1;
+    sums_ms = _i == 0 ? -1000 : 1000;
+    struct gemm *gemm = gemm_open(NULL, &err);
+    struct launch launch = { .storage = DTYPE_FP32,
+                             .workspace = malloc(WORKSPACE_BYTES),
+                             .gemm = gemm };
+    struct linear_weight_gradient args = { ROWS, OUT, IN, dy, x, dweight, dbias };
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(launch_linear_weight_gradient(&launch, &args), cudaSuccess);
+    for (int i = 0; i < OUT; i++)
+        ck_assert_double_eq((double)dbias[i], 12);
+    for (int i = 0; i < OUT * IN; i++)
+        ck_assert_double_eq((double)dweight[i], 12);
+    free(launch.workspace);
+    gemm_close(gemm);
+}
+END_TEST
+
 static void replay(cudaStream_t stream)
 {
     cudaGraph_t graph;
@@ -437,6 +489,9 @@ static Suite *cuda_gemm_suite(void)
     tcase_add_test(gemm, sums_of_a_product_are_overwritten_however_often_it_is_tuned);
     tcase_add_loop_test(gemm, a_product_without_its_epilogue_may_be_offered_where_both_are_not, 0,
                         2);
+    tcase_add_loop_test(
+        gemm, sums_are_made_by_the_epilogue_where_that_pays_and_the_table_says_where, 0, 2);
+    tcase_add_loop_test(gemm, a_bias_gradient_is_the_same_by_either_way, 0, 2);
     tcase_add_test(gemm, a_product_that_cannot_be_timed_is_asked_for_once_and_never_under_capture);
     tcase_add_loop_test(gemm, sums_that_the_workspace_has_no_room_for_are_made_apart, 0, 2);
     tcase_add_test(gemm, a_table_that_cannot_be_written_is_not_needed_and_blamed_for_nothing);

@@ -41,6 +41,18 @@ void gemm_close(struct gemm *gemm);
  * added to. */
 bool gemm_offers(const struct launch *on, const struct gemm_product *product);
 
+/* What may be issued any number of times. */
+struct gemm_work {
+    cudaError_t (*issue)(const struct launch *on, const void *args);
+    const void *args;
+};
+
+/* gemm_offers, and that the product with its a_sums is no slower than without them and `pass`,
+ * which makes them, behind it. That is timed when the product is tuned, and the table says it
+ * later. */
+bool gemm_sums_pay(const struct launch *on, const struct gemm_product *product,
+                   const struct gemm_work *pass);
+
 cudaError_t gemm_run(const struct launch *on, const struct gemm_product *product);
 
 /* What cuBLASLt failed at last; "" when nothing did. Valid until the next failure. */

@@ -35,9 +35,9 @@ static bool read_choice(const char **text, struct gemm_choice *choice)
         if (!read_number(text, 10, &fields[i]))
             return false;
     memcpy(&choice->shape, fields, sizeof choice->shape);
-    if (!read_number(text, 10, &choice->workspace_bytes))
+    if (!read_number(text, 10, &choice->is_taken) ||
+        !read_number(text, 10, &choice->workspace_bytes))
         return false;
-    choice->has_algorithm = true;
     for (int i = 0; i < NUM_WORDS; i++)
         if (!read_number(text, 16, &choice->algorithm[i]))
             return false;
@@ -54,7 +54,7 @@ static bool read_lines(const char *text, struct gemm_table *table, struct err *e
             return err_set(err, ERR_INPUT, where,
                            "expected %d decimal numbers and %d hexadecimal ones; without the file, "
                            "products are tuned anew",
-                           NUM_FIELDS + 1, NUM_WORDS);
+                           NUM_FIELDS + 2, NUM_WORDS);
         }
         gemm_table_add(table, &choice);
     }
@@ -84,8 +84,8 @@ static int write_choice(const struct gemm_choice *choice, char *line)
     int length = 0;
     for (int i = 0; i < NUM_FIELDS; i++)
         length += snprintf(line + length, (size_t)(LINE_BYTES - length), "%" PRId64 " ", fields[i]);
-    length +=
-        snprintf(line + length, (size_t)(LINE_BYTES - length), "%" PRIu64, choice->workspace_bytes);
+    length += snprintf(line + length, (size_t)(LINE_BYTES - length), "%" PRIu64 " %" PRIu64,
+                       choice->is_taken, choice->workspace_bytes);
     for (int i = 0; i < NUM_WORDS; i++)
         length += snprintf(line + length, (size_t)(LINE_BYTES - length), " %016" PRIx64,
                            choice->algorithm[i]);

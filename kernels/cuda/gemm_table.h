@@ -1,6 +1,6 @@
 /* kernels/cuda/gemm_table.h - which of cuBLASLt's algorithms is taken for a product of a shape.
  *
- * A text file: a line for each shape, its numbers and then the 16 hexadecimal words that cuBLASLt
+ * A text file: a line for each shape, its numbers and then the 8 hexadecimal words that cuBLASLt
  * says may be kept (cublasLtMatmulAlgo_t) for the version of the library that made them. Lines of
  * other versions and other GPUs are kept and not used. With the file, a run multiplies with the
  * same algorithms as the one before, and gets the same bits. */
@@ -29,7 +29,7 @@ struct gemm_shape {
 
 struct gemm_choice {
     struct gemm_shape shape;
-    uint64_t has_algorithm; /* 0: none of the library's makes it; not in a file */
+    uint64_t is_taken; /* 0: the product goes without its epilogue */
     uint64_t algorithm[8];
     uint64_t workspace_bytes;
 };

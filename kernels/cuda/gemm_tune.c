@@ -108,6 +108,34 @@ static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *c
 
 /* --- timing ------------------------------------------------------------------------------- */
 
+static cudaError_t note_times(const struct launch *on, const struct gemm_work *work,
+                              cudaEvent_t events[2])
+{
+    cudaError_t error = work->issue(on, work->args); /* the first is slower */
+    if (error == cudaSuccess)
+        error = cudaEventRecord(events[0], on->stream);
+    for (int i = 0; i < TIMED_RUNS && error == cudaSuccess; i++)
+        error = work->issue(on, work->args);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(events[1], on->stream);
+    return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
+}
+
+/* Of TIMED_RUNS; infinity where it can't run. */
+static float work_ms(const struct launch *on, const struct gemm_work *work)
+{
+    float ms = INFINITY;
+    cudaEvent_t events[2] = { NULL, NULL };
+    bool ran = cudaEventCreate(&events[0]) == cudaSuccess &&
+               cudaEventCreate(&events[1]) == cudaSuccess &&
+               note_times(on, work, events) == cudaSuccess &&
+               cudaEventElapsedTime(&ms, events[0], events[1]) == cudaSuccess;
+    for (int i = 0; i < 2; i++)
+        if (events[i])
+            cudaEventDestroy(events[i]);
+    return ran ? ms : INFINITY;
+}
+
 /* One way to make a product. */
 struct attempt {
     const struct gemm_call *call;
@@ -116,34 +144,16 @@ struct attempt {
     const cublasLtMatmulAlgo_t *algorithm;
 };
 
-static bool issue(const struct launch *on, const struct attempt *a)
+static cudaError_t issue_attempt(const struct launch *on, const void *args)
 {
-    return gemm_multiply(on, a->call, a->product, a->to, a->algorithm) == CUBLAS_STATUS_SUCCESS;
-}
-
-/* Infinity where it can't run. */
-static float run_ms(const struct launch *on, const struct attempt *attempt, cudaEvent_t events[2])
-{
-    float ms = INFINITY;
-    bool ran = issue(on, attempt);
-    ran = ran && cudaEventRecord(events[0], on->stream) == cudaSuccess;
-    for (int i = 0; i < TIMED_RUNS && ran; i++)
-        ran = issue(on, attempt);
-    ran = ran && cudaEventRecord(events[1], on->stream) == cudaSuccess;
-    ran = ran && cudaEventSynchronize(events[1]) == cudaSuccess;
-    return ran && cudaEventElapsedTime(&ms, events[0], events[1]) == cudaSuccess ? ms : INFINITY;
+    const struct attempt *a = args;
+    cublasStatus_t status = gemm_multiply(on, a->call, a->product, a->to, a->algorithm);
+    return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 
 static float attempt_ms(const struct launch *on, const struct attempt *attempt)
 {
-    float ms = INFINITY;
-    cudaEvent_t events[2] = { NULL, NULL };
-    if (cudaEventCreate(&events[0]) == cudaSuccess && cudaEventCreate(&events[1]) == cudaSuccess)
-        ms = run_ms(on, attempt, events);
-    for (int i = 0; i < 2; i++)
-        if (events[i])
-            cudaEventDestroy(events[i]);
-    return ms;
+    return work_ms(on, &(struct gemm_work){ issue_attempt, attempt });
 }
 
 static size_t result_bytes(const struct gemm_product *p)
@@ -152,8 +162,8 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * (p->c_dtype == DTYPE_FP32 ? 4 : 2);
 }
 
-/* Where a result can be made and thrown away. Memory of the stream's: other memory might be had only
- * when no message is under way. */
+/* Where a result can be made and thrown away. Memory of the stream's: other memory might be had
+ * only when no message is under way. */
 static bool find_room(const struct launch *on, const struct gemm_product *p, void **room)
 {
     *room = p->c;
@@ -178,24 +188,21 @@ static bool is_captured(const struct launch *on)
 
 /* --- choosing ----------------------------------------------------------------------------- */
 
-/* Which of the proposals; -1: none of them runs. */
+/* Which of the proposals, -1: none of them runs; infinity where it wasn't timed. */
 struct tuned {
     int best;
-    bool is_timed;
+    float ms;
 };
 
 static struct tuned fastest(const struct launch *on, const struct gemm_call *call,
                             const struct gemm_product *p, void *to,
                             const struct proposals *proposals)
 {
-    struct tuned tuned = { -1, true };
-    float best_ms = INFINITY;
+    struct tuned tuned = { -1, INFINITY };
     for (int i = 0; i < proposals->count; i++) {
         float ms = attempt_ms(on, &(struct attempt){ call, p, to, &proposals->at[i].algo });
-        if (ms < best_ms) {
-            best_ms = ms;
-            tuned.best = i;
-        }
+        if (ms < tuned.ms)
+            tuned = (struct tuned){ i, ms };
     }
     return tuned;
 }
@@ -206,10 +213,28 @@ static struct tuned tune(const struct launch *on, const struct gemm_call *call,
 {
     void *room;
     if (is_captured(on) || !find_room(on, p, &room))
-        return (struct tuned){ 0, false };
+        return (struct tuned){ 0, INFINITY };
     struct tuned tuned = fastest(on, call, p, room, proposals);
     leave_room(on, p, room);
     return tuned;
+}
+
+/* Of the product without its sums, and of what is left to do then. */
+static float apart_ms(const struct launch *on, const struct gemm_product *p,
+                      const struct gemm_work *pass)
+{
+    struct gemm_product plain = *p;
+    struct gemm_call call;
+    cublasLtMatmulAlgo_t algorithm;
+    void *room;
+    plain.a_sums = NULL;
+    if (gemm_describe(&call, &plain, on->storage) != CUBLAS_STATUS_SUCCESS ||
+        gemm_choose(on, &call, &plain, &algorithm) != CUBLAS_STATUS_SUCCESS ||
+        !find_room(on, &plain, &room))
+        return INFINITY;
+    float ms = attempt_ms(on, &(struct attempt){ &call, &plain, room, &algorithm });
+    leave_room(on, &plain, room);
+    return ms + work_ms(on, pass);
 }
 
 /* A file that can't be written is no failure: the next run tunes anew. */
@@ -223,7 +248,7 @@ static void keep_in_file(struct gemm *gemm, const struct gemm_choice *choice)
 
 static cublasStatus_t choose_anew(const struct launch *on, const struct gemm_call *call,
                                   const struct gemm_product *p, struct gemm_choice *choice,
-                                  bool *is_timed)
+                                  float *ms)
 {
     struct proposals proposals;
     TRY(propose(on->gemm, call, p, &proposals));
@@ -234,8 +259,8 @@ static cublasStatus_t choose_anew(const struct launch *on, const struct gemm_cal
     static_assert(sizeof choice->algorithm == sizeof chosen->algo, "a line holds an algorithm");
     memcpy(choice->algorithm, &chosen->algo, sizeof choice->algorithm);
     choice->workspace_bytes = chosen->workspaceSize;
-    choice->has_algorithm = true;
-    *is_timed = tuned.is_timed;
+    choice->is_taken = true;
+    *ms = tuned.ms;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -249,18 +274,23 @@ static const struct gemm_choice *find(const struct gemm *gemm, const struct gemm
 static cublasStatus_t take(const struct gemm_choice *choice, cublasLtMatmulAlgo_t *out)
 {
     memcpy(out, choice->algorithm, sizeof *out);
-    return choice->has_algorithm ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+    return choice->is_taken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
-                           const struct gemm_product *p, cublasLtMatmulAlgo_t *out)
+/* `pass` does the same as the product's sums; NULL: nothing does. */
+static cublasStatus_t choose(const struct launch *on, const struct gemm_call *call,
+                             const struct gemm_product *p, const struct gemm_work *pass,
+                             cublasLtMatmulAlgo_t *out)
 {
     struct gemm_choice choice = { .shape = shape_of(on->gemm, p, on->storage) };
     const struct gemm_choice *known = find(on->gemm, &choice.shape);
     if (known)
         return take(known, out);
-    bool is_timed = false;
-    cublasStatus_t status = choose_anew(on, call, p, &choice, &is_timed);
+    float ms = INFINITY;
+    cublasStatus_t status = choose_anew(on, call, p, &choice, &ms);
+    bool is_timed = isfinite(ms);
+    if (is_timed && pass)
+        choice.is_taken = ms <= apart_ms(on, p, pass);
     if (is_timed)
         keep_in_file(on->gemm, &choice);
     else
@@ -268,14 +298,32 @@ cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call
     return status == CUBLAS_STATUS_SUCCESS ? take(&choice, out) : status;
 }
 
-bool gemm_offers(const struct launch *on, const struct gemm_product *p)
+cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
+                           const struct gemm_product *p, cublasLtMatmulAlgo_t *out)
+{
+    return choose(on, call, p, NULL, out);
+}
+
+static bool is_taken(const struct launch *on, const struct gemm_product *p,
+                     const struct gemm_work *pass)
 {
     struct gemm_shape shape = shape_of(on->gemm, p, on->storage);
     const struct gemm_choice *known = find(on->gemm, &shape);
     struct gemm_call call;
     cublasLtMatmulAlgo_t algorithm;
     if (known)
-        return known->has_algorithm;
+        return known->is_taken;
     return gemm_describe(&call, p, on->storage) == CUBLAS_STATUS_SUCCESS &&
-           gemm_choose(on, &call, p, &algorithm) == CUBLAS_STATUS_SUCCESS;
+           choose(on, &call, p, pass, &algorithm) == CUBLAS_STATUS_SUCCESS;
+}
+
+bool gemm_offers(const struct launch *on, const struct gemm_product *p)
+{
+    return is_taken(on, p, NULL);
+}
+
+bool gemm_sums_pay(const struct launch *on, const struct gemm_product *p,
+                   const struct gemm_work *pass)
+{
+    return is_taken(on, p, pass);
 }

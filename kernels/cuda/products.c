@@ -115,6 +115,19 @@ static cudaError_t add_bias_gradient(const struct launch *on,
         on, &(struct linear_bias_gradient){ a->rows, a->out, a->dy, a->dbias });
 }
 
+static cudaError_t issue_bias_gradient(const struct launch *on, const void *args)
+{
+    return launch_linear_bias_gradient(on, args);
+}
+
+/* The pass that is timed adds to what is in the workspace, too. */
+static bool epilogue_pays(const struct launch *on, const struct linear_weight_gradient *a,
+                          const struct gemm_product *product)
+{
+    struct linear_bias_gradient pass = { a->rows, a->out, a->dy, product->a_sums };
+    return gemm_sums_pay(on, product, &(struct gemm_work){ issue_bias_gradient, &pass });
+}
+
 cudaError_t launch_linear_weight_gradient(const struct launch *on,
                                           const struct linear_weight_gradient *a)
 {
@@ -124,7 +137,7 @@ cudaError_t launch_linear_weight_gradient(const struct launch *on,
     if (!a->dbias)
         return gemm_run(on, &product);
     product.a_sums = room_for_sums(on, a->out);
-    if (product.a_sums && !gemm_offers(on, &product))
+    if (product.a_sums && !epilogue_pays(on, a, &product))
         product.a_sums = NULL;
     cudaError_t error = gemm_run(on, &product);
     return error == cudaSuccess ? add_bias_gradient(on, a, product.a_sums) : error;

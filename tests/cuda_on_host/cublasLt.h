@@ -90,6 +90,9 @@ enum { SLOW = 1, FAST, IN_PARTS };
 /* How often algorithms were asked for. */
 extern int algorithms_asked;
 
+/* By how much a product with sums seems slower than one without, whatever the machine's mood. */
+extern double sums_ms;
+
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
 typedef cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
