@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct host_rank host;
@@ -81,6 +82,30 @@ START_TEST(every_work_runs_beside_a_collective)
 }
 END_TEST
 
+/* Each stream with kernels has a workspace. */
+START_TEST(more_streams_than_workspaces_are_told)
+{
+    enum { MANY = 17 };
+    struct err err = { 0 };
+    struct stream *streams[MANY];
+    if (!is_there)
+        return;
+    struct kernels *kernels = host.kernel_api->open(host.device, DTYPE_FP32, &err);
+    float *numbers = host.api->alloc(host.device, NULL, 2 * sizeof *numbers, &err);
+    ck_assert(kernels && numbers);
+    for (int i = 0; i < MANY; i++) {
+        streams[i] = host.api->stream_new(host.device, "one of many", &err);
+        host.kernel_api->gradient_sum(kernels, streams[i],
+                                      &(struct gradient_sum){ 1, numbers, numbers + 1 });
+        ck_assert_int_eq(host.api->stream_sync(streams[i], &err), i < MANY - 1);
+    }
+    ck_assert_ptr_nonnull(strstr(err.msg, "a workspace for one more stream"));
+    for (int i = 0; i < MANY; i++)
+        host.api->stream_free(streams[i]);
+    host.kernel_api->close(kernels);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_calibration");
@@ -89,6 +114,7 @@ static Suite *suite(void)
     tcase_add_test(cases, launches_and_events_are_timed);
     tcase_add_test(cases, every_op_that_memory_bounds_runs_in_16_bits);
     tcase_add_test(cases, every_work_runs_beside_a_collective);
+    tcase_add_test(cases, more_streams_than_workspaces_are_told);
     Suite *s = suite_create("calibration/gpu");
     suite_add_tcase(s, cases);
     return s;

@@ -63,8 +63,10 @@ static void close_kernels(struct kernels *kernels)
 static bool add_workspace(struct kernels *kernels)
 {
     void *memory = NULL;
-    if (kernels->num_workspaces == MOST_STREAMS ||
-        !device_check(kernels->device, cudaMalloc(&memory, WORKSPACE_BYTES), "a workspace"))
+    cudaError_t error = kernels->num_workspaces < MOST_STREAMS
+                            ? cudaMalloc(&memory, WORKSPACE_BYTES)
+                            : cudaErrorInvalidValue;
+    if (!device_check(kernels->device, error, "a workspace for one more stream"))
         return false;
     kernels->workspaces[kernels->num_workspaces++] = (struct workspace){ .memory = memory };
     return true;
