@@ -316,7 +316,7 @@ $(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
 	@$(LAUNCH) bash $< $(keep)
 	$(call show_short,$<)
 ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
-$(R)/test_cuda_run.sh $(R)/test_gpu_calibration $(R)/test_gpu_comm $(R)/test_gpu_script.sh: $(ON_HOST_SO)
+$(addprefix $(R)/,test_cuda_run.sh test_gpu_calibration test_gpu_comm test_gpu_device test_gpu_script.sh): $(ON_HOST_SO)
 $(R)/test_gpu_script.sh: $(B)/tests/gpu_ops $(B)/tests/gpu_step
 endif
 $(R)/%.check: FORCE

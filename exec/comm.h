@@ -19,6 +19,7 @@
 #define EXEC_COMM_H
 
 #include "exec/device.h"
+#include "exec/failure.h"
 #include "exec/place.h"
 
 #include <stdbool.h>
@@ -129,6 +130,7 @@ struct comm_options {
     struct local_world *local_world; /* comm_local: what its threads share */
     double patience_s;               /* how long `open` and `group_new` wait for the others */
     int most_blocks; /* NCCL: thread blocks that a call may occupy; 0: as many as it likes */
+    struct failure_listener listener; /* of what `poll` will tell; comm_local has none */
 };
 
 struct comm_api {

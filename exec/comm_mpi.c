@@ -295,6 +295,7 @@ static struct comm *mpi_open(const struct comm_options *options, struct err *err
     snprintf(comm->where, sizeof comm->where, "rank %d", rank);
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
+    failure_listen(&comm->failure, &options->listener);
     MPI_Op_create(add_16_bits, 1, &comm->sum_16_bits);
     MPI_Op_create(take_larger, 1, &comm->max);
     return comm;

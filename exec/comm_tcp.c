@@ -82,6 +82,7 @@ static struct comm *tcp_open(const struct comm_options *options, struct err *err
     snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
+    failure_listen(&comm->failure, &options->listener);
     comm->mesh = mesh_new(options->place, options->patience_s, err);
     if (comm->mesh)
         return comm;

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "exec/region.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,9 +66,12 @@ struct device_api {
     /* Between any two of the device's and the host's memories. */
     void (*copy)(struct stream *stream, void *to, const void *from, size_t bytes);
     void (*fill)(struct stream *stream, void *to, int byte, size_t bytes);
+    /* *word = number when the stream comes to this place, for any thread of the host's to read. The
+     * word is in what pinned_alloc gave. */
+    void (*post)(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
     /* Runs function(args) on the host, on a copy of the `size` <= STREAM_ARGS_BYTES bytes at
      * `args` (aligned for any type). The host's kernels and communicators are issued like this.
-     * It does not wait for other streams: a GPU has one thread for all such calls. */
+     * (Optional: NULL on a GPU, which would stand still until a thread has woken.) */
     void (*call)(struct stream *stream, void (*function)(void *args), const void *args,
                  size_t size);
     /* *at_s = when the stream comes to this place, by the machine's clock; it is there after a
@@ -91,8 +95,8 @@ struct device_api {
      *
      * What is issued on `stream` between the first two calls does not run; it becomes a graph, with
      * copies of its arguments. Copies, fills and kernels may be issued there, from one thread; no
-     * event is recorded or waited for and no time noted. NULL when it failed, or the device was
-     * stopped: stream_sync tells why. */
+     * event is recorded or waited for, no time noted and nothing posted. NULL when it failed, or
+     * the device was stopped: stream_sync tells why. */
     void (*capture_begin)(struct stream *stream);
     struct graph *(*capture_end)(struct stream *stream);
     /* All of it, in the order of its issue; on the stream that it was captured on. */

@@ -182,6 +182,23 @@ static void host_fill(struct stream *stream, void *to, int byte, size_t bytes)
         host_stream_call(stream, run_fill, &fill, sizeof fill);
 }
 
+struct post_args {
+    _Atomic uint32_t *word;
+    uint32_t number;
+};
+
+static void run_post(void *args)
+{
+    const struct post_args *post = args;
+    atomic_store(post->word, post->number);
+}
+
+static void host_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number)
+{
+    struct post_args post = { word, number };
+    host_stream_call(stream, run_post, &post, sizeof post);
+}
+
 struct note_args {
     double *at_s, *own_s;
 };
@@ -222,6 +239,7 @@ const struct device_api device_host = {
     .stream_sync = host_stream_sync,
     .copy = host_copy,
     .fill = host_fill,
+    .post = host_post,
     .call = host_stream_call,
     .note = host_note,
     .event_new = host_new_event,

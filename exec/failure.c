@@ -11,8 +11,16 @@ void failure_release(struct failure *failure)
     pthread_mutex_destroy(&failure->mutex);
 }
 
+void failure_listen(struct failure *failure, const struct failure_listener *listener)
+{
+    failure->listener = *listener;
+}
+
 void failure_keep(struct failure *failure, const struct err *err)
 {
+    const struct failure_listener *listener = &failure->listener;
+    if (listener->hear)
+        listener->hear(listener->context);
     pthread_mutex_lock(&failure->mutex);
     err_set(&failure->err, err->code, err->where, "%s", err->msg);
     pthread_mutex_unlock(&failure->mutex);

@@ -1,6 +1,7 @@
 /* exec/failure.h - the first failure of those that fail together, kept for whoever asks.
  *
- * Any thread calls these at any time; none waits for more than the copy of an error. */
+ * Any thread calls these at any time; none waits for more than the copy of an error, and for who
+ * hears of it. */
 #ifndef EXEC_FAILURE_H
 #define EXEC_FAILURE_H
 
@@ -10,14 +11,24 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* Hears of every failure on the thread that keeps it, before anybody can learn of it: what has
+ * waited still does. */
+struct failure_listener {
+    void (*hear)(void *context); /* NULL: nobody */
+    void *context;
+};
+
 struct failure {
     pthread_mutex_t mutex; /* of `err` */
     struct err err;
     atomic_bool is_kept;
+    struct failure_listener listener;
 };
 
 void failure_init(struct failure *failure);
 void failure_release(struct failure *failure);
+/* Before anything can fail. */
+void failure_listen(struct failure *failure, const struct failure_listener *listener);
 
 /* Of several the first is kept. */
 void failure_keep(struct failure *failure, const struct err *err);

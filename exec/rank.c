@@ -181,7 +181,8 @@ static bool build(struct rank *rank, struct err *err)
         return false;
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
-    whereabouts_name(rank);
+    if (!whereabouts_open(rank, err))
+        return false;
     rank_place_stores(rank);
     if (setup->has_graphs && !plan_capture_refusal(setup->plan))
         rank->graphs = pass_graphs_new(&rank->machine, rank->chunks, setup->plan->vpp);
@@ -223,6 +224,7 @@ void rank_free(struct rank *rank)
         store_free(&rank->machine, &rank->stores[i]);
     feed_close(&rank->feed);
     close_streams(rank);
+    whereabouts_close(rank);
     pass_graphs_free(rank->graphs);
     rank_exchange_free(rank);
     rank->on.api->pinned_free(rank->on.device, rank->told);

@@ -8,6 +8,8 @@
 #include "exec/rank.h"
 #include "kernels/host/loss_scale.h"
 
+#include <stdatomic.h>
+
 /* Memory that a stream other than compute's may read until an instruction is done. */
 struct lent {
     void *at;
@@ -35,8 +37,10 @@ struct rank {
     int stage;
     const struct instrs *list;
     struct stream *streams[NUM_LANES];
-    struct event **done; /* by instruction */
-    const char **names;  /* of instructions, for the watchdog */
+    struct event **done;        /* by instruction */
+    const char **names;         /* of instructions, for the watchdog */
+    _Atomic uint32_t *arrivals; /* pinned: numbers of what lanes came to; NULL: nobody watches */
+    uint32_t arrivals_seen[NUM_LANES];
     struct data_lane data;
     struct chunk *chunks;       /* vpp */
     struct pass_graphs *graphs; /* NULL: passes are issued op by op */

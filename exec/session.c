@@ -278,12 +278,6 @@ static bool was_interrupted(struct session *session, struct err *err)
     return true;
 }
 
-static void close_watchdog(struct session *session)
-{
-    watchdog_free(session->on.watchdog);
-    session->on.watchdog = NULL;
-}
-
 static bool run_on_device(struct session *session, struct err *err)
 {
     const struct rank_device *on = &session->on;
@@ -294,7 +288,7 @@ static bool run_on_device(struct session *session, struct err *err)
         session->out->is_interrupted = was_interrupted(session, err);
         session->on.comm_api->abort(session->on.comm);
     }
-    close_watchdog(session); /* it may be telling what the rank is in */
+    watchdog_end(session->on.watchdog); /* it may be telling what the rank is in */
     session->on.api->stream_free(session->stream);
     rank_free(session->rank);
     return ok;
@@ -307,6 +301,12 @@ static void stop(void *context)
         return;
     session->on.comm_api->abort(session->on.comm);
     session->on.api->abort(session->on.device);
+}
+
+/* That communication failed: what waits in it is about to go on. */
+static void hear(void *context)
+{
+    watchdog_look_last(((const struct session *)context)->on.watchdog);
 }
 
 /* In the folder of the checkpoints, which may not be there yet. */
@@ -342,7 +342,8 @@ static bool open_machine(struct session *session, struct err *err)
                                      .arena_bytes = options->arena_bytes };
     struct comm_options comm = { .place = options->place,
                                  .device = options->device_api,
-                                 .patience_s = patience_s };
+                                 .patience_s = patience_s,
+                                 .listener = { hear, session } };
     session->on = (struct rank_device){ .api = options->device_api,
                                         .kernel_api = options->kernel_api,
                                         .comm_api = options->comm_api,
@@ -374,9 +375,10 @@ bool session_run(const struct session_options *options, struct arena *arena,
     struct session session = { .options = options, .arena = arena, .out = out };
     make_room(&session);
     bool ok = open_machine(&session, err) && run_on_device(&session, err);
-    close_watchdog(&session);
+    watchdog_end(session.on.watchdog);
     if (session.on.comm)
         options->comm_api->close(session.on.comm);
     options->device_api->close(session.on.device);
+    watchdog_free(session.on.watchdog);
     return ok;
 }

@@ -29,6 +29,9 @@ struct watchdog {
     atomic_bool has_stopped, closing;
     pthread_mutex_t mutex; /* of reports and `err` */
     struct err err;
+    pthread_mutex_t look_mutex; /* of what is below; taken last */
+    void (*look)(void *context);
+    void *looked_at;
 };
 
 static const double longest_period_s = 0.25, shortest_period_s = 0.005;
@@ -46,6 +49,31 @@ void watchdog_enter(struct watchdog *watchdog, int lane, const void *at)
     struct lane_state *state = &watchdog->lanes[lane];
     atomic_store_explicit(&state->at, at, memory_order_release);
     atomic_fetch_add_explicit(&state->entered, 1, memory_order_release);
+}
+
+void watchdog_look_with(struct watchdog *watchdog, void (*look)(void *context), void *context)
+{
+    pthread_mutex_lock(&watchdog->look_mutex);
+    watchdog->look = look;
+    watchdog->looked_at = context;
+    pthread_mutex_unlock(&watchdog->look_mutex);
+}
+
+static void look(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->look_mutex);
+    if (watchdog->look)
+        watchdog->look(watchdog->looked_at);
+    pthread_mutex_unlock(&watchdog->look_mutex);
+}
+
+void watchdog_look_last(struct watchdog *watchdog)
+{
+    pthread_mutex_lock(&watchdog->look_mutex);
+    if (watchdog->look)
+        watchdog->look(watchdog->looked_at);
+    watchdog->look = NULL;
+    pthread_mutex_unlock(&watchdog->look_mutex);
 }
 
 /* --- reporting ------------------------------------------------------------------------------ */
@@ -69,6 +97,7 @@ void watchdog_report(struct watchdog *watchdog, const char *reason)
     struct text report = { 0 };
     struct err unwritten = { 0 };
     pthread_mutex_lock(&watchdog->mutex);
+    look(watchdog);
     text_add(&report, "rank %d: %s\n", watchdog->options.rank, reason);
     add_lanes(watchdog, &report);
     fputs(text_get(&report), stderr);
@@ -134,6 +163,7 @@ static double standstill_s(struct watchdog *watchdog, double passed_s)
 {
     double least_s = -1;
     bool is_busy = false;
+    look(watchdog);
     for (int lane = 0; lane < watchdog->options.num_lanes; lane++) {
         struct lane_state *state = &watchdog->lanes[lane];
         uint64_t entered = atomic_load_explicit(&state->entered, memory_order_acquire);
@@ -191,6 +221,7 @@ struct watchdog *watchdog_new(const struct watchdog_options *options, struct err
     watchdog->lanes = arena_grow(NULL, lanes_bytes);
     memset(watchdog->lanes, 0, lanes_bytes);
     pthread_mutex_init(&watchdog->mutex, NULL);
+    pthread_mutex_init(&watchdog->look_mutex, NULL);
     sigset_t signals = watched_signals();
     pthread_sigmask(SIG_BLOCK, &signals, &watchdog->mask_before);
     int status = pthread_create(&watchdog->thread, NULL, watch, watchdog);
@@ -203,14 +234,22 @@ struct watchdog *watchdog_new(const struct watchdog_options *options, struct err
     return NULL;
 }
 
+void watchdog_end(struct watchdog *watchdog)
+{
+    if (!watchdog || atomic_exchange(&watchdog->closing, true))
+        return;
+    pthread_kill(watchdog->thread, wake_signal);
+    pthread_join(watchdog->thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &watchdog->mask_before, NULL);
+    watchdog_look_with(watchdog, NULL, NULL);
+}
+
 void watchdog_free(struct watchdog *watchdog)
 {
     if (!watchdog)
         return;
-    atomic_store(&watchdog->closing, true);
-    pthread_kill(watchdog->thread, wake_signal);
-    pthread_join(watchdog->thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &watchdog->mask_before, NULL);
+    watchdog_end(watchdog);
+    pthread_mutex_destroy(&watchdog->look_mutex);
     pthread_mutex_destroy(&watchdog->mutex);
     free(watchdog->lanes);
     free(watchdog);

@@ -32,10 +32,18 @@ struct watchdog;
 /* Before any other thread of the process: from here on they inherit that SIGTERM is blocked, and
  * the watchdog alone takes it. The options are copied. NULL with ERR_SYSTEM. */
 struct watchdog *watchdog_new(const struct watchdog_options *options, struct err *err);
-void watchdog_free(struct watchdog *watchdog); /* accepts NULL */
+/* From here on it reports nothing by itself, stops nothing and looks at nothing. Accepts NULL. */
+void watchdog_end(struct watchdog *watchdog);
+void watchdog_free(struct watchdog *watchdog); /* ends it; accepts NULL */
 
 /* The lane begins `at`; NULL: it has nothing to do. One thread at a time for each lane. */
 void watchdog_enter(struct watchdog *watchdog, int lane, const void *at);
+
+/* For lanes that do not tell what they come to: `look` enters it, whenever lanes are to be read, on
+ * any thread, one at a time. NULL: from here on it is not called. */
+void watchdog_look_with(struct watchdog *watchdog, void (*look)(void *context), void *context);
+/* Looks now and never again: such lanes stay where they are. Any thread. */
+void watchdog_look_last(struct watchdog *watchdog);
 
 /* Reports now what each lane is in: when a communicator failed, say. Any thread. */
 void watchdog_report(struct watchdog *watchdog, const char *reason);

@@ -44,15 +44,6 @@ static const char *name_of(struct rank *rank, const struct instr *instr)
     return arena_text(&rank->arena, words);
 }
 
-void whereabouts_name(struct rank *rank)
-{
-    if (!rank->on.watchdog)
-        return;
-    rank->names = ARENA_ARRAY(&rank->arena, const char *, (size_t)rank->list->count);
-    for (int i = 0; i < rank->list->count; i++)
-        rank->names[i] = name_of(rank, &rank->list->at[i]);
-}
-
 void whereabouts_describe(void *context, int lane, const void *at, struct text *out)
 {
     (void)context, (void)lane;
@@ -61,41 +52,84 @@ void whereabouts_describe(void *context, int lane, const void *at, struct text *
 
 /* --- on streams --------------------------------------------------------------------------- */
 
-struct arrival {
-    const struct rank *rank;
-    enum lane lane;
-    const char *name;
-};
-
-static void arrive(void *args)
+/* Arrivals at both ends of instructions. */
+static uint32_t arrivals_of_step(const struct rank *rank)
 {
-    const struct arrival *arrival = args;
-    const struct rank_device *on = &arrival->rank->on;
-    struct err unheard = { 0 };
-    if (on->comm_api->poll(on->comm, &unheard))
-        watchdog_enter(on->watchdog, (int)arrival->lane, arrival->name);
+    return 2 * (uint32_t)rank->list->count;
 }
 
-static void issue_arrival(struct rank *rank, struct stream *stream, int i, const char *name)
+/* Where instruction i begins, from 1; one more is where it ends. They go on from step to step, so
+ * that who looks once a step sees that there was one. */
+static uint32_t arrival_at(const struct rank *rank, int i)
 {
-    struct arrival arrival = { rank, opcode_infos[rank->list->at[i].op].lane, name };
-    rank->on.api->call(stream, arrive, &arrival, sizeof arrival);
+    uint32_t in_step = arrivals_of_step(rank), most_steps = UINT32_MAX / in_step;
+    return (uint32_t)(rank->steps_begun % most_steps) * in_step + 2 * (uint32_t)i + 1;
+}
+
+/* NULL at an end. */
+static const char *name_at(const struct rank *rank, uint32_t arrival)
+{
+    uint32_t in_step = (arrival - 1) % arrivals_of_step(rank);
+    return in_step % 2 == 0 ? rank->names[in_step / 2] : NULL;
+}
+
+static void look(void *context)
+{
+    struct rank *rank = context;
+    for (int lane = 0; lane < NUM_LANES; lane++) {
+        uint32_t arrival = atomic_load(&rank->arrivals[lane]);
+        if (arrival != rank->arrivals_seen[lane])
+            watchdog_enter(rank->on.watchdog, lane, name_at(rank, arrival));
+        rank->arrivals_seen[lane] = arrival;
+    }
+}
+
+static void post(struct rank *rank, struct stream *stream, int i, uint32_t arrival)
+{
+    enum lane lane = opcode_infos[rank->list->at[i].op].lane;
+    rank->on.api->post(stream, &rank->arrivals[lane], arrival);
 }
 
 void whereabouts_begin(struct rank *rank, struct stream *stream, int i)
 {
-    if (rank->on.watchdog)
-        issue_arrival(rank, stream, i, rank->names[i]);
+    if (rank->arrivals)
+        post(rank, stream, i, arrival_at(rank, i));
 }
 
 void whereabouts_end(struct rank *rank, struct stream *stream, int i)
 {
-    if (rank->on.watchdog)
-        issue_arrival(rank, stream, i, NULL);
+    if (rank->arrivals)
+        post(rank, stream, i, arrival_at(rank, i) + 1);
 }
 
 void whereabouts_wait(struct watchdog *watchdog, const char *what)
 {
     if (watchdog)
         watchdog_enter(watchdog, LANE_OF_ISSUER, what);
+}
+
+/* --- a life ------------------------------------------------------------------------------- */
+
+bool whereabouts_open(struct rank *rank, struct err *err)
+{
+    const struct rank_device *on = &rank->on;
+    if (!on->watchdog)
+        return true;
+    rank->names = ARENA_ARRAY(&rank->arena, const char *, (size_t)rank->list->count);
+    for (int i = 0; i < rank->list->count; i++)
+        rank->names[i] = name_of(rank, &rank->list->at[i]);
+    rank->arrivals = on->api->pinned_alloc(on->device, NUM_LANES * sizeof *rank->arrivals, err);
+    for (int lane = 0; lane < NUM_LANES && rank->arrivals; lane++)
+        atomic_init(&rank->arrivals[lane], 0);
+    if (rank->arrivals)
+        watchdog_look_with(on->watchdog, look, rank);
+    return rank->arrivals != NULL;
+}
+
+void whereabouts_close(struct rank *rank)
+{
+    if (!rank->arrivals)
+        return;
+    watchdog_look_with(rank->on.watchdog, NULL, NULL);
+    rank->on.api->pinned_free(rank->on.device, rank->arrivals);
 }

@@ -1,8 +1,9 @@
 /* exec/whereabouts.h - where a rank is, in words, for its watchdog.
  *
  * Each lane of its list is a lane of the watchdog, which is in an instruction from the moment its
- * stream comes to it; what was given to watchdog_enter is a text. One lane more is that of the
- * thread that issues: it waits for the whole. */
+ * stream comes to it; what was given to watchdog_enter is a text. Streams write where they are to
+ * memory that the watchdog looks at, so that none stops for it. One lane more is that of the thread
+ * that issues: it waits for the whole. */
 #ifndef EXEC_WHEREABOUTS_H
 #define EXEC_WHEREABOUTS_H
 
@@ -11,12 +12,13 @@
 
 enum { LANE_OF_ISSUER = NUM_LANES, NUM_WATCHED_LANES };
 
-/* "RECV_ACT c1 mb7 from 1" for each instruction of the rank's list; its groups must be there. Does
- * nothing, as all below, when nobody watches. */
-void whereabouts_name(struct rank *rank);
+/* Names the instructions of the rank's list ("RECV_ACT c1 mb7 from 1"), whose groups must be there,
+ * and has the watchdog look for what its streams come to; False with err. Does nothing, as all
+ * below, when nobody watches. */
+bool whereabouts_open(struct rank *rank, struct err *err);
+void whereabouts_close(struct rank *rank); /* its streams are gone */
 
-/* Around the issue of the list's instruction i, on its stream. Once communication has failed lanes
- * stay where they are, so that a report afterwards still tells it. */
+/* Around the issue of the list's instruction i, on its stream. */
 void whereabouts_begin(struct rank *rank, struct stream *stream, int i);
 void whereabouts_end(struct rank *rank, struct stream *stream, int i);
 

@@ -304,6 +304,53 @@ static void *abort_soon(void *argument)
     return NULL;
 }
 
+struct listening {
+    _Atomic uint32_t *word; /* posted behind the call that fails */
+    atomic_uint word_then;
+    atomic_int times;
+};
+
+static void hear(void *context)
+{
+    struct listening *listening = context;
+    atomic_fetch_or(&listening->word_then, atomic_load(listening->word));
+    atomic_fetch_add(&listening->times, 1);
+}
+
+/* Rank 1 leaves; rank 0 has a post behind the call that waits for it. */
+static bool hear_of_a_loss(struct rank_job *job, const struct comm_options *options)
+{
+    _Atomic uint32_t word = 0;
+    struct listening listening = { .word = &word };
+    struct comm_options own = *options;
+    own.listener = (struct failure_listener){ hear, &listening };
+    struct side side = side_open(job, &own);
+    struct err err = { 0 };
+    float value;
+    bool ok = true;
+    if (side.rank == 0) {
+        side.api->issue(&(struct comm_call){ .kind = COMM_RECV,
+                                             .group = side.world,
+                                             .stream = side.stream,
+                                             .out = &value,
+                                             .count = 1,
+                                             .peer = 1 });
+        device_host.post(side.stream, &word, 1);
+        ok = device_host.stream_sync(side.stream, &err) && !side.api->poll(side.comm, &err) &&
+             atomic_load(&word) == 1 && atomic_load(&listening.times) == 1 &&
+             atomic_load(&listening.word_then) == 0;
+    }
+    side_close(&side);
+    return ok;
+}
+
+START_TEST(a_failure_is_heard_of_before_the_call_that_failed_ends)
+{
+    rank_job_run(
+        (struct rank_job){ .api = &comm_tcp, .size = 2, .seed = 5, .run = hear_of_a_loss });
+}
+END_TEST
+
 /* Nobody ever sends. The other rank stays, so that nothing but the abort can end the wait. */
 static bool abort_a_receive(struct rank_job *job, const struct comm_options *options)
 {
@@ -478,6 +525,7 @@ static Suite *suite(void)
     tcase_add_test(tc, bf16_is_summed_in_fp32_and_rounded_once);
     tcase_add_test(tc, a_nan_is_the_largest_wherever_it_stands);
     tcase_add_loop_test(tc, a_rank_that_leaves_fails_the_others, 0, NUM_APIS);
+    tcase_add_test(tc, a_failure_is_heard_of_before_the_call_that_failed_ends);
     tcase_add_loop_test(tc, an_abort_ends_a_call_that_waits, 0, NUM_APIS);
     tcase_add_test(tc, threads_that_call_different_things_are_found_out);
     tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);

@@ -109,6 +109,28 @@ START_TEST(a_call_returns_before_its_work_runs)
 }
 END_TEST
 
+START_TEST(a_number_is_posted_when_the_stream_comes_to_it)
+{
+    struct err err = { 0 };
+    struct device *device = open_device(0, false);
+    struct stream *stream = new_stream(device);
+    _Atomic uint32_t *word = host->pinned_alloc(device, sizeof *word, &err);
+    atomic_int opened = 0;
+    struct gate gate = { device, &opened, NULL };
+    atomic_init(word, 1);
+    host->call(stream, wait_for_gate, &gate, sizeof gate);
+    host->post(stream, word, 2);
+    sleep_5_ms(NULL);
+    ck_assert_uint_eq(atomic_load(word), 1);
+    atomic_store(&opened, 1);
+    sync_stream(stream);
+    ck_assert_uint_eq(atomic_load(word), 2);
+    host->pinned_free(device, word);
+    host->stream_free(stream);
+    host->close(device);
+}
+END_TEST
+
 /* Nothing was recorded yet, so there is nothing to wait for; and a wait is for the record before
  * it, not for a later one of the same event. */
 START_TEST(a_wait_is_for_the_latest_record_so_far)
@@ -231,6 +253,7 @@ static Suite *suite(void)
     tcase_add_test(tc, work_of_a_stream_runs_in_the_order_of_issue);
     tcase_add_test(tc, events_order_work_across_streams);
     tcase_add_test(tc, a_call_returns_before_its_work_runs);
+    tcase_add_test(tc, a_number_is_posted_when_the_stream_comes_to_it);
     tcase_add_test(tc, a_wait_is_for_the_latest_record_so_far);
     tcase_add_test(tc, elapsed_time_is_what_passed_between_two_records);
     tcase_add_test(tc, arguments_are_copied_when_work_is_issued);

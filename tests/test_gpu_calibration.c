@@ -4,12 +4,10 @@
 #include "calibration/host_pair.h"
 #include "calibration/launch_cost.h"
 #include "exec/kernels.h"
+#include "tests/plugin_on_host.h"
 #include "tests/testing.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct host_rank host;
 static bool is_there;
@@ -18,17 +16,11 @@ static bool is_there;
 static void set_up(void)
 {
     static const struct host_load load = { 1 << 16, 256, 1 << 12, GRID_GPU };
-    const char *built = getenv("SIMSEARCH_PLUGINS");
-    char folder[4096], plugin[4200];
     struct err err = { 0 };
     struct place place = place_alone();
-    snprintf(folder, sizeof folder, "%s/on_host", built ? built : ".");
-    snprintf(plugin, sizeof plugin, "%s/simsearch-cuda.so", folder);
-    is_there = access(plugin, R_OK) == 0; /* the release variant's alone, where C++ is */
+    is_there = plugin_on_host_choose();
     if (!is_there)
         return;
-    setenv("SIMSEARCH_PLUGINS", folder, 1);
-    setenv("SIMSEARCH_GEMM_TABLE", "", 1);
     ck_assert_msg(host_rank_open(&place, "cuda", 64 << 20, &host, &err), "%s: %s", err.where,
                   err.msg);
     host.load = &load;

@@ -3,14 +3,13 @@
 #include "exec/backend.h"
 #include "tests/comm_cases.h"
 #include "tests/draw.h"
+#include "tests/plugin_on_host.h"
 #include "tests/rank_job.h"
 #include "tests/testing.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 static const char *const comms[] = { "nccl", "staged" };
 enum { NUM_COMMS = sizeof comms / sizeof *comms, MOST_RANKS = 4 };
@@ -19,13 +18,7 @@ static bool is_there;
 
 static void set_up(void)
 {
-    const char *built = getenv("SIMSEARCH_PLUGINS");
-    char folder[4096], plugin[4200];
-    snprintf(folder, sizeof folder, "%s/on_host", built ? built : ".");
-    snprintf(plugin, sizeof plugin, "%s/simsearch-cuda.so", folder);
-    is_there = access(plugin, R_OK) == 0; /* the release variant's alone, where C++ is */
-    setenv("SIMSEARCH_PLUGINS", folder, 1);
-    setenv("SIMSEARCH_GEMM_TABLE", "", 1);
+    is_there = plugin_on_host_choose();
 }
 
 static void run_on_gpus(const char *comm, int size,

@@ -131,6 +131,54 @@ START_TEST(lanes_with_nothing_to_do_are_no_standstill)
 }
 END_TEST
 
+struct looking {
+    struct watchdog *watchdog;
+    atomic_int moves, looks;
+};
+
+/* Enters something new as often as it was moved since. */
+static void enter_moves(void *context)
+{
+    struct looking *looking = context;
+    atomic_fetch_add(&looking->looks, 1);
+    for (int left = atomic_exchange(&looking->moves, 0); left > 0; left--)
+        watchdog_enter(looking->watchdog, 0, "BACKWARD c0 mb1");
+}
+
+START_TEST(what_a_look_finds_is_progress)
+{
+    struct run run;
+    struct err err = { 0 };
+    struct looking looking = { .watchdog = watch(&run, 0.2, 60) };
+    watchdog_look_with(looking.watchdog, enter_moves, &looking);
+    for (int i = 0; i < 120; i++) {
+        atomic_fetch_add(&looking.moves, 1);
+        sleep_s(0.002);
+    }
+    ck_assert(!watchdog_has_fired(looking.watchdog, &err));
+    wait_for_stop(&run);
+    check_status(&run, "rank 5 waits BACKWARD c0 mb1 on lane 0\n");
+    watchdog_free(looking.watchdog);
+}
+END_TEST
+
+START_TEST(after_the_last_look_lanes_stay_where_they_are)
+{
+    struct run run;
+    struct looking looking = { .watchdog = watch(&run, 0, 60) };
+    watchdog_enter(looking.watchdog, 0, "RECV_ACT c0 mb0 from 0");
+    watchdog_look_with(looking.watchdog, enter_moves, &looking);
+    watchdog_look_last(looking.watchdog);
+    int looks = atomic_load(&looking.looks);
+    atomic_fetch_add(&looking.moves, 1);
+    watchdog_look_last(looking.watchdog);
+    watchdog_report(looking.watchdog, "rank 0 closed its connection");
+    check_status(&run, "rank 5 waits RECV_ACT c0 mb0 from 0 on lane 0\n");
+    ck_assert_int_eq(atomic_load(&looking.looks), looks);
+    watchdog_free(looking.watchdog);
+}
+END_TEST
+
 START_TEST(a_request_to_end_is_reported_too)
 {
     struct run run;
@@ -234,6 +282,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_standstill_names_what_each_lane_waits_in);
     tcase_add_test(tc, progress_of_one_lane_keeps_it_quiet);
     tcase_add_test(tc, lanes_with_nothing_to_do_are_no_standstill);
+    tcase_add_test(tc, what_a_look_finds_is_progress);
+    tcase_add_test(tc, after_the_last_look_lanes_stay_where_they_are);
     tcase_add_test(tc, a_request_to_end_is_reported_too);
     tcase_add_test(tc, a_report_can_be_asked_for);
     tcase_add_test(tc, a_run_that_does_not_end_is_ended);

@@ -360,6 +360,7 @@ static struct comm *nccl_open(const struct comm_options *options, struct err *er
     snprintf(comm->where, sizeof comm->where, "rank %d", comm->rank);
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
+    failure_listen(&comm->failure, &options->listener);
     if (options->place->size == 1)
         return comm;
     if (open_root(comm, options, err)) {

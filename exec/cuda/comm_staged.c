@@ -3,8 +3,8 @@
  * NCCL's results are held against, and for ranks that share a GPU.
  *
  * Every stream has a thread on the host. Stream and thread wait for each other's numbers in memory
- * that both see: not in calls of the stream, of which the driver runs one at a time, so that ranks
- * would wait for each other's. */
+ * that both see: not in calls of the host's from the stream, of which the driver runs one at a
+ * time, so that ranks would wait for each other's. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"
@@ -12,9 +12,7 @@
 #include "exec/cuda/host_comm_cuda.h"
 
 #include <cuda.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* The numbers of the latest call whose input has come, and of the latest that is done. */
@@ -42,8 +40,7 @@ struct lane {
 
 struct comm {
     struct host_comm host;
-    CUresult (*wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
-    CUresult (*write_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+    value_call *wait_value;
     pthread_mutex_t mutex; /* of the list */
     struct lane *lanes;
     atomic_bool is_over;
@@ -53,44 +50,6 @@ struct staged_group {
     struct group base;
     struct group *host;
 };
-
-/* --- the driver's calls ------------------------------------------------------------------- */
-
-static bool find_call(const char *name, void **function, struct err *err)
-{
-    enum cudaDriverEntryPointQueryResult found;
-#if CUDART_VERSION >= 12050
-    enum { SINCE = 12000 };
-    cudaError_t status =
-        cudaGetDriverEntryPointByVersion(name, function, SINCE, cudaEnableDefault, &found);
-#else
-    cudaError_t status = cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
-#endif
-    return (status == cudaSuccess && found == cudaDriverEntryPointSuccess) ||
-           err_set(err, ERR_UNAVAILABLE, "staged", "the driver has no %s", name);
-}
-
-static bool find_calls(struct comm *comm, struct err *err)
-{
-    void *wait = NULL, *write = NULL;
-    if (!find_call("cuStreamWaitValue32", &wait, err) ||
-        !find_call("cuStreamWriteValue32", &write, err))
-        return false;
-    memcpy(&comm->wait_value, &wait, sizeof wait); /* as dlsym(3) has it */
-    memcpy(&comm->write_value, &write, sizeof write);
-    return true;
-}
-
-static CUdeviceptr address_of(const _Atomic uint32_t *number)
-{
-    return (CUdeviceptr)(uintptr_t)number;
-}
-
-/* The driver's numbers of failures are the run-time's. */
-static void check_driver(struct lane *lane, CUresult status, const char *what)
-{
-    device_check(lane->stream->device, (cudaError_t)status, what);
-}
 
 /* --- lanes -------------------------------------------------------------------------------- */
 
@@ -258,17 +217,12 @@ static void issue_on_lane(struct lane *lane, const struct comm_call *call)
 {
     const struct comm *comm = lane->comm;
     struct turn turn = { lane, ++lane->issued };
-    CUstream stream = lane->stream->cuda;
     cuda_stream_copy(lane->stream, memory_of(lane->in), call->in, read_bytes(call));
-    check_driver(lane,
-                 comm->write_value(stream, address_of(&lane->progress->arrived), turn.number,
-                                   CU_STREAM_WRITE_VALUE_DEFAULT),
-                 "cuStreamWriteValue32");
+    cuda_stream_post(lane->stream, &lane->progress->arrived, turn.number);
     issue_on_host(lane, call, &turn);
-    check_driver(lane,
-                 comm->wait_value(stream, address_of(&lane->progress->done), turn.number,
-                                  CU_STREAM_WAIT_VALUE_GEQ),
-                 "cuStreamWaitValue32");
+    CUresult status = comm->wait_value(lane->stream->cuda, cuda_address(&lane->progress->done),
+                                       turn.number, CU_STREAM_WAIT_VALUE_GEQ);
+    device_check_driver(lane->stream->device, status, "cuStreamWaitValue32");
     cuda_stream_copy(lane->stream, call->out, memory_of(lane->out), written_bytes(call));
 }
 
@@ -308,7 +262,8 @@ static struct comm *staged_open(const struct comm_options *options, struct err *
     struct comm *comm = arena_grow(NULL, sizeof *comm);
     *comm = (struct comm){ 0 };
     pthread_mutex_init(&comm->mutex, NULL);
-    if (find_calls(comm, err) && host_comm_open(options, &comm->host, err))
+    comm->wait_value = cuda_find_call("cuStreamWaitValue32", err);
+    if (comm->wait_value && host_comm_open(options, &comm->host, err))
         return comm;
     staged_close(comm);
     return NULL;

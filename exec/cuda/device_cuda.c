@@ -20,6 +20,12 @@ bool device_check(struct device *device, cudaError_t status, const char *what)
     return false;
 }
 
+/* The driver's numbers of failures are the run-time's. */
+bool device_check_driver(struct device *device, CUresult status, const char *what)
+{
+    return device_check(device, (cudaError_t)status, what);
+}
+
 bool device_use(struct device *device)
 {
     return device_check(device, cudaSetDevice(device->gpu), "cudaSetDevice");
@@ -212,7 +218,7 @@ static struct device *open_device(const struct device_options *options, struct e
     failure_init(&device->failure);
     device_use(device);
     if (failure_check(&device->failure, err) && map_memory(device, options->arena_bytes, err) &&
-        cuda_clock_open(device, err))
+        cuda_posts_open(device, err) && cuda_clock_open(device, err))
         return device;
     close_device(device);
     return NULL;
@@ -239,7 +245,7 @@ const struct device_api device_cuda = {
     .stream_sync = cuda_stream_sync,
     .copy = cuda_stream_copy,
     .fill = cuda_stream_fill,
-    .call = cuda_stream_call,
+    .post = cuda_stream_post,
     .note = cuda_stream_note,
     .event_new = cuda_event_new,
     .event_free = cuda_event_free,

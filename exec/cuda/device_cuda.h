@@ -10,11 +10,15 @@
 #include "exec/device.h"
 #include "exec/failure.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 extern const struct device_api device_cuda;
 
 struct stream_note; /* a time that is asked for */
+
+/* cuStreamWriteValue32 or cuStreamWaitValue32, of a word in pinned memory. */
+typedef CUresult value_call(CUstream stream, CUdeviceptr word, cuuint32_t number, unsigned flags);
 
 struct device {
     int gpu; /* the runtime's number of it */
@@ -23,6 +27,7 @@ struct device {
     struct region *region;
     unsigned char *memory;
     bool poisons;
+    value_call *write_value;
     struct stream *clock_stream; /* nothing but the mark runs there */
     cudaEvent_t mark;            /* reached at mark_s of the machine's clock */
     double mark_s;
@@ -56,6 +61,7 @@ struct event {
 
 /* False, and kept, when `status` is not success; `what` names the call. */
 bool device_check(struct device *device, cudaError_t status, const char *what);
+bool device_check_driver(struct device *device, CUresult status, const char *what);
 bool device_use(struct device *device);
 /* Whether nothing is to be issued any more. */
 bool device_is_over(const struct device *device);
@@ -63,13 +69,13 @@ bool device_is_over(const struct device *device);
 /* exec/cuda/stream_cuda.c */
 /* Whether the runtime is to be given a copy, a fill, a kernel that is issued now. */
 bool stream_takes(struct stream *stream);
+/* Of anything else, of which a graph has none. */
+bool stream_takes_outside_graphs(struct stream *stream);
 struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
 void cuda_stream_free(struct stream *stream);
 bool cuda_stream_sync(struct stream *stream, struct err *err);
 void cuda_stream_copy(struct stream *stream, void *to, const void *from, size_t bytes);
 void cuda_stream_fill(struct stream *stream, void *to, int byte, size_t bytes);
-void cuda_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
-                      size_t size);
 struct event *cuda_event_new(struct device *device, struct err *err);
 void cuda_event_free(struct event *event);
 void cuda_event_record(struct stream *stream, struct event *event);
@@ -84,6 +90,12 @@ void cuda_graph_launch(struct stream *stream, struct graph *graph);
 void cuda_graph_free(struct graph *graph);
 void cuda_retell_begin(struct stream *stream, struct graph *graph);
 bool cuda_retell_end(struct stream *stream);
+
+/* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
+value_call *cuda_find_call(const char *name, struct err *err); /* NULL with ERR_UNAVAILABLE */
+CUdeviceptr cuda_address(const _Atomic uint32_t *word);
+bool cuda_posts_open(struct device *device, struct err *err); /* until then nothing is posted */
+void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 /* --- waiting ------------------------------------------------------------------------------ */
@@ -86,9 +85,7 @@ bool stream_takes(struct stream *stream)
            device_use(stream->device);
 }
 
-/* What a graph has none of: host calls, whose arguments are freed when they are made, and events.
- */
-static bool takes_outside_graphs(struct stream *stream)
+bool stream_takes_outside_graphs(struct stream *stream)
 {
     assert(stream->telling == TELLS_STREAM && "a graph has copies, fills and kernels alone");
     return stream_takes(stream);
@@ -107,36 +104,6 @@ void cuda_stream_fill(struct stream *stream, void *to, int byte, size_t bytes)
     if (bytes > 0 && stream_takes(stream))
         device_check(stream->device, cudaMemsetAsync(to, byte, bytes, stream->cuda),
                      "cudaMemsetAsync");
-}
-
-struct host_call {
-    struct device *device;
-    void (*function)(void *args);
-    max_align_t args[STREAM_ARGS_BYTES / sizeof(max_align_t)];
-};
-
-/* On a thread of the driver's, which may call nothing of the runtime. */
-static void CUDART_CB run_host_call(void *context)
-{
-    struct host_call *call = context;
-    if (!atomic_load(&call->device->is_aborted))
-        call->function(call->args);
-    free(call);
-}
-
-void cuda_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
-                      size_t size)
-{
-    assert(size <= STREAM_ARGS_BYTES);
-    if (!takes_outside_graphs(stream))
-        return;
-    struct host_call *call = arena_grow(NULL, sizeof *call);
-    call->device = stream->device;
-    call->function = function;
-    memcpy(call->args, args, size);
-    if (!device_check(stream->device, cudaLaunchHostFunc(stream->cuda, run_host_call, call),
-                      "cudaLaunchHostFunc"))
-        free(call);
 }
 
 /* --- events ------------------------------------------------------------------------------- */
@@ -163,13 +130,13 @@ void cuda_event_free(struct event *event)
 
 void cuda_event_record(struct stream *stream, struct event *event)
 {
-    if (takes_outside_graphs(stream))
+    if (stream_takes_outside_graphs(stream))
         device_check(stream->device, cudaEventRecord(event->cuda, stream->cuda), "cudaEventRecord");
 }
 
 void cuda_event_wait(struct stream *stream, struct event *event)
 {
-    if (takes_outside_graphs(stream))
+    if (stream_takes_outside_graphs(stream))
         device_check(stream->device, cudaStreamWaitEvent(stream->cuda, event->cuda, 0),
                      "cudaStreamWaitEvent");
 }

@@ -1,4 +1,4 @@
-/* tests/cuda_on_host/cuda.h - as much of CUDA's driver as exec/cuda/comm_staged.c needs, in place
+/* tests/cuda_on_host/cuda.h - as much of CUDA's driver as exec/cuda needs, in place
  * of the toolkit's header. Functions are found by cudaGetDriverEntryPointByVersion. */
 #ifndef TESTS_CUDA_ON_HOST_CUDA_H
 #define TESTS_CUDA_ON_HOST_CUDA_H

@@ -3,32 +3,69 @@
 #include "tests/cuda_on_host/runtime.h"
 
 #include <cuda.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- memory ------------------------------------------------------------------------------- */
 
+struct block {
+    char *memory;
+    size_t bytes;
+    struct block *next;
+};
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the list */
+static struct block *blocks;
+
 bool runtime_memory_is_full;
 
-static cudaError_t take(void **memory, size_t bytes)
+static void *new_memory(size_t bytes)
 {
     enum { ALIGNMENT = 256 };
     if (runtime_memory_is_full)
-        return cudaErrorMemoryAllocation;
-    *memory = hollow_is_on()
-                  ? hollow_alloc(bytes)
-                  : aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
+        return NULL;
+    return hollow_is_on()
+               ? hollow_alloc(bytes)
+               : aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
-static void give_back(void *memory)
+static cudaError_t take(void **memory, size_t bytes)
+{
+    struct block *block = (*memory = new_memory(bytes)) ? malloc(sizeof *block) : NULL;
+    if (!block)
+        return cudaErrorMemoryAllocation;
+    pthread_mutex_lock(&mutex);
+    *block = (struct block){ *memory, bytes, blocks };
+    blocks = block;
+    pthread_mutex_unlock(&mutex);
+    return cudaSuccess;
+}
+
+/* NULL when it is nobody's. */
+static struct block *leave_list(const void *memory)
+{
+    pthread_mutex_lock(&mutex);
+    struct block **link = &blocks;
+    while (*link && (*link)->memory != memory)
+        link = &(*link)->next;
+    struct block *block = *link;
+    if (block)
+        *link = block->next;
+    pthread_mutex_unlock(&mutex);
+    return block;
+}
+
+static void free_block(struct block *block)
 {
     if (hollow_is_on())
-        hollow_free(memory);
+        hollow_free(block->memory);
     else
-        free(memory);
+        free(block->memory);
+    free(block);
 }
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
@@ -39,8 +76,13 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    if (!memory)
+        return cudaSuccess;
     runtime_wait_for_device();
-    give_back(memory);
+    struct block *block = leave_list(memory);
+    if (!block)
+        return cudaErrorInvalidValue;
+    free_block(block);
     return cudaSuccess;
 }
 
@@ -50,14 +92,15 @@ cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
     return take(memory, bytes);
 }
 
-static void free_memory(void *args)
+static void free_here(void *args)
 {
-    give_back(*(void **)args);
+    free_block(*(struct block **)args);
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 {
-    return runtime_issue(stream, free_memory, &memory, sizeof memory);
+    struct block *block = leave_list(memory);
+    return block ? runtime_issue(stream, free_here, &block, sizeof block) : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
@@ -117,24 +160,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
                                      : cudaErrorInvalidValue;
 }
 
-/* --- calls of the host, and the driver's of its memory -------------------------------------- */
-
-struct host_work {
-    cudaHostFn_t function;
-    void *args;
-};
-
-static void call_host(void *args)
-{
-    const struct host_work *work = args;
-    work->function(work->args);
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *args)
-{
-    struct host_work work = { function, args };
-    return runtime_issue(stream, call_host, &work, sizeof work);
-}
+/* --- words that streams write and wait for, the driver's way ------------------------------- */
 
 struct value_work {
     _Atomic uint32_t *at;
@@ -154,10 +180,23 @@ static void write_value(void *args)
     atomic_store(work->at, work->value);
 }
 
+/* Whether it is memory that a GPU can be sure to reach. */
+static bool is_known(const char *at)
+{
+    pthread_mutex_lock(&mutex);
+    const struct block *block = blocks;
+    while (block && !(at >= block->memory && at < block->memory + block->bytes))
+        block = block->next;
+    pthread_mutex_unlock(&mutex);
+    return block != NULL;
+}
+
 static CUresult issue_value(CUstream stream, void (*function)(void *), CUdeviceptr at,
                             uint32_t value)
 {
     struct value_work work = { (_Atomic uint32_t *)(uintptr_t)at, value };
+    if (!is_known((const char *)(uintptr_t)at))
+        return CUDA_ERROR_INVALID_VALUE;
     return runtime_issue(stream, function, &work, sizeof work) == cudaSuccess
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;

@@ -1,0 +1,74 @@
+/* The device of GPUs, on one that is this machine (tests/cuda_on_host). */
+#include "exec/backend.h"
+#include "tests/plugin_on_host.h"
+#include "tests/testing.h"
+
+#include <stdatomic.h>
+
+static const struct device_api *gpu; /* NULL: it was not built */
+static struct device *device;
+static struct stream *stream;
+
+static void set_up(void)
+{
+    struct err err = { 0 };
+    if (!plugin_on_host_choose())
+        return;
+    const struct backend *backend = backend_find("cuda", &err);
+    ck_assert_msg(backend, "%s: %s", err.where, err.msg);
+    gpu = backend->device;
+    device = gpu->open(&(struct device_options){ .arena_bytes = 1 << 20 }, &err);
+    ck_assert_msg(device, "%s: %s", err.where, err.msg);
+    stream = gpu->stream_new(device, "test", &err);
+    ck_assert_msg(stream, "%s: %s", err.where, err.msg);
+}
+
+static void tear_down(void)
+{
+    if (!gpu)
+        return;
+    gpu->stream_free(stream);
+    gpu->close(device);
+}
+
+/* Work of the host's on a stream would stop it. */
+START_TEST(where_a_stream_is_can_be_seen_and_is_not_told_by_a_call)
+{
+    struct err err = { 0 };
+    if (!gpu)
+        return;
+    _Atomic uint32_t *word = gpu->pinned_alloc(device, sizeof *word, &err);
+    atomic_init(word, 0);
+    for (uint32_t number = 1; number <= 100; number++)
+        gpu->post(stream, word, number);
+    ck_assert_msg(gpu->stream_sync(stream, &err), "%s: %s", err.where, err.msg);
+    ck_assert_uint_eq(atomic_load(word), 100);
+    ck_assert_ptr_null(gpu->call);
+    gpu->pinned_free(device, word);
+}
+END_TEST
+
+START_TEST(a_word_that_is_not_pinned_is_refused)
+{
+    struct err err = { 0 };
+    _Atomic uint32_t word = 0;
+    if (!gpu)
+        return;
+    gpu->post(stream, &word, 1);
+    ck_assert(!gpu->stream_sync(stream, &err));
+    ck_assert_str_eq(err.where, "GPU 0");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("gpu_device");
+    tcase_add_checked_fixture(cases, set_up, tear_down);
+    tcase_add_test(cases, where_a_stream_is_can_be_seen_and_is_not_told_by_a_call);
+    tcase_add_test(cases, a_word_that_is_not_pinned_is_refused);
+    Suite *s = suite_create("exec/cuda/device");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
