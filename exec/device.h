@@ -20,7 +20,8 @@ struct graph;
 
 struct device_options {
     int local_rank;      /* which of the machine's accelerators; the host has one */
-    size_t arena_bytes;  /* of memory for `alloc`, touched when the device is opened */
+    size_t arena_bytes;  /* of memory for `alloc`, touched when the device is opened; a GPU that has
+                            less free gives what it has */
     bool poisons;        /* every byte is 0xff (a NaN in all types) before use and after */
     double delay_most_s; /* host: pauses of random length before pieces of work, at most this. A
                             program that forgets an event then fails in tests; 0: none */

@@ -60,12 +60,35 @@ START_TEST(a_word_that_is_not_pinned_is_refused)
 }
 END_TEST
 
+/* Two devices on one GPU: what there is is parted as they come. */
+START_TEST(an_arena_is_at_most_what_is_free)
+{
+    struct err err = { 0 };
+    if (!gpu)
+        return;
+    size_t all_bytes = (size_t)2 << 30;
+    struct device_options options = { .arena_bytes = 2 * all_bytes };
+    struct device *large = gpu->open(&options, &err);
+    ck_assert_msg(large, "%s: %s", err.where, err.msg);
+    size_t bytes = gpu->memory(large).capacity_bytes;
+    ck_assert(bytes > all_bytes / 10 * 9 && bytes < all_bytes);
+    struct device *second = gpu->open(&options, &err);
+    ck_assert_msg(second, "%s: %s", err.where, err.msg);
+    ck_assert(bytes + gpu->memory(second).capacity_bytes < all_bytes);
+    ck_assert_ptr_null(gpu->alloc(large, NULL, all_bytes, &err));
+    ck_assert_str_eq(err.where, "memory");
+    gpu->close(second);
+    gpu->close(large);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_device");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, where_a_stream_is_can_be_seen_and_is_not_told_by_a_call);
     tcase_add_test(cases, a_word_that_is_not_pinned_is_refused);
+    tcase_add_test(cases, an_arena_is_at_most_what_is_free);
     Suite *s = suite_create("exec/cuda/device");
     suite_add_tcase(s, cases);
     return s;

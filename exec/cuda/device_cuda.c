@@ -110,11 +110,23 @@ static void poison_memory(struct device *device, struct stream *stream, void *me
     device_check(device, cudaStreamSynchronize(NULL), "cudaMemset");
 }
 
+/* What is asked for has a margin, of which what is not there need not be missed. Kernels' code,
+ * workspaces and NCCL's buffers are taken later. */
+static size_t at_most_free(size_t bytes)
+{
+    const size_t most_left_bytes = (size_t)1 << 30;
+    size_t free_bytes = 0, all_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &all_bytes) != cudaSuccess)
+        return bytes;
+    size_t left_bytes = free_bytes / 16 < most_left_bytes ? free_bytes / 16 : most_left_bytes;
+    return bytes < free_bytes - left_bytes ? bytes : free_bytes - left_bytes;
+}
+
 static bool map_memory(struct device *device, size_t bytes, struct err *err)
 {
     size_t free_bytes = 0, all_bytes = 0;
     void *memory = NULL;
-    bytes = bytes > 0 ? bytes : REGION_ALIGNMENT;
+    bytes = bytes > 0 ? at_most_free(bytes) : REGION_ALIGNMENT;
     cudaError_t status = cudaMalloc(&memory, bytes);
     if (status != cudaSuccess) {
         cudaGetLastError(); /* no later call is to be blamed for it */

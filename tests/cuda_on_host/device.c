@@ -10,11 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static __thread int current; /* of the GPUs */
+
 /* --- memory ------------------------------------------------------------------------------- */
+
+enum { OF_HOST = -1 };
 
 struct block {
     char *memory;
     size_t bytes;
+    int gpu; /* or OF_HOST: pinned */
     struct block *next;
 };
 
@@ -33,13 +38,28 @@ static void *new_memory(size_t bytes)
                : aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
-static cudaError_t take(void **memory, size_t bytes)
+static size_t gpu_bytes(void)
+{
+    return (size_t)(hollow_is_on() ? 140 : 2) << 30;
+}
+
+static size_t used_bytes(int gpu)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&mutex);
+    for (const struct block *block = blocks; block; block = block->next)
+        bytes += block->gpu == gpu ? block->bytes : 0;
+    pthread_mutex_unlock(&mutex);
+    return bytes;
+}
+
+static cudaError_t take(void **memory, size_t bytes, int gpu)
 {
     struct block *block = (*memory = new_memory(bytes)) ? malloc(sizeof *block) : NULL;
     if (!block)
         return cudaErrorMemoryAllocation;
     pthread_mutex_lock(&mutex);
-    *block = (struct block){ *memory, bytes, blocks };
+    *block = (struct block){ *memory, bytes, gpu, blocks };
     blocks = block;
     pthread_mutex_unlock(&mutex);
     return cudaSuccess;
@@ -68,10 +88,16 @@ static void free_block(struct block *block)
     free(block);
 }
 
+static cudaError_t take_of_gpu(void **memory, size_t bytes)
+{
+    return bytes > gpu_bytes() - used_bytes(current) ? cudaErrorMemoryAllocation
+                                                     : take(memory, bytes, current);
+}
+
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
     runtime_wait_for_device();
-    return take(memory, bytes);
+    return take_of_gpu(memory, bytes);
 }
 
 cudaError_t cudaFree(void *memory)
@@ -89,7 +115,7 @@ cudaError_t cudaFree(void *memory)
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream)
 {
     (void)stream;
-    return take(memory, bytes);
+    return take_of_gpu(memory, bytes);
 }
 
 static void free_here(void *args)
@@ -106,7 +132,7 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
     (void)flags;
-    return take(memory, bytes);
+    return take(memory, bytes, OF_HOST);
 }
 
 cudaError_t cudaFreeHost(void *memory)
@@ -116,7 +142,8 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes)
 {
-    *free_bytes = *all_bytes = (size_t)8 << 30;
+    *all_bytes = gpu_bytes();
+    *free_bytes = *all_bytes - used_bytes(current);
     return cudaSuccess;
 }
 
@@ -232,8 +259,6 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, 
 /* --- GPUs --------------------------------------------------------------------------------- */
 
 enum { NUM_GPUS = 8 };
-
-static __thread int current;
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
