@@ -47,7 +47,7 @@ expect two-heads "attn=unfused dtype=fp32" 2e-5
 same 1 "mb2"
 expect two-heads "dtype=fp32" 2e-5
 same 1 "mb2 recompute=full"
-for layout in "dp2" "tp2 sp" "pp2 mb2" "dp2 zero2" "dp2 zero3"; do
+for layout in "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" "dp2 zero2" "dp2 zero3"; do
     same 2 "$layout" nccl
 done
 same 2 "tp2 sp" staged

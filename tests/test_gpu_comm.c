@@ -106,16 +106,16 @@ static void sum(const struct side *side, struct group *group, double *value)
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-/* Its first product on the stream, which is tuned beside the sums that are there. */
-static bool multiply(const struct side *side, struct err *err)
+/* The first product of a shape, which is tuned beside the sums that are there. */
+static bool multiply(const struct side *side, long rows, struct err *err)
 {
     static const float ones[16] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     float sums[16] = { 0 };
     side->kernel_api->linear_weight_gradient(
         side->kernels, side->stream,
         &(struct linear_weight_gradient){
-            .rows = 4, .out = 4, .in = 4, .dy = ones, .x = ones, .dweight = sums });
-    return side->device_api->stream_sync(side->stream, err) && sums[15] == 4;
+            .rows = rows, .out = 4, .in = 4, .dy = ones, .x = ones, .dweight = sums });
+    return side->device_api->stream_sync(side->stream, err) && sums[15] == (float)rows;
 }
 
 static bool sum_ever_more(const struct side *side, struct group *group, struct err *err)
@@ -133,7 +133,7 @@ static bool sum_ever_more(const struct side *side, struct group *group, struct e
     return side->device_api->stream_sync(side->stream, err);
 }
 
-/* Rank 0 receives what rank 1 sends last. */
+/* Rank 0 receives what rank 1 sends last. It has multiplied before: to load kernels may wait. */
 static bool work_beside_a_receive(struct rank_job *job, const struct comm_options *options)
 {
     struct err err = { 0 };
@@ -151,9 +151,10 @@ static bool work_beside_a_receive(struct rank_job *job, const struct comm_option
                               .count = 1,
                               .element = ELEMENT_FP64,
                               .peer = 1 - side.rank };
+    bool ok = multiply(&side, 2, &err);
     if (side.rank == 0)
         side.api->issue(&call);
-    bool ok = (side.rank == 1 || multiply(&side, &err)) && sum_ever_more(&side, world, &err);
+    ok = ok && (side.rank == 1 || multiply(&side, 4, &err)) && sum_ever_more(&side, world, &err);
     if (side.rank == 1)
         side.api->issue(&call);
     ok = side.device_api->stream_sync(stream, &err) && ok && value == 3;

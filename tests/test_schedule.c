@@ -264,12 +264,24 @@ START_TEST(a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw)
 }
 END_TEST
 
+/* RG1.0 follows from F0.0, and RA0.1 from B1.0: neither is waited for before that is sent. */
+START_TEST(with_one_microbatch_at_a_time_nothing_is_received_ahead)
+{
+    struct schedule_shape shape = { 2, 1, 2 };
+    ck_assert_str_eq(written(lowered("naive", shape, (struct lowering){ 0 })),
+                     "0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 F0.1 SA0.1>1@4 RG1.1<1@3 B0.1@6 DN@7"
+                     " OPT@8\n"
+                     "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2 RA0.1<0@1 F1.1@4 B1.1 SG1.1>0@6 DN@6"
+                     " OPT@8\n");
+}
+END_TEST
+
 START_TEST(recompute_starts_when_the_gradient_has_arrived)
 {
     struct lowering lowering = { .recompute = true, .tied = true, .gather_updated = true };
     struct schedule *schedule = lowered("1f1b", (struct schedule_shape){ 2, 1, 1 }, lowering);
     ck_assert_str_eq(written(schedule),
-                     "0: RG1.0<1 F0.0 SA0.0>1@1 R0.0@0 B0.0 DT>1@4 DN@4 OPT@6 GP0@7\n"
+                     "0: F0.0 SA0.0>1@0 RG1.0<1 R0.0@2 B0.0 DT>1@4 DN@4 OPT@6 GP0@7\n"
                      "1: RA0.0<0 F1.0@0 R1.0 B1.0 SG1.0>0@3 DT>0@3 DN@3 OPT@6 GP1@7\n");
 }
 END_TEST
@@ -280,10 +292,10 @@ START_TEST(two_stages_that_mix)
     struct lowering updated = { .mix_updated = true }, beside = { .mix_beside = true };
     struct schedule_shape shape = { 2, 1, 1 };
     ck_assert_str_eq(written(lowered("1f1b", shape, updated)),
-                     "0: RG1.0<1 F0.0 SA0.0>1@1 B0.0@0 DN@3 OPT@4 MP0@5\n"
+                     "0: F0.0 SA0.0>1@0 RG1.0<1 B0.0@2 DN@3 OPT@4 MP0@5\n"
                      "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2 DN@2 OPT@4 MP1@5\n");
     ck_assert_str_eq(written(lowered("1f1b", shape, beside)),
-                     "0: MP0 RG1.0<1 F0.0 SA0.0>1@2 B0.0@1 DN@4 OPT@5\n"
+                     "0: MP0 F0.0 SA0.0>1@1 RG1.0<1 B0.0@3 DN@4 OPT@5\n"
                      "1: MP1 RA0.0<0 F1.0@1 B1.0 SG1.0>0@3 DN@3 OPT@5\n");
 }
 END_TEST
@@ -419,6 +431,7 @@ static Suite *suite(void)
     tcase_add_test(tc, only_zero_bubble_schedules_split_the_backward);
     tcase_add_test(tc, a_lowered_1f1b_reads_like_this);
     tcase_add_test(tc, a_lowered_zb_h1_sends_behind_bi_and_reduces_behind_bw);
+    tcase_add_test(tc, with_one_microbatch_at_a_time_nothing_is_received_ahead);
     tcase_add_test(tc, recompute_starts_when_the_gradient_has_arrived);
     tcase_add_test(tc, two_stages_that_mix);
     tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);

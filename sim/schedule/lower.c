@@ -1,6 +1,8 @@
 /* A slot is one instruction of the compute order with what belongs to it. In the list, slot
  * k is preceded by the receive of slot k + 1, so that it runs while k computes and never earlier,
- * and followed by its send. Every edge therefore points to a producer or backwards
+ * and followed by its send. With one microbatch in the pipeline at a time that receive, which waits
+ * for what k leads to, is behind both: a GPU may wait for a receive that it is in before it runs
+ * a kernel for the first time. Every edge therefore points to a producer or backwards
  * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
 #include "sim/schedule/lower.h"
 
@@ -15,6 +17,7 @@ struct slot {
 struct lowerer {
     const struct schedule_shape *shape;
     const struct lowering *lowering;
+    bool is_chain; /* one microbatch at a time: each slot follows from the one before */
     int stage;
     const struct instrs *order;
     struct instrs out;
@@ -179,10 +182,13 @@ static void lower_stage(struct lowerer *to)
         add_all_chunks(to, INSTR_MIX_PARAM, NO_INSTR);
     add_receive(to, 0);
     for (int slot = 0; slot < num_slots; slot++) {
-        add_receive(to, slot + 1);
+        if (!to->is_chain)
+            add_receive(to, slot + 1);
         add_compute(to, slot);
         add_send(to, slot);
         add_reduction(to, slot);
+        if (to->is_chain)
+            add_receive(to, slot + 1);
     }
     add_tied(to);
     add_update(to);
@@ -202,6 +208,7 @@ void lower_stages(const struct generator *generator, const struct lowering *lowe
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
     struct lowerer to = { .shape = shape, .lowering = lowering, .order = &order };
+    to.is_chain = generator->in_flight(shape, 0) == 1;
     to.slots = ARENA_ARRAY(&scratch, struct slot, num_slots);
     to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);
     for (to.stage = 0; to.stage < shape->num_stages; to.stage++) {

@@ -94,6 +94,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
 {
     if (!grid_may_share(reinterpret_cast<void *>(kernel), config->dynamicSmemBytes))
         return cudaErrorInvalidValue;
+    runtime_load(reinterpret_cast<uintptr_t>(kernel));
     return grid_issue(config, [=] { kernel(Parameters(arguments)...); });
 }
 

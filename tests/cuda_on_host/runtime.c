@@ -174,6 +174,28 @@ void runtime_wait_for_device(void)
     pthread_mutex_unlock(&mutex);
 }
 
+static bool is_new(uint64_t kernel)
+{
+    enum { MOST_KERNELS = 4096 };
+    static uint64_t loaded[MOST_KERNELS];
+    static int num_loaded;
+    int i = 0;
+    pthread_mutex_lock(&mutex);
+    while (i < num_loaded && loaded[i] != kernel)
+        i++;
+    bool is_first = i == num_loaded && i < MOST_KERNELS;
+    if (is_first)
+        loaded[num_loaded++] = kernel;
+    pthread_mutex_unlock(&mutex);
+    return is_first;
+}
+
+void runtime_load(uint64_t kernel)
+{
+    if (is_new(kernel))
+        runtime_wait_for_device();
+}
+
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     if (!stream)

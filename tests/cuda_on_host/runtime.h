@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +20,9 @@ cudaError_t runtime_issue(cudaStream_t stream, void (*function)(void *args), con
 
 /* Until all streams of the calling thread's GPU have nothing left. */
 void runtime_wait_for_device(void);
+
+/* Before a kernel is launched: the first time it is loaded, for which a GPU may wait so. */
+void runtime_load(uint64_t kernel);
 
 /* Of the work that calls it: the stream's events seem so much later from here on. */
 void runtime_add_ms(double ms);
