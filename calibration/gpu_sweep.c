@@ -193,9 +193,9 @@ static bool measure(struct sweep *s, struct swept op)
     const struct device_api *api = s->host->api;
     if (s->ops->count == s->ops->room || !has_room(s, &op))
         return true;
-    api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* what follows waits in the stream */
-    for (int i = 0; i < WARM_UPS; i++)
+    for (int i = 0; i < WARM_UPS; i++) /* the first waits, where it is tuned */
         issue(s, &op);
+    api->fill(s->stream, s->scratch, 0, s->scratch_bytes); /* what follows waits in the stream */
     for (int i = 0; i < repeats; i++) {
         api->note(s->stream, &start_s[i], NULL);
         issue(s, &op);
