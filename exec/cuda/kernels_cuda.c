@@ -128,7 +128,9 @@ static bool find_launch(struct kernels *kernels, struct stream *stream, struct l
 
 static void check_launch(struct kernels *kernels, cudaError_t status, const char *name)
 {
-    const char *failure = status == cudaSuccess ? "" : gemm_failure(kernels->gemm);
+    if (status == cudaSuccess)
+        return;
+    const char *failure = gemm_failure(kernels->gemm);
     char what[200];
     snprintf(what, sizeof what, "%s%s%s", name, failure[0] ? ": " : "", failure);
     device_check(kernels->device, status, what);

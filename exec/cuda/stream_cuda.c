@@ -10,11 +10,11 @@
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-/* Awake while it may be a matter of microseconds, then with pauses: another thread wants the core.
- */
+/* Awake for about as long as a step takes, whose end is timed; then with pauses. Who wants the core
+ * gets it in either case. */
 static void wait_a_little(int tries)
 {
-    enum { SHORT_WAIT_TRIES = 10000 };
+    enum { SHORT_WAIT_TRIES = 1000000 };
     if (tries < SHORT_WAIT_TRIES)
         sched_yield();
     else
