@@ -89,8 +89,6 @@ struct device_api {
      * to wait for when there was none. */
     void (*wait)(struct stream *stream, struct event *event);
     bool (*event_sync)(struct event *event, struct err *err); /* the caller waits; as stream_sync */
-    /* Between the latest records of both, which must have been reached. */
-    double (*elapsed_s)(struct event *from, struct event *to);
 
     /* Graphs: work that is issued once and launched again and again, as one piece.
      *

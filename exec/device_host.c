@@ -247,7 +247,6 @@ const struct device_api device_host = {
     .record = host_event_record,
     .wait = host_event_wait,
     .event_sync = host_event_sync,
-    .elapsed_s = host_event_elapsed_s,
     .capture_begin = host_capture_begin,
     .capture_end = host_capture_end,
     .graph_launch = host_graph_launch,

@@ -1,7 +1,6 @@
 #include "exec/host_stream.h"
 
 #include "base/arena.h"
-#include "base/clock.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -33,7 +32,6 @@ struct event {
     pthread_mutex_t mutex;       /* of all below */
     pthread_cond_t changed;
     uint64_t issued, reached; /* records */
-    double reached_s;         /* when the latest was */
 };
 
 void host_streams_init(struct host_streams *streams, const struct device_options *options)
@@ -285,10 +283,8 @@ static void reach(void *args)
 {
     const struct ticket *ticket = args;
     struct event *event = ticket->event;
-    double now_s = clock_now_s();
     pthread_mutex_lock(&event->mutex);
     event->reached = ticket->number;
-    event->reached_s = now_s;
     pthread_cond_broadcast(&event->changed);
     pthread_mutex_unlock(&event->mutex);
 }
@@ -335,15 +331,4 @@ bool host_event_sync(struct event *event, struct err *err)
     struct ticket ticket = latest_ticket(event);
     wait_until_reached(&ticket);
     return !is_aborted(event->shared) || fail_aborted("", err);
-}
-
-double host_event_elapsed_s(struct event *from, struct event *to)
-{
-    pthread_mutex_lock(&from->mutex);
-    double from_s = from->reached_s;
-    pthread_mutex_unlock(&from->mutex);
-    pthread_mutex_lock(&to->mutex);
-    double to_s = to->reached_s;
-    pthread_mutex_unlock(&to->mutex);
-    return to_s - from_s;
 }

@@ -56,6 +56,5 @@ void host_event_free(struct event *event);
 void host_event_record(struct stream *stream, struct event *event);
 void host_event_wait(struct stream *stream, struct event *event);
 bool host_event_sync(struct event *event, struct err *err);
-double host_event_elapsed_s(struct event *from, struct event *to);
 
 #endif

@@ -264,7 +264,6 @@ const struct device_api device_cuda = {
     .record = cuda_event_record,
     .wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
-    .elapsed_s = cuda_event_elapsed_s,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .graph_launch = cuda_graph_launch,

@@ -81,7 +81,6 @@ void cuda_event_free(struct event *event);
 void cuda_event_record(struct stream *stream, struct event *event);
 void cuda_event_wait(struct stream *stream, struct event *event);
 bool cuda_event_sync(struct event *event, struct err *err);
-double cuda_event_elapsed_s(struct event *from, struct event *to);
 
 /* exec/cuda/graph_cuda.c */
 void cuda_capture_begin(struct stream *stream);

@@ -113,7 +113,8 @@ struct event *cuda_event_new(struct device *device, struct err *err)
     struct event *event = arena_grow(NULL, sizeof *event);
     *event = (struct event){ .device = device };
     if (device_use(device) &&
-        device_check(device, cudaEventCreate(&event->cuda), "cudaEventCreate"))
+        device_check(device, cudaEventCreateWithFlags(&event->cuda, cudaEventDisableTiming),
+                     "cudaEventCreateWithFlags"))
         return event;
     failure_check(&device->failure, err);
     free(event);
@@ -144,12 +145,4 @@ void cuda_event_wait(struct stream *stream, struct event *event)
 bool cuda_event_sync(struct event *event, struct err *err)
 {
     return wait_until_done(event->device, NULL, event, err);
-}
-
-double cuda_event_elapsed_s(struct event *from, struct event *to)
-{
-    float elapsed_ms = 0;
-    device_check(from->device, cudaEventElapsedTime(&elapsed_ms, from->cuda, to->cuda),
-                 "cudaEventElapsedTime");
-    return 1e-3 * (double)elapsed_ms;
 }

@@ -32,6 +32,7 @@ struct CUstream_st {
 /* Records are numbered; the work of streams holds on to an event until it has run. */
 struct CUevent_st {
     long num_issued, num_reached;
+    bool has_time;
     double ms;
     int num_holders;
 };
@@ -339,13 +340,19 @@ static void let_go(cudaEvent_t event)
         free(event);
 }
 
-cudaError_t cudaEventCreate(cudaEvent_t *event)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     *event = calloc(1, sizeof **event);
     if (!*event)
         return cudaErrorMemoryAllocation;
+    (*event)->has_time = !(flags & cudaEventDisableTiming);
     hold(*event);
     return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, 0);
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
@@ -415,6 +422,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
+    if (!from->has_time || !to->has_time)
+        return cudaErrorInvalidResourceHandle;
     if (cudaEventQuery(from) != cudaSuccess || cudaEventQuery(to) != cudaSuccess)
         return cudaErrorNotReady;
     *ms = (float)(to->ms - from->ms);
