@@ -324,11 +324,9 @@ void store_drop_values(struct machine *m, struct store *store)
 
 /* --- the update --------------------------------------------------------------------------- */
 
-static void add_weight_squares(struct machine *m, const struct store *store,
-                               const struct stored_weight *stored, double *squares,
-                               struct stream *stream)
+static void add_range_squares(struct machine *m, const struct store *store, struct range range,
+                              double *squares, struct stream *stream)
 {
-    struct range range = store_counted_range(store, stored);
     long count = (long)range_count(range);
     if (count == 0)
         return;
@@ -340,8 +338,18 @@ static void add_weight_squares(struct machine *m, const struct store *store,
 void store_add_squares(struct machine *m, const struct store *store, double *squares,
                        struct stream *stream)
 {
-    for (int i = 0; i < store->num_weights; i++)
-        add_weight_squares(m, store, &store->weights[i], squares, stream);
+    struct range run = { 0 }; /* of weights that touch: to launch takes longer than to add most */
+    for (int i = 0; i < store->num_weights; i++) {
+        struct range range = store_counted_range(store, &store->weights[i]);
+        if (range_count(range) == 0)
+            continue;
+        if (range.from != run.to) {
+            add_range_squares(m, store, run, squares, stream);
+            run.from = range.from;
+        }
+        run.to = range.to;
+    }
+    add_range_squares(m, store, run, squares, stream);
 }
 
 static void run_update(struct machine *m, struct store *store, const struct update *u,
