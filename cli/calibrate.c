@@ -377,8 +377,8 @@ static int refine_with(const struct options *options, struct setup *setup,
 {
     struct refinement refinement;
     struct stack *stack = &setup->system.stack;
-    enum launch planned = stack->launch;
-    stack->launch = launches_of(run);
+    int planned = stack->launch;
+    stack->launch = (int)launches_of(run);
     struct prediction before = predict(setup);
     if (!check_run(run, setup, &before, err))
         return exit_code_of(err);

@@ -118,7 +118,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {
     const char *refusal = plan_capture_refusal(&setup->plan);
-    setup->system.stack.launch = launch_wanted(options, refusal);
+    setup->system.stack.launch = (int)launch_wanted(options, refusal);
     if (options->graphs == GRAPHS_ON && refusal && place->rank == 0)
         fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
     return plan_launch(&setup->plan, &setup->system.stack) == LAUNCH_GRAPHS;
