@@ -65,6 +65,7 @@ mkdir -p "$kept"
 wanted=. # the titles of sections
 titles=() groups=() folders=() most_s=() rows=()
 next=0 # that `finish` tells of
+table= # of tuned products; where it is none, each section has its own
 failed=0
 
 # Of a section, as a process: what it was begun with, and 0 when all is over. The exit code and the
@@ -88,7 +89,9 @@ begin() {
     [ "$most" -le $left ] || most=$left
     [ "$most" -ge 5 ] || set -- no_time
     set -m
-    SIMSEARCH_GEMM_TABLE=$own/gemm.table run_section "$@" >"$own/log" 2>&1 </dev/null &
+    # NCCL would write to stdout, among the answers.
+    NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$own/nccl.%p SIMSEARCH_GEMM_TABLE=${table:-$own/gemm.table} \
+        run_section "$@" >"$own/log" 2>&1 </dev/null &
     set +m
     titles+=("$title") folders+=("$own") groups+=($!) most_s+=("$((SECONDS + most))")
     begun_s=$SECONDS
@@ -113,9 +116,12 @@ tell() {
         77) verdict=skipped lines=12 ;;
         "") echo "did not end in $((ended_s - begun_s)) s; before: $(tail -n 1 "$log")" >>"$log" ;;
     esac
-    [ $verdict != FAILED ] || failed=1
     printf '\n== %s\n' "$title"
     tail -n $lines "$log"
+    if [ $verdict = FAILED ]; then
+        failed=1
+        tail -qn 5 "${folders[$1]}"/nccl.* 2>/dev/null
+    fi
     printf '== %s: %s, %d s\n' "$title" $verdict $((ended_s - begun_s))
     rows+=("$(printf '%-26s %-8s %4d s  %s' "$title" $verdict $((ended_s - begun_s)) \
         "$(tail -n 1 "$log" | cut -c1-100)")")
@@ -353,13 +359,29 @@ refine() {
     sed 1!G\;h\;\$!d "$own/refined" # its first line last
 }
 
+# What epilogues save of a step: each left out once.
+epilogues() {
+    local word with without ratios=()
+    for word in "" wgrad_bias gemm_gelu; do
+        sed "s/\"${word:-none}\", *//" calibration/stacks/cuda.json >"$own/stack.json"
+        "$program" run --model gpt2 --gpus 1 --batch 32 --layout mb8 --backend cuda --steps 8 \
+            --stack "$own/stack.json" --json >"$own/run.json" || return 1
+        without=$(number "$own/run.json" measured step_s)
+        with=${with:-$without}
+        [ -z "$word" ] || ratios+=("$(awk -v a="$with" -v b="$without" 'BEGIN { printf "%.3f", b / a }') without $word")
+    done
+    printf 'step, of one with all: %s, %s\n' "${ratios[@]}"
+}
+
 # --- sanitizers ------------------------------------------------------------------------------
 
 sanitize() { # TOOL
-    local code
+    local code quiet=()
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
+    # Every status is checked by the test, and a query's usual answer, "not ready", is no error.
+    [ "$1" != memcheck ] || quiet=(--report-api-errors no)
     timeout --foreground -k 5 $((most - 10)) compute-sanitizer --tool "$1" --target-processes all \
-        --error-exitcode 9 "$built/tests/gpu_ops"
+        "${quiet[@]}" --error-exitcode 9 "$built/tests/gpu_ops"
     code=$?
     if grep -q 'Device not supported\|not supported on this' "$own/log"; then
         echo "this machine does not let compute-sanitizer see its GPU"
@@ -390,11 +412,15 @@ if [ $failed = 0 ]; then
     begin "two ranks, NCCL" 100 several_ranks nccl
     begin "exchanges, NCCL" 100 exchanges nccl
     finish
+    table=$kept/gemm.table # from here on nothing runs beside what is timed
+    rm -f "$table"
     section "graphs" 30 launches
     section "calibrate --quick" 180 calibrate
     section "gpt2, bf16" 40 run_model gpt2 "mb8"
     section "gpt3-1.3b, bf16" 90 run_model gpt3-1.3b "mb2"
     section "calibrate --refine" 40 refine
+    section "epilogues" 60 epilogues
+    table=
     begin "memcheck" 150 sanitize memcheck
     begin "racecheck" 150 sanitize racecheck
     finish
