@@ -205,9 +205,9 @@ static bool sweep_ops(struct work *w, struct err *err)
     double seconds;
     if (!begin(w, "products, attention, updates", times(w)->sweep_s, &seconds, err))
         return false;
-    int repeats = (int)ceil(GPU_SWEEP_MOST_REPEATS * seconds / times(w)->sweep_s);
-    bool ok = gpu_sweep_measure(&w->host, w->options->is_quick, repeats > 0 ? repeats : 1,
-                                &w->measured.ops, err);
+    double fitting = ceil(GPU_SWEEP_MOST_REPEATS * seconds / times(w)->sweep_s);
+    int repeats = budget_repeats(fitting, 1, GPU_SWEEP_MOST_REPEATS);
+    bool ok = gpu_sweep_measure(&w->host, w->options->is_quick, repeats, &w->measured.ops, err);
     take_reading(w);
     return ok;
 }

@@ -167,7 +167,6 @@ static bool time_sizes(const struct timed_call *x, const struct host_sizes *size
     return true;
 }
 
-/* Even over -0.5 to 0.5; the arrays of a device are written by its stream. */
 void host_fill_even(float *values, size_t count)
 {
     uint32_t state = 1;
@@ -177,6 +176,7 @@ void host_fill_even(float *values, size_t count)
     }
 }
 
+/* The arrays of a device are written by its stream. */
 float *host_random_values(struct host_rank *host, size_t count, struct err *err)
 {
     float *values = arena_grow(NULL, count * sizeof *values);

@@ -4,6 +4,7 @@
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
+#include "sim/schedule/pass.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -229,7 +230,7 @@ static void all_reduce_double(struct rank *rank, enum group_kind kind, struct st
 /* ZeRO-2 and 3 do within the backward. */
 static bool sums_gradients(const struct rank *rank)
 {
-    bool sums = rank->setup.plan->zero >= 2 && rank_group(rank, GROUP_DATA);
+    bool sums = plan_reduces(rank->setup.plan);
     for (int i = 0; i < rank->list->count; i++)
         sums = sums || rank->list->at[i].op == INSTR_REDUCE_GRAD;
     return sums;

@@ -127,7 +127,25 @@ START_TEST(a_line_that_is_no_choice_is_named)
 }
 END_TEST
 
-/* c = a b^T of ones, added to what is there. */
+/* c[m, n] = a[m, k] b[n, k]^T of ones. */
+static struct gemm_product product_of(long m, long n, long k, enum dtype dtype, const void *ones,
+                                      void *c)
+{
+    return (struct gemm_product){ .m = m,
+                                  .n = n,
+                                  .k = k,
+                                  .b_is_transposed = true,
+                                  .c_dtype = dtype,
+                                  .a = ones,
+                                  .b = ones,
+                                  .c = c,
+                                  .a_stride = k,
+                                  .b_stride = k,
+                                  .c_stride = n,
+                                  .batch = 1 };
+}
+
+/* Added to what is there. */
 static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
 {
     static char workspace[1];
@@ -135,19 +153,8 @@ static void multiply_on(cudaStream_t stream, struct gemm *gemm, float *c)
     struct launch launch = {
         .stream = stream, .storage = DTYPE_FP32, .workspace = workspace, .gemm = gemm
     };
-    struct gemm_product product = { .m = 2,
-                                    .n = 3,
-                                    .k = 4,
-                                    .b_is_transposed = true,
-                                    .is_added = true,
-                                    .c_dtype = DTYPE_FP32,
-                                    .a = ones,
-                                    .b = ones,
-                                    .c = c,
-                                    .a_stride = 4,
-                                    .b_stride = 4,
-                                    .c_stride = 3,
-                                    .batch = 1 };
+    struct gemm_product product = product_of(2, 3, 4, DTYPE_FP32, ones, c);
+    product.is_added = true;
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
 }
 
@@ -213,19 +220,8 @@ static float product_of_ones(long k, const uint16_t *bias, uint64_t *algorithm)
         bf16_pack(1, &one, &ones[i]);
     struct gemm *gemm = gemm_open(path, &err);
     struct launch launch = { .storage = DTYPE_BF16, .gemm = gemm };
-    struct gemm_product product = { .m = 8,
-                                    .n = 8,
-                                    .k = k,
-                                    .b_is_transposed = true,
-                                    .c_dtype = DTYPE_BF16,
-                                    .a = ones,
-                                    .b = ones,
-                                    .bias = bias,
-                                    .c = c,
-                                    .a_stride = k,
-                                    .b_stride = k,
-                                    .c_stride = 8,
-                                    .batch = 1 };
+    struct gemm_product product = product_of(8, 8, k, DTYPE_BF16, ones, c);
+    product.bias = bias;
     ck_assert_int_eq(gemm_run(&launch, &product), cudaSuccess);
     gemm_close(gemm);
     struct gemm_table table;
