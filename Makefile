@@ -2,7 +2,7 @@
 # make run             the same, then the first answer; ARGS="..." asks something else
 # make test            every tests/test_*.c and test_*.sh, then layers, globals and docs
 # make test T=units    only tests/test_units.*
-# make parity-all      every layout of the executor against one rank; minutes
+# make campaign        the tests that have more to do, in full; hours. T= picks some
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make bench           every tests/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
@@ -282,14 +282,14 @@ FORCE:
 # of 4 s a test is stretched.
 # gcc's TSan stops with "unexpected memory mapping" where addresses are too random; setarch -R helps.
 LAUNCH_tsan = $(if $(shell setarch -R true 2>/dev/null && echo yes),setarch -R)
-LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(filter release clang,$(VARIANT)),5,20) \
+LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(CAMPAIGN),5000,$(if $(filter release clang,$(VARIANT)),5,20)) \
               ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \
-              SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) \
+              SIMSEARCH=$(abspath $(PROGRAM)) VARIANT=$(VARIANT) CAMPAIGN=$(CAMPAIGN) \
               SIMSEARCH_PLUGINS=$(abspath $(B)) \
               $(if $(filter-out build,$(BUILD)),SIMSEARCH_DATA=$(CURDIR)) \
-              $(LAUNCH_$(VARIANT)) timeout 600
+              $(LAUNCH_$(VARIANT)) timeout $(if $(CAMPAIGN),1d,600)
 
 R       := $(B)/results
 RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_SRC:tests/%.c=$(R)/%) \
@@ -326,9 +326,12 @@ $(R)/test_%: $(B)/tests/test_% $(if $(MAIN_SRC),$(PROGRAM)) FORCE
 	@$(LAUNCH) $< $(keep)
 	@sed '$${ /^exit 0$$/d; s/^exit/tests\/test_$*: exit/; }' $@
 
-parity-all: needed
-	+@$(AGAIN) $(B)/tests/test_parity_space
-	@PARITY_ALL=1 SIMSEARCH_DATA=$(CURDIR) $(LAUNCH_$(VARIANT)) $(B)/tests/test_parity_space
+# A test that asks is_campaign(), or a script for $CAMPAIGN, does a sample of what it could; here all.
+CAMPAIGNS = $(basename $(patsubst tests/test_%,%,\
+              $(shell grep -l -i campaign $(wildcard $(addprefix tests/test_$(or $(T),*),.c .sh)))))
+campaign:
+	+@status=0; for test in $(CAMPAIGNS); do \
+	    $(MAKE) --no-print-directory test CAMPAIGN=1 T=$$test || status=1; done; exit $$status
 
 coverage:
 	@find $(BUILD)/cov -name '*.gcda' -delete 2>/dev/null || true
@@ -459,7 +462,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test parity-all coverage gpu-tests bench layers globals docs docs-current accuracy pictures lint format install \
+.PHONY: all run help test campaign coverage gpu-tests bench layers globals docs docs-current accuracy pictures lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

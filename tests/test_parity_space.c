@@ -1,7 +1,7 @@
 /* Layouts and models combined freely: any three choices together train as one rank does.
  *
- * By itself a covering array, another one each time; SEED=N repeats one. PARITY_ALL=1 (make
- * parity-all) runs every layout of the space. */
+ * By itself a covering array, another one each time; SEED=N repeats one. A campaign runs
+ * every layout of the space. */
 #include "exec/supported.h"
 #include "tests/covering.h"
 #include "tests/draw.h"
@@ -216,7 +216,7 @@ static struct covering_rows every_layout(const struct covering_rows *all)
 START_TEST(any_three_choices_train_as_one_rank_does)
 {
     uint64_t seed = fresh_seed();
-    bool is_all = getenv("PARITY_ALL") != NULL;
+    bool is_all = is_campaign();
     struct covering_rows all = all_rows();
     struct covering_rows rows =
         is_all ? every_layout(&all) : covering_choose(&all, NUM_FACTORS, seed);
@@ -233,7 +233,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("parity");
-    tcase_set_timeout(cases, getenv("PARITY_ALL") ? 24 * 3600 : 60);
+    tcase_set_timeout(cases, 60);
     tcase_add_test(cases, any_three_choices_train_as_one_rank_does);
     Suite *s = suite_create("exec/parity_space");
     suite_add_tcase(s, cases);
