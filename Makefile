@@ -84,12 +84,12 @@ PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
                 $(if $(filter release,$(VARIANT)),$(if $(filter 1,$(CUDA)),$(if $(CUDA_CU),$(B)/simsearch-cuda.so))))
 # A plugin sees nothing of the program: what it calls is compiled into it once more.
 MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c exec/tables.c \
-                  kernels/host/round.c base/arena.c base/err.c
+                  kernels/host/round.c base/arena.c base/err.c base/plain.c
 CUDA_SHARED_SRC := $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_graph.c \
                     host_stream.c links.c mesh.c place.c plugin.c reduce.c region.c socket.c \
                     tables.c tcp_collective.c) \
                   kernels/host/round.c \
-                  $(addprefix base/,arena.c clock.c err.c file.c random.c)
+                  $(addprefix base/,arena.c clock.c err.c file.c plain.c random.c)
 CUDA_PLUGIN_SRC := $(filter-out $(if $(filter 1,$(NCCL)),,exec/cuda/comm_nccl.c),$(CUDA_SRC)) \
                   $(CUDA_SHARED_SRC)
 LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \

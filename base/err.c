@@ -1,15 +1,10 @@
 #include "base/err.h"
 
+#include "base/plain.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-static void blank_control_characters(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || *text == 0x7f)
-            *text = '?';
-}
 
 bool err_set(struct err *err, enum err_code code, const char *where, const char *fmt, ...)
 {
@@ -21,8 +16,8 @@ bool err_set(struct err *err, enum err_code code, const char *where, const char 
     va_start(args, fmt);
     vsnprintf(err->msg, sizeof err->msg, fmt, args);
     va_end(args);
-    blank_control_characters(err->where);
-    blank_control_characters(err->msg);
+    plain_make(err->where);
+    plain_make(err->msg);
     return false;
 }
 
@@ -35,5 +30,5 @@ void err_prefix(struct err *err, const char *outer)
         outer_length = room;
     memmove(err->where + outer_length, err->where, inner_length + 1);
     memcpy(err->where, outer, outer_length);
-    blank_control_characters(err->where);
+    plain_make(err->where);
 }

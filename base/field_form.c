@@ -1,5 +1,7 @@
 #include "base/field_form.h"
 
+#include "base/plain.h"
+
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -191,6 +193,9 @@ static bool read_text(const struct field *field, const json_t *value, void *slot
     if (length >= field->size)
         return err_set(err, ERR_INPUT, "", "expected at most %zu bytes; found %zu", field->size - 1,
                        length);
+    if (plain_fault(text))
+        return err_set(err, ERR_INPUT, "", "expected one line of plain text; found \"%.80s\"",
+                       text);
     memset(slot, 0, field->size);
     memcpy(slot, text, length);
     return true;

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/plain.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -235,6 +236,12 @@ char *json_text(const json_t *json, int indent)
 {
     size_t width = indent > 0 ? (size_t)indent : 0;
     return json_dumps(json, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17) | JSON_INDENT(width));
+}
+
+const char *json_plain_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text && !plain_fault(text) ? text : NULL;
 }
 
 static bool is_among(const char *key, const char *const *names, size_t n)

@@ -1,6 +1,7 @@
 #include "calibration/csv.h"
 
 #include "base/file.h"
+#include "base/plain.h"
 
 #include <errno.h>
 #include <math.h>
@@ -84,36 +85,18 @@ bool csv_read(struct csv *in, struct csv_record *out, struct err *err)
 
 /* --- text ----------------------------------------------------------------------------------- */
 
-/* Bytes of the UTF-8 character at `at`, or 0: cut short, overlong, a surrogate, or past U+10FFFF.
- */
-static int character_bytes(const unsigned char *at)
-{
-    int bytes = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : 4;
-    if (at[0] > 0xF4)
-        return 0;
-    for (int i = 1; i < bytes; i++)
-        if ((at[i] & 0xC0) != 0x80)
-            return 0;
-    bool overlong = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
-    bool surrogate = at[0] == 0xED && at[1] > 0x9F;
-    bool beyond = at[0] == 0xF4 && at[1] > 0x8F;
-    return overlong || surrogate || beyond ? 0 : bytes;
-}
-
 /* Whatever is quoted from here is shown on terminals and written as JSON. */
 static bool check_text(const char *path, const char *text, size_t length, struct err *err)
 {
     int line = 1;
     for (size_t i = 0; i < length;) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        bool is_control = (*at < ' ' && *at != '\n' && *at != '\r' && *at != '\t') || *at == 0x7F;
-        if (is_control)
-            return csv_refuse(path, line, "", err, "a control character; this is not CSV text");
-        int bytes = character_bytes(at);
+        bool is_layout = strchr("\n\r\t", text[i]) != NULL && text[i] != '\0';
+        size_t bytes = is_layout ? 1 : plain_bytes(text + i);
         if (bytes == 0)
-            return csv_refuse(path, line, "", err, "not UTF-8 text");
-        line += *at == '\n';
-        i += (size_t)bytes;
+            return csv_refuse(path, line, "", err,
+                              "a control character, or not UTF-8: this is not CSV text");
+        line += text[i] == '\n';
+        i += bytes;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 #include "calibration/fit_table.h"
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #include <limits.h>
@@ -142,7 +143,7 @@ static bool read_constant(struct fit_table *table, const char *file, const char 
     if (field->max > 0)
         out->max = fmin(out->max, field->max);
     out->min = fmax(out->min, field->min);
-    if (source && !json_is_string(source))
+    if (source && !json_plain_text(source))
         return err_set(err, ERR_INPUT, "source", "expected text that says where it comes from");
     out->source = source ? arena_text(&table->arena, json_string_value(source)) : "";
     return (out->prior >= out->min && out->prior <= out->max) ||
@@ -198,7 +199,7 @@ static bool read_ids(struct fit_table *table, const json_t *ids, struct fit_rows
     out->ids = ARENA_ARRAY(&table->arena, const char *, count);
     out->num_ids = (int)count;
     for (size_t i = 0; i < count; i++) {
-        const char *id = json_string_value(json_array_get(ids, i));
+        const char *id = json_plain_text(json_array_get(ids, i));
         if (!id && !err_set(err, ERR_INPUT, "", "expected the id of a row"))
             return within(err, WITHIN_LIST, "ids", i);
         out->ids[i] = arena_text(&table->arena, id);

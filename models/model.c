@@ -1,7 +1,8 @@
 #include "models/model.h"
 
+#include "base/plain.h"
+
 #include <assert.h>
-#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -168,7 +169,7 @@ bool model_derive(struct model *model, struct err *err)
     return model_check(model, err);
 }
 
-/* Names and sentences are shown on terminals, where control characters act. */
+/* Of models that did not come through fields_read, too. */
 static bool check_texts(const struct model *model, struct err *err)
 {
     if (model->name[0] == '\0')
@@ -178,9 +179,8 @@ static bool check_texts(const struct model *model, struct err *err)
         const char *text = (const char *)model + field->offset;
         if (field->kind != FIELD_TEXT)
             continue;
-        for (; *text; text++)
-            if (iscntrl((unsigned char)*text))
-                return err_set(err, ERR_INPUT, field->name, "expected one line of plain text");
+        if (plain_fault(text))
+            return err_set(err, ERR_INPUT, field->name, "expected one line of plain text");
     }
     return true;
 }

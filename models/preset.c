@@ -35,7 +35,7 @@ static const struct model_preset *preset_find(const struct model_preset *presets
 
 static bool read_alias(const json_t *alias, char *out, size_t size, struct err *err)
 {
-    const char *text = json_string_value(alias);
+    const char *text = json_plain_text(alias);
     if (!text || !*text || strlen(text) >= size)
         return err_set(err, ERR_INPUT, "aliases", "expected names of 1 to %zu letters", size - 1);
     snprintf(out, size, "%s", text);

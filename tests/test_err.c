@@ -1,4 +1,5 @@
 #include "base/err.h"
+#include "base/plain.h"
 #include "tests/testing.h"
 
 #include <string.h>
@@ -58,6 +59,38 @@ START_TEST(control_characters_never_reach_the_terminal)
 }
 END_TEST
 
+/* What a terminal obeys, what turns the direction of writing, and what is no UTF-8. */
+static const struct {
+    const char *text, *plain;
+} plain_texts[] = {
+    { "h100 · 80 GiB, 東京, \U0001F680", "h100 · 80 GiB, 東京, \U0001F680" },
+    { "\x1b]0;title\a", "?]0;title?" },
+    { "a\xc2\x9b"
+      "2J",
+      "a?2J" }, /* the C1 form of ESC [ */
+    { "a\x9b"
+      "2J",
+      "a?2J" },                               /* the same in Latin-1 */
+    { "\u202eexe.txt", "?exe.txt" },          /* right-to-left override */
+    { "\u2066a\u2069\u200e\u061c", "?a???" }, /* isolates and marks */
+    { "a\u2028b\u2029", "a?b?" },             /* ends of lines */
+    { "\xe2\x80", "??" },                     /* cut short */
+    { "\xed\xa0\x80\xc0\xaf\xff", "??????" }, /* a surrogate, overlong, no such byte */
+};
+
+START_TEST(only_plain_text_reaches_the_terminal)
+{
+    struct err err = { 0 };
+    const char *text = plain_texts[_i].text, *plain = plain_texts[_i].plain;
+    err_set(&err, ERR_INPUT, text, "%s", text);
+    ck_assert_str_eq(err.where, plain);
+    ck_assert_str_eq(err.msg, plain);
+    const char *fault = plain_fault(text);
+    ck_assert_int_eq(fault == NULL, strcmp(text, plain) == 0);
+    ck_assert(!fault || strncmp(text, plain, (size_t)(fault - text)) == 0);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("err");
@@ -66,6 +99,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_prefix_goes_before_where_and_keeps_the_rest);
     tcase_add_test(tc, a_prefix_that_is_too_long_never_costs_the_key);
     tcase_add_test(tc, control_characters_never_reach_the_terminal);
+    tcase_add_loop_test(tc, only_plain_text_reaches_the_terminal, 0, COUNT(plain_texts));
     Suite *s = suite_create("base/err");
     suite_add_tcase(s, tc);
     return s;

@@ -267,6 +267,9 @@ static const struct {
     { "memory_bytes", "80",
       "expected a quantity with its unit, like \"80 GiB\"; found the bare number 80" },
     { "name", "\xff", "expected UTF-8 text; found other bytes" },
+    { "name", "a\nb", "expected one line of plain text; found \"a?b\"" },
+    { "name", "\x1b[2J", "expected one line of plain text; found \"?[2J\"" },
+    { "name", "\u202etxt", "expected one line of plain text; found \"?txt\"" },
     { "levels", "[]", "can be set in a file only" },
 };
 enum { NUM_SLIPS = sizeof slips / sizeof *slips };
@@ -291,7 +294,7 @@ START_TEST(what_is_written_reads_back_to_the_same_bits)
         .efficiency = 1.0 / 3,
         .any = -0.0,
         .is_shared = true,
-        .name = "é\n\"",
+        .name = "é \"",
         .dtype = DTYPE_FP32,
         .dtypes = 5,
         .memory_bytes = 1e10 / 3,

@@ -65,6 +65,7 @@ static const struct fault cluster_faults[] = {
     { "gpu_no_name.json", ":7: groups[0].gpu", "expected a name" },
     { "embedded_gpu_no_name.json", ":7: groups[0].gpu.name", "expected a name" },
     { "bare_price.json", ":5: price", "$/h" },
+    { "name_with_escape.json", ":3: name", "plain text; found \"he?[31mre\"" },
     { "unknown_gpu.json", ":7: groups[0].gpu", "did you mean \"h100-80g-sxm\"" },
     { "unknown_profile.json", ":7: groups[0].profile", "did you mean \"h100-80g-sxm\"" },
     { "embedded_bare_memory.json", ": groups[0].gpu.memory", "80" },

@@ -1,5 +1,6 @@
 #include "sim/cost/hardware.h"
 
+#include "base/json.h"
 #include "sim/cost/datafile.h"
 
 #include <stdio.h>
@@ -93,10 +94,10 @@ static bool read_part_name(const json_t *value, const char *key, char *name, siz
                            struct err *err)
 {
     bool is_embedded = json_is_object(value);
-    const char *text = json_string_value(is_embedded ? json_object_get(value, "name") : value);
+    const char *text = json_plain_text(is_embedded ? json_object_get(value, "name") : value);
     size_t length = text ? strlen(text) : 0;
     if (length == 0 || length >= size) {
-        err_set(err, ERR_INPUT, is_embedded ? ".name" : "", "expected a name of 1 to %zu bytes",
+        err_set(err, ERR_INPUT, is_embedded ? ".name" : "", "expected a name of 1 to %zu plain bytes",
                 size - 1);
         err_prefix(err, key);
         return false;

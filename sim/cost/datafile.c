@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "sim/cost/hardware.h"
 
@@ -206,7 +207,7 @@ json_t *datafile_write(const struct field *fields, size_t n, const void *in)
 
 static bool fitted_read_row(const json_t *value, size_t index, char (*row)[40], struct err *err)
 {
-    const char *text = json_string_value(value);
+    const char *text = json_plain_text(value);
     char where[48];
     snprintf(where, sizeof where, "fitted_on[%zu]", index);
     if (!text || !*text)

@@ -1,5 +1,6 @@
 #include "sim/cost/hardware.h"
 
+#include "base/json.h"
 #include "sim/cost/datafile.h"
 
 #include <stdio.h>
@@ -67,12 +68,12 @@ static bool read_words(const json_t *words, struct gpu *out, struct err *err)
     if (count > MAX_WORDS)
         return err_set(err, ERR_INPUT, "words", "expected at most %d; found %zu", MAX_WORDS, count);
     for (size_t i = 0; i < count; i++) {
-        const char *word = json_string_value(json_array_get(words, i));
+        const char *word = json_plain_text(json_array_get(words, i));
         size_t length = word ? strlen(word) : 0;
         char where[32];
         snprintf(where, sizeof where, "words[%zu]", i);
         if (length == 0 || length >= sizeof *out->words)
-            return err_set(err, ERR_INPUT, where, "expected a text of 1 to %zu bytes; found %zu",
+            return err_set(err, ERR_INPUT, where, "expected a text of 1 to %zu plain bytes; found %zu",
                            sizeof *out->words - 1, length);
         memcpy(out->words[i], word, length);
     }
