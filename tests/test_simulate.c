@@ -226,6 +226,22 @@ START_TEST(an_end_stage_sends_a_message_for_each_microbatch)
 }
 END_TEST
 
+/* 8 data groups of a node share its NIC of 50 GB/s, so all of a model's 1.3156 G gradients of 4
+ * bytes go out of a node twice, but for the 1/8 that it keeps: 2 x 7/8 x 4 x 1.3156e9 / 50e9 =
+ * 0.184 s. */
+START_TEST(gradients_of_a_node_take_their_bytes_over_its_one_nic)
+{
+    struct evaluator *evaluator;
+    setting_load("hgx-h100-1ndr", "megatron-core", "gpt3-1.3b", 64, 64);
+    struct prediction p = predict_layout("tp8 dp8 mb1 overlap=none", &evaluator);
+    double wire_s = 2 * 7.0 / 8 * 4 * model_parameters(&setting.model) / 50e9;
+    ck_assert_double_eq_tol(wire_s, 0.184, 0.0005);
+    ck_assert_double_eq_tol(p.time.data_comm_s / wire_s, 1, 0.05);
+    evaluator_free(evaluator);
+    setting_release();
+}
+END_TEST
+
 /* First and last stage add up gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
 START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
 {
@@ -354,6 +370,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_bubble_is_p_less_one_microbatches);
     tcase_add_test(tc, microbatches_share_a_replicas_batch);
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
+    tcase_add_test(tc, gradients_of_a_node_take_their_bytes_over_its_one_nic);
     tcase_add_test(tc, ends_of_a_pipeline_reduce_a_tied_table);
     tcase_add_test(tc, the_stage_with_most_layers_is_busiest);
     tcase_add_test(tc, a_quintillion_parameters_on_a_million_gpus_are_finite);

@@ -46,7 +46,7 @@ struct level {
     double nics_per_gpu;           /* above levels[0]; may be a fraction when GPUs share a NIC */
     double efficiency;             /* above levels[0]: what colliding flows leave; 0: all */
     double oversubscription;       /* >= 1: traffic that leaves a block of `size` gets 1/this */
-    int channels;                  /* NCCL's ring channels at full width; 0: two */
+    int channels;                  /* NCCL's ring channels of a node; 0: two, or one a NIC */
     double channel_bytes_per_s;    /* of one of them; 0: bytes_per_s / channels */
     int nvls_channels;             /* 0: no NVLS */
     double nvls_intra_bytes_per_s; /* NCCL's bwIntra of an NVLS channel */

@@ -89,6 +89,17 @@ static void use_nvls_over_nodes(struct comm_group *group, const struct level *no
         group->nvls_inter_bytes_per_s = nics_bytes_per_s / node->nvls_channels;
 }
 
+/* What rings over nodes get out of one NIC. A channel goes through one, so a NIC carries as many as
+ * there are channels for each, at least one. NCCL's search gives them the highest speed of its
+ * table that all NICs carry [speedArrayInter: 48 GB/s of NDR's 50], and splits that of a lone NIC
+ * over two [ncclTopoDupChannels halves bwInter] (NCCL 2.30.7 src/graph/search.cc). */
+static double nic_bytes_per_s(const struct level *net, double nics_of_node)
+{
+    if (net->channel_bytes_per_s <= 0)
+        return nic_efficiency * net->bytes_per_s;
+    return fmax(1, net->channels / nics_of_node) * net->channel_bytes_per_s;
+}
+
 /* Rings over nodes: each member's share of the NICs, as two channels at least; the node with the
  * fewest members has the fewest. A channel is as wide inside a node as on the NIC that it goes on
  * to. */
@@ -97,9 +108,9 @@ static void use_nics(struct comm_group *group, const struct system *system, stru
 {
     const struct cluster *cluster = &system->cluster;
     const struct level *net = &cluster->levels[cluster->num_levels > 1 ? 1 : 0];
-    double nic =
-        net->channel_bytes_per_s > 0 ? net->channel_bytes_per_s : nic_efficiency * net->bytes_per_s;
-    double nics = span.fewest_in_node * (net->nics_per_gpu > 0 ? net->nics_per_gpu : 1);
+    double nics_per_gpu = net->nics_per_gpu > 0 ? net->nics_per_gpu : 1;
+    double nics = span.fewest_in_node * nics_per_gpu;
+    double nic = nic_bytes_per_s(net, nics_per_gpu * cluster->levels[0].size);
     if (net->efficiency > 0)
         nic *= net->efficiency;
     double total = nics * nic / oversubscription(cluster, reach);
