@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/compute.h"
+#include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
 
 #include <stdio.h>
@@ -31,23 +32,57 @@ static struct textbook_link link_of(const struct system *system, const struct co
     return (struct textbook_link){ level->latency_s, level->bytes_per_s * level->nics_per_gpu };
 }
 
+/* Of a layer that is not run again. */
 static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
 {
     bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
-    if (plan->recompute >= RECOMPUTE_FULL)
-        return plan->sp ? TEXTBOOK_KEEP_SEQUENCE_INPUT : TEXTBOOK_KEEP_INPUT;
     if (plan->recompute == RECOMPUTE_SELECTIVE || fused)
         return plan->sp ? TEXTBOOK_KEEP_SEQUENCE_SELECTIVE : TEXTBOOK_KEEP_SELECTIVE;
     return plan->sp ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
 }
 
-/* fp8 on two copies of the weights, as recipes with one scale a tensor have them on Hopper. */
-static const struct textbook_recipe *recipe_of(enum precision precision)
+static double recomputed_share(const struct plan *plan, const struct model *model)
 {
-    const struct fp8_recipe *fp8 = precision_fp8(precision);
+    double recomputed = 0;
+    for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
+        recomputed += plan_recomputed_layers(plan, chunk, plan_chunk_layers(plan, model, chunk));
+    return recomputed / model->layers;
+}
+
+static enum textbook_schedule schedule_of(const struct plan *plan)
+{
+    static const char *const names[NUM_TEXTBOOK_SCHEDULES] = {
+        [TEXTBOOK_1F1B] = "1f1b",   [TEXTBOOK_GPIPE] = "gpipe", [TEXTBOOK_NAIVE] = "naive",
+        [TEXTBOOK_ZB_H1] = "zb-h1", [TEXTBOOK_ZB_H2] = "zb-h2",
+    };
+    for (int i = 0; i < NUM_TEXTBOOK_SCHEDULES; i++)
+        if (strcmp(plan_schedule(plan), names[i]) == 0)
+            return (enum textbook_schedule)i;
+    return TEXTBOOK_1F1B; /* interleaved */
+}
+
+/* fp8: copies along rows and along columns, beside bf16's or in its place. */
+static double weight_bytes(const struct setup *setup, const struct plan *plan)
+{
+    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
+    double bytes = plan_state_bytes(plan, &setup->model).weights;
     if (!fp8)
-        return textbook_recipe_find(precision_names[precision]);
-    return textbook_recipe_find(fp8->needs_blackwell ? "mxfp8" : "fp8-transposed");
+        return bytes;
+    bool in_place = setup->system.stack.keeps_fp8 && fp8->keeps_weights;
+    return (in_place ? 0 : bytes) + gpu_fp8_copies(&setup->system.gpu, fp8) * fp8_value_bytes(fp8);
+}
+
+/* Of the plan's words. What is offloaded is not on the GPU. */
+static struct textbook_recipe recipe_of(const struct setup *setup, const struct plan *plan)
+{
+    struct state_bytes state = plan_state_bytes(plan, &setup->model);
+    return (struct textbook_recipe){
+        .name = precision_names[plan->precision],
+        .summary = "what the plan's dtype=, grad= and optimizer= keep",
+        .parameter_bytes = weight_bytes(setup, plan),
+        .gradient_bytes = state.gradients,
+        .optimizer_bytes = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.optimizer,
+    };
 }
 
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan)
@@ -57,23 +92,36 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
     struct comm_group tensor = network_axis_group(system, plan, AXIS_TENSOR);
     struct comm_group pair = network_stage_pair(system, plan);
     struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
+    const struct level *node = &system->cluster.levels[0];
+    bool has_network = system->cluster.num_levels > 1;
+    struct comm_group apart = { .num_nodes = has_network ? 2 : 1 };
     return (struct textbook_setup){
         .model = &setup->model,
         .tensor = plan->tp,
         .pipeline = plan->pp,
         .chunks = plan->vpp,
         .data = plan->dp * plan->cp,
+        .schedule = schedule_of(plan),
         .microbatch = plan->microbatch,
         .batch = (int)setup->model.batch * plan->cp, /* cp ranks share a sequence */
         .seq = setup->model.seq / plan->cp,
         .zero = plan->zero,
-        .recipe = recipe_of((enum precision)plan->precision),
+        .shards = plan_shards(plan),
+        .recipe = recipe_of(setup, plan),
+        .value_bytes = precision_bytes((enum precision)plan->precision),
+        .reduce_bytes = plan_exchange_bytes(plan),
         .keep = keep_of(plan, system),
+        .recomputed = recomputed_share(plan, &setup->model),
+        .interval = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
         .peak_flops_per_s = system->gpu.peak_flops_per_s[dtype],
         .utilization = gemm_efficiency(&system->profile, dtype),
         .tensor_link = link_of(system, &tensor),
         .pipeline_link = link_of(system, &pair),
         .data_link = link_of(system, &data),
+        .exchange = plan->exchange,
+        .wires = { .node = { node->latency_s, node->bytes_per_s },
+                   .network = link_of(system, &apart),
+                   .ranks = exchange_ranks(system, plan) },
     };
 }
 
@@ -116,7 +164,7 @@ void show_textbook_setup(const struct terminal *terminal, const struct textbook_
     text_add(&line, "N %d GPUs%sF %s%sU %.2f, the profile's rate of long products%s", //
              setup->tensor * setup->pipeline * setup->data, dot, peak, dot, setup->utilization,
              dot);
-    text_add(&line, "state in %s\n  alpha and B: ", setup->recipe->name);
+    text_add(&line, "state in %s\n  alpha and B: ", setup->recipe.name);
     add_link(&line, "tensor", &setup->tensor_link);
     text_add(&line, "%s", dot);
     add_link(&line, "pipeline", &setup->pipeline_link);

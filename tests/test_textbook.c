@@ -36,6 +36,7 @@ START_TEST(one_rank_communicates_nothing)
     ck_assert_double_eq(textbook_ring_all_gather_s(&link, 1, 1e9), 0);
     ck_assert_double_eq(textbook_ring_reduce_scatter_s(&link, 1, 1e9), 0);
     ck_assert_double_eq(textbook_tree_all_reduce_s(&link, 1, 1e9), 0);
+    ck_assert_double_eq(textbook_parameter_server_s(&link, 1, 1, 1e9), 0);
 }
 END_TEST
 
@@ -50,11 +51,11 @@ START_TEST(a_tree_wins_on_small_messages_and_a_ring_on_large_ones)
 }
 END_TEST
 
-/* 2 x 16 x 1e9 / (4 x 50e9) = 0.16 s; it grows with workers as a ring does not. */
-START_TEST(sixteen_workers_and_four_servers_exchange_1_gb_in_160_ms)
+/* 2 x 15 x 1e9 / (4 x 50e9) = 0.15 s; it grows with ranks as a ring does not. */
+START_TEST(sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms)
 {
-    check_within(textbook_parameter_server_s(&link, 16, 4, 1e9), 0.16, 1e-12);
-    check_within(textbook_parameter_server_s(&link, 32, 4, 1e9), 0.32, 1e-12);
+    check_within(textbook_parameter_server_s(&link, 16, 4, 1e9), 0.15, 1e-12);
+    check_within(textbook_parameter_server_s(&link, 32, 4, 1e9), 0.31, 1e-12);
 }
 END_TEST
 
@@ -197,6 +198,31 @@ START_TEST(llama_3_1_takes_27_51_gwh_and_emits_11390_tonnes)
 }
 END_TEST
 
+/* 8 stages, 16 microbatches, 96 layers: 12 a stage. Per microbatch's work each of the naive
+ * schedule's stages idles 7 others'; 1F1B and GPipe idle 7/16 of their work; ZB-H1 a third of that;
+ * ZB-H2 nothing. In flight: 8, 16, 1, 8 and 2 x 8 - 1 microbatches of 12 layers. Transfers of one
+ * microbatch, 2 x 7, but naively all 16 cross alone: 224. */
+START_TEST(a_schedule_decides_bubble_layers_in_flight_and_transfers)
+{
+    static const struct {
+        enum textbook_schedule schedule;
+        double bubble, layers, crossings;
+    } table[] = {
+        { TEXTBOOK_1F1B, 7.0 / 16, 96, 14 }, { TEXTBOOK_GPIPE, 7.0 / 16, 192, 14 },
+        { TEXTBOOK_NAIVE, 7, 12, 224 },      { TEXTBOOK_ZB_H1, 7.0 / 48, 96, 14 },
+        { TEXTBOOK_ZB_H2, 0, 180, 14 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct textbook_pipeline pipeline = { 8, 1, 16, table[i].schedule };
+        double total = table[i].bubble / (1 + table[i].bubble);
+        ck_assert_double_eq_tol(textbook_bubble_of_useful(pipeline), table[i].bubble, 1e-12);
+        ck_assert_double_eq_tol(textbook_bubble_of_total(pipeline), total, 1e-12);
+        check_within(textbook_layers_in_flight(pipeline, 96), table[i].layers, 1e-12);
+        check_within(textbook_pipeline_low_s(pipeline, 1), table[i].crossings, 1e-12);
+    }
+}
+END_TEST
+
 /* Numbers that divide well. l = 8, h = 100, a = 10, v = 1000, s = 10: 12 x 8 x 100^2 + 2 x 1000 x
  * 100 = 1.16e6 parameters, on t = p = d = 2 with 4 microbatches of one sequence. */
 static const struct model small = { .layers = 8, .hidden = 100, .heads = 10, .vocab = 1000 };
@@ -213,7 +239,9 @@ static struct textbook_setup small_setup(void)
         .microbatch = 1,
         .batch = 8,
         .seq = 10,
-        .recipe = textbook_recipe_find("bf16"),
+        .recipe = *textbook_recipe_find("bf16"),
+        .value_bytes = 2,
+        .reduce_bytes = 4,
         .keep = TEXTBOOK_KEEP_ALL,
         .peak_flops_per_s = 1e6,
         .utilization = 0.5,
@@ -264,12 +292,81 @@ END_TEST
 START_TEST(full_recompute_trades_a_third_more_time_for_memory)
 {
     struct textbook_setup setup = small_setup();
-    setup.keep = TEXTBOOK_KEEP_INPUT;
+    setup.recomputed = 1;
     struct textbook_estimate got = textbook_estimate(&setup);
     check_within(got.compute_s, 139.2 * 4 / 3, 1e-12);
     check_within(got.tensor_comm_s, 0.384, 1e-12);
     ck_assert_double_eq(got.activations_bytes, 16e3);
     ck_assert_double_eq(got.working_set_bytes, 24.5e3);
+}
+END_TEST
+
+/* A layer keeps 10 + (24 + 5)/2 = 24.5 kB of a microbatch, its input 2 kB. Every 4th of 8 layers: 2
+ * inputs and 4 layers at once; K = 1 is the row above. Half of the layers: 4 inputs, 4 layers kept,
+ * one at a time; 7TP and five all-reduces. */
+START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
+{
+    static const struct {
+        double recomputed;
+        int interval;
+        double flops_per_weight, all_reduces, activations_bytes, working_set_bytes;
+    } table[] = {
+        { 1, 4, 8, 6, 4e3, 98e3 },
+        { 1, 1, 8, 6, 16e3, 24.5e3 },
+        { 0.5, 1, 7, 5, 4 * 24.5e3 + 8e3, 24.5e3 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct textbook_setup setup = small_setup();
+        setup.recomputed = table[i].recomputed;
+        setup.interval = table[i].interval;
+        struct textbook_estimate got = textbook_estimate(&setup);
+        check_within(got.flops, table[i].flops_per_weight * 80 * 1.16e6, 1e-12);
+        check_within(got.tensor_comm_s, table[i].all_reduces * 0.064, 1e-12);
+        check_within(got.activations_bytes, table[i].activations_bytes, 1e-12);
+        check_within(got.working_set_bytes, table[i].working_set_bytes, 1e-12);
+    }
+}
+END_TEST
+
+/* In fp32 a layer's 16 values take 64 bytes and 2 of masks, 2 values of attention 8 and 1: on two
+ * ranks 18 + (48 + 9)/2 = 46.5. A boundary has 4 kB: 2 (1 ms + 2 ms) an all-reduce. */
+START_TEST(values_of_four_bytes_take_more_memory_and_time)
+{
+    struct textbook_setup setup = small_setup();
+    setup.value_bytes = 4;
+    struct textbook_estimate got = textbook_estimate(&setup);
+    ck_assert_double_eq(got.activations_bytes, 8 * 46.5e3);
+    check_within(got.tensor_comm_s, 4 * 4 * 4 * 6e-3, 1e-12);
+    check_within(got.pipeline_comm_low_s, 2 * 5e-3, 1e-12);
+}
+END_TEST
+
+/* 0.29e6 parameters of 4 B on 8 ranks, 4 of them in a node with 1e7 B/s instead of 1e6: 1.16e6 B.
+ * ps:2: 2 x 7 x 1.16 / 2 s. tree: 6 ms + 2 x 1.16 s. gossip:ring: 2 (1 ms + 1.16 s). local:4: a
+ * quarter of the ring's 14 (1 ms + 0.145 s). hierarchical: scattered and gathered in the node, each
+ * 3 (1 us + 0.029 s), and a quarter all-reduced by pairs, 2 (1 ms + 0.145 s). */
+START_TEST(each_exchange_takes_the_time_of_its_formula)
+{
+    static const struct {
+        const char *exchange;
+        double seconds;
+    } table[] = {
+        { "ring", 14 * 0.146 },
+        { "ps:2", 8.12 },
+        { "tree", 2.326 },
+        { "gossip:ring", 2.322 },
+        { "local:4", 14 * 0.146 / 4 },
+        { "hierarchical", 6 * 0.029001 + 2 * 0.146 },
+        { "pga:4:graph=ring", (14 * 0.146 + 3 * 2.322) / 4 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct textbook_setup setup = small_setup();
+        struct err err = { 0 };
+        setup.data = 8;
+        setup.wires = (struct textbook_wires){ { 1e-6, 1e7 }, setup.data_link, { 8, 4 } };
+        ck_assert(exchange_read(table[i].exchange, &setup.exchange, &err));
+        check_within(textbook_estimate(&setup).data_comm_s, table[i].seconds, 1e-12);
+    }
 }
 END_TEST
 
@@ -289,7 +386,8 @@ END_TEST
 START_TEST(zero_3_communicates_half_as_much_again_in_one_precision)
 {
     struct textbook_setup setup = small_setup();
-    setup.recipe = textbook_recipe_find("deepspeed");
+    setup.recipe = *textbook_recipe_find("deepspeed");
+    setup.reduce_bytes = 2;
     double plain_s = textbook_estimate(&setup).data_comm_s;
     setup.zero = 2;
     check_within(textbook_estimate(&setup).data_comm_s, plain_s, 1e-12);
@@ -321,7 +419,7 @@ START_TEST(all_steps_of_gpt3_add_up_to_its_34_days)
     setup.data = 256; /* 2 x 2 x 256 = 1024 GPUs */
     setup.batch = 1536;
     setup.seq = 2048;
-    setup.keep = TEXTBOOK_KEEP_INPUT;
+    setup.recomputed = 1;
     setup.peak_flops_per_s = a100_flops_per_s;
     setup.utilization = 140e12 / a100_flops_per_s;
     struct textbook_estimate got = textbook_estimate(&setup);
@@ -348,7 +446,7 @@ static TCase *communication_tests(void)
     tcase_add_test(tc, ring_all_reduce_is_reduce_scatter_and_all_gather);
     tcase_add_test(tc, one_rank_communicates_nothing);
     tcase_add_test(tc, a_tree_wins_on_small_messages_and_a_ring_on_large_ones);
-    tcase_add_test(tc, sixteen_workers_and_four_servers_exchange_1_gb_in_160_ms);
+    tcase_add_test(tc, sixteen_ranks_of_which_four_serve_exchange_1_gb_in_150_ms);
     tcase_add_test(tc, twice_the_bandwidth_at_half_the_latency_is_half_the_time);
     return tc;
 }
@@ -361,6 +459,7 @@ static TCase *pipeline_tests(void)
     tcase_add_test(tc, one_stage_has_no_bubble_and_no_transfers);
     tcase_add_test(tc, the_bounds_on_transfers_hold_for_simulated_schedules);
     tcase_add_test(tc, stage_0_holds_all_layers_and_more_when_interleaved);
+    tcase_add_test(tc, a_schedule_decides_bubble_layers_in_flight_and_transfers);
     return tc;
 }
 
@@ -383,6 +482,9 @@ static TCase *estimate_tests(void)
     tcase_add_test(tc, the_parts_of_a_small_step_follow_by_hand);
     tcase_add_test(tc, the_memory_of_a_small_rank_follows_by_hand);
     tcase_add_test(tc, full_recompute_trades_a_third_more_time_for_memory);
+    tcase_add_test(tc, recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them);
+    tcase_add_test(tc, values_of_four_bytes_take_more_memory_and_time);
+    tcase_add_test(tc, each_exchange_takes_the_time_of_its_formula);
     tcase_add_test(tc, zero_scatters_gradients_and_gathers_weights);
     tcase_add_test(tc, zero_3_communicates_half_as_much_again_in_one_precision);
     tcase_add_test(tc, a_single_gpu_only_computes);

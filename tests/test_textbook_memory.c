@@ -13,7 +13,7 @@ static const double gib = 1073741824;
 static double row_layer_bytes(const struct textbook_run *row, enum textbook_keep keep)
 {
     struct textbook_batch microbatch = { .sequences = row->microbatch, .seq = 2048 };
-    return textbook_layer_activation_bytes(&row->model, keep, row->tensor, microbatch);
+    return textbook_layer_activation_bytes(&row->model, keep, row->tensor, microbatch, 2);
 }
 
 /* fp32: 175e9 x 4 = 700 GB of weights, as much of gradients, two moments 1.4 TB. */
@@ -105,10 +105,12 @@ START_TEST(recipes_cost_what_their_documentation_says)
         double replicated, fixed, sharded; /* bytes; ZeRO-1 over d ranks: fixed + sharded / d */
     } documented[] = {
         { "fp32", 16, 8, 8 },
+        { "fp32-momentum", 12, 8, 4 },
         { "fp16", 20, 4, 16 },
         { "bf16", 18, 6, 12 },
         { "deepspeed", 16, 4, 12 },
         { "bf16-pure", 8, 4, 4 },
+        { "bf16-pure-momentum", 6, 4, 2 },
         { "fp8", 17, 5, 12 },
         { "fp8-transposed", 18, 6, 12 },
         { "mxfp8", 18.0625, 6.0625, 12 },
@@ -168,7 +170,7 @@ END_TEST
 START_TEST(a_gpt3_layer_keeps_34_plus_80_bytes_a_value)
 {
     double bytes = textbook_layer_activation_bytes(&gpt3, TEXTBOOK_KEEP_ALL, 1,
-                                                   (struct textbook_batch){ 1, 2048 });
+                                                   (struct textbook_batch){ 1, 2048 }, 2);
     ck_assert_double_eq(bytes, 114.0 * 2048 * 12288);
 }
 END_TEST
@@ -220,8 +222,9 @@ START_TEST(sharding_over_more_tensor_ranks_never_keeps_more)
     enum textbook_keep keep = (enum textbook_keep)_i;
     struct textbook_batch microbatch = { 1, 2048 };
     for (int tensor = 1; tensor < 64; tensor *= 2)
-        ck_assert_double_ge(textbook_layer_activation_bytes(&gpt3, keep, tensor, microbatch),
-                            textbook_layer_activation_bytes(&gpt3, keep, 2 * tensor, microbatch));
+        ck_assert_double_ge(
+            textbook_layer_activation_bytes(&gpt3, keep, tensor, microbatch, 2),
+            textbook_layer_activation_bytes(&gpt3, keep, 2 * tensor, microbatch, 2));
 }
 END_TEST
 
@@ -235,22 +238,20 @@ START_TEST(sequence_parallelism_over_one_rank_keeps_the_same)
     };
     struct textbook_batch microbatch = { 2, 2048 };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        ck_assert_double_eq(textbook_layer_activation_bytes(&gpt3, pairs[i][0], 1, microbatch),
-                            textbook_layer_activation_bytes(&gpt3, pairs[i][1], 1, microbatch));
+        ck_assert_double_eq(textbook_layer_activation_bytes(&gpt3, pairs[i][0], 1, microbatch, 2),
+                            textbook_layer_activation_bytes(&gpt3, pairs[i][1], 1, microbatch, 2));
 }
 END_TEST
 
-/* A replayed layer holds as much as a layer that was never dropped. */
-START_TEST(only_full_recompute_has_a_working_set)
+/* What recompute keeps is a layer's input, which is no more than anything else does. */
+START_TEST(an_input_is_the_least_that_a_layer_keeps)
 {
     enum textbook_keep keep = (enum textbook_keep)_i;
     struct textbook_batch microbatch = { 1, 2048 };
-    double working_set = textbook_working_set_bytes(&gpt3, keep, 8, microbatch);
-    if (!textbook_keep_recomputes_all(keep))
-        ck_assert_double_eq(working_set, 0);
-    else
-        ck_assert_double_gt(working_set,
-                            textbook_layer_activation_bytes(&gpt3, keep, 8, microbatch));
+    enum textbook_keep input = textbook_keep_input(keep);
+    ck_assert_double_le(textbook_layer_activation_bytes(&gpt3, input, 8, microbatch, 2),
+                        textbook_layer_activation_bytes(&gpt3, keep, 8, microbatch, 2));
+    ck_assert_int_eq(textbook_keep_input(input), input);
 }
 END_TEST
 
@@ -292,7 +293,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, sharding_over_more_tensor_ranks_never_keeps_more, 0,
                         NUM_TEXTBOOK_KEEPS);
     tcase_add_test(tc, sequence_parallelism_over_one_rank_keeps_the_same);
-    tcase_add_loop_test(tc, only_full_recompute_has_a_working_set, 0, NUM_TEXTBOOK_KEEPS);
+    tcase_add_loop_test(tc, an_input_is_the_least_that_a_layer_keeps, 0, NUM_TEXTBOOK_KEEPS);
     tcase_add_test(tc, checkpoint_memory_is_least_at_the_root_of_the_layers);
     Suite *s = suite_create("sim/textbook/memory");
     suite_add_tcase(s, tc);

@@ -23,7 +23,7 @@ END_TEST
 START_TEST(gpt3_takes_34_days_on_1024_a100_at_140_tflops)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
-    double flops = textbook_flops(175e9, 300e9, true);
+    double flops = textbook_flops(175e9, 300e9, 1);
     double days = textbook_compute_s(gpus, flops, 140e12 / a100_flops_per_s) / day_s;
     ck_assert_double_eq_tol(days, 33.91, 0.005);
 }
@@ -34,7 +34,7 @@ END_TEST
 START_TEST(gpt3_in_35_days_on_1024_a100_uses_0_435_of_the_peak)
 {
     struct textbook_gpus gpus = { 1024, a100_flops_per_s };
-    double flops = textbook_flops(175e9, 300e9, true);
+    double flops = textbook_flops(175e9, 300e9, 1);
     ck_assert_double_eq_tol(textbook_utilization(gpus, flops, 35 * day_s), 0.4347, 0.00005);
     ck_assert_double_eq_tol(textbook_utilization(gpus, flops, 34 * day_s), 0.4475, 0.00005);
 }
@@ -45,7 +45,7 @@ END_TEST
 START_TEST(a_trillion_parameters_take_84_days_on_3072_a100)
 {
     struct textbook_gpus gpus = { 3072, a100_flops_per_s };
-    double flops = textbook_flops(1.008e12, 450e9, true);
+    double flops = textbook_flops(1.008e12, 450e9, 1);
     double days = textbook_compute_s(gpus, flops, 163e12 / a100_flops_per_s) / day_s;
     ck_assert_double_eq_tol(days, 83.9, 0.05);
 }
@@ -75,8 +75,8 @@ START_TEST(llama_65b_uses_0_63_of_the_peak_with_recompute_and_0_47_without)
 {
     struct textbook_gpus gpus = { 2048, a100_flops_per_s };
     struct textbook_gpus sparse = { 2048, 2 * a100_flops_per_s };
-    double with = textbook_flops(65e9, 1.4e12, true);
-    double without = textbook_flops(65e9, 1.4e12, false);
+    double with = textbook_flops(65e9, 1.4e12, 1);
+    double without = textbook_flops(65e9, 1.4e12, 0);
     ck_assert_double_eq_tol(textbook_utilization(gpus, with, 21 * day_s), 0.63, 0.005);
     ck_assert_double_eq_tol(textbook_utilization(gpus, without, 21 * day_s), 0.47, 0.005);
     ck_assert_double_eq_tol(textbook_utilization(sparse, with, 21 * day_s), 0.31, 0.005);

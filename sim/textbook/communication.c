@@ -50,11 +50,11 @@ double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_rank
     return 2 * levels * link->latency_s + 2 * message_bytes / link->bytes_per_s;
 }
 
-/* 2 n S/(k B): n workers send S bytes and fetch as many through the links of k servers, which are
- * what limits it. Li et al. 2014. */
-double textbook_parameter_server_s(const struct textbook_link *link, int num_workers,
-                                   int num_servers, double message_bytes)
+/* 2 (n-1) S/(K B): K of the n ranks are servers of an equal part each; n-1 others send theirs to
+ * each and fetch the sum, through the server's link, which is what limits it. Li et al. 2014. */
+double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
+                                   double message_bytes)
 {
-    double bytes_per_server = 2 * num_workers * message_bytes / num_servers;
+    double bytes_per_server = 2 * (num_ranks - 1) * message_bytes / num_servers;
     return bytes_per_server / link->bytes_per_s;
 }

@@ -22,8 +22,8 @@ double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_rank
 double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes);
 
-/* Workers push gradients to servers apart from them and pull the sum: one worker sends, too. */
-double textbook_parameter_server_s(const struct textbook_link *link, int num_workers,
-                                   int num_servers, double message_bytes);
+/* Ranks push gradients to servers among them, and pull the sum. */
+double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
+                                   double message_bytes);
 
 #endif

@@ -11,19 +11,21 @@
 const struct field textbook_estimate_fields[] = {
     { F(parameters), NUMBER, .doc = "P = 12 l h^2 + 2 v h" },
     { F(tokens), NUMBER, .doc = "T = batch x seq" },
-    { F(flops), NUMBER, .doc = "6 T P, or 8 T P with full recompute" },
+    { F(flops), NUMBER, .doc = "6 T P, or 8 T P with full recompute: (6 + 2 r) T P of a share r" },
     { F(microbatches), NUMBER, .doc = "m = batch / (dp x microbatch)" },
     { F(compute_s), SECONDS, .doc = "flops / (N F U)" },
-    { F(bubble_s), SECONDS, .doc = "compute (p-1) / (v m)" },
+    { F(bubble_s), SECONDS,
+      .doc = "compute (p-1) / (v m); naive: compute (p-1); ZB-H1: a third; ZB-H2: none" },
     { F(tensor_comm_s), SECONDS,
-      .doc = "m l/p x 4 (full recompute: 6) all-reduces of 2 (t-1) (alpha + 2 s b h/(t B))" },
+      .doc = "m l/p x (4 + 2 r) all-reduces of 2 (t-1) (alpha + w s b h/(t B)), w bytes a value" },
     { F(data_comm_s), SECONDS,
-      .doc = "(dp-1) (alpha + S/(dp B)) each: gradients twice; ZeRO 1-2: gradients, weights; "
-             "ZeRO 3: gradients, weights twice" },
+      .doc = "ring 2 (n-1) (alpha + S/(n B)), a pass (n-1) (alpha + S/(n B)); ZeRO 1-2: gradients, "
+             "weights; ZeRO 3: gradients, weights twice; K servers 2 (n-1) S/(K B); d neighbours "
+             "d (alpha + S/B); every H steps: 1/H" },
     { F(pipeline_comm_low_s), SECONDS,
-      .doc = "2 (p v - 1) (alpha + 2 s b h/B): one microbatch" },
+      .doc = "2 (p v - 1) (alpha + w s b h/B): one microbatch; naive: each of m" },
     { F(pipeline_comm_high_s), SECONDS,
-      .doc = "2 (p v - 1 + v (m-1)) (alpha + 2 s b h/B): the full batch" },
+      .doc = "2 (p v - 1 + v (m-1)) (alpha + w s b h/B): the full batch" },
     { F(step_s), SECONDS, .doc = "compute + bubble + tensor + data + pipeline, one microbatch" },
     { F(step_high_s), SECONDS, .doc = "compute + bubble + tensor + data + pipeline, full batch" },
     { F(tokens_per_s), NUMBER, .doc = "T / step" },
@@ -32,8 +34,9 @@ const struct field textbook_estimate_fields[] = {
     { F(optimizer_bytes), BYTES,
       .doc = "P/(t p) x bytes of master copy and moments; / dp from ZeRO 1" },
     { F(activations_bytes), BYTES,
-      .doc = "l (v > 1: l (1 + (p-1)/(p v))) x s b h (10 + 24/t + 5 a s/(h t)), or its variant" },
-    { F(working_set_bytes), BYTES, .doc = "activations of the one layer that is recomputed" },
+      .doc = "l (v > 1: l (1 + (p-1)/(p v)); GPipe: l m/p; naive: l/p) x s b h (10 + 24/t + 5 a "
+             "s/(h t)), or its variant; full:K keeps w s b h of every K-th" },
+    { F(working_set_bytes), BYTES, .doc = "activations of the K layers that are recomputed at once" },
     { F(memory_bytes), BYTES,
       .doc = "weights + gradients + optimizer + activations + working set" },
 };
@@ -45,7 +48,7 @@ const struct field textbook_estimate_fields[] = {
 const size_t num_textbook_estimate_fields =
     sizeof textbook_estimate_fields / sizeof *textbook_estimate_fields;
 
-static struct textbook_pipeline pipeline_of(const struct textbook_setup *setup)
+struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup)
 {
     int per_round = setup->data * setup->microbatch;
     assert(per_round > 0 && setup->batch % per_round == 0);
@@ -53,18 +56,35 @@ static struct textbook_pipeline pipeline_of(const struct textbook_setup *setup)
         .stages = setup->pipeline,
         .chunks = setup->chunks,
         .microbatches = setup->batch / per_round,
+        .schedule = setup->schedule,
     };
 }
 
-static struct textbook_batch microbatch_of(const struct textbook_setup *setup)
+struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup)
 {
     return (struct textbook_batch){ .sequences = setup->microbatch, .seq = setup->seq };
 }
 
-/* 2 s b h: one microbatch's activations between two layers, in half precision. */
-static double boundary_bytes(const struct textbook_setup *setup)
+/* s b h values: one microbatch's activations between two layers. */
+double textbook_boundary_bytes(const struct textbook_setup *setup)
 {
-    return 2.0 * setup->seq * setup->microbatch * setup->model->hidden;
+    return setup->value_bytes * setup->seq * setup->microbatch * setup->model->hidden;
+}
+
+/* q k v: 3 h outputs, projection h, feed-forward 4 h and back: 12 h^2; embedding and head v rows
+ * each. Columns of h but for the last, divided by rows over tensor ranks. */
+void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out)
+{
+    double h = setup->model->hidden, rows = h / setup->tensor;
+    double layers = (double)setup->model->layers / setup->pipeline;
+    double vocab_rows = (double)setup->model->vocab / setup->tensor;
+    *out = (struct textbook_load){
+        .load = { out->tensors, 4, setup->reduce_bytes },
+        .tensors = { { 3 * rows, h, layers },
+                     { rows, h, layers },
+                     { 4 * rows, h, 2 * layers },
+                     { vocab_rows, h, 2.0 / setup->pipeline } },
+    };
 }
 
 /* Attention and feed-forward each all-reduce their output forward and their input's gradient
@@ -72,36 +92,54 @@ static double boundary_bytes(const struct textbook_setup *setup)
  * reduce-scatter and an all-gather of the same time. Shoeybi et al. 2019, section 3. */
 static double tensor_comm_s(const struct textbook_setup *setup, double microbatches)
 {
-    double all_reduces = textbook_keep_recomputes_all(setup->keep) ? 6 : 4;
+    double all_reduces = 4 + 2 * setup->recomputed;
     double layers = (double)setup->model->layers / setup->pipeline;
-    double each_s =
-        textbook_ring_all_reduce_s(&setup->tensor_link, setup->tensor, boundary_bytes(setup));
+    double each_s = textbook_ring_all_reduce_s(&setup->tensor_link, setup->tensor,
+                                               textbook_boundary_bytes(setup));
     return microbatches * layers * all_reduces * each_s;
 }
 
+static int num_shards(const struct textbook_setup *setup)
+{
+    return setup->shards > 0 ? setup->shards : setup->data;
+}
+
 /* Once a step. ZeRO 1 and 2 move what an all-reduce does in the same precision; ZeRO 3 gathers the
- * weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7. */
+ * weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7. Where
+ * shards are repeated, ranks with the same one all-reduce it. Zhao et al. 2023, section 3.2.2. */
+static double zero_comm_s(const struct textbook_setup *setup, double parameters)
+{
+    int shards = num_shards(setup);
+    double gradients_bytes = parameters * setup->reduce_bytes;
+    double weights_bytes = parameters * setup->recipe.parameter_bytes;
+    const struct textbook_link *link = &setup->data_link;
+    double gathers = setup->zero == 3 ? 2 : 1;
+    return textbook_ring_reduce_scatter_s(link, shards, gradients_bytes) +
+           textbook_ring_all_reduce_s(link, setup->data / shards, gradients_bytes / shards) +
+           gathers * textbook_ring_all_gather_s(link, shards, weights_bytes);
+}
+
 static double data_comm_s(const struct textbook_setup *setup, double parameters)
 {
-    double gradients_bytes = parameters * setup->recipe->gradient_bytes;
-    double weights_bytes = parameters * setup->recipe->parameter_bytes;
-    const struct textbook_link *link = &setup->data_link;
-    if (setup->zero == 0)
-        return textbook_ring_all_reduce_s(link, setup->data, gradients_bytes);
-    double gathers = setup->zero == 3 ? 2 : 1;
-    return textbook_ring_reduce_scatter_s(link, setup->data, gradients_bytes) +
-           gathers * textbook_ring_all_gather_s(link, setup->data, weights_bytes);
+    if (setup->zero > 0)
+        return zero_comm_s(setup, parameters);
+    if (exchange_is_default(&setup->exchange))
+        return textbook_ring_all_reduce_s(&setup->data_link, setup->data,
+                                          parameters * setup->reduce_bytes);
+    struct textbook_load load;
+    textbook_fill_load(setup, &load);
+    return textbook_exchange_s(&setup->wires, &setup->exchange, &load.load);
 }
 
 static void estimate_time(const struct textbook_setup *setup, struct textbook_estimate *out)
 {
-    struct textbook_pipeline pipeline = pipeline_of(setup);
+    struct textbook_pipeline pipeline = textbook_pipeline_of(setup);
     struct textbook_gpus gpus = {
         .count = setup->tensor * setup->pipeline * setup->data,
         .peak_flops_per_s = setup->peak_flops_per_s,
     };
     double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);
-    double message_s = textbook_message_s(&setup->pipeline_link, boundary_bytes(setup));
+    double message_s = textbook_message_s(&setup->pipeline_link, textbook_boundary_bytes(setup));
 
     out->compute_s = textbook_compute_s(gpus, out->flops, setup->utilization);
     out->bubble_s = out->compute_s * textbook_bubble_of_useful(pipeline);
@@ -116,22 +154,30 @@ static void estimate_time(const struct textbook_setup *setup, struct textbook_es
     out->tokens_per_s = out->tokens / out->step_s;
 }
 
+static double layer_bytes(const struct textbook_setup *setup, enum textbook_keep keep)
+{
+    return textbook_layer_activation_bytes(setup->model, keep, setup->tensor,
+                                           textbook_microbatch_of(setup), setup->value_bytes);
+}
+
+/* N/K + K layers (Chen et al. 2016): of those in flight the input of every K-th is kept, and K are
+ * held whole between two of them while they are replayed. */
 static void estimate_memory(const struct textbook_setup *setup, struct textbook_estimate *out)
 {
     double shard_parameters = out->parameters / (setup->tensor * setup->pipeline);
     struct textbook_state state =
-        textbook_state(setup->recipe, shard_parameters, setup->zero, setup->data);
-    struct textbook_batch microbatch = microbatch_of(setup);
-    double layer_bytes =
-        textbook_layer_activation_bytes(setup->model, setup->keep, setup->tensor, microbatch);
-    double layers = textbook_layers_in_flight(pipeline_of(setup), setup->model->layers);
+        textbook_state(&setup->recipe, shard_parameters, setup->zero, num_shards(setup));
+    double layers = textbook_layers_in_flight(textbook_pipeline_of(setup), setup->model->layers);
+    double interval = setup->interval > 0 ? setup->interval : 1;
+    double whole_bytes = layer_bytes(setup, setup->keep);
+    double input_bytes = layer_bytes(setup, textbook_keep_input(setup->keep));
 
     out->weights_bytes = state.weights_bytes;
     out->gradients_bytes = state.gradients_bytes;
     out->optimizer_bytes = state.optimizer_bytes;
-    out->activations_bytes = layers * layer_bytes;
-    out->working_set_bytes =
-        textbook_working_set_bytes(setup->model, setup->keep, setup->tensor, microbatch);
+    out->activations_bytes = layers * ((1 - setup->recomputed) * whole_bytes +
+                                       setup->recomputed / interval * input_bytes);
+    out->working_set_bytes = setup->recomputed > 0 ? interval * whole_bytes : 0;
     out->memory_bytes =
         textbook_state_bytes(&state) + out->activations_bytes + out->working_set_bytes;
 }
@@ -141,9 +187,8 @@ struct textbook_estimate textbook_estimate(const struct textbook_setup *setup)
     struct textbook_estimate out = { 0 };
     out.parameters = textbook_parameters(setup->model);
     out.tokens = (double)setup->batch * setup->seq;
-    out.flops =
-        textbook_flops(out.parameters, out.tokens, textbook_keep_recomputes_all(setup->keep));
-    out.microbatches = pipeline_of(setup).microbatches;
+    out.flops = textbook_flops(out.parameters, out.tokens, setup->recomputed);
+    out.microbatches = textbook_pipeline_of(setup).microbatches;
     estimate_time(setup, &out);
     estimate_memory(setup, &out);
     return out;

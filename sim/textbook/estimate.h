@@ -7,22 +7,42 @@
 #define SIM_TEXTBOOK_ESTIMATE_H
 
 #include "base/field.h"
-#include "sim/textbook/communication.h"
+#include "sim/textbook/exchange.h"
 #include "sim/textbook/memory.h"
+#include "sim/textbook/pipeline.h"
 
 struct textbook_setup {
     const struct model *model;
     int tensor, pipeline, chunks, data; /* ranks of each axis; chunks: per stage */
-    int microbatch;                     /* sequences */
-    int batch;                          /* sequences of a step, a multiple of data x microbatch */
-    int seq;                            /* tokens */
-    int zero;                           /* 0..3 */
-    const struct textbook_recipe *recipe;
-    enum textbook_keep keep; /* decides 6 TP or 8 TP, too */
+    enum textbook_schedule schedule;
+    int microbatch; /* sequences */
+    int batch;      /* sequences of a step, a multiple of data x microbatch */
+    int seq;        /* tokens */
+    int zero;       /* 0..3 */
+    int shards;     /* ranks that ZeRO shards over, a divisor of data; 0: all */
+    struct textbook_recipe recipe;
+    double value_bytes;      /* of an activation */
+    double reduce_bytes;     /* of what data ranks exchange for each parameter */
+    enum textbook_keep keep; /* of a layer that is not recomputed */
+    double recomputed;       /* share of the layers that is: decides (6 + 2 r) TP, too */
+    int interval;            /* K: recomputed layers from one kept input to the next; 0: 1 */
     double peak_flops_per_s; /* of one GPU */
     double utilization;      /* of it while computing, without communication and bubble */
     struct textbook_link tensor_link, pipeline_link, data_link;
+    struct exchange exchange;    /* of data ranks without ZeRO */
+    struct textbook_wires wires; /* that it goes over */
 };
+
+struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup);
+struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup);
+double textbook_boundary_bytes(const struct textbook_setup *setup); /* from one layer to the next */
+/* Of what a rank of P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding
+ * and head. Its tensors are the ones below, so it is not to be copied. */
+struct textbook_load {
+    struct exchange_load load;
+    struct exchange_tensor tensors[4];
+};
+void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out);
 
 /* Memory is that of a rank of stage 0. */
 struct textbook_estimate {

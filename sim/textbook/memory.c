@@ -5,14 +5,17 @@
 #include <string.h>
 
 /* Rows of Megatron-LM docs/user-guide/features/dist_optimizer.md; "deepspeed" is Rajbhandari et al.
- * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. */
+ * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. With momentum
+ * (Polyak 1964) there is one moment where Adam has two. */
 // clang-format off
 const struct textbook_recipe textbook_recipes[] = {
     { "fp32", "all in fp32: parameter, gradient, two moments", 4, 4, 8 },
+    { "fp32-momentum", "all in fp32: parameter, gradient, one moment", 4, 4, 4 },
     { "fp16", "fp16 parameter and gradient; fp32 gradient, master and moments", 2, 2, 16 },
     { "bf16", "bf16 parameter; fp32 gradient, master and moments", 2, 4, 12 },
     { "deepspeed", "half-precision parameter and gradient; fp32 master and moments", 2, 2, 12 },
     { "bf16-pure", "all in bf16: parameter, gradient, two moments", 2, 2, 4 },
+    { "bf16-pure-momentum", "all in bf16: parameter, gradient, one moment", 2, 2, 2 },
     { "fp8", "fp8 parameter; fp32 gradient, master and moments", 1, 4, 12 },
     { "fp8-transposed", "the same with a transposed fp8 copy (Hopper)", 2, 4, 12 },
     { "mxfp8", "row and column copies in fp8, a scale per 32; else as fp8", 2.0625, 4, 12 },
@@ -87,46 +90,55 @@ double textbook_data_parallel_traffic_bytes(double parameters)
     return half_bytes * parameters;
 }
 
-/* Bytes per s b h: replicated + split / t + attention (a s / h) / t. */
+/* Of each of the s b h values that pass between layers: so many more values that a layer keeps, and
+ * masks of a byte; of attention's, a s / h times as many. */
 struct kept {
-    double replicated, split, attention;
+    double values, masks;                     /* on every tensor rank */
+    double split_values, split_masks;         /* divided over them */
+    double attention_values, attention_masks; /* divided, too */
 };
 
-/* Korthikanti et al. 2022, table 2. Without any parallelism s b h (34 + 5 a s / h): attention keeps
- * 11 + 5 a s / h (input 2, q k v 6, projection input 2, mask 1; probabilities 2, their mask 1,
- * dropped probabilities 2), feed-forward 19 (input 2, inner 8 + 8, mask 1), norms 4. Tensor
- * parallelism replicates the inputs, norms and masks: 10 of the 34. */
+/* Korthikanti et al. 2022, table 2. In half precision without any parallelism s b h (34 + 5 a s/h):
+ * attention keeps 11 + 5 a s / h (input 2, q k v 6, projection input 2, mask 1; probabilities 2,
+ * their mask 1, dropped probabilities 2), feed-forward 19 (input 2, inner 8 + 8, mask 1), norms 4.
+ * So 34 bytes are 16 values and 2 masks, 5 are 2 and 1. Tensor parallelism replicates the inputs,
+ * norms and masks: 4 values and 2 masks, 10 of the 34 bytes. */
 static const struct kept kepts[NUM_TEXTBOOK_KEEPS] = {
-    [TEXTBOOK_KEEP_ALL] = { 10, 24, 5 },       [TEXTBOOK_KEEP_SEQUENCE] = { 0, 34, 5 },
-    [TEXTBOOK_KEEP_SELECTIVE] = { 10, 24, 0 }, [TEXTBOOK_KEEP_SEQUENCE_SELECTIVE] = { 0, 34, 0 },
-    [TEXTBOOK_KEEP_INPUT] = { 2, 0, 0 },       [TEXTBOOK_KEEP_SEQUENCE_INPUT] = { 0, 2, 0 },
+    [TEXTBOOK_KEEP_ALL] = { 4, 2, 12, 0, 2, 1 },
+    [TEXTBOOK_KEEP_SEQUENCE] = { 0, 0, 16, 2, 2, 1 },
+    [TEXTBOOK_KEEP_SELECTIVE] = { 4, 2, 12, 0, 0, 0 },
+    [TEXTBOOK_KEEP_SEQUENCE_SELECTIVE] = { 0, 0, 16, 2, 0, 0 },
+    [TEXTBOOK_KEEP_INPUT] = { 1, 0, 0, 0, 0, 0 },
+    [TEXTBOOK_KEEP_SEQUENCE_INPUT] = { 0, 0, 1, 0, 0, 0 },
 };
 
-bool textbook_keep_recomputes_all(enum textbook_keep keep)
+enum textbook_keep textbook_keep_input(enum textbook_keep keep)
 {
-    return keep == TEXTBOOK_KEEP_INPUT || keep == TEXTBOOK_KEEP_SEQUENCE_INPUT;
+    bool sequence = keep == TEXTBOOK_KEEP_SEQUENCE || keep == TEXTBOOK_KEEP_SEQUENCE_SELECTIVE ||
+                    keep == TEXTBOOK_KEEP_SEQUENCE_INPUT;
+    return sequence ? TEXTBOOK_KEEP_SEQUENCE_INPUT : TEXTBOOK_KEEP_INPUT;
+}
+
+struct textbook_kept textbook_kept(enum textbook_keep keep, double value_bytes)
+{
+    const struct kept *kept = &kepts[keep];
+    return (struct textbook_kept){
+        .whole_bytes = kept->values * value_bytes + kept->masks,
+        .split_bytes = kept->split_values * value_bytes + kept->split_masks,
+        .attention_bytes = kept->attention_values * value_bytes + kept->attention_masks,
+    };
 }
 
 double textbook_layer_activation_bytes(const struct model *model, enum textbook_keep keep,
-                                       int tensor, struct textbook_batch microbatch)
+                                       int tensor, struct textbook_batch microbatch,
+                                       double value_bytes)
 {
-    const struct kept *kept = &kepts[keep];
+    struct textbook_kept kept = textbook_kept(keep, value_bytes);
     double h = model->hidden;
-    double scores_per_value = model->heads * microbatch.seq / h;
+    double scores_per_value = (double)model->heads * microbatch.seq / h;
     double sbh = (double)microbatch.sequences * microbatch.seq * h;
-    double split = kept->split + kept->attention * scores_per_value;
-    return sbh * (kept->replicated + split / tensor);
-}
-
-/* The replayed layer keeps everything until its backward has run. */
-double textbook_working_set_bytes(const struct model *model, enum textbook_keep keep, int tensor,
-                                  struct textbook_batch microbatch)
-{
-    if (!textbook_keep_recomputes_all(keep))
-        return 0;
-    bool sequence = keep == TEXTBOOK_KEEP_SEQUENCE_INPUT;
-    enum textbook_keep whole = sequence ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
-    return textbook_layer_activation_bytes(model, whole, tensor, microbatch);
+    double split = kept.split_bytes + kept.attention_bytes * scores_per_value;
+    return sbh * (kept.whole_bytes + split / tensor);
 }
 
 /* N/K + K: N/K kept inputs, and K layers between two of them. Chen et al. 2016. */

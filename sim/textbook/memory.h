@@ -45,7 +45,7 @@ double textbook_data_parallel_bytes(double parameters, double values_per_sequenc
 /* Bytes of gradients that such a rank has to all-reduce. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
-/* What a layer keeps of its forward in half precision, and so what is sharded or recomputed. */
+/* What a layer keeps of its forward, and so what is sharded or recomputed. */
 enum textbook_keep {
     TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
     TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
@@ -55,15 +55,20 @@ enum textbook_keep {
     TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* and that input is sharded */
     NUM_TEXTBOOK_KEEPS
 };
+enum textbook_keep textbook_keep_input(enum textbook_keep keep); /* of a layer that is recomputed */
 
-bool textbook_keep_recomputes_all(enum textbook_keep keep);
+/* Bytes for each of a microbatch's s b h values: s b h (whole + (split + attention a s / h) / t).
+ */
+struct textbook_kept {
+    double whole_bytes, split_bytes, attention_bytes;
+};
+struct textbook_kept textbook_kept(enum textbook_keep keep, double value_bytes);
 
-/* Activation bytes of one layer and microbatch on one of `tensor` ranks. */
+/* Activation bytes of one layer and microbatch on one of `tensor` ranks, at `value_bytes` a value:
+ * 2 in half precision. */
 double textbook_layer_activation_bytes(const struct model *model, enum textbook_keep keep,
-                                       int tensor, struct textbook_batch microbatch);
-/* What a recomputed layer holds while it is replayed; 0 unless all of it is. */
-double textbook_working_set_bytes(const struct model *model, enum textbook_keep keep, int tensor,
-                                  struct textbook_batch microbatch);
+                                       int tensor, struct textbook_batch microbatch,
+                                       double value_bytes);
 
 /* Layers' worth of memory when one input is kept every `interval` of `num_layers`: the inputs and
  * one interval replayed. Then the interval that needs least. */

@@ -1,14 +1,23 @@
 /* sim/textbook/pipeline.h - bubble, traffic and layers in flight of a pipeline of equal stages.
  *
- * p stages of v chunks each run m microbatches, one forward one backward (v > 1: interleaved).
- * Every function is pure. */
+ * p stages of v chunks each run m microbatches. Every function is pure. */
 #ifndef SIM_TEXTBOOK_PIPELINE_H
 #define SIM_TEXTBOOK_PIPELINE_H
+
+enum textbook_schedule {
+    TEXTBOOK_1F1B,  /* one forward one backward; v > 1: interleaved */
+    TEXTBOOK_GPIPE, /* all forwards, then all backwards */
+    TEXTBOOK_NAIVE, /* one microbatch after another, each through all stages and back */
+    TEXTBOOK_ZB_H1, /* weight gradients apart from the backward, in 1F1B's memory */
+    TEXTBOOK_ZB_H2, /* and in twice that */
+    NUM_TEXTBOOK_SCHEDULES
+};
 
 struct textbook_pipeline {
     int stages;       /* p */
     int chunks;       /* v: parts of the model that a stage holds; 1: not interleaved */
     int microbatches; /* m, of one pipeline */
+    enum textbook_schedule schedule;
 };
 
 /* Idle time as a share of the time that a stage works, and of the whole step. */

@@ -16,16 +16,16 @@ double textbook_parameters(const struct model *model)
 }
 
 /* Each token multiplies and adds each weight once forward and twice backward (input and weight
- * gradients): 2 + 4 FLOPs. Full recompute runs the forward again. Narayanan et al. 2021, eq. 4 (8
- * TP); Kaplan et al. 2020, section 2.1 (6 TP). */
-double textbook_flops(double parameters, double tokens, bool recompute)
+ * gradients): 2 + 4 FLOPs. A recomputed layer runs its forward again: 2 more. Narayanan et al.
+ * 2021, eq. 4 (8 TP); Kaplan et al. 2020, section 2.1 (6 TP). */
+double textbook_flops(double parameters, double tokens, double recomputed)
 {
-    double flops_per_weight_and_token = recompute ? 8 : 6;
+    double flops_per_weight_and_token = 6 + 2 * recomputed;
     return flops_per_weight_and_token * tokens * parameters;
 }
 
 /* The matrix products with weights: 24 h^2 FLOPs per layer and token in one forward, times
- * `passes`. The three formulas below multiply this by 1 + attention's share + the output head's. */
+ * `passes`. The four formulas below multiply this by 1 + attention's share + the output head's. */
 static double layer_flops(const struct model *model, struct textbook_batch batch, double passes)
 {
     double h = model->hidden;
@@ -49,6 +49,16 @@ double textbook_model_flops(const struct model *model, struct textbook_batch bat
 {
     double h = model->hidden;
     double attention = batch.seq / (6 * h);
+    double head = model->vocab / (12 * model->layers * h);
+    return layer_flops(model, batch, 3) * (1 + attention + head);
+}
+
+/* 72 B s l h^2 (1 + s/(12h) + V/(12 l h)): a causal mask leaves half of attention's square.
+ * Megatron-LM, megatron/training/training.py, num_floating_point_operations. */
+double textbook_causal_flops(const struct model *model, struct textbook_batch batch)
+{
+    double h = model->hidden;
+    double attention = batch.seq / (12 * h);
     double head = model->vocab / (12 * model->layers * h);
     return layer_flops(model, batch, 3) * (1 + attention + head);
 }

@@ -22,14 +22,17 @@ struct textbook_gpus {
 double textbook_layer_parameters(const struct model *model); /* of one layer: 12 h^2 */
 double textbook_parameters(const struct model *model);       /* 12 l h^2 + 2 v h */
 
-/* FLOPs to train `parameters` on `tokens`: 6 TP, or 8 TP with full recompute. */
-double textbook_flops(double parameters, double tokens, bool recompute);
+/* FLOPs to train `parameters` on `tokens`: 6 TP, 8 TP with full recompute, (6 + 2 r) TP when the
+ * share r of the layers is recomputed. */
+double textbook_flops(double parameters, double tokens, double recomputed);
 
 /* FLOPs of one batch, attention and output head included. The first counts what is executed with
- * full recompute, the second what any method needs (for MFU), the third what Korthikanti et al.
- * call hardware FLOPs of selective recompute, which overstates it. */
+ * full recompute, the second what any method needs (for MFU), the third the same with a causal
+ * mask, the fourth what Korthikanti et al. call hardware FLOPs of selective recompute, which
+ * overstates it. */
 double textbook_recompute_flops(const struct model *model, struct textbook_batch batch);
 double textbook_model_flops(const struct model *model, struct textbook_batch batch);
+double textbook_causal_flops(const struct model *model, struct textbook_batch batch);
 double textbook_selective_flops(const struct model *model, struct textbook_batch batch);
 
 /* FLOPs of one token by PaLM's convention, which MosaicML's MFU uses: attention not halved. */

@@ -1,0 +1,54 @@
+#include "sim/textbook/exchange.h"
+
+const struct textbook_link *textbook_phase_link(const struct textbook_wires *wires,
+                                                const struct exchange_phase *phase)
+{
+    int farthest = (phase->size - 1) * phase->stride;
+    return farthest < wires->ranks.per_node ? &wires->node : &wires->network;
+}
+
+/* A sum by ring where no algorithm is named. A gather's buffer is all members' bytes. Neighbours
+ * are told one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
+double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase)
+{
+    const struct textbook_link *link = textbook_phase_link(wires, phase);
+    switch (phase->kind) {
+    case PHASE_ALL_REDUCE:
+    case PHASE_RING:
+        return textbook_ring_all_reduce_s(link, phase->size, phase->bytes);
+    case PHASE_TREE:
+        return textbook_tree_all_reduce_s(link, phase->size, phase->bytes);
+    case PHASE_SERVERS:
+        return textbook_parameter_server_s(link, phase->size, phase->peers, phase->bytes);
+    case PHASE_REDUCE_SCATTER:
+        return textbook_ring_reduce_scatter_s(link, phase->size, phase->bytes);
+    case PHASE_ALL_GATHER:
+        return textbook_ring_all_gather_s(link, phase->size, phase->size * phase->bytes);
+    case PHASE_PEERS:
+        return phase->peers * textbook_message_s(link, phase->bytes);
+    case NUM_PHASE_KINDS:
+        break;
+    }
+    return 0;
+}
+
+static double phases_s(const struct textbook_wires *wires, const struct exchange *exchange,
+                       const struct exchange_load *load, bool averages)
+{
+    struct exchange_phases phases = exchange_phases_of(exchange, load, &wires->ranks, averages);
+    double sum_s = 0;
+    for (int i = 0; i < phases.count; i++)
+        sum_s += textbook_phase_s(wires, &phases.at[i]);
+    return sum_s;
+}
+
+/* One step in H ends a period with an average of all: 1/H of that and (H-1)/H of the others. Stich
+ * 2019 (Local SGD); Chen et al. 2021 (Gossip-PGA). */
+double textbook_exchange_s(const struct textbook_wires *wires, const struct exchange *exchange,
+                           const struct exchange_load *load)
+{
+    double period = exchange->period > 0 ? exchange->period : 1;
+    double average_s = phases_s(wires, exchange, load, true);
+    double other_s = phases_s(wires, exchange, load, false);
+    return (average_s + (period - 1) * other_s) / period;
+}
