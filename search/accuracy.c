@@ -49,12 +49,12 @@ static bool can_win(const struct trial *trial, const struct exchange *exchange, 
 
 static void keep(struct trial *trial, const struct scored_plan *found)
 {
-    struct accurate_plan plan = { .scored = *found };
-    plan.scored.prediction.stages = NULL;
-    plan.to = to_accuracy(trial->request, &found->plan, found->prediction.step_s);
-    if (isinf(plan.to.seconds) || (trial->has_best && trial->best.to.seconds <= plan.to.seconds))
+    struct time_to_accuracy to =
+        to_accuracy(trial->request, &found->plan, found->prediction.step_s);
+    if (isinf(to.seconds) || (trial->has_best && trial->best.to.seconds <= to.seconds))
         return;
-    trial->best = plan;
+    trial->best = (struct accurate_plan){ .scored = scored_plan_copy(found, &trial->result->arena),
+                                          .to = to };
     trial->has_best = true;
 }
 

@@ -12,7 +12,7 @@
 #include "sim/campaign/time_to_accuracy.h"
 
 struct accurate_plan {
-    struct scored_plan scored; /* its prediction's stages are not kept: NULL */
+    struct scored_plan scored; /* in the result's arena, with its lists */
     struct time_to_accuracy to;
 };
 

@@ -2,8 +2,6 @@
 
 #include "search/method.h"
 
-#include <string.h>
-
 struct probe probe_fits(const struct search_request *asked)
 {
     struct arena arena = { 0 };
@@ -27,30 +25,6 @@ struct probe probe_fits(const struct search_request *asked)
     return probe;
 }
 
-static const int *copy_ints(const int *from, int count, struct arena *arena)
-{
-    if (!from)
-        return NULL;
-    int *copy = ARENA_ARRAY(arena, int, (size_t)count);
-    memcpy(copy, from, (size_t)count * sizeof *copy);
-    return copy;
-}
-
-/* With all that it points at. */
-static struct scored_plan copy_plan(const struct scored_plan *from, struct arena *arena)
-{
-    struct scored_plan copy = *from;
-    const struct plan *plan = &from->plan;
-    size_t num_stages = (size_t)from->prediction.num_stages;
-    copy.plan.chunk_layers = copy_ints(plan->chunk_layers, plan->num_chunk_layers, arena);
-    copy.plan.recompute_layers =
-        copy_ints(plan->recompute_layers, plan->num_recompute_layers, arena);
-    copy.prediction.stages = ARENA_ARRAY(arena, struct stage_memory, num_stages);
-    memcpy(copy.prediction.stages, from->prediction.stages,
-           num_stages * sizeof *copy.prediction.stages);
-    return copy;
-}
-
 /* Only when something fits is it searched for: a search that finds nothing looks for what to relax,
  * which is more than was asked. Uneven plans may fit where no even one does. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena)
@@ -65,7 +39,7 @@ struct probe probe_best(const struct search_request *asked, struct arena *arena)
     request.method = NULL;
     request.top = 1;
     if (search_run(&request, &result, &ignored) && result.num_top > 0)
-        probe.best = copy_plan(&result.top[0], arena);
+        probe.best = scored_plan_copy(&result.top[0], arena);
     probe.fits = result.num_top > 0;
     probe.timed_out = result.timed_out;
     probe.was_interrupted = result.was_interrupted;

@@ -50,6 +50,8 @@ struct scored_plan {
     struct plan plan;
     struct prediction prediction; /* stages: in the result's arena */
 };
+/* With all that it points at, to outlast the result that it is from. */
+struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena *arena);
 
 /* Why candidates are out, by rule: plan_rules' names, and "memory". */
 struct exclusion {

@@ -64,6 +64,41 @@ START_TEST(rows_are_in_order_and_time_is_steps_by_step_time)
 }
 END_TEST
 
+static const struct {
+    bool uneven, recompute_mixes;
+    const char *method, *fix;
+} divisions[] = {
+    { false, false, "bnb", "tp4" },    { true, false, "bnb", "tp1 pp4" },
+    { false, true, "bnb", "tp1 pp4" }, { true, true, "bnb", "tp1 pp4" },
+    { true, false, "dp", "tp1 pp4" },  { true, true, "milp", "tp1 pp4" },
+};
+
+/* The searches that found them are gone: the rows own their lists and stages. */
+START_TEST(rows_outlive_the_searches_that_found_them)
+{
+    struct search_request asked = request(divisions[_i].method, divisions[_i].fix);
+    asked.uneven = divisions[_i].uneven;
+    asked.recompute_mixes = divisions[_i].recompute_mixes;
+    ck_assert_msg(search_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert_int_gt(result.count, 0);
+    for (int i = 0; i < result.count; i++) {
+        const struct plan *plan = &result.at[i].scored.plan;
+        const struct prediction *prediction = &result.at[i].scored.prediction;
+        double peak_bytes = 0;
+        int layers = 0;
+        ck_assert_int_eq(prediction->num_stages, plan->pp);
+        for (int stage = 0; stage < prediction->num_stages; stage++)
+            peak_bytes = fmax(peak_bytes, prediction->stages[stage].total_bytes);
+        ck_assert_double_eq(peak_bytes, prediction->peak_memory_bytes);
+        for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
+            layers += plan_chunk_layers(plan, &instance.model, chunk);
+        ck_assert_int_eq(layers, instance.model.layers);
+        for (int j = 0; j < plan->num_recompute_layers; j++)
+            ck_assert_int_le(plan->recompute_layers[j], instance.model.layers);
+    }
+}
+END_TEST
+
 START_TEST(what_is_chosen_cannot_be_fixed)
 {
     static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4" };
@@ -83,6 +118,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
     tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
+    tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, COUNT(divisions));
     tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
     Suite *s = suite_create("search/accuracy");
     suite_add_tcase(s, tc);
