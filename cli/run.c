@@ -50,18 +50,25 @@ struct origin {
     float rate;
 };
 
-/* A fresh run must not mix its checkpoints with those of another. */
+/* A fresh run must not mix its checkpoints with those of another, which may be unreadable now. */
+static bool check_is_fresh(const char *folder, struct err *err)
+{
+    struct checkpoint_state saved;
+    struct err none = { 0 };
+    if (checkpoint_newest(folder, &saved, &none))
+        return err_set(err, ERR_USAGE, "--checkpoint",
+                       "%s holds a run up to step %ld; --resume goes on with it", folder,
+                       saved.step);
+    return none.code != ERR_SYSTEM || err_set(err, none.code, none.where, "%s", none.msg);
+}
+
 static bool find_origin(const struct options *options, struct origin *out, struct err *err)
 {
     struct checkpoint_state saved = { .seed = DEFAULT_SEED, .rate = (float)default_rate };
-    struct err none = { 0 };
     if (options->resume && !checkpoint_newest(options->checkpoint, &saved, err))
         return false;
-    if (!options->resume && options->checkpoint &&
-        checkpoint_newest(options->checkpoint, &saved, &none))
-        return err_set(err, ERR_USAGE, "--checkpoint",
-                       "%s holds a run up to step %ld; --resume goes on with it",
-                       options->checkpoint, saved.step);
+    if (!options->resume && options->checkpoint && !check_is_fresh(options->checkpoint, err))
+        return false;
     *out = (struct origin){ options->seed > 0 ? (uint64_t)options->seed : saved.seed,
                             options->rate > 0 ? (float)options->rate : saved.rate };
     return true;

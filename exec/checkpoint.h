@@ -22,7 +22,8 @@ struct checkpoint_state {
     int copies; /* of the model that differed and of which the run goes on with the mean; 1 */
 };
 
-/* The newest one in `folder`, by its first file alone. ERR_INPUT when there is none. */
+/* The newest one in `folder`, by its first file alone. ERR_INPUT when there is none, ERR_SYSTEM
+ * when one cannot be read. */
 bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct err *err);
 
 /* All ranks together, after `step`. `folder` is made when it is missing; the newest
@@ -30,7 +31,8 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
 bool checkpoint_save(struct rank *rank, const char *folder, long step, struct err *err);
 
 /* All ranks together, before the first step: the newest whole checkpoint. Damaged ones are renamed
- * to step-000000012.damaged. ERR_INPUT, where = the path or what does not fit: another model, seed
+ * to step-000000012.damaged; one that cannot be read stays, and is ERR_SYSTEM on all ranks, as it
+ * may be whole. ERR_INPUT, where = the path or what does not fit: another model, seed
  * or optimizer, or what an exchange keeps on another layout. The learning rate stays that of the
  * run. */
 bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_state *out,

@@ -112,24 +112,65 @@ static bool is_possible(const struct checkpoint_slice *slice)
            slice->array < CHECKPOINT_KEPT + MAX_CHECKPOINT_KEPT;
 }
 
+/* Slices follow one another from the end of their table to the end of the file. */
+static bool check_size(const struct checkpoint_file *file, uint64_t end, struct err *err)
+{
+    if (file->bytes < end)
+        return err_set(err, ERR_INPUT, file->path, "is cut short");
+    return file->bytes == end || err_set(err, ERR_INPUT, file->path, "has %llu bytes after its end",
+                                         (unsigned long long)(file->bytes - end));
+}
+
 static bool read_table(struct checkpoint_file *file, struct err *err)
 {
-    uint64_t bytes = table_bytes(file->header.num_slices);
+    uint64_t bytes = table_bytes(file->header.num_slices), end = sizeof file->header + bytes;
+    if (file->bytes < end)
+        return check_size(file, end, err);
     file->slices = arena_grow(NULL, bytes + 1);
     bool ok = get(file, file->slices, bytes, sizeof file->header, err);
     bool is_right = ok && file->header.table_sum == crc32c(0, file->slices, bytes);
-    for (uint32_t i = 0; i < file->header.num_slices && is_right; i++)
-        is_right = is_possible(&file->slices[i]);
-    return is_right || err_set(err, ERR_INPUT, file->path, "has a damaged table of slices");
+    for (uint32_t i = 0; i < file->header.num_slices && is_right; i++) {
+        is_right = is_possible(&file->slices[i]) && file->slices[i].offset == end;
+        end += sizeof(float) * file->slices[i].count;
+    }
+    if (!is_right)
+        return err_set(err, ERR_INPUT, file->path, "has a damaged table of slices");
+    return check_size(file, end, err);
+}
+
+/* A file that is not in its folder is missing. One whose folder is gone was taken away meanwhile:
+ * by another run, or because a network file system shows an older state. */
+static bool fail_to_open(const char *path, struct err *err)
+{
+    char folder[sizeof((struct checkpoint_file *)0)->path];
+    int cause = errno;
+    struct stat about;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    if (cause == ENOENT && slash && stat(folder, &about) == 0)
+        return err_set(err, ERR_INPUT, path, "is missing");
+    return err_set(err, ERR_SYSTEM, path, "cannot be opened: %s", strerror(cause));
+}
+
+static bool read_size(struct checkpoint_file *file, struct err *err)
+{
+    struct stat about;
+    if (fstat(file->fd, &about) != 0)
+        return err_set(err, ERR_SYSTEM, file->path, "cannot be read: %s", strerror(errno));
+    file->bytes = (uint64_t)about.st_size;
+    return S_ISREG(about.st_mode) || err_set(err, ERR_INPUT, file->path, "is no regular file");
 }
 
 bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err)
 {
-    *file = (struct checkpoint_file){ .fd = open(path, O_RDONLY | O_CLOEXEC) };
-    snprintf(file->path, sizeof file->path, "%s", path);
+    /* O_NONBLOCK: a named pipe in its place is no reason to wait. */
+    *file = (struct checkpoint_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) };
     if (file->fd < 0)
-        return err_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
-    if (read_header(file, err) && read_table(file, err))
+        return fail_to_open(path, err);
+    snprintf(file->path, sizeof file->path, "%s", path);
+    if (read_size(file, err) && read_header(file, err) && read_table(file, err))
         return true;
     checkpoint_file_close(file);
     return false;

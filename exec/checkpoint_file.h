@@ -74,14 +74,17 @@ struct checkpoint_slice {
 struct checkpoint_file {
     char path[512];
     int fd;
+    uint64_t bytes; /* of a file that was opened */
     struct checkpoint_header header;
     struct checkpoint_slice *slices; /* owned */
 };
 
-/* Checks header and table. ERR_INPUT, where = the path, when they are damaged or of another format.
- */
+/* Checks header, table and length. ERR_INPUT, where = the path, when the file is missing, damaged
+ * or of another format; ERR_SYSTEM when it cannot be read, so that nobody knows whether it is
+ * whole. */
 bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err);
-/* The floats of a slice; ERR_INPUT when they are not those that were written. */
+/* The floats of a slice; ERR_INPUT when they are not those that were written, ERR_SYSTEM when they
+ * cannot be read. */
 bool checkpoint_file_read(const struct checkpoint_file *file, const struct checkpoint_slice *slice,
                           float *out, struct err *err);
 

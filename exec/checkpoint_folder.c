@@ -32,17 +32,26 @@ static long step_of(const char *name, const char *ending)
     return strcmp(end, ending) == 0 ? step : -1;
 }
 
-long checkpoint_before(const char *folder, long limit)
+static long fail_to_list(const char *folder, struct err *err)
+{
+    err_set(err, ERR_SYSTEM, folder, "cannot be listed: %s", strerror(errno));
+    return -1;
+}
+
+long checkpoint_before(const char *folder, long limit, struct err *err)
 {
     long newest = -1;
     DIR *listing = opendir(folder);
     if (!listing)
-        return -1;
+        return errno == ENOENT || errno == ENOTDIR ? -1 : fail_to_list(folder, err);
+    errno = 0; /* it alone tells an error from the end */
     for (struct dirent *entry = readdir(listing); entry; entry = readdir(listing)) {
         long step = step_of(entry->d_name, "");
         if (step < limit && step > newest)
             newest = step;
     }
+    if (errno != 0)
+        newest = fail_to_list(folder, err);
     closedir(listing);
     return newest;
 }
@@ -118,7 +127,8 @@ bool checkpoint_commit(const char *folder, long step, struct err *err)
 void checkpoint_prune(const char *folder, long step, int kept)
 {
     char path[CHECKPOINT_PATH], gone[CHECKPOINT_PATH];
-    for (long at = step; at >= 0; at = checkpoint_before(folder, at)) {
+    struct err unlisted = { 0 };
+    for (long at = step; at >= 0; at = checkpoint_before(folder, at, &unlisted)) {
         if (kept-- > 0)
             continue;
         checkpoint_path(folder, at, "", path);

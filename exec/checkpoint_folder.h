@@ -13,8 +13,9 @@ enum { CHECKPOINT_PATH = 512 };
 void checkpoint_path(const char *folder, long step, const char *ending, char *path);
 void checkpoint_rank_path(const char *checkpoint, int rank, char *path);
 
-/* The newest step below `limit` that is there under its final name; -1: none. */
-long checkpoint_before(const char *folder, long limit);
+/* The newest step below `limit` that is there under its final name; -1: none, or `folder` cannot be
+ * listed, which is ERR_SYSTEM. A folder that does not exist holds none. */
+long checkpoint_before(const char *folder, long limit, struct err *err);
 
 /* Makes `folder` when it is missing, removes what killed runs left, and makes an empty one for
  * `step` under its temporary name. */

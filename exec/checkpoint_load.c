@@ -35,12 +35,17 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
 {
     struct err damage = { 0 };
     struct checkpoint_header header;
-    for (long step = LONG_MAX; (step = checkpoint_before(folder, step)) >= 0;)
-        if (read_state(folder, step, &header, &damage)) {
+    for (long step = LONG_MAX; (step = checkpoint_before(folder, step, err)) >= 0;) {
+        struct err found = { 0 };
+        if (read_state(folder, step, &header, &found)) {
             *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate,
                                               damage, 1 };
             return true;
         }
+        if (found.code == ERR_SYSTEM)
+            return err_set(err, found.code, found.where, "%s", found.msg);
+        err_set(&damage, found.code, found.where, "%s", found.msg);
+    }
     return damage.code != ERR_NONE ? err_set(err, ERR_INPUT, damage.where, "%s", damage.msg)
                                    : err_set(err, ERR_INPUT, folder, "holds no checkpoint");
 }
@@ -81,27 +86,61 @@ static bool check_share(const struct rank *rank, const char *folder, long step,
     return ok;
 }
 
+/* What a rank finds its share to be; the worst that any of them finds holds for all. Nobody knows
+ * whether one that cannot be read is whole, so it is neither passed over nor renamed. */
+enum condition { IS_WHOLE, IS_DAMAGED, IS_UNREADABLE };
+
+static enum condition condition_of_share(const struct rank *rank, const char *folder, long step,
+                                         struct checkpoint_header *header, struct err *fault)
+{
+    if (check_share(rank, folder, step, header, fault))
+        return IS_WHOLE;
+    return fault->code == ERR_SYSTEM ? IS_UNREADABLE : IS_DAMAGED;
+}
+
+static bool fail_to_read(const char *folder, const struct err *own, struct err *err)
+{
+    return own->code == ERR_SYSTEM
+               ? err_set(err, own->code, own->where, "%s", own->msg)
+               : err_set(err, ERR_SYSTEM, folder, "cannot be read, another rank found");
+}
+
+/* -1: none. */
+static bool newest_of_all(struct rank *rank, const char *folder, long limit, long *step,
+                          struct err *err)
+{
+    struct err own = { 0 };
+    double found[] = { (double)checkpoint_before(folder, limit, &own), 0 };
+    found[1] = own.code != ERR_NONE;
+    if (!rank_most(rank, found, 2, err))
+        return false;
+    *step = (long)found[0];
+    return found[1] == 0 || fail_to_read(folder, &own, err);
+}
+
 /* The newest that all ranks find whole. */
 static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_header *header,
                        struct err *damage, struct err *err)
 {
-    for (long limit = LONG_MAX;;) {
-        double newest = (double)checkpoint_before(folder, limit);
-        if (!rank_most(rank, &newest, 1, err))
+    for (long step = LONG_MAX;;) {
+        if (!newest_of_all(rank, folder, step, &step, err))
             return false;
-        if (newest < 0)
+        if (step < 0)
             return damage->code == ERR_NONE
                        ? err_set(err, ERR_INPUT, folder, "holds no checkpoint")
                        : err_set(err, ERR_INPUT, folder, "holds no whole checkpoint");
-        limit = (long)newest;
-        double is_damaged = !check_share(rank, folder, limit, header, damage);
-        if (!rank_most(rank, &is_damaged, 1, err))
+        struct err fault = { 0 };
+        double condition = condition_of_share(rank, folder, step, header, &fault);
+        if (!rank_most(rank, &condition, 1, err))
             return false;
-        if (is_damaged == 0)
+        if (condition == IS_WHOLE)
             return true;
-        err_set(damage, ERR_INPUT, folder, "step %ld is damaged, another rank found", limit);
+        if (condition == IS_UNREADABLE)
+            return fail_to_read(folder, &fault, err);
+        err_set(&fault, ERR_INPUT, folder, "step %ld is damaged, another rank found", step);
+        err_set(damage, fault.code, fault.where, "%s", fault.msg);
         if (rank->on.rank == 0)
-            checkpoint_set_aside(folder, limit);
+            checkpoint_set_aside(folder, step);
     }
 }
 

@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -130,10 +132,11 @@ static bool load_cut(struct rank *rank, const struct parity_run *run, struct err
     (void)run, (void)err;
     snprintf(file, sizeof file, "%s", path_of("step-000000002/rank-00001"));
     size_t size = size_of(file);
-    const size_t lengths[] = { size - 1, size - 4096, size / 2, HEAD_BYTES, 100, 0 };
+    const size_t lengths[] = { size + 1, size + 4096, size - 1, size - 4096, size / 2, HEAD_BYTES,
+                               600,      100,         0 };
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         char what[40];
-        snprintf(what, sizeof what, "cut to %zu", lengths[i]);
+        snprintf(what, sizeof what, "of %zu bytes", lengths[i]);
         ck_assert_int_eq(truncate(file, (off_t)lengths[i]), 0);
         check_falls_back(rank, what);
         bring_back();
@@ -143,10 +146,137 @@ static bool load_cut(struct rank *rank, const struct parity_run *run, struct err
     return true;
 }
 
-START_TEST(a_file_that_is_cut_or_missing_is_found_too)
+START_TEST(a_file_that_is_cut_longer_or_missing_is_found_too)
 {
     save_two("dp2 zero1");
     on_one_rank(load_cut);
+}
+END_TEST
+
+/* Ways to keep a file from being read, and back. */
+static const char second_file[] = "step-000000002/rank-00001", hidden_file[] = "hidden";
+
+static void hide_behind_a_loop(void)
+{
+    char from[160];
+    snprintf(from, sizeof from, "%s", path_of(second_file));
+    ck_assert_int_eq(rename(from, path_of(hidden_file)), 0);
+    ck_assert_int_eq(symlink("rank-00001", from), 0);
+}
+
+static void show_again(void)
+{
+    char to[160];
+    snprintf(to, sizeof to, "%s", path_of(second_file));
+    ck_assert_int_eq(rename(path_of(hidden_file), to), 0);
+}
+
+static void forbid(void)
+{
+    ck_assert_int_eq(chmod(path_of(second_file), 0), 0);
+}
+
+static void allow(void)
+{
+    ck_assert_int_eq(chmod(path_of(second_file), 0600), 0);
+}
+
+static rlim_t files_before;
+
+static void set_most_files(rlim_t most)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    files_before = limit.rlim_cur;
+    limit.rlim_cur = most;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static void take_descriptors(void)
+{
+    set_most_files(3);
+}
+
+static void give_descriptors(void)
+{
+    set_most_files(files_before);
+}
+
+static const struct {
+    const char *msg;
+    void (*hinder)(void), (*help)(void);
+} hindrances[] = {
+    { "cannot be opened: Too many levels of symbolic links", hide_behind_a_loop, show_again },
+    { "cannot be listed: Too many open files", take_descriptors, give_descriptors },
+    { "cannot be opened: Permission denied", forbid, allow }, /* last: root may read it */
+};
+
+static bool fail_while_hindered(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)run;
+    for (int i = 0; i < COUNT(hindrances) - (geteuid() == 0); i++) {
+        struct checkpoint_state state;
+        struct err found = { 0 };
+        hindrances[i].hinder();
+        bool is_loaded = checkpoint_load(rank, checkpoint_folder, &state, &found);
+        hindrances[i].help();
+        ck_assert_msg(!is_loaded, "%s: step %ld was loaded", hindrances[i].msg, state.step);
+        ck_assert_int_eq(found.code, ERR_SYSTEM);
+        ck_assert_str_eq(found.msg, hindrances[i].msg);
+        ck_assert_ptr_nonnull(strstr(found.where, checkpoint_folder));
+    }
+    struct checkpoint_state state;
+    return checkpoint_load(rank, checkpoint_folder, &state, err) && state.step == 2 &&
+           state.damage.code == ERR_NONE;
+}
+
+/* The newest stays where it is, and none is taken in its place. */
+START_TEST(what_cannot_be_read_is_not_called_damaged)
+{
+    save_two("dp2 zero1");
+    on_one_rank(fail_while_hindered);
+}
+END_TEST
+
+/* The second rank alone looks into the second file. */
+static bool fail_on_both(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct checkpoint_state state;
+    struct err found = { 0 };
+    (void)run, (void)err;
+    ck_assert(!checkpoint_load(rank, checkpoint_folder, &state, &found));
+    ck_assert_int_eq(found.code, ERR_SYSTEM);
+    return true;
+}
+
+START_TEST(what_one_rank_cannot_read_none_goes_on_without)
+{
+    struct model model = parity_gpt();
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
+    struct parity_result result;
+    save_two("dp2 zero1");
+    hide_behind_a_loop();
+    run.before = fail_on_both;
+    parity_run(&model, "dp2 zero1", &run, &result);
+    parity_release(&result);
+    show_again();
+    on_one_rank(checkpoint_load_whole);
+}
+END_TEST
+
+static bool load_beside_a_pipe(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    (void)run, (void)err;
+    ck_assert_int_eq(unlink(path_of(second_file)), 0);
+    ck_assert_int_eq(mkfifo(path_of(second_file), 0600), 0);
+    check_falls_back(rank, "a named pipe");
+    return true;
+}
+
+START_TEST(a_named_pipe_in_the_place_of_a_file_is_no_reason_to_wait)
+{
+    save_two("dp2 zero1");
+    on_one_rank(load_beside_a_pipe);
 }
 END_TEST
 
@@ -291,7 +421,10 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_test(tc, a_flipped_bit_is_found_and_the_checkpoint_before_is_used);
-    tcase_add_test(tc, a_file_that_is_cut_or_missing_is_found_too);
+    tcase_add_test(tc, a_file_that_is_cut_longer_or_missing_is_found_too);
+    tcase_add_test(tc, what_cannot_be_read_is_not_called_damaged);
+    tcase_add_test(tc, what_one_rank_cannot_read_none_goes_on_without);
+    tcase_add_test(tc, a_named_pipe_in_the_place_of_a_file_is_no_reason_to_wait);
     tcase_add_test(tc, with_none_whole_loading_fails);
     tcase_add_test(tc, an_empty_folder_holds_none);
     tcase_add_test(tc, what_a_run_needs_first_is_read_from_the_newest);
