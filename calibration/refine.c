@@ -1,5 +1,7 @@
 #include "calibration/refine.h"
 
+#include "base/core_share.h"
+
 #include <math.h>
 #include <stdio.h>
 
@@ -57,10 +59,25 @@ static bool scale_kind(struct profile *profile, int kind, double factor, const s
     return has_table;
 }
 
+/* What others computed beside it is nothing that the profile should learn. A run that does not know
+ * is believed. */
+static bool check_quiet(const json_t *run, struct err *err)
+{
+    const json_t *share = json_object_get(run, "core_share");
+    if (!json_is_number(share) || json_number_value(share) >= quiet_core_share)
+        return true;
+    return err_set(err, ERR_INPUT, "core_share",
+                   "expected a run whose ranks got %.0f %% of a core or more; found %.0f %%: run "
+                   "it again when the machine does nothing else",
+                   100 * quiet_core_share, 100 * json_number_value(share));
+}
+
 bool refine_profile(const json_t *run, const struct ops *ran, struct profile *profile,
                     struct refinement *out, struct err *err)
 {
     const json_t *kinds = json_object_get(run, "by_kind");
+    if (!check_quiet(run, err))
+        return false;
     if (!json_is_object(kinds))
         return err_set(err, ERR_INPUT, "by_kind", "expected what `run --json` prints");
     for (int i = 0; i < NUM_OP_KINDS; i++) {

@@ -11,7 +11,8 @@ struct refinement {
 
 /* `run` is what `run --json` prints, `ran` all ops of its lists. One run is little to go by: shapes
  * unlike those that ran keep their times, and a kind that is off by more than four times was
- * disturbed and is left as it is. where = the key that is missing or wrong. */
+ * disturbed and is left as it is. A run whose ranks got less than quiet_core_share of a core is
+ * refused. where = the key that is missing or wrong. */
 bool refine_profile(const json_t *run, const struct ops *ran, struct profile *profile,
                     struct refinement *out, struct err *err);
 

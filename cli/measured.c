@@ -1,5 +1,6 @@
 #include "cli/measured.h"
 
+#include "base/core_share.h"
 #include "base/statistics.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -38,6 +39,8 @@ static void fill_step(struct measured *m)
     free(sorted);
     m->mfu = m->prediction->mfu * m->prediction->step_s / m->step_s;
     m->error = log(m->prediction->step_s / m->step_s);
+    m->is_inside =
+        m->step_s >= m->prediction->step_low_s && m->step_s <= m->prediction->step_high_s;
 }
 
 static void fill_kinds(struct measured *m)
@@ -194,6 +197,9 @@ void measured_print_json(const struct measured *m)
                         figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
                                      p->mfu, m->predicted_bubble_s));
     json_object_set_new(object, "error", json_real(m->error));
+    json_object_set_new(object, "inside_interval", json_boolean(m->is_inside));
+    json_object_set_new(object, "core_share",
+                        session->core_share < 0 ? json_null() : json_real(session->core_share));
     json_object_set_new(object, "graphs", graphs_json(&session->passes));
     if (session->exchanged.planned > 0 || !exchange_is_default(&m->setup->plan.exchange))
         json_object_set_new(object, "exchange", exchange_json(m));
@@ -207,6 +213,17 @@ void measured_print_json(const struct measured *m)
 }
 
 /* --- text --------------------------------------------------------------------------------- */
+
+/* Before any time is shown. */
+static void show_core_share(const struct measured *m)
+{
+    double share = m->session->core_share;
+    if (share >= 0 && share < quiet_core_share)
+        printf(
+            "disturbed: a rank got %.0f %% of a core while it wanted one; the times below are of "
+            "this machine and of what else it does\n",
+            100 * share);
+}
 
 static void show_losses(const struct measured *m)
 {
@@ -224,15 +241,24 @@ static void show_pair(const char *label, double predicted, double measured, cons
         return;
     printf("  %-18s %12.4g %12.4g %s", label, predicted, measured, unit);
     if (predicted > 0 && measured > 0)
-        printf("   %+.1f %%", 100 * (predicted / measured - 1));
+        printf("   %+.1f %%", 100 * log(predicted / measured));
     printf("\n");
+}
+
+static void show_interval(const struct measured *m)
+{
+    const struct prediction *p = m->prediction;
+    if (!m->is_inside)
+        printf("  the measured step lies outside the predicted 90 %% interval of %.4g to %.4g ms\n",
+               1e3 * p->step_low_s, 1e3 * p->step_high_s);
 }
 
 static void show_whole(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
-    printf("\n  %-18s %12s %12s\n", "", "predicted", "measured");
+    printf("\n  %-18s %12s %12s       log(predicted / measured)\n", "", "predicted", "measured");
     show_pair("step time", 1e3 * p->step_s, 1e3 * m->step_s, "ms");
+    show_interval(m);
     show_pair("MFU", 100 * p->mfu, 100 * m->mfu, "%");
     show_pair("peak memory", p->peak_memory_bytes / GIB, m->session->peak_bytes / GIB, "GiB");
     show_pair("bubble", 1e3 * m->predicted_bubble_s, 1e3 * m->bubble_s, "ms");
@@ -290,6 +316,7 @@ void measured_show(const struct measured *m)
         printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",
                m->setup->system.cluster.name, m->setup->system.profile.name, 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);
+    show_core_share(m);
     show_graphs(m);
     show_change(m);
     show_losses(m);

@@ -24,6 +24,7 @@ struct measured {
     double step_s, step_p10_s, step_p90_s;
     double mfu;
     double error;                               /* log(predicted / measured) */
+    bool is_inside;                             /* the prediction's 90 % interval */
     struct beside_seconds kinds[NUM_OP_KINDS];  /* of all ranks */
     struct beside_seconds opcodes[NUM_OPCODES]; /* of one rank of each stage */
     double bubble_s, predicted_bubble_s; /* mean idle time of the compute lanes in the passes */

@@ -170,7 +170,7 @@ const struct option_row option_rows[] = {
     { "--refine", NULL, "RUN.json", CALIBRATE,
       { "refine", TEXT(refine),
         .doc = "Scales the profile of the plan file that follows to what `run --json` measured of "
-               "it, by kind of op." } },
+               "it, by kind of op. A run that got less than 80 % of its cores is refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(convergence),
         .doc = "Judges exchanges by the constants of this file instead of the shipped ones; of "

@@ -1,5 +1,6 @@
 #include "exec/session.h"
 
+#include "base/core_share.h"
 #include "exec/whereabouts.h"
 
 #include <stdatomic.h>
@@ -115,12 +116,29 @@ static bool tell_steps(struct session *session, struct err *err)
            rank_most(session->rank, out->step_s, out->num_timed, err);
 }
 
+/* The least of any rank; not known when a rank does not know its own, nor on devices whose work no
+ * core does. */
+static bool tell_core_share(struct session *session, const struct core_time *before,
+                            struct err *err)
+{
+    struct core_time after = core_time_now();
+    bool is_host = session->options->device_api == &device_host;
+    double lost = 1 - (is_host ? core_share(before, &after) : -1);
+    bool ok = reduce(session, &lost, 1, REDUCTION_MAX, err);
+    session->out->core_share = 1 - lost;
+    return ok;
+}
+
 static bool train(struct session *session, struct err *err)
 {
+    struct core_time before = { 0 };
     bool ok = resume(session, err);
-    for (int i = 0; i < session->options->steps && ok; i++)
+    for (int i = 0; i < session->options->steps && ok; i++) {
+        if (i == session->options->warmups)
+            before = core_time_now();
         ok = train_step(session, i, err);
-    return ok && tell_steps(session, err);
+    }
+    return ok && tell_core_share(session, &before, err) && tell_steps(session, err);
 }
 
 /* The number of the step after those that count. */

@@ -34,7 +34,9 @@ struct session_result {
     double *losses, *gradient_norms; /* of each step */
     double *step_s;                  /* of each timed step: the slowest rank's */
     int num_timed;
-    double peak_bytes;         /* of the rank that held most at once, by the arena's own count */
+    double core_share; /* of base/core_share.h in those steps: the least of any rank's; negative:
+                          not known */
+    double peak_bytes; /* of the rank that held most at once, by the arena's own count */
     struct pass_counts passes; /* of this rank, in the steps that count; zeros without graphs */
     /* In a step, all ranks together: what passed between data ranks (negative: the communicator
      * does not tell), and what was to. */

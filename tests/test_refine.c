@@ -49,7 +49,8 @@ START_TEST(a_kind_takes_as_many_times_longer_as_it_did)
     struct err err = { 0 };
     struct refinement found;
     double size[NUM_KERNEL_SIZES] = { 256, 64, 64, 1 };
-    ck_assert(refine("{\"by_kind\": {\"gemm\": {\"measured_s\": 3, \"predicted_s\": 2},"
+    ck_assert(refine("{\"core_share\": 0.97, \"by_kind\": {\"gemm\": {\"measured_s\": 3,"
+                     " \"predicted_s\": 2},"
                      " \"rotary\": {\"measured_s\": 3, \"predicted_s\": 2}}}",
                      &found, &err));
     ck_assert_double_eq_tol(found.factor[OP_GEMM], 1.5, 1e-12);
@@ -88,6 +89,8 @@ static const struct {
     const char *run, *where;
 } faults[] = {
     { "{}", "by_kind" },
+    { "{\"core_share\": 0.15, \"by_kind\": {\"gemm\": {\"measured_s\": 3, \"predicted_s\": 2}}}",
+      "core_share" },
     { "{\"by_kind\": {\"norm\": {\"predicted_s\": 2}}}", "by_kind.norm.measured_s" },
     { "{\"by_kind\": {\"gemm\": {\"measured_s\": 1, \"predicted_s\": -1}}}",
       "by_kind.gemm.predicted_s" },

@@ -12,7 +12,7 @@ run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --json
 alone=$(losses)
 [ "$(wc -w <<<"$alone")" = 3 ] || fail "expected three losses, not $alone"
 for key in layout backend ranks loss measured step_s step_s_p10 step_s_p90 peak_memory_bytes mfu \
-    predicted error by_kind gemm count measured_s predicted_s profile; do
+    predicted error inside_interval core_share by_kind gemm count measured_s predicted_s profile; do
     shows "\"$key\": "
 done
 for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do

@@ -1,0 +1,57 @@
+#include "base/core_share.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+
+const double quiet_core_share = 0.8;
+
+/* To wake takes this long at most on a core that is free (a virtual machine's halted core has to
+ * be resumed first); a slice of another program takes milliseconds. */
+static const double wake_s = 50e-6;
+
+static bool add_thread(const char *folder, const char *name, struct core_time *to)
+{
+    char path[PATH_MAX];
+    double ran_ns, ready_ns, slices;
+    snprintf(path, sizeof path, "%s/%s/schedstat", folder, name);
+    FILE *file = fopen(path, "r");
+    bool ok = file && fscanf(file, "%lf %lf %lf", &ran_ns, &ready_ns, &slices) == 3;
+    if (file)
+        fclose(file);
+    if (!ok)
+        return false;
+    to->ran_s += 1e-9 * ran_ns;
+    to->ready_s += 1e-9 * ready_ns;
+    to->slices += slices;
+    return true;
+}
+
+/* A thread that ends meanwhile counts for nothing. */
+struct core_time core_time_read(const char *folder)
+{
+    struct core_time out = { 0 };
+    DIR *threads = opendir(folder);
+    for (struct dirent *at; threads && (at = readdir(threads));)
+        if (at->d_name[0] != '.' && add_thread(folder, at->d_name, &out))
+            out.is_known = true;
+    if (threads)
+        closedir(threads);
+    return out;
+}
+
+struct core_time core_time_now(void)
+{
+    return core_time_read("/proc/self/task");
+}
+
+double core_share(const struct core_time *before, const struct core_time *after)
+{
+    if (!before->is_known || !after->is_known)
+        return -1;
+    double ran_s = fmax(0, after->ran_s - before->ran_s);
+    double waking_s = wake_s * fmax(0, after->slices - before->slices);
+    double kept_s = fmax(0, after->ready_s - before->ready_s - waking_s);
+    return ran_s > 0 ? ran_s / (ran_s + kept_s) : 1;
+}

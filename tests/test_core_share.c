@@ -1,0 +1,90 @@
+/* The share of a core that a process got, from made-up counts of its threads. */
+#include "base/core_share.h"
+#include "tests/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* As of a process of two threads; times in seconds. */
+struct thread_time {
+    double ran_s, ready_s, slices;
+};
+
+static void write_thread(const char *folder, int id, const struct thread_time *time)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%d", folder, id);
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%d/schedstat", folder, id);
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "%.0f %.0f %.0f\n", 1e9 * time->ran_s, 1e9 * time->ready_s, time->slices);
+    fclose(file);
+}
+
+static struct core_time time_of(const struct thread_time threads[2])
+{
+    char folder[] = "/tmp/test_core_share.XXXXXX", path[256];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int i = 0; i < 2; i++)
+        write_thread(folder, i, &threads[i]);
+    struct core_time out = core_time_read(folder);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%d/schedstat", folder, i);
+        unlink(path);
+        snprintf(path, sizeof path, "%s/%d", folder, i);
+        rmdir(path);
+    }
+    rmdir(folder);
+    return out;
+}
+
+/* From 1 s run and 0.5 s ready, by then in 10 slices each, to what stands here. */
+static const struct {
+    const char *what;
+    struct thread_time after[2];
+    double share;
+} cases[] = {
+    { "nobody else wanted the cores", { { 3, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
+    { "a helper on each core had half", { { 2, 1.5, 10 }, { 1, 0.5, 10 } }, 0.5 },
+    { "both threads wanted one", { { 1.6, 1.4, 10 }, { 1.4, 9.6, 10 } }, 1 / (1 + 10.0) },
+    { "it waited for peers: 10,000 times it woke in 20 us",
+      { { 1.2, 0.7, 10010 }, { 1, 0.5, 10 } },
+      1 },
+    { "it woke as often, and waited for a core 250 us each time",
+      { { 3, 3, 10010 }, { 1, 0.5, 10 } },
+      0.5 },
+    { "it did nothing", { { 1, 0.5, 10 }, { 1, 0.5, 10 } }, 1 },
+};
+
+START_TEST(what_others_took_is_missing_from_the_share)
+{
+    static const struct thread_time start[2] = { { 1, 0.5, 10 }, { 1, 0.5, 10 } };
+    struct core_time before = time_of(start), after = time_of(cases[_i].after);
+    double share = core_share(&before, &after);
+    ck_assert_msg(share > cases[_i].share - 1e-9 && share < cases[_i].share + 1e-9,
+                  "%s: %g, expected %g", cases[_i].what, share, cases[_i].share);
+}
+END_TEST
+
+START_TEST(a_system_that_does_not_tell_is_no_quiet_one)
+{
+    struct core_time none = core_time_read("/tmp/no such folder"), now = { .is_known = true };
+    ck_assert(!none.is_known);
+    ck_assert(core_share(&none, &now) < 0 && core_share(&now, &none) < 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tcase = tcase_create("core_share");
+    tcase_add_loop_test(tcase, what_others_took_is_missing_from_the_share, 0, COUNT(cases));
+    tcase_add_test(tcase, a_system_that_does_not_tell_is_no_quiet_one);
+    Suite *s = suite_create("base/core_share");
+    suite_add_tcase(s, tcase);
+    return s;
+}
+
+TEST_MAIN(suite)
