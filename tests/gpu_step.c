@@ -1,10 +1,11 @@
-/* Whole steps on a GPU against the host's, which tests/test_torch.c holds against PyTorch's:
- * losses, gradient norms, weights after a few updates. tests/gpu.sh runs it where there is a GPU.
- */
+/* Whole steps on a GPU against PyTorch's results in the tree and against the host's: losses,
+ * gradient norms, gradients, weights after a few updates. tests/gpu.sh runs it where there is a
+ * GPU. */
 #include "sim/cost/hardware.h"
 #include "tests/on_gpu.h"
 #include "tests/parity.h"
 #include "tests/testing.h"
+#include "tests/torch_steps.h"
 
 #include <math.h>
 
@@ -145,15 +146,36 @@ START_TEST(graphs_change_no_bit)
 }
 END_TEST
 
+/* Heads of 8 in fp32: attention is the plain kernels' or unfused. */
+START_TEST(steps_are_those_of_pytorch)
+{
+    struct parity_run run = on_gpu(torch_run(_i / TORCH_MODELS == 1));
+    run.arena_bytes = 256 << 20;
+    torch_check_losses(_i % TORCH_MODELS, "mb2", run);
+    torch_check_gradients(_i % TORCH_MODELS, "mb4", run);
+}
+END_TEST
+
+/* CK_RUN_CASE=torch runs it alone. */
+static TCase *torch_case(void)
+{
+    TCase *tc = tcase_create("torch");
+    tcase_set_timeout(tc, 120);
+    tcase_add_checked_fixture(tc, find_gpu, NULL);
+    tcase_add_loop_test(tc, steps_are_those_of_pytorch, 0, 2 * TORCH_MODELS);
+    return tc;
+}
+
 static Suite *suite(void)
 {
-    TCase *tc = tcase_create("gpu_step");
+    TCase *tc = tcase_create("host");
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, find_gpu, NULL);
     tcase_add_loop_test(tc, steps_are_those_of_the_host, 0, NUM_CASES * NUM_KEPT);
     tcase_add_loop_test(tc, bits_are_the_same_again_and_with_recompute, 0, 3);
     tcase_add_loop_test(tc, graphs_change_no_bit, 0, 3 * NUM_KEPT);
     Suite *s = suite_create("exec on a GPU");
+    suite_add_tcase(s, torch_case());
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,0 +1,23 @@
+/* tests/torch_steps.h - training steps held against PyTorch's: its results for the small GPT and
+ * Llama of tests/parity.h are in fixtures/torch, which says how they were made. Weights are the
+ * formulas of make.py there. */
+#ifndef TESTS_TORCH_STEPS_H
+#define TESTS_TORCH_STEPS_H
+
+#include "tests/parity.h"
+
+enum { TORCH_GPT, TORCH_LLAMA, TORCH_MODELS };
+
+/* Largest relative error of fp32 losses, gradient norms and gradients. */
+#define TORCH_ERROR 1e-5
+
+/* A run from PyTorch's weights; the caller fills in what it runs on. */
+struct parity_run torch_run(bool is_unfused);
+
+/* Fails the test when losses or gradient norms of three steps differ. */
+void torch_check_losses(int model, const char *layout, struct parity_run run);
+
+/* Fails the test when any gradient of the first step differs. */
+void torch_check_gradients(int model, const char *layout, struct parity_run run);
+
+#endif
