@@ -4,6 +4,7 @@
 # make test T=units    only tests/test_units.*
 # make campaign        the tests that have more to do, in full; hours. T= picks some
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
+# make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
 # make bench           every tests/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
 # make layers          who includes whom, against tests/layers.txt
@@ -342,6 +343,11 @@ coverage:
 gpu-tests: needed
 	+@$(AGAIN) $(GPU_SRC:%.c=$(B)/%)
 
+# The kernels for all architectures, as `make` builds them; without MPI, whose library is the machine's.
+gpu-kit: needed
+	+@$(AGAIN) MPI=0 $(PROGRAM) $(B)/simsearch-cuda.so $(GPU_SRC:%.c=$(B)/%)
+	@BUILT=$(abspath $(B)) tests/gpu.sh pack $(BUILD)/simsearch-gpu-kit.tar.gz
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -462,7 +468,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test campaign coverage gpu-tests bench layers globals docs docs-current accuracy pictures lint format install \
+.PHONY: all run help test campaign coverage gpu-tests gpu-kit bench layers globals docs docs-current accuracy pictures lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

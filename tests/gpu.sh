@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
 # Everything that needs a GPU, on a machine that has CUDA, PyTorch and perhaps nothing else of ours:
 #
-#   tests/gpu.sh bring        where the packages are: puts into build/brought (a few MiB) the
-#                             libraries and headers that the other machine lacks
-#   tests/gpu.sh [SECTIONS]   there: builds, checks, measures; under 8 minutes. SECTIONS: only those
-#                             whose title has this extended regular expression
+#   tests/gpu.sh                    builds, checks, measures for at most 9 minutes, the most valuable
+#                                   first; called again it goes on with what was not done
+#   tests/gpu.sh SECTIONS           only the sections whose title matches this extended regular
+#                                   expression, also those that were done before
+#   MINUTES=30 tests/gpu.sh         another limit
+#   tests/gpu.sh bring              where the packages are: puts into build/brought (a few MiB) the
+#                                   libraries and headers that the other machine lacks
+#   tests/gpu.sh pack KIT.tar.gz    where it is built (`make gpu-kit`): this tree, the built programs
+#                                   and their libraries, for a machine with a driver and a GPU.
+#                                   KIT_CUDA=0 leaves out cuBLASLt and NCCL, which PyTorch brings
 #
 # Prints each section as it ends and a table last; exits 1 when any failed. What the machine does not
-# permit, and what no time is left for, is skipped, with the reason. What sections say and measure is
-# kept in build/release/gpu.
+# permit is skipped, with the reason. build/release/gpu keeps a folder per section and result.json,
+# which is written anew after each section.
 #
 # On GPUs that are threads (tests/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
 # several ranks train, and KEPT=FOLDER keeps what would be in build/release/gpu.
@@ -17,6 +23,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 brought=$PWD/build/brought
+built=${BUILT:-$PWD/build/release}
+kept=${KEPT:-$built/gpu}
 
 # --- bringing --------------------------------------------------------------------------------
 
@@ -50,44 +58,86 @@ bring() {
     done
     du -sh "$brought"
 }
-if [ "${1:-}" = bring ]; then
-    bring
-    exit
-fi
+
+# The kit is the tree as committed and changed here, so that it can also be built anew where the
+# prebuilt programs do not start (an older C library, another major release of CUDA).
+pack() { # KIT
+    local kit=$1 plugin=$built/simsearch-cuda.so file
+    local name=simsearch-gpu-kit
+    for file in "$built/simsearch" "$plugin" "$built/tests/gpu_ops" "$built/tests/gpu_step"; do
+        [ -e "$file" ] || { echo "$file is not built: \`make gpu-kit\` builds it"; return 1; }
+    done
+    packing=$(mktemp -d) || return 1
+    trap 'rm -rf "$packing"' EXIT
+    mkdir -p "$packing/$name/build/release/tests"
+    bring >/dev/null || return 1
+    git ls-files -z --cached --others --exclude-standard |
+        tar c --null -T - | tar x -C "$packing/$name" || return 1
+    cp "$built/simsearch" "$plugin" "$packing/$name/build/release/"
+    cp "$built/tests/gpu_ops" "$built/tests/gpu_step" "$packing/$name/build/release/tests/"
+    cp -r "$brought" "$packing/$name/build/"
+    if [ "${KIT_CUDA:-1}" = 1 ]; then
+        libraries_of "$plugin" | xargs -r cp -L -t "$packing/$name/build/brought/lib" || return 1
+    fi
+    git describe --always --dirty >"$packing/$name/build/prebuilt"
+    tar czf "$kit" -C "$packing" $name || return 1
+    echo "$kit, $(du -h "$kit" | cut -f1): on the machine with the GPU"
+    echo "    tar xzf ${kit##*/} && $name/tests/gpu.sh"
+}
+case ${1:-} in
+    bring) bring; exit ;;
+    pack) pack "${2:?a file for the kit}"; exit ;;
+esac
 
 # --- sections --------------------------------------------------------------------------------
 
-all_s=465 # of the script
-built=${BUILT:-$PWD/build/release}
-kept=${KEPT:-$built/gpu}
+all_s=60 # that the script may take; finding the GPU has a minute in any case
 PATH=$PATH:/usr/local/cuda/bin:/usr/local/nvidia/bin
 mkdir -p "$kept"
 wanted=. # the titles of sections
-titles=() groups=() folders=() most_s=() rows=()
-next=0 # that `finish` tells of
+resumes= # set: sections that were done are not repeated
+titles=() groups=() folders=() most_s=() rows=() records=()
+next=0 # the first that `finish` has not reported
+left=() # titles that no time was left for
 table= # of tuned products; where it is none, each section has its own
 failed=0
 
-# Of a section, as a process: what it was begun with, and 0 when all is over. The exit code and the
-# time stand in a file, so that nobody waits for a process that cannot be killed.
+# As a process: COMMAND, then its exit code and end in a file, so that nobody waits for a process
+# that cannot be killed.
 run_section() { # COMMAND...
     "$@"
     echo "$? $SECONDS" >"$own/code.new"
     mv "$own/code.new" "$own/code"
 }
-no_time() { echo "no time left"; return 77; }
+
+# What was measured, as a number in result.json; sections call it.
+figure() { # NAME NUMBER
+    [ -z "$2" ] || echo "$1 $2" >>"$own/figures"
+}
+
+# A section's verdict holds for the programs that gave it.
+programs_sum() { cat "$built/simsearch" "$built/simsearch-cuda.so" 2>/dev/null | cksum | cut -d' ' -f1; }
+was_done() { # FOLDER
+    [ "$resumes" ] && [ -e "$1/verdict" ] && [ "$(tail -n 1 "$1/verdict")" = "$(programs_sum)" ]
+}
 
 # begin TITLE SECONDS COMMAND...: beside those that have begun since `finish`, with a folder of its
 # own ($own), as a process group that is ended when it takes longer ($most).
 begin() {
-    local title=$1 own most=$2 left=$((all_s - SECONDS))
+    local title=$1 own most=$2 left_s=$((all_s - SECONDS))
     shift 2
     [[ $title =~ $wanted ]] || return 0
     own=$kept/$(tr -cs 'a-zA-Z0-9\n' - <<<"$title")
+    if was_done "$own"; then
+        rows+=("$(head -n 1 "$own/verdict")  (before)")
+        [[ ${rows[-1]} != *" FAILED "* ]] || failed=1
+        records+=("$own/record.json")
+        return 0
+    fi
+    [ "$most" -le $left_s ] || most=$left_s
+    [ "$most" -ge 20 ] || { left+=("$title"); return 0; }
     rm -rf "$own"
     mkdir -p "$own"
-    [ "$most" -le $left ] || most=$left
-    [ "$most" -ge 5 ] || set -- no_time
     set -m
     # NCCL would write to stdout, among the answers.
     NCCL_DEBUG=WARN NCCL_DEBUG_FILE=$own/nccl.%p SIMSEARCH_GEMM_TABLE=${table:-$own/gemm.table} \
@@ -107,10 +157,46 @@ stop() {
     done
 }
 
+# --- results ---------------------------------------------------------------------------------
+
+quoted() { # TEXT: as JSON
+    printf '"%s"' "$(tr -d '\000-\011\013-\037' <<<"$1" | tr '\n' ' ' | sed 's/\\/\\\\/g; s/"/\\"/g; s/ $//')"
+}
+
+# record FOLDER TITLE VERDICT SECONDS: its part of result.json
+record() {
+    local key number comma=""
+    printf '    { "title": %s, "verdict": "%s", "seconds": %d, "last_line": %s, "figures": {' \
+        "$(quoted "$2")" "${3,,}" "$4" "$(quoted "$(tail -n 1 "$1/log")")"
+    [ ! -e "$1/figures" ] || while read -r key number; do
+        printf '%s "%s": %s' "$comma" "$key" "$number"
+        comma=,
+    done <"$1/figures"
+    printf ' } }'
+}
+
+# All of it anew, in one piece: whoever is cut off has what was done.
+write_result() {
+    local i comma=","
+    {
+        printf '{\n  "format": 1,\n  "date": "%s",\n  "commit": %s,\n  "machine": %s,\n  "sections": [\n' \
+            "$(date -u +%F)" "$(quoted "$(cat build/prebuilt 2>/dev/null || git describe --always --dirty 2>/dev/null)")" \
+            "$(quoted "$(tail -n 1 "$kept/machine/log" 2>/dev/null)")"
+        for ((i = 0; i < ${#records[@]}; i++)); do
+            [ $((i + 1)) -lt ${#records[@]} ] || comma=
+            cat "${records[i]}"
+            echo "$comma"
+        done
+        printf '  ]\n}\n'
+    } >"$kept/result.json.new"
+    mv "$kept/result.json.new" "$kept/result.json"
+}
+
 # 77 means that it cannot be done here; the last line says why, or what was found.
 tell() {
-    local title=${titles[$1]} log=${folders[$1]}/log code="" ended_s=$SECONDS verdict=FAILED lines=40
-    [ ! -e "${folders[$1]}/code" ] || read -r code ended_s <"${folders[$1]}/code"
+    local title=${titles[$1]} own=${folders[$1]} code="" ended_s=$SECONDS verdict=FAILED lines=40 row
+    local log=$own/log
+    [ ! -e "$own/code" ] || read -r code ended_s <"$own/code"
     case $code in
         0) verdict=passed lines=12 ;;
         77) verdict=skipped lines=12 ;;
@@ -120,11 +206,16 @@ tell() {
     tail -n $lines "$log"
     if [ $verdict = FAILED ]; then
         failed=1
-        tail -qn 5 "${folders[$1]}"/nccl.* 2>/dev/null
+        tail -qn 5 "$own"/nccl.* 2>/dev/null
     fi
     printf '== %s: %s, %d s\n' "$title" $verdict $((ended_s - begun_s))
-    rows+=("$(printf '%-26s %-8s %4d s  %s' "$title" $verdict $((ended_s - begun_s)) \
-        "$(tail -n 1 "$log" | cut -c1-100)")")
+    row=$(printf '%-26s %-8s %4d s  %s' "$title" $verdict $((ended_s - begun_s)) \
+        "$(tail -n 1 "$log" | cut -c1-140)")
+    rows+=("$row")
+    printf '%s\n%s\n' "$row" "$(programs_sum)" >"$own/verdict"
+    record "$own" "$title" $verdict $((ended_s - begun_s)) >"$own/record.json"
+    records+=("$own/record.json")
+    write_result
 }
 
 finish() {
@@ -218,6 +309,18 @@ find_cublas() { # TO
     ln -sfn "$(find -L "$toolkit" "$home" -name libcudart_static.a 2>/dev/null | head -n 1)" "$1/lib/"
 }
 
+# Whether what a kit brought starts here, with the libraries that are here or in the kit.
+use_prebuilt() {
+    local folder
+    [ -e build/prebuilt ] || return 1
+    # shellcheck disable=SC2046 # a pattern of folders
+    for folder in "$brought/lib" /usr/local/cuda/lib64 $(printf '%s/lib ' $(wheels)); do
+        [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+    done
+    export LD_LIBRARY_PATH
+    "$built/simsearch" --version >/dev/null 2>&1 && ! ldd "$built/simsearch-cuda.so" | grep 'not found'
+}
+
 build() {
     local found=$PWD/build/found flags toolkit nccl
     command -v nvcc >/dev/null || { echo "no nvcc"; return 1; }
@@ -244,7 +347,19 @@ build() {
 # --- one GPU ---------------------------------------------------------------------------------
 
 op_tests() { "$built/tests/gpu_ops"; }
-step_tests() { "$built/tests/gpu_step"; }
+torch_tests() { CK_RUN_CASE=torch "$built/tests/gpu_step"; }
+step_tests() { CK_RUN_CASE=host "$built/tests/gpu_step"; }
+
+has_torch() { python3 -c 'import torch' 2>/dev/null || { echo "no PyTorch"; return 1; }; }
+
+# What the GPU reaches, operation by operation: the raw table of a hardware profile.
+probe() { # SECONDS
+    has_torch || return 77
+    python3 tests/gpu_probe.py "$own" --seconds "$1" || return 1
+    awk -F, 'NR > 1 && $8 > best { best = $8 } END { print NR - 1, best }' "$own/gemm.csv" >"$own/best"
+    figure best_product_tflops "$(cut -d' ' -f2 "$own/best")"
+    echo "$(cut -d' ' -f1 "$own/best") products, the best at $(cut -d' ' -f2 "$own/best") TFLOP/s"
+}
 
 # --- several ranks ---------------------------------------------------------------------------
 
@@ -336,16 +451,40 @@ calibrate() {
     echo "quick pass done: $here"
 }
 
-run_model() { # MODEL LAYOUT
-    local cluster=()
+# key_of FILE KEY: of a model's file
+key_of() { sed -n "s/^ *\"$2\": \([0-9]*\),*\$/\1/p" "$1"; }
+
+# The same step in PyTorch, in its own process before ours: seconds, or nothing.
+torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
+    has_torch >&2 || return
+    python3 tests/torch_gpt_step.py --layers "$(key_of "$1" layers)" --hidden "$(key_of "$1" hidden)" \
+        --heads "$(key_of "$1" heads)" --seq "$(key_of "$1" seq)" --mbs "$2" --microbatches "$3" \
+        --weights bf16 --steps 8 --warmup 3 --json >"$own/torch.json" || return
+    sed -n 's/.*"step_s": \([-0-9.e+]*\).*/\1/p' "$own/torch.json"
+}
+
+# speed MODEL MICROBATCH MICROBATCHES: a step without dropout, as PyTorch's is
+speed() {
+    local cluster=() torch_s code batch=$(($2 * $3))
     if [ -e "$here" ]; then cluster=(--cluster "$here"); else echo "not calibrated"; fi
-    "$program" run --model "$1" --gpus 1 "${cluster[@]}" --batch 32 \
-        --layout "$2" --backend cuda --steps 8 --json >"$own/run.json" || return 1
+    sed 's/"dropout": [0-9.]*/"dropout": 0/' "models/presets/$1.json" >"$own/model.json"
+    torch_s=$(torch_step_s "$own/model.json" "$2" "$3")
+    "$program" run --model "$own/model.json" --gpus 1 "${cluster[@]}" --batch "$batch" \
+        --layout "mb$2" --backend cuda --steps 8 --json >"$own/run.json"
+    code=$?
+    [ "$code" != 3 ] || { echo "this GPU's memory does not hold it"; return 77; }
+    [ "$code" = 0 ] || return 1
+    figure mfu "$(number "$own/run.json" measured mfu)"
+    figure step_s "$(number "$own/run.json" measured step_s)"
+    figure predicted_step_s "$(number "$own/run.json" predicted step_s)"
+    figure torch_step_s "$torch_s"
     awk -v mfu="$(number "$own/run.json" measured mfu)" -v step="$(number "$own/run.json" measured step_s)" \
-        -v predicted_mfu="$(number "$own/run.json" predicted mfu)" \
-        -v predicted_step="$(number "$own/run.json" predicted step_s)" 'BEGIN {
-            printf "MFU measured %.1f %%, predicted %.1f %%; step %.4f s, predicted %.4f s\n",
-                100 * mfu, 100 * predicted_mfu, step, predicted_step }'
+        -v predicted="$(number "$own/run.json" predicted step_s)" -v torch="$torch_s" 'BEGIN {
+            printf "MFU measured %.1f %%, predicted %.1f %%", 100 * mfu, 100 * mfu * step / predicted
+            if (torch) printf ", PyTorch %.1f %%", 100 * mfu * step / torch
+            printf "; step %.4f s, predicted %.4f s", step, predicted
+            if (torch) printf ", PyTorch %.4f s", torch
+            print "" }'
 }
 
 # What one run measured makes the next prediction of it.
@@ -398,34 +537,50 @@ sanitize() { # TOOL
 section "machine" 60 machine
 [ $failed = 0 ] || { echo "no GPU: nothing else can be run"; exit 1; }
 watch_gpu
-[ "${BUILT:-}" ] || section "build" 300 build
+all_s=$((${MINUTES:-9} * 60 - 15))
+if [ ! "${BUILT:-}" ] && ! use_prebuilt; then
+    section "build" 300 build
+fi
 program=$built/simsearch
 here=$kept/here.json
 wanted=${1:-.}
+[ $# -gt 0 ] || resumes=1
 export SIMSEARCH_DATA=$PWD SIMSEARCH_PLUGINS=${SIMSEARCH_PLUGINS:-$built}
 if [ $failed = 0 ]; then
+    # Named, the probe takes what it can use; else a sixth of the time: it writes the most useful first.
+    if [ $# = 0 ]; then probe_s=$((all_s / 6)); else probe_s=420; fi
+    section "probe" $((probe_s + 40)) probe $probe_s
     begin "ops against the host's" 150 op_tests
+    begin "steps against PyTorch's" 60 torch_tests
+    finish
+    table=$kept/gemm.table # of what is timed; nothing runs beside it
+    section "calibrate --quick" 180 calibrate
+    section "gpt2, bf16" 80 speed gpt2 8 4
+    section "gpt3-1.3b, bf16" 120 speed gpt3-1.3b 2 16
+    section "gpt3-6.7b, bf16" 150 speed gpt3-6.7b 1 16
+    table=
+    begin "two ranks, NCCL" 100 several_ranks nccl
+    begin "exchanges, NCCL" 100 exchanges nccl
+    finish
+    table=$kept/gemm.table
+    section "graphs" 30 launches
+    section "calibrate --refine" 40 refine
+    section "epilogues" 60 epilogues
+    table=
     begin "steps against the host's" 150 step_tests
     begin "two ranks, staged" 120 several_ranks staged
     begin "exchanges, staged" 120 exchanges staged
     finish
-    begin "two ranks, NCCL" 100 several_ranks nccl
-    begin "exchanges, NCCL" 100 exchanges nccl
-    finish
-    table=$kept/gemm.table # from here on nothing runs beside what is timed
-    rm -f "$table"
-    section "graphs" 30 launches
-    section "calibrate --quick" 180 calibrate
-    section "gpt2, bf16" 40 run_model gpt2 "mb8"
-    section "gpt3-1.3b, bf16" 90 run_model gpt3-1.3b "mb2"
-    section "calibrate --refine" 40 refine
-    section "epilogues" 60 epilogues
-    table=
     begin "memcheck" 150 sanitize memcheck
     begin "racecheck" 150 sanitize racecheck
     finish
 fi
 echo
 printf '%s\n' "${rows[@]}"
-echo "$SECONDS s; kept in $kept"
+if [ ${#left[@]} -gt 0 ]; then
+    printf 'No time was left for:\n'
+    printf '    %s\n' "${left[@]}"
+    echo "Call again to go on."
+fi
+echo "$SECONDS s; kept in $kept, the figures in $kept/result.json"
 exit $failed

@@ -43,10 +43,29 @@ shows '^no GPU: nothing else can be run'
 nvidia_smi "NVIDIA H200, 0.0" 0
 gpu_script 0 '^two ranks, NCCL$'
 shows '^two ranks, NCCL +passed .* 7 layouts of 2 ranks over nccl: 7 as on the host'
+# PyTorch's step stands beside ours where there is one.
+cat >"$work/bin/python3" <<'EOM'
+#!/bin/sh
+case $* in
+    *torch_gpt_step.py*--layers\ 12\ --hidden\ 768\ --heads\ 12\ --seq\ 1024\ --mbs\ 8\ --microbatches\ 4*)
+        echo '{"device": "none", "step_s": 0.25, "mfu": 0.5}' ;;
+esac
+EOM
+chmod +x "$work/bin/python3"
 SIMSEARCH_HOLLOW_GPUS=1 gpu_script 0 '^(graphs|gpt2.*|calibrate --refine)$'
 shows '^graphs +passed .* the same losses'
-shows '^gpt2, bf16 +passed .* MFU measured'
 shows '^calibrate --refine +skipped .* not calibrated'
+shows '^gpt2, bf16 +passed .* PyTorch [0-9.]+ %; step .* PyTorch 0\.2500 s'
+grep -q '"title": "gpt2, bf16", "verdict": "passed".* "torch_step_s": 0.25 }' "$KEPT/result.json" ||
+    fail "result.json has no figures: $(cat "$KEPT/result.json")"
+run 4 --gpus 1 --model "$KEPT/result.json" # JSON, if of another kind
+says 'is not a known key'
+rm "$work/bin/python3"
+
+# What no time is left for is named, and nothing else is called done.
+MINUTES=0 gpu_script 0
+shows '^ +racecheck$'
+shows '^Call again to go on'
 
 # A layout that is not to be had fails its section, and the others are still tried.
 SIMSEARCH_HOLLOW_GPUS=1 gpu_script 1 '^(two ranks, staged|graphs)$'
@@ -60,6 +79,21 @@ says '^simsearch: nvml: '
 last=(gpu_ops squares)
 "$BUILT/tests/gpu_ops" squares >"$work/out" || fail "failed"
 shows '^1 of 1 ops as on the host'
+
+# The kit has the tree, the programs and their libraries; on a machine without a GPU it says so.
+mkdir -p "$work/built/tests"
+cp "$SIMSEARCH" "$work/built/"
+cp "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/built/"
+cp "$BUILT"/tests/gpu_{ops,step} "$work/built/tests/"
+last=(tests/gpu.sh pack)
+BUILT=$work/built KIT_CUDA=0 "$(dirname "$0")/gpu.sh" pack "$work/kit.tar.gz" >"$work/out" || fail "no kit"
+shows 'tar xzf kit.tar.gz && simsearch-gpu-kit/tests/gpu.sh'
+tar xzf "$work/kit.tar.gz" -C "$work"
+nvidia_smi "No devices were found" 6
+env -u BUILT -u KEPT "$work/simsearch-gpu-kit/tests/gpu.sh" >"$work/out" && fail "passed without a GPU"
+shows '^no GPU: nothing else can be run'
+[ -s "$work/simsearch-gpu-kit/build/release/gpu/result.json" ] || fail "the kit has left no result"
+nvidia_smi "NVIDIA H200, 0.0" 0
 
 if [ "${GPU_SCRIPT_ALL:-}" ]; then
     ln -s "$SIMSEARCH_PLUGINS/simsearch-cuda.so" "$work/lib/libnvidia-ml.so.1"
