@@ -2,11 +2,13 @@
 
 #include "base/units.h"
 #include "cli/scale.h"
+#include "sim/cost/slower.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* One change, made to copies; adds its name. False: it would change nothing. */
+/* One change, made to copies that the caller releases with system_slower_release; adds its name.
+ * False: it would change nothing. */
 struct what_if {
     bool (*change)(struct system *system, struct model *model, struct text *name);
 };
@@ -39,8 +41,9 @@ static bool double_batch(struct system *system, struct model *model, struct text
 static bool slow_one_gpu(struct system *system, struct model *model, struct text *name)
 {
     (void)model;
-    for (int i = 0; i < NUM_DTYPES; i++)
-        system->gpu.peak_flops_per_s[i] *= 0.95;
+    struct system faster = *system;
+    system_slower(&faster, 0.95, system);
+    system_slower_release(&faster);
     text_add(name, "one GPU 5 %% slower");
     return true;
 }
@@ -62,9 +65,10 @@ void show_what_if(const struct terminal *terminal, const struct setup *setup,
 {
     struct text line = { 0 };
     for (size_t i = 0; i < sizeof what_ifs / sizeof *what_ifs; i++) {
-        struct system system = setup->system;
+        struct system system;
         struct model model = setup->model;
         struct text name = { 0 };
+        system_slower(&setup->system, 1, &system);
         if (what_ifs[i].change(&system, &model, &name)) {
             struct evaluator *evaluator = evaluator_new(&system, &model);
             struct prediction after = evaluate(evaluator, &plan->plan);
@@ -73,6 +77,7 @@ void show_what_if(const struct terminal *terminal, const struct setup *setup,
             add_effect(terminal, &plan->prediction, &after, &line);
             evaluator_free(evaluator);
         }
+        system_slower_release(&system);
         text_release(&name);
     }
     printf("\n  what if   %s\n", text_get(&line));
