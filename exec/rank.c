@@ -9,9 +9,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static const float norm_epsilon = 1e-5F; /* of every preset that states one */
-static const double rotary_base = 10000; /* Su et al. 2021 */
-
 struct group *rank_group(const struct rank *rank, enum group_kind kind)
 {
     struct group *group = rank->groups.of[kind];
@@ -142,7 +139,7 @@ static bool place_turns(struct rank *rank, struct err *err)
     float *turns = take(rank, sizeof *turns * elements, err);
     if (!turns)
         return false;
-    rotary_table(model->seq, model->head_dim, rotary_base, table);
+    rotary_table(model->seq, model->head_dim, model->rope_theta, table);
     rank->machine.device_api->copy(rank->machine.compute, turns, table, sizeof *turns * elements);
     rank->machine.turns = turns;
     return true;
@@ -164,7 +161,7 @@ static void set_machine(struct rank *rank)
         .comm_api = on->comm_api,
         .tensor_rank = rank->at.at[AXIS_TENSOR],
         .storage = setup->options.dtype,
-        .norm_epsilon = norm_epsilon,
+        .norm_epsilon = (float)setup->model->norm_epsilon,
         .seed = setup->seed,
     };
 }

@@ -13,6 +13,7 @@
 #define DEFAULTED(name, field, number) { name, KEY_INT, field, false, number }
 #define DROPOUT(name, number)          { name, KEY_DROPOUT, NULL, false, number }
 #define SWITCH(name, kind)             { name, kind, NULL, false, 0 }
+#define POSITIVE(name, field, number)  { name, KEY_POSITIVE, field, false, number }
 
 /* Llama and those that came after it; what differs is in their own rows. */
 #define LLAMA_KEYS                                \
@@ -24,6 +25,9 @@
     NEEDED("max_position_embeddings", "seq"),     \
     SWITCH("hidden_act", KEY_ACTIVATION),         \
     SWITCH("tie_word_embeddings", KEY_TIED),      \
+    POSITIVE("rms_norm_eps", "norm_epsilon", 1e-6), \
+    { "rope_parameters", KEY_ROPE, "rope_theta", false, 0 }, /* transformers 5 */ \
+    POSITIVE("rope_theta", "rope_theta", 10000),  \
     DROPOUT("attention_dropout", 0)
 #define WINDOW { "sliding_window", KEY_WINDOW, NULL, false, 4096 }
 
@@ -38,6 +42,7 @@ const struct family families[] = {
         NEEDED("n_positions", "seq"),
         SWITCH("activation_function", KEY_ACTIVATION),
         SWITCH("tie_word_embeddings", KEY_TIED),
+        POSITIVE("layer_norm_epsilon", "norm_epsilon", 1e-5),
         DROPOUT("resid_pdrop", 0.1),
         DROPOUT("embd_pdrop", 0.1),
         DROPOUT("attn_pdrop", 0.1) } },
@@ -72,6 +77,7 @@ const struct family families[] = {
         DEFAULTED("seq_length", "seq", 2048),
         SWITCH("tie_word_embeddings", KEY_TIED),
         SWITCH("apply_residual_connection_post_layernorm", KEY_FALSE),
+        POSITIVE("layer_norm_epsilon", "norm_epsilon", 1e-5),
         DROPOUT("hidden_dropout", 0),
         DROPOUT("attention_dropout", 0) } },
     { "llama", "LlamaForCausalLM", { LLAMA_MODEL }, 0,
@@ -114,8 +120,8 @@ const struct activation activations[] = {
 };
 const size_t num_activations = LENGTH(activations);
 
-/* Of the dozens of other keys (token ids, dtypes, initialisers, rope_theta and rope_scaling,
- * versions) none changes a cost. */
+/* Of the dozens of other keys (token ids, dtypes, initialisers, rope_scaling, versions) none changes
+ * a cost. */
 const struct refused_key refused_keys[] = {
     { "num_experts", 0 },                 { "num_local_experts", 0 },
     { "n_routed_experts", 0 },            { "n_shared_experts", 0 },

@@ -11,6 +11,8 @@
 enum key_kind {
     KEY_INT,         /* whole number into `field` */
     KEY_SAME,        /* whole number that must equal `field` */
+    KEY_POSITIVE,    /* number above 0 into `field`, a FIELD_NUMBER */
+    KEY_ROPE,        /* object of rotary positions, whose rope_theta is a number into `field` */
     KEY_DROPOUT,     /* the largest of them is the model's */
     KEY_ACTIVATION,  /* name out of `activations` */
     KEY_TIED,        /* bool into tied */
@@ -35,7 +37,7 @@ struct family {
     const char *architecture; /* names the family in configs without model_type */
     struct model base;        /* what no key says */
     int extra_positions;      /* rows of the position table beyond the sequence */
-    struct key keys[20];      /* up to the first without name */
+    struct key keys[24];      /* up to the first without name */
 };
 
 /* The plain and the gated feed-forward that an activation makes; -1: none that we have. */

@@ -37,11 +37,22 @@ static const struct key *key_of_kind(const struct family *family, enum key_kind 
     return NULL;
 }
 
-static int *slot_of(const struct key *key, struct model *out)
+static void *slot_of_kind(const struct key *key, enum field_kind kind, struct model *out)
 {
     const struct field *field = fields_find(model_fields, num_model_fields, key->field);
-    assert(field && field->kind == FIELD_INT);
-    return (int *)(void *)((char *)out + field->offset);
+    assert(field && field->kind == kind);
+    (void)kind;
+    return (char *)out + field->offset;
+}
+
+static int *slot_of(const struct key *key, struct model *out)
+{
+    return slot_of_kind(key, FIELD_INT, out);
+}
+
+static double *number_slot_of(const struct key *key, struct model *out)
+{
+    return slot_of_kind(key, FIELD_NUMBER, out);
 }
 
 /* Within the bounds of the field called `name`, and not 0, which there means left out. */
@@ -83,6 +94,34 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     if (!is_same && other != 0) /* a missing one is for fill_in to tell */
         return refuse(key->name, expected, value, err);
     return true;
+}
+
+/* `name` says where the number is for messages. */
+static bool read_positive(const json_t *value, const char *name, const struct key *key,
+                          struct model *out, struct err *err)
+{
+    const struct field *field = fields_find(model_fields, num_model_fields, key->field);
+    double number = json_number_value(value);
+    char expected[64];
+    snprintf(expected, sizeof expected, "a number above 0 and at most %g", field->max);
+    if (!json_is_number(value) || !(number > 0 && number <= field->max))
+        return refuse(name, expected, value, err);
+    double *slot = number_slot_of(key, out);
+    if (*slot != 0 && *slot != number)
+        return err_set(err, ERR_INPUT, name, "expected %g, as another key of %s says; found %g",
+                       *slot, key->field, number);
+    *slot = number;
+    return true;
+}
+
+static bool read_rope(const json_t *value, const struct key *key, struct model *out,
+                      struct err *err)
+{
+    const json_t *theta = json_object_get(value, "rope_theta");
+    if (!json_is_object(value))
+        return refuse(key->name, "an object", value, err);
+    return !theta || json_is_null(theta) ||
+           read_positive(theta, "rope_parameters.rope_theta", key, out, err);
 }
 
 /* The model has one dropout. Where a config has several, the largest keeps every mask that is kept,
@@ -143,6 +182,10 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
         return read_int_key(value, key, out, err);
     case KEY_SAME:
         return check_same(value, key, out, err);
+    case KEY_POSITIVE:
+        return read_positive(value, key->name, key, out, err);
+    case KEY_ROPE:
+        return read_rope(value, key, out, err);
     case KEY_DROPOUT:
         return read_dropout(value, key, out, err);
     case KEY_ACTIVATION:
@@ -168,6 +211,8 @@ static bool fill_in(const struct key *key, struct model *out, struct err *err)
 {
     if (key->kind == KEY_DROPOUT)
         out->dropout = fmax(out->dropout, key->fallback);
+    if (key->kind == KEY_POSITIVE && *number_slot_of(key, out) == 0)
+        *number_slot_of(key, out) = key->fallback;
     if (key->kind != KEY_INT || *slot_of(key, out) != 0)
         return true;
     *slot_of(key, out) = (int)key->fallback;

@@ -39,6 +39,11 @@ const struct field model_fields[] = {
       .doc = "Activation of the feed-forward; swiglu and geglu are gated." },
     { F(positions), .kind = FIELD_NAME, .names = position_names, .fallback = "learned",
       .doc = "How a token's position enters." },
+    { F(rope_theta), .kind = FIELD_NUMBER, .min = 0, .max = 1e12, .fallback = "0",
+      .doc = "Base of rotary angles; 0 or absent: 10000. Read by run." },
+    { F(norm_epsilon), .kind = FIELD_NUMBER, .min = 0, .max = 1, .fallback = "0",
+      .doc =
+          "Added to the variance, or the mean square, of a norm; 0 or absent: 1e-5. Read by run." },
     { F(linear_bias), .kind = FIELD_BOOL, .fallback = "yes",
       .doc = "Biases on the projections of attention and feed-forward." },
     { F(qkv_bias), .kind = FIELD_BOOL, .fallback = "no",
@@ -153,6 +158,9 @@ static bool refuse_heads(const struct model *model, struct err *err)
                    model->hidden, above_first ? above : below, above_first ? below : above);
 }
 
+static const double usual_rope_theta = 10000;  /* Su et al. 2021 */
+static const double usual_norm_epsilon = 1e-5; /* PyTorch's LayerNorm, Megatron-LM, Llama 2 and 3 */
+
 bool model_derive(struct model *model, struct err *err)
 {
     if (model->kv_heads == 0)
@@ -166,6 +174,10 @@ bool model_derive(struct model *model, struct err *err)
         model->ffn = 4 * model->hidden;
     if (model->positions == POSITION_LEARNED && model->max_positions == 0)
         model->max_positions = model->seq;
+    if (model->positions == POSITION_ROTARY && model->rope_theta == 0)
+        model->rope_theta = usual_rope_theta;
+    if (model->norm_epsilon == 0)
+        model->norm_epsilon = usual_norm_epsilon;
     return model_check(model, err);
 }
 
@@ -226,6 +238,10 @@ static bool check_positions(const struct model *model, struct err *err)
         return err_set(err, ERR_INPUT, "max_positions",
                        "expected 0 with %s positions, which have no table; found %d",
                        position_names[model->positions], model->max_positions);
+    if (model->positions != POSITION_ROTARY && model->rope_theta != 0)
+        return err_set(err, ERR_INPUT, "rope_theta",
+                       "expected 0 with %s positions, which turn nothing; found %g",
+                       position_names[model->positions], model->rope_theta);
     return true;
 }
 

@@ -32,6 +32,8 @@ struct model {
     int norm;            /* enum norm_kind */
     int activation;      /* enum activation_kind */
     int positions;       /* enum position_kind */
+    double rope_theta;   /* base of rotary angles; 0 with other positions */
+    double norm_epsilon; /* added to the variance, or the mean square, of every norm */
     bool linear_bias;    /* biases on the projections of attention and feed-forward */
     bool qkv_bias;       /* biases on q, k and v (implied by linear_bias) */
     bool qk_norm;        /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
@@ -56,8 +58,9 @@ double model_embedding_parameters(const struct model *model);
 /* The final norm, and the output head when it is not tied. */
 double model_head_parameters(const struct model *model);
 
-/* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions), then
- * checks. Heads that must divide hidden and don't are an error that names those nearby that do. */
+/* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions, rope_theta,
+ * norm_epsilon), then checks. Heads that must divide hidden and don't are an error that names those
+ * nearby that do. */
 bool model_derive(struct model *model, struct err *err);
 
 /* Checks what no single field can: heads x head_dim, divisibility, positions. */

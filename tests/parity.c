@@ -261,6 +261,7 @@ struct model parity_llama(void)
     model.norm = NORM_RMS;
     model.activation = ACTIVATION_SWIGLU;
     model.positions = POSITION_ROTARY;
+    model.rope_theta = 10000;
     model.max_positions = 0;
     model.linear_bias = model.tied = false;
     model.heads = 4;

@@ -17,15 +17,16 @@ static const struct {
     const char *file, *family, *name;
     double parameters;
     int seq;
+    double rope_theta, norm_epsilon;
 } fixtures[] = {
-    { "gpt2", "gpt2", "gpt2", 124439808, 1024 },
-    { "opt-125m", "opt", "opt-125m", 125239296, 2048 },
-    { "bloom", "bloom", "bloom", 176247271424, 2048 },
-    { "llama-2-7b", "llama", "Llama-2-7b-hf", 6738415616, 4096 },
-    { "llama-3.1-8b", "llama", "llama", 8030261248, 131072 },
-    { "mistral-7b-v0.1", "mistral", "mistral", 7241732096, 4096 },
-    { "qwen2.5-7b", "qwen2", "qwen2", 7615616512, 131072 },
-    { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 32768 },
+    { "gpt2", "gpt2", "gpt2", 124439808, 1024, 0, 1e-5 },
+    { "opt-125m", "opt", "opt-125m", 125239296, 2048, 0, 1e-5 },
+    { "bloom", "bloom", "bloom", 176247271424, 2048, 0, 1e-5 },
+    { "llama-2-7b", "llama", "Llama-2-7b-hf", 6738415616, 4096, 10000, 1e-5 },
+    { "llama-3.1-8b", "llama", "llama", 8030261248, 131072, 500000, 1e-5 },
+    { "mistral-7b-v0.1", "mistral", "mistral", 7241732096, 4096, 10000, 1e-5 },
+    { "qwen2.5-7b", "qwen2", "qwen2", 7615616512, 131072, 1e6, 1e-6 },
+    { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 32768, 1e6, 1e-6 },
 };
 
 static void fixture_path(const char *file, char *path, size_t size)
@@ -83,6 +84,8 @@ START_TEST(a_config_counts_as_its_checkpoint)
     ck_assert_double_eq(model_parameters(&model), fixtures[_i].parameters);
     ck_assert_str_eq(model.name, fixtures[_i].name);
     ck_assert_int_eq(model.seq, fixtures[_i].seq);
+    ck_assert_double_eq(model.rope_theta, fixtures[_i].rope_theta);
+    ck_assert_double_eq(model.norm_epsilon, fixtures[_i].norm_epsilon);
 }
 END_TEST
 
@@ -217,6 +220,14 @@ static const struct {
       "sliding_attention" },
     { "qwen2", "{\"layer_types\": \"full_attention\"}", "layer_types", "an array" },
     { "qwen2", "{\"num_experts\": 60}", "num_experts", "qwen2" },
+    { "llama", "{\"rope_theta\": 0}", "rope_theta", "above 0" },
+    { "llama", "{\"rope_theta\": \"1e4\"}", "rope_theta", "a number" },
+    { "llama", "{\"rope_parameters\": 7}", "rope_parameters", "an object" },
+    { "llama", "{\"rope_parameters\": {\"rope_theta\": -1}}", "rope_parameters.rope_theta", "-1" },
+    { "llama", "{\"rope_theta\": 10000, \"rope_parameters\": {\"rope_theta\": 5}}", "rope_theta",
+      "expected 5" },
+    { "qwen2", "{\"rms_norm_eps\": 2}", "rms_norm_eps", "at most 1" },
+    { "gpt2", "{\"layer_norm_epsilon\": -1e-5}", "layer_norm_epsilon", "above 0" },
 };
 
 START_TEST(what_cannot_be_expressed_is_located_by_its_key)
@@ -305,6 +316,21 @@ START_TEST(options_become_those_of_a_model)
 }
 END_TEST
 
+/* Left out they are those of the family's configuration class; transformers 5 has an object. */
+START_TEST(rope_theta_and_epsilon_are_read)
+{
+    ck_assert_double_eq(changed("llama", "{\"rope_theta\": 5e5}").rope_theta, 5e5);
+    ck_assert_double_eq(
+        changed("llama", "{\"rope_parameters\": {\"rope_theta\": 5e5, \"rope_type\": \"default\"}}")
+            .rope_theta,
+        5e5);
+    ck_assert_double_eq(changed("llama", "{\"rope_parameters\": {}}").rope_theta, 1e4);
+    ck_assert_double_eq(changed("llama", "{\"rms_norm_eps\": null}").norm_epsilon, 1e-6);
+    ck_assert_double_eq(changed("bloom", "{\"layer_norm_epsilon\": 1e-6}").norm_epsilon, 1e-6);
+    ck_assert_double_eq(changed("gpt2", "{\"layer_norm_epsilon\": null}").norm_epsilon, 1e-5);
+}
+END_TEST
+
 START_TEST(a_name_that_would_not_show_is_replaced_by_the_family)
 {
     ck_assert_str_eq(changed("llama", "{\"_name_or_path\": \"a/b/c\"}").name, "c");
@@ -328,6 +354,7 @@ static Suite *huggingface_suite(void)
     tcase_add_test(good, a_window_shorter_than_the_positions_is_the_sequence);
     tcase_add_test(good, the_largest_dropout_is_the_models);
     tcase_add_test(good, options_become_those_of_a_model);
+    tcase_add_test(good, rope_theta_and_epsilon_are_read);
     tcase_add_test(good, a_name_that_would_not_show_is_replaced_by_the_family);
     suite_add_tcase(suite, good);
 

@@ -227,6 +227,8 @@ static const struct {
     { "{\"norm\": \"batchnorm\"}", "norm", "batchnorm" },
     { "{\"activation\": \"silu\"}", "activation", "swiglu" },
     { "{\"positions\": 1}", "positions", "rotary" },
+    { "{\"rope_theta\": 10000}", "rope_theta", "learned" },
+    { "{\"norm_epsilon\": 2}", "norm_epsilon", "0 to 1" },
     { "{\"tied\": \"yes\"}", "tied", "yes" },
     { "{\"name\": \"\"}", "name", "\"\"" },
     { "{\"name\": \"a\\u001b[2J\"}", "name", "plain" },

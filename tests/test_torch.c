@@ -12,6 +12,13 @@ START_TEST(losses_and_norms_are_those_of_pytorch)
 }
 END_TEST
 
+START_TEST(rope_theta_and_epsilon_are_those_of_the_model)
+{
+    torch_check_first_loss(_i / 2 == 0 ? TORCH_THETA : TORCH_EPSILON, layouts[_i % 2],
+                           torch_run(_i % 2 == 1));
+}
+END_TEST
+
 START_TEST(gradients_are_those_of_pytorch)
 {
     torch_check_gradients(_i % TORCH_MODELS, "mb4", torch_run(_i / TORCH_MODELS == 1));
@@ -23,6 +30,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("torch");
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, losses_and_norms_are_those_of_pytorch, 0, TORCH_MODELS * NUM_LAYOUTS);
+    tcase_add_loop_test(tc, rope_theta_and_epsilon_are_those_of_the_model, 0, 4);
     tcase_add_loop_test(tc, gradients_are_those_of_pytorch, 0, 2 * TORCH_MODELS);
     Suite *s = suite_create("exec/torch");
     suite_add_tcase(s, tc);

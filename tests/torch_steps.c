@@ -11,7 +11,7 @@
 static const char fixture[] = "tests/fixtures/torch/steps.txt";
 enum { MOST_LINE = 2000 };
 
-static char names[][8] = { "gpt", "llama" };
+static char names[][8] = { "gpt", "llama", "theta", "epsilon" };
 
 /* --- weights ------------------------------------------------------------------------------ */
 
@@ -240,7 +240,12 @@ struct parity_run torch_run(bool is_unfused)
 
 static struct model model_of(int i)
 {
-    return i == TORCH_GPT ? parity_gpt() : parity_llama();
+    struct model model = i == TORCH_GPT ? parity_gpt() : parity_llama();
+    if (i == TORCH_THETA)
+        model.rope_theta = 4;
+    if (i == TORCH_EPSILON)
+        model.norm_epsilon = 1e-3;
+    return model;
 }
 
 static void check_near(const char *what, const char *model, const char *layout, double found,
@@ -261,6 +266,16 @@ void torch_check_losses(int i, const char *layout, struct parity_run run)
         check_near("norm", name, layout, result.gradient_norm[step - 1],
                    find_number(name, "norm", step));
     }
+    parity_release(&result);
+}
+
+void torch_check_first_loss(int i, const char *layout, struct parity_run run)
+{
+    struct model model = model_of(i);
+    struct parity_result result;
+    run.steps = 1;
+    parity_run(&model, layout, &run, &result);
+    check_near("loss", names[i], layout, result.loss[0], find_number(names[i], "loss", 1));
     parity_release(&result);
 }
 
