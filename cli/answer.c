@@ -1,6 +1,7 @@
 #include "cli/answer.h"
 
 #include "cli/command.h"
+#include "cli/idle_view.h"
 #include "cli/planfile.h"
 
 #include <math.h>
@@ -120,6 +121,7 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     json_object_set_new(object, "memory_by_stage", stages_json(prediction));
     json_object_set_new(object, "time", time_parts_json(&prediction->time));
     json_object_set_new(object, "busiest_stage", json_integer(prediction->busiest_stage));
+    idle_set_json(object, setup, plan);
     json_object_set_new(object, "microbatches", json_integer(prediction->num_microbatches));
     set_real(object, "days_to_train", days_to_train(setup, prediction));
     set_real(object, "dollars", dollars_to_train(setup, prediction));

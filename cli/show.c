@@ -5,6 +5,7 @@
 #include "cli/breakdown.h"
 #include "cli/command.h"
 #include "cli/gantt.h"
+#include "cli/idle_view.h"
 #include "cli/rerun.h"
 #include "cli/scale.h"
 #include "sim/campaign/time_to_accuracy.h"
@@ -196,6 +197,18 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     show_row(terminal, "memory", text_get(&line));
     text_release(&line);
 }
+
+/* The parts below are the busiest stage's, so what the others wait is told apart. */
+static void show_idle(const struct terminal *terminal, const struct setup *setup,
+                      const struct plan *plan, bool all_stages)
+{
+    struct text line = { 0 };
+    idle_add_words(&line, setup, plan, all_stages);
+    if (line.length > 0)
+        show_row(terminal, "idle", text_get(&line));
+    text_release(&line);
+}
+
 void show_plan(const struct terminal *terminal, const struct setup *setup, const char *title,
                const struct plan *plan, const struct prediction *prediction, bool all_stages)
 {
@@ -209,6 +222,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     show_rates(terminal, setup, plan, prediction);
     show_accuracy(terminal, setup, plan, prediction);
     show_peak(terminal, setup, prediction);
+    show_idle(terminal, setup, plan, all_stages);
     printf("\n");
     show_breakdown(terminal, setup->memory_bytes, prediction, all_stages);
     text_release(&words);

@@ -192,6 +192,10 @@ hides 'assumed|what if|next'
 LC_ALL=C run 0 "${tiny[@]}"
 ! LC_ALL=C grep -q '[^ -~]' out || fail "the C locale has no such letters"
 
+# Stages that idle beside the busiest one are told.
+run 0 simulate --gpus 4 --model gpt3-6.7b --layout 'pp4 mb1 stages=1,1,1,29'
+shows '^  idle +stages 0-2 97 %, stage 3 0 % of the step; the busiest stage has 3.6 times'
+
 keys() {
     for key in "$@"; do shows "^ *\"$key\": "; done
 }

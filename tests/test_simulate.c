@@ -29,6 +29,30 @@ START_TEST(parts_of_the_time_are_positive_and_add_up)
 }
 END_TEST
 
+/* No stage does more than a step has room for, and the busiest one's idle time is the bubble. */
+static void check_idle(void)
+{
+    struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);
+    for (int i = 0; i < setting.num_plans; i++) {
+        double idle_s[64];
+        struct prediction p = evaluate(evaluator, &setting.plans[i]);
+        ck_assert_int_le(p.num_stages, 64);
+        evaluate_idle(evaluator, &setting.plans[i], idle_s);
+        ck_assert_double_eq(idle_s[p.busiest_stage], p.time.bubble_s);
+        for (int stage = 0; stage < p.num_stages; stage++)
+            ck_assert_msg(idle_s[stage] >= -1e-9 * p.step_s && idle_s[stage] <= p.step_s,
+                          "%s, stage %d idles %g of %g s", setting.texts[i], stage, idle_s[stage],
+                          p.step_s);
+    }
+    evaluator_free(evaluator);
+}
+
+START_TEST(stages_idle_no_longer_than_a_step_and_the_busiest_for_the_bubble)
+{
+    settings_each(_i, check_idle);
+}
+END_TEST
+
 static void check_memory(const struct prediction *p, const char *layout)
 {
     double peak_bytes = 0;
@@ -174,6 +198,26 @@ START_TEST(microbatches_share_a_replicas_batch)
 END_TEST
 
 /* All else equal, a stage with more layers is busiest, and holds the most weights. */
+/* Of 8 microbatches on layers alike, a stage of 1 layer works 1/13 of what one of 13 does; that one
+ * begins 3 passes of 1 layer late and ends as much early: 8 x 13 of 8 x 13 + 3. All wait for its
+ * update, of 13 times the weights. */
+START_TEST(stages_of_few_layers_idle_while_the_longest_works)
+{
+    struct evaluator *evaluator;
+    double idle_s[4];
+    load_uniform(4, 1, 8);
+    struct prediction p = predict_layout("pp4 stages=1,1,1,13", &evaluator);
+    evaluate_idle(evaluator, &setting.plans[0], idle_s);
+    double passes_s = p.step_s - p.time.optimizer_s - p.time.other_s - p.time.data_comm_s;
+    double short_s = passes_s * (1 - 8 / (8.0 * 13 + 3)) + p.time.optimizer_s * (1 - 1 / 13.0);
+    for (int stage = 0; stage < 3; stage++)
+        ck_assert_double_eq_tol(idle_s[stage] / short_s, 1, 0.01);
+    ck_assert_double_eq_tol(idle_s[3] / passes_s, 3 / (8.0 * 13 + 3), 0.01);
+    evaluator_free(evaluator);
+    setting_release();
+}
+END_TEST
+
 START_TEST(the_stage_with_most_layers_is_busiest)
 {
     struct evaluator *evaluator;
@@ -363,6 +407,8 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, NULL, setting_release);
     tcase_add_loop_test(tc, parts_of_the_time_are_positive_and_add_up, 0, TURNS(n));
+    tcase_add_loop_test(tc, stages_idle_no_longer_than_a_step_and_the_busiest_for_the_bubble, 0,
+                        TURNS(n));
     tcase_add_loop_test(tc, parts_of_the_memory_are_positive_and_add_up, 0, TURNS(n));
     tcase_add_loop_test(tc, useful_flops_are_some_of_those_executed_which_are_below_peak, 0,
                         TURNS(n));
@@ -372,6 +418,7 @@ static Suite *suite(void)
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
     tcase_add_test(tc, gradients_of_a_node_take_their_bytes_over_its_one_nic);
     tcase_add_test(tc, ends_of_a_pipeline_reduce_a_tied_table);
+    tcase_add_test(tc, stages_of_few_layers_idle_while_the_longest_works);
     tcase_add_test(tc, the_stage_with_most_layers_is_busiest);
     tcase_add_test(tc, a_quintillion_parameters_on_a_million_gpus_are_finite);
     tcase_add_test(tc, one_token_on_one_gpu_is_finite);

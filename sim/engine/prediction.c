@@ -23,29 +23,40 @@ void fill_memory(const struct work *w, struct stage_memory *stages, struct predi
     p->fits = p->peak_memory_bytes <= w->system->gpu.memory_bytes;
 }
 
-/* The stage whose compute takes longest, and its parts of a whole step. */
-static int busiest_stage(const struct work *w, double *busy_s)
+/* The stage whose compute takes longest. */
+static int busiest_stage(const struct work *w)
 {
     int busiest = 0;
-    *busy_s = -1;
+    double busy_s = -1;
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        double stage_s = 0;
-        for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
-            for (int pass = 0; pass < CHUNK_PASSES; pass++)
-                stage_s += w->duration_s[CHUNK_PASSES * chunk + pass];
-        if (stage_s > *busy_s) {
-            *busy_s = stage_s;
+        double stage_s = work_passes_s(w, stage);
+        if (stage_s > busy_s) {
+            busy_s = stage_s;
             busiest = stage;
         }
     }
-    *busy_s *= w->num_microbatches;
     return busiest;
+}
+
+/* A step less all that a stage does in it. */
+static double stage_idle_s(const struct work *w, double step_s, int stage,
+                           const struct stage_tail *tail)
+{
+    return step_s - work_passes_s(w, stage) - tail->data_comm_s - tail->optimizer_s -
+           tail->offload_s - work_once_s(w);
+}
+
+void fill_idle(const struct work *w, double step_s, double *idle_s)
+{
+    for (int stage = 0; stage < w->plan->pp; stage++) {
+        struct stage_tail tail = stage_tail(w, stage);
+        idle_s[stage] = stage_idle_s(w, step_s, stage, &tail);
+    }
 }
 
 void fill_time(const struct work *w, struct prediction *p)
 {
-    double busy_s;
-    p->busiest_stage = busiest_stage(w, &busy_s);
+    p->busiest_stage = busiest_stage(w);
     for (int chunk = p->busiest_stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp) {
         struct chunk_time time = chunk_time(w, chunk);
         struct chunk_messages messages = chunk_messages(w, chunk);
@@ -56,8 +67,7 @@ void fill_time(const struct work *w, struct prediction *p)
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
     p->time.other_s += tail.offload_s + work_once_s(w);
-    p->time.bubble_s =
-        p->step_s - busy_s - tail.data_comm_s - tail.optimizer_s - tail.offload_s - work_once_s(w);
+    p->time.bubble_s = stage_idle_s(w, p->step_s, p->busiest_stage, &tail);
 }
 
 static double piece_flops(const struct piece_cost *piece)

@@ -228,6 +228,13 @@ struct prediction evaluate(struct evaluator *e, const struct plan *plan)
     return p;
 }
 
+void evaluate_idle(struct evaluator *e, const struct plan *plan, double *idle_s)
+{
+    struct work w = work_begin(e, plan);
+    time_chunks(&w);
+    fill_idle(&w, step_s(e, &w), idle_s);
+}
+
 double evaluate_peak_bytes(struct evaluator *e, const struct plan *plan)
 {
     struct work w = work_begin(e, plan);

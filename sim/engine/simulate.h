@@ -37,6 +37,10 @@ void evaluator_free(struct evaluator *evaluator);
 /* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
 struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
 
+/* What each of plan->pp stages waits in that step: for passes, messages and reductions of the
+ * others. The busiest stage's is the prediction's bubble_s. */
+void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double *idle_s);
+
 /* Two numbers of the same prediction, for what only ranks plans; the peak is much the cheaper. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);

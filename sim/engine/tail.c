@@ -71,7 +71,7 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
 
 /* --- exchanges other than all-reduce -------------------------------------------------------- */
 
-static double passes_s(const struct work *w, int stage)
+double work_passes_s(const struct work *w, int stage)
 {
     double sum_s = 0;
     for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
@@ -85,7 +85,7 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
 {
     if (exchange_start(&w->plan->exchange) != START_STEP)
         return mix_s;
-    return exposed_s(&w->system->profile, mix_s, passes_s(w, stage), HUGE_VAL);
+    return exposed_s(&w->system->profile, mix_s, work_passes_s(w, stage), HUGE_VAL);
 }
 
 /* Gradients leave in the buckets of a reduction that overlaps, with messages of their own; what

@@ -60,6 +60,8 @@ struct stage_tail {
     double mix_s, visible_mix_s; /* weights averaged with data peers'; what the passes don't hide */
 };
 struct stage_tail stage_tail(const struct work *work, int stage);
+/* All passes of a stage in a step, with the messages that they wait for. */
+double work_passes_s(const struct work *work, int stage);
 
 /* sim/engine/once.c - what a step has once, whatever its stages do: overhead of the host, less what
  * it is spared. That is the waiting for other data ranks where an exchange needs not all of them:
@@ -82,6 +84,7 @@ struct memory_input work_memory(const struct work *work);
 void fill_memory(const struct work *work, struct stage_memory *stages,
                  struct prediction *prediction);
 void fill_time(const struct work *work, struct prediction *prediction);
+void fill_idle(const struct work *work, double step_s, double *idle_s);
 void fill_rates(const struct work *work, double model_flops, struct prediction *prediction);
 
 #endif

@@ -1,0 +1,17 @@
+/* cli/idle_view.h - what the stages of a plan wait in a step, beside its parts, which are the
+ * busiest stage's. */
+#ifndef CLI_IDLE_VIEW_H
+#define CLI_IDLE_VIEW_H
+
+#include "base/json.h"
+#include "cli/setup.h"
+
+/* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. */
+void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan);
+
+/* "stages 0-2 97 %, stage 3 0 % of the step; the busiest has 3.6 times the mean's work" of stages
+ * that differ by a twentieth of the step or more; nothing of others. */
+void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
+                    bool all_stages);
+
+#endif
