@@ -5,6 +5,7 @@
 # make campaign        the tests that have more to do, in full; hours. T= picks some
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
+# make same-answers BASE=COMMIT   a hundred and more questions, also to the program of that commit
 # make bench           every tests/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
 # make layers          who includes whom, against tests/layers.txt
@@ -348,6 +349,11 @@ gpu-kit: needed
 	+@$(AGAIN) MPI=0 $(PROGRAM) $(B)/simsearch-cuda.so $(GPU_SRC:%.c=$(B)/%)
 	@BUILT=$(abspath $(B)) tests/gpu.sh pack $(BUILD)/simsearch-gpu-kit.tar.gz
 
+# QUESTIONS='^simulate' asks some of them; KEEP=FOLDER keeps both answers.
+same-answers: needed
+	+@$(AGAIN) $(PROGRAM)
+	@SIMSEARCH=$(abspath $(PROGRAM)) BUILD=$(abspath $(BUILD)) tests/same_answers.sh $(BASE) $(QUESTIONS)
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -468,7 +474,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test campaign coverage gpu-tests gpu-kit bench layers globals docs docs-current accuracy pictures lint format install \
+.PHONY: all run help test campaign coverage gpu-tests gpu-kit same-answers bench layers globals docs docs-current accuracy pictures lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
