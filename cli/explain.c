@@ -3,6 +3,8 @@
 #include "cli/answer.h"
 #include "cli/beside.h"
 #include "cli/command.h"
+#include "cli/from_run.h"
+#include "cli/lecture.h"
 #include "cli/options.h"
 #include "cli/partition_view.h"
 #include "cli/scale.h"
@@ -85,11 +87,10 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
     for (int i = 0; i < NUM_TERMS; i++) {
         double left_s = textbook_s(estimate, &terms[i]);
         double right_s = detailed_s(&prediction->time, &terms[i]);
-        const char *formula = terms[i].textbook ? textbook_field(terms[i].textbook)->doc
-                                                : "not in the textbook's model";
+        const char *remark = terms[i].textbook ? "" : "not in the textbook's model";
         if (left_s == 0 && right_s == 0)
             continue;
-        struct beside row = { terms[i].name, left_s * scale.per_s, right_s * scale.per_s, formula };
+        struct beside row = { terms[i].name, left_s * scale.per_s, right_s * scale.per_s, remark };
         show_beside(terminal, &row, decimals);
     }
     struct beside step = { "step", estimate->step_s * scale.per_s, prediction->step_s * scale.per_s,
@@ -117,9 +118,8 @@ static void show_memory(const struct terminal *terminal, const struct textbook_e
     };
     show_beside_heading(terminal, "memory, GiB", "textbook", "detailed");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct field *field = textbook_field(rows[i].field);
-        struct beside row = { rows[i].name, textbook_value(estimate, field) / GIB,
-                              rows[i].detailed / GIB, field->doc };
+        double textbook = textbook_value(estimate, textbook_field(rows[i].field));
+        struct beside row = { rows[i].name, textbook / GIB, rows[i].detailed / GIB, "" };
         show_beside(terminal, &row, 2);
     }
 }
@@ -133,6 +133,7 @@ static void explain_one(const struct options *options, const struct setup *setup
     struct textbook_estimate estimate = textbook_estimate(&textbook);
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
+    struct lecture lecture = lecture_of(setup, &textbook, &estimate, &prediction);
     if (options->json) {
         double seconds[NUM_TERMS];
         for (int i = 0; i < NUM_TERMS; i++)
@@ -143,6 +144,7 @@ static void explain_one(const struct options *options, const struct setup *setup
                             prediction_json(setup, &setup->plan, &prediction, false));
         json_object_set_new(json, "difference",
                             difference_json(seconds, prediction.step_s - estimate.step_s));
+        json_object_set_new(json, "lecture", lecture_json(&lecture));
         json_object_set(json, "assumptions", setup->assumptions);
         print_json(json);
         json_decref(json);
@@ -153,7 +155,9 @@ static void explain_one(const struct options *options, const struct setup *setup
         show_textbook_setup(&terminal, &textbook);
         show_times(&terminal, &estimate, &prediction);
         show_memory(&terminal, &estimate, &prediction);
+        show_lecture(&terminal, &lecture);
     }
+    lecture_release(&lecture);
     evaluator_free(evaluator);
 }
 
@@ -225,6 +229,11 @@ static bool load_second(const struct options *options, struct setup *second, str
 
 static bool check_arguments(const struct options *options, struct err *err)
 {
+    if (options->from_run && (options->num_files > 0 || options->layout || options->compare))
+        return err_set(err, ERR_USAGE, "--from-run",
+                       "tells of a run; expected no plan beside it, found one");
+    if (options->from_run)
+        return true;
     if (options->num_files == 0 && !options->layout)
         return err_set(err, ERR_USAGE, "--layout",
                        "is missing; expected a layout like \"tp8 pp16 mb1 sp zero1\", or a plan "
@@ -242,6 +251,10 @@ int cmd_explain(int argc, char **argv, struct err *err)
     if (!options_parse(COMMAND_EXPLAIN, 2, argc, argv, &options, err) ||
         !check_arguments(&options, err))
         return exit_code_of(err);
+    if (options.from_run) {
+        explain_from_run(&options, err);
+        return exit_code_of(err);
+    }
     bool has_second = options.num_files > 1 || options.compare;
     if (has_second && options.partition)
         err_set(err, ERR_USAGE, "--partition", "expected one plan; found two");

@@ -37,6 +37,7 @@ const struct command commands[] = {
       "  simsearch explain plan.json\n"
       "  simsearch explain plan.json other.json\n"
       "  simsearch explain plan.json --compare \"tp4 pp8 mb1 sp zero1\"\n"
+      "  simsearch explain --from-run \"params=175B tokens=300B gpus=1024 gpu=a100 days=34\"\n"
       "  simsearch explain --partition --model 175b --gpus 1024 --layout \"tp8 pp16 mb1\"\n",
       "",
       cmd_explain },

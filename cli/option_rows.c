@@ -70,6 +70,10 @@ const struct option_row option_rows[] = {
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
                "that saves against Megatron's and others' ways." } },
+    { "--from-run", NULL, "WORDS", EXPLAIN,
+      { "from-run", TEXT(from_run),
+        .doc = "A run instead of a plan: \"params=175B tokens=300B gpus=1024 gpu=a100 days=34\" "
+               "gives U by 8TP and 6TP, u=0.45 in place of days= the days." } },
     { "--fix", NULL, "WORDS", SEARCH,
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH,

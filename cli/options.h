@@ -43,6 +43,7 @@ struct options {
     int draws;
     bool json, quiet, verbose, schedule_text, gantt;
     bool partition; /* explain */
+    const char *from_run;
     int stage_types;
     bool same_recompute;
     double host_memory_bytes;

@@ -510,7 +510,8 @@ says 'host-memory.*leanest'
 
 run 0 explain "${tp8[@]}"
 shows 'textbook +detailed +difference'
-shows 'flops / \(N F U\)'
+shows 'FLOPs/\(N F U\) = '
+shows 'causal half, head in: as here'
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1"
 shows 'first +second +difference'
 
@@ -526,7 +527,7 @@ adds_up() {
         }' out || fail "the differences do not add up"
 }
 run 0 explain "${tp8[@]}" --json
-keys textbook detailed difference term seconds
+keys textbook detailed difference term seconds lecture topic formula filled unit gap
 adds_up
 run 0 explain "${tp8[@]}" --compare "tp4 pp16 mb1 sp zero1" --json
 keys first second difference
@@ -540,6 +541,23 @@ awk -F '[:,] *' '
         wrong = term - (other[2] - other[1])
         exit !(parts == 2 && found && wrong <= 1e-9 && -wrong <= 1e-9)
     }' out || fail "the last term is not the difference of other_s"
+
+run 0 explain --from-run "params=175B tokens=300B gpus=1024 gpu=a100 days=34"
+shows 'U, full recompute +44\.75 %'
+shows 'U, nothing run again +33\.56 %'
+run 0 explain --from-run "params=175B tokens=300B gpus=1024 gpu=a100 u=0.45" --json
+keys from_run days_8tp days_6tp lecture
+run 2 explain --from-run "params=175B"
+says 'lacks tokens='
+run 2 explain --from-run "params=175B" "${tp8[@]}"
+says 'no plan beside it'
+
+# Each formula of the textbook is called by explain, or by one that is.
+textbook=$here/../sim/textbook
+for name in $(grep -oh '\<textbook_[a-z0-9_]*(' "$textbook"/*.h | sort -u); do
+    grep -qF "$name" "$here"/../cli/*.c ||
+        [ "$(cat "$textbook"/*.c | grep -cF "$name")" -gt 1 ] || fail "$name) is called by nobody"
+done
 
 run 0 explain "${tp8[@]}" --cluster dgx-a100-80g --partition
 shows 'qkv +column +all-gather'

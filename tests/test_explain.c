@@ -1,8 +1,13 @@
-/* What `explain` and `search` tell of two plans: terms that add up to the difference of the steps.
- */
+/* What `explain` tells: of two plans terms that add up to the difference of the steps, of one the
+ * lecture's formulas with its numbers. */
 #include "tests/testing.h"
 
+#include "cli/command.h"
+#include "cli/from_run.h"
+#include "cli/lecture.h"
+#include "cli/textbook_view.h"
 #include "sim/engine/simulate.h"
+#include "tests/arithmetic.h"
 #include "tests/draw.h"
 
 #include <math.h>
@@ -93,6 +98,277 @@ START_TEST(terms_of_two_plans_add_up_to_the_difference_of_their_steps)
 }
 END_TEST
 
+/* --- the lecture on one plan ---------------------------------------------------------------- */
+
+/* A plan that the lecture is on. */
+struct question {
+    const char *model, *cluster, *batch, *layout;
+    int gpus;
+};
+
+static struct lecture lecture_on(const struct question *question, struct setup *setup)
+{
+    struct options options = {
+        .model = question->model,
+        .cluster = question->cluster,
+        .gpus = question->gpus,
+        .batch = question->batch,
+        .layout = question->layout,
+        .precision = -1,
+        .optimizer = -1,
+    };
+    struct err err = { 0 };
+    bool ok = setup_load(&options, NULL, setup, &err);
+    ck_assert_msg(ok, "%s: %s: %s", question->layout, err.where, err.msg);
+    struct textbook_setup textbook = textbook_of(setup, &setup->plan);
+    struct textbook_estimate estimate = textbook_estimate(&textbook);
+    struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
+    struct prediction prediction = evaluate(evaluator, &setup->plan);
+    struct lecture lecture = lecture_of(setup, &textbook, &estimate, &prediction);
+    evaluator_free(evaluator);
+    return lecture;
+}
+
+static const struct lecture_row *row_named(const struct lecture *lecture, const char *name)
+{
+    for (int i = 0; i < lecture->count; i++)
+        if (strcmp(lecture->rows[i].name, name) == 0)
+            return &lecture->rows[i];
+    ck_abort_msg("no row %s", name);
+}
+
+/* GPT-3: l 96, h 12288, a 96, v 50257, s 2048. 13B: l 40, h 5120. 1.3B: l 24, h 2048. */
+#define GPT3_ALONE(words)                 \
+    {                                     \
+        "175b", "dgx-h100", "1", words, 1 \
+    }
+#define P3(words)                                    \
+    {                                                \
+        "gpt3-1.3b", "p3-v100-16g", "512", words, 64 \
+    }
+#define PIPE(words)                            \
+    {                                          \
+        "gpt3-13b", "dgx-h100", "16", words, 8 \
+    }
+#define LARGE(words)                            \
+    {                                           \
+        "175b", "dgx-h100", "1536", words, 1024 \
+    }
+
+// clang-format off
+static const struct {
+    struct question question;
+    const char *row;
+    double want;
+} rights[] = {
+    /* 12 x 96 x 12288^2 + 2 x 50257 x 12288 */
+    { GPT3_ALONE("mb1 dtype=fp32"), "parameters P", 175181291520.0 },
+    /* four values of four bytes of each */
+    { GPT3_ALONE("mb1 dtype=fp32"), "state, four fp32 values", 16 * 175181291520.0 },
+    /* the lecture's 444.5 GB: 4 x 96 x (2 x 2048^2 x 96 + 14 x 2048 x 12288) */
+    { GPT3_ALONE("mb1 dtype=fp32"), "activations of a microbatch", 444529115136.0 },
+    /* with 48 x 96 x 12288^2 values of state, of 4 bytes: 2783.14 GB more */
+    { GPT3_ALONE("mb1 dtype=fp32"), "training a microbatch in fp32", 2783138807808.0 + 444529115136.0 },
+    /* half of it in 16 bits */
+    { GPT3_ALONE("mb1"), "activations of a microbatch", 222264557568.0 },
+    /* 2 bytes of each parameter */
+    { GPT3_ALONE("mb1"), "gradients to all-reduce, 16 bits", 350362583040.0 },
+    /* 2 x (4 P + 1 x the 111.13e9 values of a sequence) */
+    { GPT3_ALONE("mb1"), "data parallelism, 16 bits", 8 * 175181291520.0 + 222264557568.0 },
+    /* 2 + 4 + (4 + 4 + 4), and what grad= and optimizer= take off: 2, 4, 4 + 2, and with no master 12 */
+    { GPT3_ALONE("mb1"), "state of a parameter", 18 },
+    { GPT3_ALONE("mb1 grad=bf16"), "state of a parameter", 16 },
+    { GPT3_ALONE("mb1 optimizer=adam-bf16"), "state of a parameter", 14 },
+    { GPT3_ALONE("mb1 optimizer=momentum grad=bf16"), "state of a parameter", 12 },
+    { GPT3_ALONE("mb1 dtype=bf16-pure optimizer=momentum"), "state of a parameter", 6 },
+    { GPT3_ALONE("mb1 dtype=fp32"), "state of a parameter", 16 },
+    /* S = 4 bytes of a 1/8 of 1413812224 parameters, over 25 Gb/s/8: 2 x 7 x S/B, then over 2 servers */
+    { P3("tp8 dp8 mb1 exchange=ps:1"), "data ranks, as here", 14 * 706906112.0 / 390.625e6 },
+    { P3("tp8 dp8 mb1 exchange=ps:2"), "data ranks, as here", 7 * 706906112.0 / 390.625e6 },
+    /* 14 x (20 us + S/(8 B)); every 4th step; up and down a tree of three levels */
+    { P3("tp8 dp8 mb1"), "data ranks, as here", 14 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
+    { P3("tp8 dp8 mb1 exchange=local:4"), "data ranks, as here", 3.5 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
+    { P3("tp8 dp8 mb1 exchange=tree"), "data ranks, as here", 6 * 20e-6 + 2 * 706906112.0 / 390.625e6 },
+    { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
+    /* each of 16 microbatches alone on the other 7 stages; 7 of 16; 7 of 16 x 5 chunks; a third */
+    { PIPE("pp8 mb1 schedule=naive"), "bubble over compute", 7 },
+    { PIPE("pp8 mb1 schedule=naive"), "bubble of the step", 7.0 / 8 },
+    { PIPE("pp8 mb1 schedule=gpipe"), "bubble over compute", 7.0 / 16 },
+    { PIPE("pp8 mb1"), "bubble over compute", 7.0 / 16 },
+    { PIPE("pp8 mb1"), "bubble of the step", 7.0 / 23 },
+    { PIPE("pp8 mb1 vpp5"), "bubble over compute", 7.0 / 80 },
+    { PIPE("pp8 mb1 schedule=zb-h1"), "bubble over compute", 7.0 / 48 },
+    { PIPE("pp8 mb1 schedule=zb-h2"), "bubble over compute", 0 },
+    /* 34 bytes of 2048 x 5120 values of a layer: naively 5 layers', GPipe 16 x 5, 1F1B 8 x 5, and
+       interleaved 7 chunks of one layer more; unfused 80 a s/h = 5 x 40 x 2048/5120 more bytes */
+    { PIPE("pp8 mb1 schedule=naive"), "activations kept", 5 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 schedule=gpipe"), "activations kept", 80 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1"), "activations kept", 40 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 vpp5"), "activations kept", 47 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 attn=unfused"), "activations kept", 40 * (34 + 80) * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 attn=unfused recompute=selective"), "activations kept", 40 * 34 * 2048.0 * 5120 },
+    /* 2 bytes of an input, of each layer or of every fifth; of two layers in five, 34 of the others */
+    { PIPE("pp8 mb1 recompute=full"), "activations kept", 40 * 2 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 recompute=full:5"), "activations kept", 8 * 2 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 recompute=block:2"), "activations kept", (16 * 2 + 24 * 34) * 2048.0 * 5120 },
+    /* 5 layers at once while they are replayed; 5/5 + 5; 8, and 6 + 2 x 2/5, TP */
+    { PIPE("pp8 mb1 recompute=full:5"), "activations run again", 5 * 34 * 2048.0 * 5120 },
+    { PIPE("pp8 mb1 recompute=full:5"), "layers that recompute holds", 6 },
+    { PIPE("pp8 mb1"), "layers that recompute holds", 4.47213595499958 }, /* 2 sqrt 5 */
+    { PIPE("pp8 mb1 recompute=full:5"), "FLOPs", 8 * 16 * 2048 * 13097543680.0 },
+    { PIPE("pp8 mb1 recompute=block:2"), "FLOPs", 6.8 * 16 * 2048 * 13097543680.0 },
+    { PIPE("pp8 mb1"), "FLOPs", 6.0 * 16 * 2048 * 13097543680.0 },
+    /* P/64 parameters of 2 + 4 + 12 bytes, 12, 4 and 2 of them over 16 ranks in turn */
+    { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-0", 175181291520.0 / 64 * 18 },
+    { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-1, as here", 175181291520.0 / 64 * 6.75 },
+    { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-2", 175181291520.0 / 64 * 3 },
+    { LARGE("tp8 pp8 mb1 sp zero1"), "ZeRO-3", 175181291520.0 / 64 * 1.125 },
+    /* 80 GiB over 18 bytes */
+    { LARGE("tp8 pp8 mb1 sp zero1"), "parameters whose state fills a GPU", 85899345920.0 / 18 },
+};
+// clang-format on
+
+START_TEST(a_row_of_the_lecture_has_the_number_that_is_derived)
+{
+    struct setup setup;
+    struct lecture lecture = lecture_on(&rights[_i].question, &setup);
+    const struct lecture_row *row = row_named(&lecture, rights[_i].row);
+    ck_assert_msg(fabs(row->textbook - rights[_i].want) <= 1e-9 * rights[_i].want,
+                  "%s, %s: %.12g instead of %.12g", rights[_i].question.layout, row->name,
+                  row->textbook, rights[_i].want);
+    lecture_release(&lecture);
+    setup_release(&setup);
+}
+END_TEST
+
+/* Of all kinds: exchanges with phases of every kind, schedules, recompute, ZeRO, fp8, context. */
+static const struct question questions[] = {
+    GPT3_ALONE("mb1 dtype=fp32"),
+    P3("tp8 dp8 mb1 exchange=ps:2"),
+    P3("tp8 dp8 mb1 exchange=tree"),
+    P3("tp8 dp8 mb1 exchange=pga:6"),
+    P3("dp64 mb1 exchange=hierarchical"),
+    P3("dp64 mb1 exchange=gossip:exp"),
+    P3("tp8 dp8 mb1 exchange=powersgd:4"),
+    P3("tp8 dp8 mb1 exchange=topk:0.01"),
+    P3("tp8 dp8 mb1 exchange=local:8"),
+    PIPE("pp8 mb1 schedule=naive"),
+    PIPE("pp8 mb1 schedule=gpipe recompute=selective"),
+    PIPE("pp8 mb1 schedule=zb-h2"),
+    PIPE("pp8 mb1 schedule=zb-h1 attn=unfused"),
+    PIPE("pp4 dp2 mb1 vpp5 recompute=block:1"),
+    PIPE("tp8 mb2 sp recompute=full:5"),
+    LARGE("tp8 pp8 mb1 sp zero1 recompute=full"),
+    LARGE("tp8 pp8 mb1 zero1 grad=bf16 optimizer=adam-8bit"),
+    { "llama3-8b", "dgx-h100", "128", "tp2 cp2 dp16 mb1 sp zero3", 64 },
+    { "llama3-8b", "dgx-h100", "128", "dp64 mb1 zero3 shard=8", 64 },
+    { "llama2-70b", "dgx-h100", "128", "tp8 pp2 mb1 sp dtype=fp8", 64 },
+    { "tiny", "rtx-2080ti-4", "16", "tp2 dp2 mb1", 4 },
+};
+
+/* A sentence, with no talk of a recompute that the plan does not have. */
+static void check_gap(const struct lecture_row *row, const struct plan *plan)
+{
+    const char *gap = text_get(&row->gap);
+    size_t length = strlen(gap);
+    bool apart = isfinite(row->detailed) && lecture_has_gap(row);
+    ck_assert_msg(!apart || length > 0, "%s: no word for %g beside %g", row->name, row->textbook,
+                  row->detailed);
+    ck_assert_msg(length == 0 || gap[length - 1] == '.', "%s: %s", row->name, gap);
+    ck_assert_msg(length == 0 || (gap[0] >= 'A' && gap[0] <= 'Z') || gap[0] == 'r', "%s: %s",
+                  row->name, gap);
+    if (plan->recompute == RECOMPUTE_NONE)
+        ck_assert_msg(!strstr(gap, "ecompute") && !strstr(gap, "run again") &&
+                          !strstr(gap, "runs twice"),
+                      "%s: %s", row->name, gap);
+}
+
+/* To 0.3 %: numbers are filled in with four digits. */
+START_TEST(what_is_filled_in_comes_to_the_value_and_gaps_are_told)
+{
+    struct setup setup;
+    struct lecture lecture = lecture_on(&questions[_i], &setup);
+    ck_assert_int_gt(lecture.count, 20);
+    for (int i = 0; i < lecture.count; i++) {
+        const struct lecture_row *row = &lecture.rows[i];
+        double value = arithmetic(text_get(&row->filled));
+        ck_assert_msg(fabs(value - row->textbook) <= 3e-3 * fabs(row->textbook),
+                      "%s, %s: %s is %g, not %g", questions[_i].layout, row->name,
+                      text_get(&row->filled), value, row->textbook);
+        check_gap(row, &setup.plan);
+    }
+    lecture_release(&lecture);
+    setup_release(&setup);
+}
+END_TEST
+
+/* 72 B s l h^2 (1 + s/(12 h) + v/(12 l h)) is what MFU counts of a GPT: the causal half, head in.
+ */
+START_TEST(mfu_counts_the_causal_half_and_the_head)
+{
+    const struct question question = LARGE("tp8 pp8 mb1 sp zero1");
+    struct setup setup;
+    struct lecture lecture = lecture_on(&question, &setup);
+    const struct lecture_row *row = row_named(&lecture, "causal half, head in: as here");
+    ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
+    row = row_named(&lecture, "attention in full, head in");
+    ck_assert_double_eq_tol(row->textbook, row->detailed, 1e-6);
+    lecture_release(&lecture);
+    setup_release(&setup);
+}
+END_TEST
+
+/* 8 x 300e9 x 175e9 / (1024 x 312e12 x 34 x 86400) = 44.75 %, and 6/8 of it; 8 x ... / (... x 0.45)
+ * = 33.81 days. The published 34 days are at 140/312 = 44.87 %. V100s count in fp16. */
+START_TEST(a_run_gives_u_or_its_days_by_8tp_and_6tp)
+{
+    static const struct {
+        const char *words;
+        double with, without;
+    } table[] = {
+        { "params=175B tokens=300B gpus=1024 gpu=a100 days=34", 0.447509, 0.335632 },
+        { "params=175B tokens=300B gpus=1024 gpu=a100 u=0.45", 33.8118 * 86400, 25.3588 * 86400 },
+        { "gpu=v100 gpus=10000 days=14.8 params=174600M tokens=300B", 0.262162, 0.196622 },
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct from_run run;
+        struct err err = { 0 };
+        ck_assert_msg(from_run_read(table[i].words, &run, &err), "%s: %s", err.where, err.msg);
+        struct lecture lecture = from_run_lecture(&run);
+        ck_assert_double_eq_tol(lecture.rows[0].textbook, table[i].with, 1e-5 * table[i].with);
+        ck_assert_double_eq_tol(lecture.rows[1].textbook, table[i].without,
+                                1e-5 * table[i].without);
+        for (int row = 0; row < lecture.count; row++)
+            ck_assert_double_eq_tol(arithmetic(text_get(&lecture.rows[row].filled)),
+                                    lecture.rows[row].textbook, 1e-5 * lecture.rows[row].textbook);
+        lecture_release(&lecture);
+    }
+}
+END_TEST
+
+START_TEST(a_faulty_run_is_told_by_its_word)
+{
+    static const char *const table[][2] = {
+        { "params=175B", "lacks tokens=" },
+        { "params=175B params=1B", "twice" },
+        { "parms=175B", "did you mean params=" },
+        { "params", "found \"params\"" },
+        { "params=big", "with k, M, B or T" },
+        { "params=1B tokens=1B gpus=8 gpu=a100", "found neither" },
+        { "params=1B tokens=1B gpus=8 gpu=a100 days=1 u=0.4", "found both" },
+        { "params=1B tokens=1B gpus=0 gpu=a100 days=1", "expected gpus" },
+        { "params=1B tokens=1B gpus=8 gpu=v100 dtype=bf16 days=1", "no matrix units for bf16" },
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        struct from_run run;
+        struct err err = { 0 };
+        ck_assert(!from_run_read(table[i][0], &run, &err));
+        ck_assert_int_eq(err.code, ERR_USAGE);
+        ck_assert_msg(strstr(err.msg, table[i][1]) != NULL, "%s: %s", table[i][0], err.msg);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("explain");
@@ -101,6 +377,15 @@ static Suite *suite(void)
     tcase_add_loop_test(terms, terms_of_two_plans_add_up_to_the_difference_of_their_steps, 0,
                         COUNT(cases));
     suite_add_tcase(s, terms);
+    TCase *lecture = tcase_create("lecture");
+    tcase_add_loop_test(lecture, a_row_of_the_lecture_has_the_number_that_is_derived, 0,
+                        COUNT(rights));
+    tcase_add_loop_test(lecture, what_is_filled_in_comes_to_the_value_and_gaps_are_told, 0,
+                        COUNT(questions));
+    tcase_add_test(lecture, mfu_counts_the_causal_half_and_the_head);
+    tcase_add_test(lecture, a_run_gives_u_or_its_days_by_8tp_and_6tp);
+    tcase_add_test(lecture, a_faulty_run_is_told_by_its_word);
+    suite_add_tcase(s, lecture);
     return s;
 }
 

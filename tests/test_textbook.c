@@ -239,7 +239,7 @@ static struct textbook_setup small_setup(void)
         .microbatch = 1,
         .batch = 8,
         .seq = 10,
-        .recipe = *textbook_recipe_find("bf16"),
+        .recipe = *recipe_named("bf16"),
         .value_bytes = 2,
         .reduce_bytes = 4,
         .keep = TEXTBOOK_KEEP_ALL,
@@ -386,7 +386,7 @@ END_TEST
 START_TEST(zero_3_communicates_half_as_much_again_in_one_precision)
 {
     struct textbook_setup setup = small_setup();
-    setup.recipe = *textbook_recipe_find("deepspeed");
+    setup.recipe = *recipe_named("deepspeed");
     setup.reduce_bytes = 2;
     double plain_s = textbook_estimate(&setup).data_comm_s;
     setup.zero = 2;

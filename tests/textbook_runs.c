@@ -3,6 +3,7 @@
 #include "tests/testing.h"
 
 #include <math.h>
+#include <string.h>
 
 const struct model gpt3 = {
     .layers = 96, .hidden = 12288, .heads = 96, .vocab = 50257, .seq = 2048
@@ -24,6 +25,14 @@ const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS] = {
       131.25, 26.5625, 32.958984375, 58.3, 61.9, 20.2, 9.5 },
 };
 // clang-format on
+
+const struct textbook_recipe *recipe_named(const char *name)
+{
+    for (int i = 0; i < num_textbook_recipes; i++)
+        if (strcmp(textbook_recipes[i].name, name) == 0)
+            return &textbook_recipes[i];
+    ck_abort_msg("no recipe %s", name);
+}
 
 void check_within(double got, double want, double share)
 {

@@ -3,6 +3,7 @@
 #define TESTS_TEXTBOOK_RUNS_H
 
 #include "models/model.h"
+#include "sim/textbook/memory.h"
 #include "sim/textbook/pipeline.h"
 
 static const double a100_flops_per_s = 312e12; /* dense bf16; 624e12 is its 2:4 sparse figure */
@@ -25,6 +26,8 @@ struct textbook_run {
 
 enum { NUM_TEXTBOOK_RUNS = 4 };
 extern const struct textbook_run textbook_runs[NUM_TEXTBOOK_RUNS];
+
+const struct textbook_recipe *recipe_named(const char *name); /* fails when there is none */
 
 /* Off by at most this share of what is wanted. */
 void check_within(double got, double want, double share);

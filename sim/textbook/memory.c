@@ -2,7 +2,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 /* Rows of Megatron-LM docs/user-guide/features/dist_optimizer.md; "deepspeed" is Rajbhandari et al.
  * 2020, section 3.1 (K = 12), and "bf16-pure" MosaicML's setting of that name. With momentum
@@ -23,14 +22,6 @@ const struct textbook_recipe textbook_recipes[] = {
 };
 // clang-format on
 const int num_textbook_recipes = sizeof textbook_recipes / sizeof *textbook_recipes;
-
-const struct textbook_recipe *textbook_recipe_find(const char *name)
-{
-    for (int i = 0; i < num_textbook_recipes; i++)
-        if (strcmp(textbook_recipes[i].name, name) == 0)
-            return &textbook_recipes[i];
-    return NULL;
-}
 
 /* Each stage divides one part more by the number of ranks. Rajbhandari et al. 2020, figure 1. */
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,

@@ -18,7 +18,6 @@ struct textbook_recipe {
 };
 extern const struct textbook_recipe textbook_recipes[];
 extern const int num_textbook_recipes;
-const struct textbook_recipe *textbook_recipe_find(const char *name); /* NULL: unknown */
 
 /* Bytes of state on one rank, by part. */
 struct textbook_state {

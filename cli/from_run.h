@@ -1,0 +1,28 @@
+/* cli/from_run.h - "simsearch explain --from-run": how well a run that is over, or planned, uses
+ * its GPUs, by the lectures' 8 TP/(N F U) and 6 TP/(N F U). */
+#ifndef CLI_FROM_RUN_H
+#define CLI_FROM_RUN_H
+
+#include "cli/lecture.h"
+
+/* A run as papers tell of it. */
+struct from_run {
+    double params, tokens;
+    int gpus;
+    char gpu[48];
+    int dtype;         /* enum dtype that is multiplied in; -1: bf16, or what the GPU has */
+    double days;       /* 0: asked for */
+    double u;          /* 0: asked for */
+    struct gpu device; /* of the name */
+};
+
+/* "params=175B tokens=300B gpus=1024 gpu=a100 days=34", or u=0.45 for the days; dtype= too. A
+ * faulty word is ERR_USAGE, where = --from-run. */
+bool from_run_read(const char *text, struct from_run *out, struct err *err);
+
+/* Release the rows with lecture_release. */
+struct lecture from_run_lecture(const struct from_run *run);
+
+void explain_from_run(const struct options *options, struct err *err);
+
+#endif

@@ -1,0 +1,91 @@
+/* cli/lecture.h - the textbook's formulas on one plan: symbols filled in, value, what the detailed
+ * model has for the same thing, and a sentence for the gap.
+ *
+ * Rows come from the lecture_*.c files, by topic. `filled` is arithmetic that the tests evaluate:
+ * it must come to `textbook`. */
+#ifndef CLI_LECTURE_H
+#define CLI_LECTURE_H
+
+#include "cli/setup.h"
+#include "cli/terminal.h"
+#include "sim/textbook/estimate.h"
+
+enum lecture_unit {
+    LECTURE_COUNT,
+    LECTURE_BYTES,
+    LECTURE_SECONDS,
+    LECTURE_DAYS, /* in seconds, too */
+    LECTURE_FLOPS,
+    LECTURE_SHARE, /* of 1 */
+    LECTURE_WATT_HOURS,
+    LECTURE_GRAMS,
+    NUM_LECTURE_UNITS
+};
+extern const char *const lecture_unit_names[NUM_LECTURE_UNITS]; /* in JSON: "bytes" */
+
+struct lecture_row {
+    const char *topic, *name;
+    enum lecture_unit unit;
+    double textbook;
+    double detailed; /* NAN: the detailed model has no such thing */
+    struct text formula, filled, gap;
+};
+
+enum { MAX_LECTURE_ROWS = 64 };
+struct lecture {
+    struct lecture_row rows[MAX_LECTURE_ROWS];
+    int count;
+};
+
+/* What all rows are read off. */
+struct lecture_case {
+    const struct setup *setup; /* its plan is the one */
+    const struct textbook_setup *textbook;
+    const struct textbook_estimate *estimate;
+    const struct prediction *prediction;
+    struct evaluator *variants; /* for other plans; not that of the prediction */
+    struct textbook_gpus gpus;
+    double copy_state_bytes;       /* of the t p c ranks of one copy of the model */
+    double copy_activations_bytes; /* the same */
+};
+
+struct lecture lecture_of(const struct setup *setup, const struct textbook_setup *textbook,
+                          const struct textbook_estimate *estimate,
+                          const struct prediction *prediction);
+void lecture_release(struct lecture *lecture);
+
+void show_lecture(const struct terminal *terminal, const struct lecture *lecture);
+json_t *lecture_json(const struct lecture *lecture);
+
+/* --- for those who add rows ----------------------------------------------------------------- */
+
+/* A row to fill in. */
+struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,
+                                const char *formula);
+/* A sentence, or a part of one, where the two numbers are apart by half a percent, or one is
+ * missing. */
+void lecture_gap(struct lecture_row *row, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool lecture_has_gap(const struct lecture_row *row);
+
+/* A number with its unit in four digits, decimal prefixes: "444.5 GB". Lives as long as the full
+ * expression that it stands in. */
+struct lecture_number {
+    char text[32];
+};
+struct lecture_number in_bytes(double bytes);
+struct lecture_number in_bytes_per_s(double bytes_per_s);
+struct lecture_number in_flops_per_s(double flops_per_s);
+struct lecture_number in_seconds(double seconds);
+struct lecture_number in_digits(double number); /* no unit: "1.752e+11" */
+struct lecture_number in_unit(double value, enum lecture_unit unit);
+
+void lecture_add_work(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_copy(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_pipeline(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_communication(struct lecture *lecture, const struct lecture_case *of);
+void lecture_add_run(struct lecture *lecture, const struct lecture_case *of);
+
+#endif

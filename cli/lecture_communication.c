@@ -1,0 +1,245 @@
+/* cli/lecture_communication.c - the lecture's rows of what tensor and data ranks exchange. */
+#include "cli/lecture.h"
+
+#include "sim/engine/data_parallel.h"
+
+#include <math.h>
+
+static const char topic[] = "COMMUNICATION";
+
+/* "(alpha + S/(n B))" */
+static void fill_part(struct text *out, const struct textbook_link *link, int ranks, double bytes)
+{
+    text_add(out, "(%s + %s / (%d x %s))", in_seconds(link->latency_s).text, in_bytes(bytes).text,
+             ranks, in_bytes_per_s(link->bytes_per_s).text);
+}
+
+static void add_tensor(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_setup *textbook = of->textbook;
+    if (textbook->tensor == 1)
+        return;
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = topic,
+                                          .name = "tensor ranks",
+                                          .unit = LECTURE_SECONDS,
+                                          .textbook = of->estimate->tensor_comm_s,
+                                          .detailed = of->prediction->time.tensor_comm_s },
+                    textbook->recomputed > 0 ? "m l/p (4 + 2 r) 2 (t - 1) (alpha + w s b h/(t B))"
+                                             : "m l/p x 4 x 2 (t - 1) (alpha + w s b h/(t B))");
+    text_add(&row->filled, "%.0f x %d / %d x %.4g x 2 x (%d - 1) x ", of->estimate->microbatches,
+             textbook->model->layers, textbook->pipeline, 4 + 2 * textbook->recomputed,
+             textbook->tensor);
+    fill_part(&row->filled, &textbook->tensor_link, textbook->tensor,
+              textbook_boundary_bytes(textbook));
+    lecture_gap(row,
+                "Detailed is what compute does not hide of collectives at the profile's rates, "
+                "the head's with them.");
+}
+
+/* --- data ranks ----------------------------------------------------------------------------- */
+
+static const char *const phase_formulas[NUM_PHASE_KINDS] = {
+    [PHASE_ALL_REDUCE] = "2 (n - 1) (alpha + S/(n B))",
+    [PHASE_RING] = "2 (n - 1) (alpha + S/(n B))",
+    [PHASE_TREE] = "2 ceil(log2 n) alpha + 2 S/B",
+    [PHASE_SERVERS] = "2 (n - 1) S/(K B)",
+    [PHASE_REDUCE_SCATTER] = "(n - 1) (alpha + S/(n B))",
+    [PHASE_ALL_GATHER] = "(n - 1) (alpha + S/(n B))",
+    [PHASE_PEERS] = "d (alpha + S/B)",
+};
+
+static void fill_phase(struct text *out, const struct textbook_link *link,
+                       const struct exchange_phase *phase)
+{
+    const struct lecture_number alpha = in_seconds(link->latency_s);
+    const struct lecture_number rate = in_bytes_per_s(link->bytes_per_s);
+    int n = phase->size;
+    switch (phase->kind) {
+    case PHASE_ALL_REDUCE:
+    case PHASE_RING:
+        text_add(out, "2 x (%d - 1) x ", n);
+        fill_part(out, link, n, phase->bytes);
+        return;
+    case PHASE_TREE:
+        text_add(out, "2 x %.0f x %s + 2 x %s / %s", ceil(log2(n)), alpha.text,
+                 in_bytes(phase->bytes).text, rate.text);
+        return;
+    case PHASE_SERVERS:
+        text_add(out, "2 x (%d - 1) x %s / (%d x %s)", n, in_bytes(phase->bytes).text, phase->peers,
+                 rate.text);
+        return;
+    case PHASE_REDUCE_SCATTER:
+        text_add(out, "(%d - 1) x ", n);
+        fill_part(out, link, n, phase->bytes);
+        return;
+    case PHASE_ALL_GATHER:
+        text_add(out, "(%d - 1) x ", n);
+        fill_part(out, link, n, n * phase->bytes);
+        return;
+    case PHASE_PEERS:
+        text_add(out, "%d x (%s + %s / %s)", phase->peers, alpha.text, in_bytes(phase->bytes).text,
+                 rate.text);
+        return;
+    case NUM_PHASE_KINDS:
+        break;
+    }
+}
+
+/* The phases of one step, added up; "0" where it sends nothing. */
+static void add_step(struct text *formula, struct text *filled,
+                     const struct textbook_setup *textbook, const struct exchange *exchange,
+                     bool averages)
+{
+    struct textbook_load load;
+    textbook_fill_load(textbook, &load);
+    struct exchange_phases phases =
+        exchange_phases_of(exchange, &load.load, &textbook->wires.ranks, averages);
+    if (phases.count == 0) {
+        text_add(formula, "0");
+        text_add(filled, "0");
+    }
+    for (int i = 0; i < phases.count; i++) {
+        const struct exchange_phase *phase = &phases.at[i];
+        text_add(formula, "%s%s", i > 0 ? " + " : "", phase_formulas[phase->kind]);
+        text_add(filled, "%s", i > 0 ? " + " : "");
+        fill_phase(filled, textbook_phase_link(&textbook->wires, phase), phase);
+    }
+}
+
+static void add_exchange_words(struct lecture_row *row, const struct textbook_setup *textbook,
+                               const struct exchange *exchange)
+{
+    struct text formula = { 0 };
+    if (exchange->period <= 1) {
+        add_step(&formula, &row->filled, textbook, exchange, true);
+        text_add(&row->formula, "%s", text_get(&formula));
+        text_release(&formula);
+        return;
+    }
+    text_add(&row->filled, "(");
+    add_step(&formula, &row->filled, textbook, exchange, true);
+    text_add(&row->formula, "(%s + (H - 1) (", text_get(&formula));
+    text_release(&formula);
+    text_add(&row->filled, " + (%d - 1) x (", exchange->period);
+    add_step(&formula, &row->filled, textbook, exchange, false);
+    text_add(&row->filled, ")) / %d", exchange->period);
+    text_add(&row->formula, "%s))/H", text_get(&formula));
+    text_release(&formula);
+}
+
+/* Scattered gradients, shards of them all-reduced where they are repeated, gathered weights. */
+static void add_zero_words(struct lecture_row *row, const struct textbook_setup *textbook,
+                           double parameters)
+{
+    int shards = textbook->shards > 0 ? textbook->shards : textbook->data;
+    int replicas = textbook->data / shards;
+    double gradients_bytes = parameters * textbook->reduce_bytes;
+    text_add(&row->formula, "(d - 1) (alpha + G/(d B))");
+    text_add(&row->filled, "(%d - 1) x ", shards);
+    fill_part(&row->filled, &textbook->data_link, shards, gradients_bytes);
+    if (replicas > 1) {
+        text_add(&row->formula, " + 2 (n - 1) (alpha + G/d/(n B))");
+        text_add(&row->filled, " + 2 x (%d - 1) x ", replicas);
+        fill_part(&row->filled, &textbook->data_link, replicas, gradients_bytes / shards);
+    }
+    text_add(&row->formula, " + %s(d - 1) (alpha + W/(d B))", textbook->zero == 3 ? "2 " : "");
+    text_add(&row->filled, " + %s(%d - 1) x ", textbook->zero == 3 ? "2 x " : "", shards);
+    fill_part(&row->filled, &textbook->data_link, shards,
+              parameters * textbook->recipe.parameter_bytes);
+}
+
+static void add_data_gap(struct lecture_row *row, const struct lecture_case *of)
+{
+    const struct plan *plan = &of->setup->plan;
+    if (plan->zero == 3)
+        lecture_gap(
+            row, "The stack gathers each weight %.0f times a step. ",
+            weight_gathers(&of->setup->system.stack, plan, of->prediction->num_microbatches));
+    lecture_gap(row, "Detailed is what backward and update do not hide, at the profile's rates.");
+}
+
+static void add_data(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_setup *textbook = of->textbook;
+    double parameters = of->estimate->parameters / textbook->tensor / textbook->pipeline;
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = topic,
+                                          .name = "data ranks, as here",
+                                          .unit = LECTURE_SECONDS,
+                                          .textbook = of->estimate->data_comm_s,
+                                          .detailed = of->prediction->time.data_comm_s },
+                    "");
+    if (textbook->zero > 0) {
+        add_zero_words(row, textbook, parameters);
+    } else if (exchange_is_default(&textbook->exchange)) {
+        struct exchange_phase ring = { .kind = PHASE_RING,
+                                       .size = textbook->data,
+                                       .bytes = parameters * textbook->reduce_bytes };
+        text_add(&row->formula, "%s", phase_formulas[PHASE_RING]);
+        fill_phase(&row->filled, &textbook->data_link, &ring);
+    } else {
+        add_exchange_words(row, textbook, &textbook->exchange);
+    }
+    add_data_gap(row, of);
+}
+
+/* The data ranks' part of the step with another exchange; NAN where the plan can't have it. */
+static double exchanged_s(const struct lecture_case *of, const struct exchange *exchange)
+{
+    const struct setup *setup = of->setup;
+    struct plan plan = setup->plan;
+    struct err ignored = { 0 };
+    plan.exchange = *exchange;
+    if (plan_check(&plan, &setup->model, setup->model.batch, setup->system.num_gpus, &ignored) ||
+        !system_check(&setup->system, &plan, &ignored))
+        return NAN;
+    return evaluate(of->variants, &plan).time.data_comm_s;
+}
+
+/* The same gradients by other ways that leave the same update. */
+static void add_other(struct lecture *lecture, const struct lecture_case *of, const char *name,
+                      const char *words)
+{
+    struct exchange exchange;
+    struct err ignored = { 0 };
+    if (!exchange_read(words, &exchange, &ignored) ||
+        exchange.method == of->setup->plan.exchange.method)
+        return;
+    struct textbook_setup textbook = *of->textbook;
+    textbook.reduce_bytes = dtype_bytes((enum dtype)of->setup->plan.reduce_dtype);
+    textbook.exchange = exchange;
+    double detailed_s = exchanged_s(of, &exchange);
+    if (!isfinite(detailed_s))
+        return;
+    struct textbook_load load;
+    textbook_fill_load(&textbook, &load);
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){
+                        .topic = topic,
+                        .name = name,
+                        .unit = LECTURE_SECONDS,
+                        .textbook = textbook_exchange_s(&textbook.wires, &exchange, &load.load),
+                        .detailed = detailed_s },
+                    "");
+    add_exchange_words(row, &textbook, &exchange);
+    if (exchange_method_of(&exchange)->phases && words[0] == 't')
+        lecture_gap(row, "The plan's tree sends all bytes in each hop, not in pieces. ");
+    lecture_gap(row, "Detailed is what backward and update do not hide, at the profile's rates.");
+}
+
+void lecture_add_communication(struct lecture *lecture, const struct lecture_case *of)
+{
+    add_tensor(lecture, of);
+    if (of->textbook->data == 1)
+        return;
+    add_data(lecture, of);
+    if (of->textbook->zero > 0 || of->setup->plan.cp > 1)
+        return;
+    add_other(lecture, of, "data ranks by ring", "ring");
+    add_other(lecture, of, "data ranks by tree", "tree");
+    add_other(lecture, of, "data ranks by one server", "ps:1");
+}

@@ -1,0 +1,423 @@
+/* cli/lecture_memory.c - the lecture's rows of memory: of one copy of the model, and of a rank. */
+#include "cli/lecture.h"
+
+#include "sim/cost/piece.h"
+
+#include <math.h>
+
+/* --- one copy of the model, on however many ranks ------------------------------------------- */
+
+static const char copy_topic[] = "MEMORY OF ONE COPY OF THE MODEL";
+
+static double recipe_bytes(const struct textbook_recipe *recipe)
+{
+    return recipe->parameter_bytes + recipe->gradient_bytes + recipe->optimizer_bytes;
+}
+
+static void add_state_words(struct lecture_row *row, const struct textbook_recipe *recipe)
+{
+    lecture_gap(row,
+                "the plan keeps %.4g bytes of weights, %.4g of gradients and %.4g of master "
+                "copy and moments a parameter",
+                recipe->parameter_bytes, recipe->gradient_bytes, recipe->optimizer_bytes);
+}
+
+static void add_four_values(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_recipe *recipe = &of->textbook->recipe;
+    double parameters = of->estimate->parameters;
+    double fp32_bytes = 4;
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = copy_topic,
+                                          .name = "state, four fp32 values",
+                                          .unit = LECTURE_BYTES,
+                                          .textbook = 4 * parameters * fp32_bytes,
+                                          .detailed = model_parameters(&of->setup->model) *
+                                                      recipe_bytes(recipe) },
+                    "4 P x 4 B");
+    text_add(&row->filled, "4 x %s x 4 B", in_digits(parameters).text);
+    lecture_gap(row, "Not four of 4 bytes: ");
+    add_state_words(row, recipe);
+    lecture_gap(row, ".");
+}
+
+/* Why the ranks of a copy keep other activations than the lecture's 14 + 2 a s/h values. */
+static void add_activation_words(struct lecture_row *row, const struct lecture_case *of)
+{
+    const struct plan *plan = &of->setup->plan;
+    const struct model *model = &of->setup->model;
+    double started = textbook_layers_in_flight(textbook_pipeline_of(of->textbook), plan->pp);
+    if (of->textbook->recomputed == 1)
+        lecture_gap(row, "Recompute keeps a layer's input alone");
+    else if (of->textbook->recomputed > 0)
+        lecture_gap(row, "Recompute keeps the input alone of %.3g %% of the layers",
+                    100 * of->textbook->recomputed);
+    else if (plan->recompute == RECOMPUTE_SELECTIVE)
+        lecture_gap(row, "Recompute keeps nothing of attention's s x s scores");
+    else if (plan_attention_kernel(plan, &of->setup->system) != ATTENTION_UNFUSED)
+        lecture_gap(row, "Fused attention keeps no s x s scores");
+    else
+        lecture_gap(row, "The ops keep norms and dropout's masks, too, where there are any");
+    if (plan->pp > 1)
+        lecture_gap(row, "; stage 0 holds its layers' of %.3g microbatch%s", started,
+                    started == 1 ? "" : "es");
+    if (model_is_gated(model))
+        lecture_gap(row, "; the feed-forward keeps gate and projection");
+    lecture_gap(row, ".");
+}
+
+/* b l (2 s^2 a + 14 s h) with its numbers. */
+static void fill_values(struct text *out, const struct lecture_case *of, double sequences)
+{
+    const struct model *model = &of->setup->model;
+    text_add(out, "%s x %d x (2 x %d^2 x %d + 14 x %d x %d)", in_digits(sequences).text,
+             model->layers, model->seq, model->heads, model->seq, model->hidden);
+}
+
+static void add_copy_words(struct lecture_row *row, const struct lecture_case *of)
+{
+    lecture_gap(row, "The %d ranks of a copy hold %s of state and %s of activations: ",
+                of->setup->plan.tp * of->setup->plan.cp * of->setup->plan.pp,
+                in_bytes(of->copy_state_bytes).text, in_bytes(of->copy_activations_bytes).text);
+    add_state_words(row, &of->textbook->recipe);
+    if (of->setup->plan.zero > 0)
+        lecture_gap(row, ", of which ZeRO-%d leaves shards", of->setup->plan.zero);
+    lecture_gap(row, ".");
+}
+
+static void add_activations(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct model *model = &of->setup->model;
+    struct textbook_batch batch = { of->setup->plan.microbatch, model->seq };
+    double value_bytes = of->textbook->value_bytes;
+    struct lecture_row *row = lecture_add(
+        lecture,
+        (struct lecture_row){ .topic = copy_topic,
+                              .name = "activations of a microbatch",
+                              .unit = LECTURE_BYTES,
+                              .textbook = value_bytes * textbook_activation_values(model, batch),
+                              .detailed = of->copy_activations_bytes },
+        "w b l (2 s^2 a + 14 s h)");
+    text_add(&row->filled, "%.4g B x ", value_bytes);
+    fill_values(&row->filled, of, batch.sequences);
+    add_activation_words(row, of);
+}
+
+static void add_training(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct model *model = &of->setup->model;
+    struct textbook_batch batch = { of->setup->plan.microbatch, model->seq };
+    struct lecture_row *row = lecture_add(
+        lecture,
+        (struct lecture_row){ .topic = copy_topic,
+                              .name = "training a microbatch in fp32",
+                              .unit = LECTURE_BYTES,
+                              .textbook = textbook_training_bytes(model, batch),
+                              .detailed = of->copy_state_bytes + of->copy_activations_bytes },
+        "4 B x (48 l h^2 + b l (2 s^2 a + 14 s h))");
+    text_add(&row->filled, "4 B x (48 x %d x %d^2 + ", model->layers, model->hidden);
+    fill_values(&row->filled, of, batch.sequences);
+    text_add(&row->filled, ")");
+    add_copy_words(row, of);
+}
+
+/* 2 [4 Phi + (b/N) Theta] and its traffic of 2 Phi. */
+static void add_data_parallel(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct model *model = &of->setup->model;
+    double parameters = of->estimate->parameters;
+    double sequences = model->batch / of->setup->plan.dp;
+    double values = textbook_activation_values(model, (struct textbook_batch){ 1, model->seq });
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){
+                        .topic = copy_topic,
+                        .name = "data parallelism, 16 bits",
+                        .unit = LECTURE_BYTES,
+                        .textbook = textbook_data_parallel_bytes(parameters, values, sequences),
+                        .detailed = of->copy_state_bytes + of->copy_activations_bytes },
+                    "2 [4 Phi + (b/N) Theta]");
+    text_add(&row->filled, "2 B x (4 x %s + %s x %s)", in_digits(parameters).text,
+             in_digits(sequences).text, in_digits(values).text);
+    if (of->prediction->num_microbatches > 1)
+        lecture_gap(row, "The %s sequences of a rank come in %d microbatches. ",
+                    in_digits(sequences).text, of->prediction->num_microbatches);
+    add_copy_words(row, of);
+
+    row = lecture_add(lecture,
+                      (struct lecture_row){
+                          .topic = copy_topic,
+                          .name = "gradients to all-reduce, 16 bits",
+                          .unit = LECTURE_BYTES,
+                          .textbook = textbook_data_parallel_traffic_bytes(parameters),
+                          .detailed = of->setup->plan.dp == 1
+                                          ? 0
+                                          : model_parameters(model) * of->textbook->reduce_bytes },
+                      "2 Phi");
+    text_add(&row->filled, "2 B x %s", in_digits(parameters).text);
+    if (of->setup->plan.dp == 1)
+        lecture_gap(row, "One data rank has nobody to exchange with.");
+    else
+        lecture_gap(
+            row, "The plan exchanges %.3g bytes of each of the model's %s parameters%s.",
+            of->textbook->reduce_bytes, in_unit(model_parameters(model), LECTURE_COUNT).text,
+            exchange_method_of(&of->setup->plan.exchange)->compressor ? " before it compresses them"
+                                                                      : "");
+}
+
+void lecture_add_copy(struct lecture *lecture, const struct lecture_case *of)
+{
+    add_four_values(lecture, of);
+    add_activations(lecture, of);
+    add_training(lecture, of);
+    add_data_parallel(lecture, of);
+}
+
+/* --- a rank of stage 0 ---------------------------------------------------------------------- */
+
+static const char rank_topic[] = "MEMORY OF A RANK OF STAGE 0";
+
+static void add_recipe(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_recipe *recipe = &of->textbook->recipe;
+    struct lecture_row *row = lecture_add(lecture,
+                                          (struct lecture_row){ .topic = rank_topic,
+                                                                .name = "state of a parameter",
+                                                                .unit = LECTURE_BYTES,
+                                                                .textbook = recipe_bytes(recipe),
+                                                                .detailed = NAN },
+                                          "weight + gradient + master copy and moments");
+    text_add(&row->filled, "%.6g B + %.6g B + %.6g B", recipe->parameter_bytes,
+             recipe->gradient_bytes, recipe->optimizer_bytes);
+    lecture_gap(row, "Other recipes:");
+    for (int i = 0; i < num_textbook_recipes; i++)
+        lecture_gap(row, "%s %s %.6g", i > 0 ? "," : "", textbook_recipes[i].name,
+                    recipe_bytes(&textbook_recipes[i]));
+    lecture_gap(row, " bytes.");
+}
+
+/* What stage 0 would keep of state at another ZeRO stage; NAN, and why, where the plan can't have
+ * it. */
+static double zero_state_bytes(const struct lecture_case *of, int zero, struct err *err)
+{
+    const struct setup *setup = of->setup;
+    struct plan plan = setup->plan;
+    plan.zero = zero;
+    if (zero == 0)
+        plan.shard = 0;
+    if (plan_check(&plan, &setup->model, setup->model.batch, setup->system.num_gpus, err) ||
+        !system_check(&setup->system, &plan, err))
+        return NAN;
+    struct prediction prediction = evaluate(of->variants, &plan);
+    const struct stage_memory *stage = &prediction.stages[0];
+    return stage->weights_bytes + stage->gradients_bytes + stage->optimizer_bytes;
+}
+
+static void fill_zero(struct lecture_row *row, const struct lecture_case *of, int zero, int shards)
+{
+    static const char *const forms[] = { "(%.6g B + %.6g B + %.6g B)",
+                                         "(%.6g B + %.6g B + %.6g B / %d)",
+                                         "(%.6g B + (%.6g B + %.6g B) / %d)",
+                                         "(%.6g B + %.6g B + %.6g B) / %d" };
+    const struct textbook_recipe *recipe = &of->textbook->recipe;
+    char bytes[96];
+    snprintf(bytes, sizeof bytes, forms[zero], recipe->parameter_bytes, recipe->gradient_bytes,
+             recipe->optimizer_bytes, shards);
+    text_add(&row->filled, "%s / (%d x %d) x %s", in_digits(of->estimate->parameters).text,
+             of->setup->plan.tp, of->setup->plan.pp, bytes);
+}
+
+/* The four lines of Rajbhandari et al. 2020, figure 1. */
+static void add_zero(struct lecture *lecture, const struct lecture_case *of, int zero)
+{
+    static const char *const names[] = { "ZeRO-0", "ZeRO-1", "ZeRO-2", "ZeRO-3" };
+    static const char *const here[] = { "ZeRO-0, as here", "ZeRO-1, as here", "ZeRO-2, as here",
+                                        "ZeRO-3, as here" };
+    static const char *const formulas[] = { "P/(t p) (w + g + o)", "P/(t p) (w + g + o/d)",
+                                            "P/(t p) (w + (g + o)/d)", "P/(t p) (w + g + o)/d" };
+    const struct plan *plan = &of->setup->plan;
+    struct err why = { 0 };
+    int shards = plan->zero > 0 && zero > 0 ? plan_shards(plan) : plan_replicas(plan);
+    struct textbook_state state = textbook_state(
+        &of->textbook->recipe, of->estimate->parameters / plan->tp / plan->pp, zero, shards);
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = rank_topic,
+                                          .name = (plan->zero == zero ? here : names)[zero],
+                                          .unit = LECTURE_BYTES,
+                                          .textbook = textbook_state_bytes(&state),
+                                          .detailed = zero_state_bytes(of, zero, &why) },
+                    formulas[zero]);
+    fill_zero(row, of, zero, shards);
+    if (!isfinite(row->detailed))
+        lecture_gap(row, "Not on this plan: %s.", why.msg);
+    else if (plan->pp > 1)
+        lecture_gap(row, "Stage 0 has the embedding and %d layers, not 1/p of P.",
+                    plan_chunk_layers(plan, &of->setup->model, 0) * plan->vpp);
+    else
+        lecture_gap(row, "The model has %s parameters, P is %s.",
+                    in_unit(model_parameters(&of->setup->model), LECTURE_COUNT).text,
+                    in_unit(of->estimate->parameters, LECTURE_COUNT).text);
+}
+
+static void add_largest(struct lecture *lecture, const struct lecture_case *of)
+{
+    double memory_bytes = of->setup->memory_bytes;
+    double bytes = recipe_bytes(&of->textbook->recipe);
+    int ranks = of->setup->plan.tp * of->setup->plan.pp;
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = rank_topic,
+                                          .name = "parameters whose state fills a GPU",
+                                          .unit = LECTURE_COUNT,
+                                          .textbook = textbook_largest_model(memory_bytes, bytes),
+                                          .detailed = NAN },
+                    "M/(w + g + o)");
+    text_add(&row->filled, "%s / %.6g B", in_bytes(memory_bytes).text, bytes);
+    lecture_gap(row, "The %d GPUs of a copy hold %s without ZeRO and before any activation.", ranks,
+                in_unit(ranks * row->textbook, LECTURE_COUNT).text);
+}
+
+/* --- activations of a rank ------------------------------------------------------------------ */
+
+static const char *layers_formula(const struct textbook_setup *textbook)
+{
+    struct textbook_pipeline pipeline = textbook_pipeline_of(textbook);
+    if (pipeline.schedule == TEXTBOOK_NAIVE)
+        return "l/p";
+    if (pipeline.schedule == TEXTBOOK_GPIPE || pipeline.microbatches < pipeline.stages)
+        return "l m/p";
+    if (pipeline.schedule == TEXTBOOK_ZB_H2)
+        return "l min(2 p - 1, m)/p";
+    return pipeline.chunks > 1 ? "l min(p + (p - 1)/v, m)/p" : "l";
+}
+
+static double layer_bytes(const struct lecture_case *of, enum textbook_keep keep)
+{
+    return textbook_layer_activation_bytes(&of->setup->model, keep, of->textbook->tensor,
+                                           textbook_microbatch_of(of->textbook),
+                                           of->textbook->value_bytes);
+}
+
+/* s b h (whole + (split + attention a s/h)/t), by numbers; parts that are 0 are left out. */
+static void add_layer(struct text *formula, struct text *filled, const struct lecture_case *of,
+                      enum textbook_keep keep)
+{
+    const struct model *model = &of->setup->model;
+    struct textbook_kept kept = textbook_kept(keep, of->textbook->value_bytes);
+    int t = of->textbook->tensor, s = of->textbook->seq, h = model->hidden;
+    text_add(formula, "s b h (");
+    text_add(filled, "%d x %d x %d x (", s, of->textbook->microbatch, h);
+    if (kept.whole_bytes > 0) {
+        text_add(formula, "%.4g", kept.whole_bytes);
+        text_add(filled, "%.4g", kept.whole_bytes);
+    }
+    if (kept.split_bytes > 0) {
+        const char *plus = kept.whole_bytes > 0 ? " + " : "";
+        text_add(formula, "%s(%.4g", plus, kept.split_bytes);
+        text_add(filled, "%s(%.4g", plus, kept.split_bytes);
+        if (kept.attention_bytes > 0) {
+            text_add(formula, " + %.4g a s/h", kept.attention_bytes);
+            text_add(filled, " + %.4g x %d x %d / %d", kept.attention_bytes, model->heads, s, h);
+        }
+        text_add(formula, ")/t");
+        text_add(filled, ") / %d", t);
+    }
+    text_add(formula, ")");
+    text_add(filled, ")");
+}
+
+static void add_kept(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_setup *textbook = of->textbook;
+    const struct plan *plan = &of->setup->plan;
+    enum textbook_keep input = textbook_keep_input(textbook->keep);
+    double layers =
+        textbook_layers_in_flight(textbook_pipeline_of(textbook), textbook->model->layers);
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = rank_topic,
+                                          .name = "activations kept",
+                                          .unit = LECTURE_BYTES,
+                                          .textbook = of->estimate->activations_bytes,
+                                          .detailed = of->prediction->stages[0].activations_bytes },
+                    layers_formula(textbook));
+    text_add(&row->filled, "%s x ", in_digits(layers).text);
+    text_add(&row->formula, textbook->recomputed == 1 ? "/K " : " ");
+    if (textbook->recomputed == 1) {
+        text_add(&row->filled, "1 / %d x ", textbook->interval);
+        add_layer(&row->formula, &row->filled, of, input);
+    } else if (textbook->recomputed > 0) {
+        text_add(&row->formula, "((1 - r) layer + r input)");
+        text_add(&row->filled, "((1 - %.4g) x %s + %.4g x %s)", textbook->recomputed,
+                 in_bytes(layer_bytes(of, textbook->keep)).text, textbook->recomputed,
+                 in_bytes(layer_bytes(of, input)).text);
+    } else {
+        add_layer(&row->formula, &row->filled, of, textbook->keep);
+    }
+    lecture_gap(row,
+                "Detailed is the sum of what each op keeps, the embedding's and the loss' on "
+                "their stages too%s%s%s.",
+                of->setup->model.dropout > 0 ? "" : ", without masks as nothing is dropped",
+                model_is_gated(&of->setup->model) ? ", gate and projection of the feed-forward"
+                                                  : "",
+                plan->pp > 1 ? ", of the microbatches that stage 0 has begun" : "");
+}
+
+/* N/K + K: on this plan, or the least that recompute could hold. */
+static void add_checkpoints(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_setup *textbook = of->textbook;
+    bool recomputes = textbook->recomputed > 0;
+    double layers = (double)textbook->model->layers / (textbook->pipeline * textbook->chunks) *
+                    (recomputes ? textbook->recomputed : 1);
+    double best = textbook_best_interval(layers);
+    double interval = recomputes ? textbook->interval : best;
+    struct lecture_row *row = lecture_add(
+        lecture,
+        (struct lecture_row){ .topic = rank_topic,
+                              .name = "layers that recompute holds",
+                              .unit = LECTURE_COUNT,
+                              .textbook = textbook_checkpointed_layers(layers, interval),
+                              .detailed = NAN },
+        recomputes ? "N/K + K" : "N/K + K at K = sqrt N");
+    text_add(&row->filled, "%s / %.5g + %.5g", in_digits(layers).text, interval, interval);
+    if (recomputes)
+        lecture_gap(row,
+                    "Of a chunk's %s layers that are run again, a microbatch keeps N/K inputs and "
+                    "holds K layers "
+                    "whole; least is %.3g, at K = sqrt N = %.3g.",
+                    in_digits(layers).text, textbook_checkpointed_layers(layers, best), best);
+    else
+        lecture_gap(row, "This plan runs no layer again.");
+}
+
+static void add_working_set(struct lecture *lecture, const struct lecture_case *of)
+{
+    const struct textbook_setup *textbook = of->textbook;
+    if (textbook->recomputed == 0)
+        return;
+    struct lecture_row *row =
+        lecture_add(lecture,
+                    (struct lecture_row){ .topic = rank_topic,
+                                          .name = "activations run again",
+                                          .unit = LECTURE_BYTES,
+                                          .textbook = of->estimate->working_set_bytes,
+                                          .detailed = of->prediction->stages[0].recompute_bytes },
+                    "K ");
+    text_add(&row->filled, "%d x ", textbook->interval);
+    add_layer(&row->formula, &row->filled, of, textbook->keep);
+    lecture_gap(row, "Detailed is what the ops of these layers keep, and gradients beside them.");
+}
+
+void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of)
+{
+    add_recipe(lecture, of);
+    for (int zero = 0; zero <= 3; zero++)
+        add_zero(lecture, of, zero);
+    add_largest(lecture, of);
+    add_kept(lecture, of);
+    add_working_set(lecture, of);
+    add_checkpoints(lecture, of);
+}
