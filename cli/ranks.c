@@ -4,8 +4,17 @@
 #include "cli/command.h"
 #include "exec/launch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What it leads to comes after it. */
+static void tell_cause(void *context, const struct err *err)
+{
+    bool *is_told = context;
+    fprintf(stderr, "simsearch: %s: %s\n", err->where, err->msg);
+    *is_told = true;
+}
 
 int ranks_launch(int num_ranks, int argc, char **argv, struct err *err)
 {
@@ -14,16 +23,19 @@ int ranks_launch(int num_ranks, int argc, char **argv, struct err *err)
     arguments[0] = name;
     memcpy(arguments + 1, argv, sizeof *argv * (size_t)argc);
     arguments[argc + 1] = NULL;
+    bool is_told = false;
     struct launch_options launch_options = { .num_ranks = num_ranks,
                                              .arguments = arguments,
-                                             .grace_s = 2 };
+                                             .grace_s = 2,
+                                             .hear = tell_cause,
+                                             .context = &is_told };
     int status = EXIT_FAILED;
     launch(&launch_options, &status, err);
     free(arguments);
     if (err->code == ERR_NONE)
         return status;
-    if (status == LAUNCH_EXIT_LOST) /* main prints the error, and the code stays */
+    if (status == LAUNCH_EXIT_LOST && !is_told) /* main prints the error, and the code stays */
         return status;
-    err->code = ERR_NONE; /* the rank that failed has said why */
+    err->code = ERR_NONE; /* it was said already, by the rank that failed or above */
     return status;
 }

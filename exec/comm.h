@@ -124,13 +124,23 @@ struct comm_messages {
 };
 struct comm_messages comm_messages(const struct comm_call *call);
 
+/* What a rank does while it waits for others to come. */
+struct comm_waits {
+    void (*tell)(void *context, const char *what); /* "for rank 3 to connect"; NULL: to nobody */
+    void *context;
+    const atomic_bool *is_over; /* set by another thread: TCP gives up; NULL: nobody sets it */
+};
+
 struct comm_options {
     const struct place *place;       /* read by `open` alone */
     const struct device_api *device; /* whose streams the calls are issued on */
     struct local_world *local_world; /* comm_local: what its threads share */
-    double patience_s;               /* how long `open` and `group_new` wait for the others */
+    double patience_s; /* how long `open` and `group_new` wait for the others; may be INFINITY */
+    struct comm_waits waits;
     int most_blocks; /* NCCL: thread blocks that a call may occupy; 0: as many as it likes */
-    struct failure_listener listener; /* of what `poll` will tell; comm_local has none */
+    /* Of what `poll` will tell, and of an `open` that failed because another rank was lost, over
+     * TCP; comm_local has none. */
+    struct failure_listener listener;
 };
 
 struct comm_api {

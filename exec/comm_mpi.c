@@ -326,8 +326,10 @@ static struct group *mpi_group_new(struct comm *comm, const int *ranks, int num_
     int status =
         MPI_Comm_split(MPI_COMM_WORLD, is_member ? ranks[0] : MPI_UNDEFINED, index, &members);
     pthread_mutex_unlock(&comm->mutex);
-    if (status != MPI_SUCCESS)
-        err_set(err, ERR_SYSTEM, comm->where, "MPI could not make a group");
+    if (status != MPI_SUCCESS) {
+        fail_comm(comm, "MPI could not make a group", status);
+        failure_check(&comm->failure, err);
+    }
     if (status != MPI_SUCCESS || !is_member)
         return NULL;
     struct mpi_group *group = arena_grow(NULL, sizeof *group);

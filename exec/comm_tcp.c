@@ -83,9 +83,12 @@ static struct comm *tcp_open(const struct comm_options *options, struct err *err
     pthread_mutex_init(&comm->mutex, NULL);
     failure_init(&comm->failure);
     failure_listen(&comm->failure, &options->listener);
-    comm->mesh = mesh_new(options->place, options->patience_s, err);
+    bool is_lost;
+    comm->mesh = mesh_new(options, &is_lost, err);
     if (comm->mesh)
         return comm;
+    if (is_lost)
+        failure_keep(&comm->failure, err);
     tcp_close(comm);
     return NULL;
 }
@@ -107,6 +110,9 @@ static struct group *tcp_group_new(struct comm *comm, const int *ranks, int num_
     *group = (struct tcp_group){ .base = group_of(comm, comm->rank, ranks, num_ranks) };
     group->links = links_new(group->base.index, num_ranks);
     if (!mesh_connect(comm->mesh, number, ranks, num_ranks, group->links.fds, err)) {
+        struct err lost = { 0 };
+        err_set(&lost, ERR_SYSTEM, comm->where, "%s: %s", err->where, err->msg);
+        fail_comm(comm, &lost);
         release_group(group);
         return NULL;
     }

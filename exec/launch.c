@@ -43,7 +43,7 @@ struct launcher {
     int signals; /* signalfd */
     sigset_t mask_before;
     int meeting_fd, meeting_port;
-    uint64_t token;
+    unsigned char token[16];
     int culprit;   /* the first rank that failed, or -1 */
     int asked;     /* the signal that asks ranks to end, once it was sent */
     double kill_s; /* when patience ends, then */
@@ -69,7 +69,7 @@ static bool open_meeting(struct launcher *launcher, struct err *err)
         return false;
     getsockname(launcher->meeting_fd, (struct sockaddr *)&address, &size);
     launcher->meeting_port = socket_port(&address);
-    if (getrandom(&launcher->token, sizeof launcher->token, 0) != sizeof launcher->token)
+    if (getrandom(launcher->token, sizeof launcher->token, 0) != sizeof launcher->token)
         return fail("random bytes", err);
     return true;
 }
@@ -121,7 +121,10 @@ static void set_place(const struct launcher *launcher, int rank)
     set_variable("SIMSEARCH_RANK", "%d", rank);
     set_variable("SIMSEARCH_RANKS", "%d", launcher->options->num_ranks);
     set_variable("SIMSEARCH_MEETING", "127.0.0.1:%d", launcher->meeting_port);
-    set_variable("SIMSEARCH_TOKEN", "%llx", (unsigned long long)launcher->token);
+    char token[2 * sizeof launcher->token + 1];
+    for (size_t i = 0; i < sizeof launcher->token; i++)
+        snprintf(token + 2 * i, 3, "%02x", (unsigned)launcher->token[i]);
+    set_variable("SIMSEARCH_TOKEN", "%s", token);
     unsetenv("SIMSEARCH_MEETING_FD");
     if (rank == 0)
         set_variable("SIMSEARCH_MEETING_FD", "%d", launcher->meeting_fd);
@@ -259,6 +262,30 @@ static bool tells_more(const struct launcher *launcher, int status)
     return (was_killed && !WIFSIGNALED(before)) || (failed && only_lost_another);
 }
 
+/* False, with how it ended. */
+static bool blame(const struct launcher *launcher, struct err *err)
+{
+    char where[24];
+    snprintf(where, sizeof where, "rank %d", launcher->culprit);
+    int end = launcher->children[launcher->culprit].status;
+    if (WIFSIGNALED(end))
+        return err_set(err, ERR_SYSTEM, where,
+                       "was killed by signal %d (%s); the other ranks are stopped", WTERMSIG(end),
+                       strsignal(WTERMSIG(end)));
+    return err_set(err, ERR_SYSTEM, where, "ended with exit code %d; the other ranks are stopped",
+                   WEXITSTATUS(end));
+}
+
+static void tell_of_kill(const struct launcher *launcher)
+{
+    const struct launch_options *options = launcher->options;
+    struct err err = { 0 };
+    if (!options->hear || !WIFSIGNALED(launcher->children[launcher->culprit].status))
+        return;
+    blame(launcher, &err);
+    options->hear(options->context, &err);
+}
+
 static void reap(struct launcher *launcher)
 {
     for (int rank = 0; rank < launcher->num_started; rank++) {
@@ -267,8 +294,10 @@ static void reap(struct launcher *launcher)
             continue;
         child->pid = 0;
         launcher->num_running--;
-        if (tells_more(launcher, child->status))
+        if (tells_more(launcher, child->status)) {
             launcher->culprit = rank;
+            tell_of_kill(launcher);
+        }
     }
     if (launcher->culprit >= 0)
         ask_to_end(launcher, SIGTERM);
@@ -343,22 +372,16 @@ static void watch(struct launcher *launcher)
 
 static bool judge(const struct launcher *launcher, int *status, struct err *err)
 {
-    char where[24];
     *status = 0;
     if (launcher->culprit < 0 && launcher->asked == 0)
         return true;
     *status = LAUNCH_EXIT_LOST;
     if (launcher->culprit < 0)
         return err_set(err, ERR_SYSTEM, "launch", "interrupted; all ranks were stopped");
-    snprintf(where, sizeof where, "rank %d", launcher->culprit);
     int end = launcher->children[launcher->culprit].status;
-    if (WIFSIGNALED(end))
-        return err_set(err, ERR_SYSTEM, where,
-                       "was killed by signal %d (%s); the other ranks were stopped", WTERMSIG(end),
-                       strsignal(WTERMSIG(end)));
-    *status = WEXITSTATUS(end);
-    return err_set(err, ERR_SYSTEM, where, "ended with exit code %d; the other ranks were stopped",
-                   WEXITSTATUS(end));
+    if (!WIFSIGNALED(end))
+        *status = WEXITSTATUS(end);
+    return blame(launcher, err);
 }
 
 static void release(struct launcher *launcher)

@@ -17,6 +17,10 @@ struct launch_options {
     char *const *arguments; /* of the program, its name first, NULL last */
     const char *program;    /* path; NULL: this one */
     double grace_s;         /* between the request to end and the kill, once a rank has failed */
+    /* Hears which rank was killed and how, before the others are asked to end: they say so, and it
+     * is only what follows. NULL: nobody. */
+    void (*hear)(void *context, const struct err *err);
+    void *context;
 };
 
 /* Returns when all ranks have ended. Rank 0 has this process' output; lines of the others begin

@@ -2,25 +2,14 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
-#include "exec/socket.h"
+#include "exec/greeting.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The first bytes on every connection. Ranks run the same program on the same kind of machine, so
- * they are sent as they lie in memory; `magic` is how that is known. */
-struct greeting {
-    uint64_t magic, token;
-    int32_t number; /* of mesh_connect; AT_MEETING: of nothing */
-    int32_t rank, size;
-    int32_t port; /* where the rank listens */
-};
-static const uint64_t greeting_magic = 0x73696d7365617263; /* "simsearc" */
-enum { AT_MEETING = -1 };
-static const double greeting_patience_s = 5;
 
 /* A rank that was quicker: it connects for what this one will ask for later. */
 struct early {
@@ -29,97 +18,118 @@ struct early {
 };
 
 struct mesh {
-    int rank, size;
-    uint64_t token;
+    struct place place;
+    struct comm_waits waits;
     double patience_s;
-    int listener;
+    struct entrance entrance;
     struct sockaddr_storage *addresses; /* of each rank's listener */
     struct early *early;
 };
 
-static struct greeting greeting_of(const struct mesh *mesh, int number, int port)
+static struct socket_limit limit_of(const struct mesh *mesh)
 {
-    return (struct greeting){ .magic = greeting_magic,
-                              .token = mesh->token,
-                              .number = number,
-                              .rank = mesh->rank,
-                              .size = mesh->size,
-                              .port = port };
+    return (struct socket_limit){ clock_now_s() + mesh->patience_s, mesh->waits.is_over };
 }
 
 static bool fail_rank(int rank, struct err *err)
 {
     char where[24];
-    snprintf(where, sizeof where, "rank %d", rank);
+    snprintf(where, sizeof where, "rank %d%s", rank, err->where[0] ? ": " : "");
     err_prefix(err, where);
     return false;
 }
 
-/* The next rank of this job that connects; strangers, and who says nothing, are turned away. */
-static int accept_rank(const struct mesh *mesh, double deadline_s, struct greeting *greeting,
-                       struct err *err)
+__attribute__((format(printf, 2, 3))) static void tell(const struct mesh *mesh, const char *format,
+                                                       ...)
 {
-    for (;;) {
-        int fd = socket_accept(mesh->listener, deadline_s, err);
-        if (fd < 0)
-            return -1;
-        struct err unheard = { 0 };
-        double greeted_s = clock_now_s() + greeting_patience_s;
-        if (socket_receive(fd, greeting, sizeof *greeting, greeted_s, &unheard) &&
-            greeting->magic == greeting_magic && greeting->token == mesh->token &&
-            greeting->rank >= 0 && greeting->rank < mesh->size && greeting->rank != mesh->rank)
-            return fd;
-        close(fd);
-    }
+    char what[400];
+    va_list values;
+    if (!mesh->waits.tell)
+        return;
+    va_start(values, format);
+    vsnprintf(what, sizeof what, format, values);
+    va_end(values);
+    mesh->waits.tell(mesh->waits.context, what);
 }
 
 /* --- the meeting ---------------------------------------------------------------------------- */
 
-static bool receive_report(struct mesh *mesh, int *fds, double deadline_s, struct err *err)
+/* Whether whoever reported there still waits; a rank sends nothing after its report. */
+static bool is_open(int fd)
 {
-    struct greeting greeting;
-    int fd = accept_rank(mesh, deadline_s, &greeting, err);
-    if (fd < 0)
-        return false;
-    struct sockaddr_storage *address = &mesh->addresses[greeting.rank];
-    socklen_t size = sizeof *address;
-    if (greeting.size != mesh->size || fds[greeting.rank] >= 0) {
+    char byte;
+    return fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+/* One more rank's. A second one of the same number is turned away: it must not end the run that the
+ * first takes part in. */
+static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limit, struct err *err)
+{
+    for (;;) {
+        struct greeting greeting;
+        int fd = entrance_next(&mesh->entrance, limit, &greeting, err);
+        if (fd < 0)
+            return false;
+        int *seat = &fds[greeting.rank];
+        struct err unheard = { 0 };
+        bool is_report = greeting.number == AT_MEETING;
+        if (is_report && !is_open(*seat)) {
+            struct sockaddr_storage *address = &mesh->addresses[greeting.rank];
+            socklen_t size = sizeof *address;
+            if (*seat >= 0)
+                close(*seat);
+            *seat = fd;
+            getpeername(fd, (struct sockaddr *)address, &size);
+            socket_set_port(address, greeting.port);
+            return true;
+        }
+        if (is_report)
+            greeting_reply(fd, VERDICT_TAKEN, mesh->place.size, limit, &unheard);
         close(fd);
-        return err_set(err, ERR_SYSTEM, "meeting",
-                       "two ranks call themselves %d, or one of %d ranks met one of %d",
-                       greeting.rank, mesh->size, greeting.size);
     }
-    fds[greeting.rank] = fd;
-    getpeername(fd, (struct sockaddr *)address, &size);
-    socket_set_port(address, greeting.port);
+}
+
+/* The first rank that has not come, or left again, or `size`. */
+static int absent_rank(const struct mesh *mesh, const int *fds)
+{
+    int rank = 1;
+    while (rank < mesh->place.size && is_open(fds[rank]))
+        rank++;
+    return rank;
+}
+
+static bool receive_all(struct mesh *mesh, int *fds, struct socket_limit limit, struct err *err)
+{
+    for (int rank; (rank = absent_rank(mesh, fds)) < mesh->place.size;) {
+        tell(mesh, "for rank %d to come to the meeting", rank);
+        if (!receive_report(mesh, fds, limit, err))
+            return fail_rank(absent_rank(mesh, fds), err);
+    }
     return true;
 }
 
-/* Which ranks have not come, for the message. */
-static void blame_absent(const struct mesh *mesh, const int *fds, struct err *err)
+static bool tell_all(struct mesh *mesh, const int *fds, struct socket_limit limit, struct err *err)
 {
-    for (int rank = 1; rank < mesh->size; rank++)
-        if (fds[rank] < 0) {
-            fail_rank(rank, err);
-            return;
-        }
+    int size = mesh->place.size;
+    size_t table_bytes = (size_t)size * sizeof *mesh->addresses;
+    for (int rank = 1; rank < size; rank++) {
+        tell(mesh, "for rank %d to hear where all are", rank);
+        if (!greeting_reply(fds[rank], VERDICT_WELCOME, size, limit, err) ||
+            !socket_send(fds[rank], mesh->addresses, table_bytes, limit, err))
+            return fail_rank(rank, err);
+    }
+    return true;
 }
 
-static bool host_meeting(struct mesh *mesh, double deadline_s, struct err *err)
+static bool host_meeting(struct mesh *mesh, struct err *err)
 {
-    int *fds = arena_grow(NULL, (size_t)mesh->size * sizeof *fds);
-    for (int rank = 0; rank < mesh->size; rank++)
+    struct socket_limit limit = limit_of(mesh);
+    int size = mesh->place.size;
+    int *fds = arena_grow(NULL, (size_t)size * sizeof *fds);
+    for (int rank = 0; rank < size; rank++)
         fds[rank] = -1;
-    bool ok = true;
-    for (int i = 1; i < mesh->size && ok; i++)
-        ok = receive_report(mesh, fds, deadline_s, err);
-    if (!ok)
-        blame_absent(mesh, fds, err);
-    size_t table_bytes = (size_t)mesh->size * sizeof *mesh->addresses;
-    for (int rank = 1; rank < mesh->size && ok; rank++)
-        ok = socket_send(fds[rank], mesh->addresses, table_bytes, deadline_s, err) ||
-             fail_rank(rank, err);
-    for (int rank = 1; rank < mesh->size; rank++)
+    bool ok = receive_all(mesh, fds, limit, err) && tell_all(mesh, fds, limit, err);
+    for (int rank = 1; rank < size; rank++)
         if (fds[rank] >= 0)
             close(fds[rank]);
     free(fds);
@@ -134,67 +144,87 @@ static bool listen_beside(struct mesh *mesh, int meeting, int *port, struct err 
     socklen_t size = sizeof own;
     getsockname(meeting, (struct sockaddr *)&own, &size);
     socket_set_port(&own, 0);
-    mesh->listener = socket_listen(&own, err);
-    if (mesh->listener < 0)
+    mesh->entrance.listener = socket_listen(&own, err);
+    if (mesh->entrance.listener < 0)
         return false;
     size = sizeof own;
-    getsockname(mesh->listener, (struct sockaddr *)&own, &size);
+    getsockname(mesh->entrance.listener, (struct sockaddr *)&own, &size);
     *port = socket_port(&own);
     return true;
 }
 
-static bool attend_meeting(struct mesh *mesh, const struct sockaddr_storage *where,
-                           double deadline_s, struct err *err)
+static bool report(struct mesh *mesh, int meeting, int port, struct socket_limit limit,
+                   struct err *err)
 {
+    struct greeting greeting = greeting_of(&mesh->place, AT_MEETING, port);
+    size_t table_bytes = (size_t)mesh->place.size * sizeof *mesh->addresses;
+    tell(mesh, "for rank 0 to say where all are");
+    return socket_send(meeting, &greeting, sizeof greeting, limit, err) &&
+           greeting_hear_reply(meeting, mesh->place.size, limit, err) &&
+           socket_receive(meeting, mesh->addresses, table_bytes, limit, err);
+}
+
+static bool attend_meeting(struct mesh *mesh, const struct sockaddr_storage *where, bool *is_lost,
+                           struct err *err)
+{
+    struct socket_limit limit = limit_of(mesh);
+    char text[SOCKET_TEXT];
     int port;
-    int fd = socket_connect(where, deadline_s, err);
+    socket_text(where, text);
+    tell(mesh, "for rank 0 to listen at %s", text);
+    int fd = socket_connect(where, true, limit, err);
     if (fd < 0)
         return fail_rank(0, err);
     bool ok = listen_beside(mesh, fd, &port, err);
-    struct greeting greeting = greeting_of(mesh, AT_MEETING, ok ? port : 0);
-    size_t table_bytes = (size_t)mesh->size * sizeof *mesh->addresses;
-    if (ok)
-        ok = (socket_send(fd, &greeting, sizeof greeting, deadline_s, err) &&
-              socket_receive(fd, mesh->addresses, table_bytes, deadline_s, err)) ||
-             fail_rank(0, err);
+    if (ok && !report(mesh, fd, port, limit, err)) {
+        *is_lost = err->code == ERR_SYSTEM;
+        err_prefix(err, text);
+        ok = fail_rank(0, err);
+    }
     mesh->addresses[0] = *where;
     close(fd);
     return ok;
 }
 
-static bool meet(struct mesh *mesh, const struct place *place, struct err *err)
+static bool meet(struct mesh *mesh, bool *is_lost, struct err *err)
 {
-    double deadline_s = clock_now_s() + mesh->patience_s;
+    const struct place *place = &mesh->place;
     struct sockaddr_storage where;
+    int *listener = &mesh->entrance.listener;
     if (place->rank == 0 && place->meeting_fd >= 0) {
-        mesh->listener = fcntl(place->meeting_fd, F_DUPFD_CLOEXEC, 0);
-        return host_meeting(mesh, deadline_s, err);
+        *listener = fcntl(place->meeting_fd, F_DUPFD_CLOEXEC, 0);
+    } else {
+        if (!socket_address(place->meeting_host, place->meeting_port, &where, err))
+            return false;
+        if (place->rank > 0)
+            return attend_meeting(mesh, &where, is_lost, err);
+        *listener = socket_listen(&where, err);
     }
-    if (!socket_address(place->meeting_host, place->meeting_port, &where, err))
-        return false;
-    if (place->rank > 0)
-        return attend_meeting(mesh, &where, deadline_s, err);
-    mesh->listener = socket_listen(&where, err);
-    return mesh->listener >= 0 && host_meeting(mesh, deadline_s, err);
+    if (*listener < 0)
+        return err_set(err, ERR_SYSTEM, "meeting", "no descriptor to listen with");
+    *is_lost = !host_meeting(mesh, err);
+    return !*is_lost;
 }
 
-struct mesh *mesh_new(const struct place *place, double patience_s, struct err *err)
+struct mesh *mesh_new(const struct comm_options *options, bool *is_lost, struct err *err)
 {
+    const struct place *place = options->place;
+    *is_lost = false;
     if (place->size > 1 && place->meeting_fd < 0 && place->meeting_host[0] == '\0') {
         err_set(err, ERR_UNAVAILABLE, "tcp", "%s does not say where its ranks can meet",
                 place->launcher);
         return NULL;
     }
     struct mesh *mesh = arena_grow(NULL, sizeof *mesh);
-    *mesh = (struct mesh){ .rank = place->rank,
-                           .size = place->size,
-                           .token = place->token,
-                           .patience_s = patience_s,
-                           .listener = -1 };
-    size_t table_bytes = (size_t)mesh->size * sizeof *mesh->addresses;
+    *mesh = (struct mesh){ .place = *place,
+                           .waits = options->waits,
+                           .patience_s = options->patience_s,
+                           .entrance = { .listener = -1 } };
+    mesh->entrance.place = &mesh->place;
+    size_t table_bytes = (size_t)place->size * sizeof *mesh->addresses;
     mesh->addresses = arena_grow(NULL, table_bytes);
     memset(mesh->addresses, 0, table_bytes);
-    if (mesh->size == 1 || meet(mesh, place, err))
+    if (place->size == 1 || meet(mesh, is_lost, err))
         return mesh;
     mesh_free(mesh);
     return NULL;
@@ -209,20 +239,21 @@ void mesh_free(struct mesh *mesh)
         close(early->fd);
         free(early);
     }
-    if (mesh->listener >= 0)
-        close(mesh->listener);
+    entrance_close(&mesh->entrance);
     free(mesh->addresses);
     free(mesh);
 }
 
 /* --- connections ---------------------------------------------------------------------------- */
 
-static int call_rank(const struct mesh *mesh, int number, int rank, double deadline_s,
+/* All ranks listened before they met: one that refuses has ended. */
+static int call_rank(const struct mesh *mesh, int number, int rank, struct socket_limit limit,
                      struct err *err)
 {
-    struct greeting greeting = greeting_of(mesh, number, 0);
-    int fd = socket_connect(&mesh->addresses[rank], deadline_s, err);
-    if (fd < 0 || socket_send(fd, &greeting, sizeof greeting, deadline_s, err))
+    struct greeting greeting = greeting_of(&mesh->place, number, 0);
+    tell(mesh, "to connect to rank %d", rank);
+    int fd = socket_connect(&mesh->addresses[rank], false, limit, err);
+    if (fd < 0 || socket_send(fd, &greeting, sizeof greeting, limit, err))
         return fd;
     close(fd);
     return -1;
@@ -242,12 +273,14 @@ static int take_early(struct mesh *mesh, int number, int rank)
     return -1;
 }
 
-static int await_rank(struct mesh *mesh, int number, int rank, double deadline_s, struct err *err)
+static int await_rank(struct mesh *mesh, int number, int rank, struct socket_limit limit,
+                      struct err *err)
 {
     int fd;
+    tell(mesh, "for rank %d to connect", rank);
     while ((fd = take_early(mesh, number, rank)) < 0) {
         struct greeting greeting;
-        int any = accept_rank(mesh, deadline_s, &greeting, err);
+        int any = entrance_next(&mesh->entrance, limit, &greeting, err);
         if (any < 0)
             return -1;
         struct early *early = arena_grow(NULL, sizeof *early);
@@ -271,17 +304,17 @@ static void close_all(int *fds, int count)
 bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
                   struct err *err)
 {
-    double deadline_s = clock_now_s() + mesh->patience_s;
+    struct socket_limit limit = limit_of(mesh);
     bool calls = true;
     for (int i = 0; i < num_ranks; i++)
         fds[i] = -1;
     for (int i = 0; i < num_ranks; i++) {
-        if (ranks[i] == mesh->rank) {
+        if (ranks[i] == mesh->place.rank) {
             calls = false;
             continue;
         }
-        fds[i] = calls ? call_rank(mesh, number, ranks[i], deadline_s, err)
-                       : await_rank(mesh, number, ranks[i], deadline_s, err);
+        fds[i] = calls ? call_rank(mesh, number, ranks[i], limit, err)
+                       : await_rank(mesh, number, ranks[i], limit, err);
         if (fds[i] < 0) {
             close_all(fds, i);
             return fail_rank(ranks[i], err);

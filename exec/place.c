@@ -48,8 +48,6 @@ static bool read_meeting(const char *name, struct place *place, struct err *err)
 
 static bool read_own(struct place *place, struct err *err)
 {
-    const char *token = getenv("SIMSEARCH_TOKEN");
-    place->token = token ? strtoull(token, NULL, 16) : 0;
     return read_number("SIMSEARCH_RANKS", 1, INT_MAX, &place->size, err) &&
            read_number("SIMSEARCH_RANK", 0, place->size - 1, &place->rank, err) &&
            read_meeting("SIMSEARCH_MEETING", place, err) &&
@@ -93,7 +91,7 @@ static bool read_srun(struct place *place, struct err *err)
         return false;
     first_of_nodes(nodes ? nodes : "localhost", place->meeting_host, sizeof place->meeting_host);
     place->meeting_port = port_of_job(job, step);
-    place->token = (uint64_t)job << 32 | (uint32_t)step;
+    snprintf(place->token, sizeof place->token, "srun %d.%d", job, step);
     return true;
 }
 
@@ -110,8 +108,27 @@ static bool read_torchrun(struct place *place, struct err *err)
     if (!host || host[0] == '\0')
         return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, though RANK is");
     snprintf(place->meeting_host, sizeof place->meeting_host, "%s", host);
+    const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random under --standalone alone */
+    snprintf(place->token, sizeof place->token, "torchrun %s", run ? run : "");
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     place->meeting_port += store && strcmp(store, "True") == 0;
+    return true;
+}
+
+/* What keeps others out when it cannot be guessed. One that was meant to be set and is empty would
+ * keep nobody out. */
+static bool read_token(struct place *place, struct err *err)
+{
+    static const char name[] = "SIMSEARCH_TOKEN";
+    const char *token = getenv(name);
+    size_t length = token ? strlen(token) : 0;
+    if (!token)
+        return true;
+    if (length == 0 || length >= sizeof place->token)
+        return err_set(err, ERR_INPUT, name, "expected 1 to %d characters; found %zu",
+                       PLACE_TOKEN_BYTES - 1, length);
+    memset(place->token, 0, sizeof place->token);
+    memcpy(place->token, token, length);
     return true;
 }
 
@@ -136,7 +153,7 @@ bool place_of_environment(struct place *place, struct err *err)
         place->launcher = launchers[i].name;
         place->local_size = 0;
         place->local_rank = -1;
-        if (!launchers[i].read(place, err))
+        if (!launchers[i].read(place, err) || !read_token(place, err))
             return false;
         if (place->local_size == 0)
             place->local_size = place->size;

@@ -7,7 +7,7 @@
 
 #include "base/err.h"
 
-#include <stdint.h>
+enum { PLACE_TOKEN_BYTES = 64 };
 
 struct place {
     const char *launcher; /* "simsearch", "mpirun", "srun", "torchrun"; "" for one rank alone */
@@ -16,14 +16,17 @@ struct place {
     char meeting_host[256];     /* where rank 0 listens; "" when the launcher names no place */
     int meeting_port;
     int meeting_fd; /* of rank 0: the socket that listens already, else -1 */
-    uint64_t token; /* of this job: who does not know it is no rank of it */
+    /* Of this run: who does not know it is no rank of it. Zeros after its end. */
+    char token[PLACE_TOKEN_BYTES];
 };
 
 /* One rank alone. */
 struct place place_alone(void);
 
-/* The first launcher that left its variables; place_alone() when none did. False with ERR_INPUT,
- * where = the variable, when one is missing, is no number or contradicts another. */
+/* The first launcher that left its variables; place_alone() when none did. The token is
+ * SIMSEARCH_TOKEN, which our own launcher draws at random; without it, the numbers by which srun
+ * and torchrun know the run, which others can guess. False with ERR_INPUT, where = the variable,
+ * when one is missing, is no number or contradicts another. */
 bool place_of_environment(struct place *place, struct err *err);
 
 /* What processes that were started like this can meet by: "mpi" or "tcp" (exec/comm.h). */

@@ -172,10 +172,13 @@ static bool build(struct rank *rank, struct err *err)
     set_machine(rank);
     if (!(rank->machine.kernels =
               rank->on.kernel_api->open(rank->on.device, rank->machine.storage, err)) ||
-        !open_streams(rank, err) ||
-        !groups_new(rank->on.comm_api, rank->on.comm, setup->plan, rank->on.rank, &rank->groups,
+        !open_streams(rank, err))
+        return false;
+    whereabouts_wait(rank->on.watchdog, "for the members of its groups");
+    if (!groups_new(rank->on.comm_api, rank->on.comm, setup->plan, rank->on.rank, &rank->groups,
                     err))
         return false;
+    whereabouts_wait(rank->on.watchdog, NULL);
     rank->machine.tensor = rank_group(rank, GROUP_TENSOR);
     rank->data = (struct data_lane){ rank_group(rank, GROUP_DATA), rank->streams[LANE_DATA] };
     if (!whereabouts_open(rank, err))

@@ -3,20 +3,22 @@
 #include "base/core_share.h"
 #include "exec/whereabouts.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-static const double patience_s = 60; /* for ranks that are still starting */
-static const double grace_s = 1;     /* to come to an end once the watchdog has asked */
+static const double grace_s = 1; /* to come to an end once the watchdog has asked */
 
 /* What a rank's steps need. */
 struct session {
     const struct session_options *options;
     struct rank_device on;
     char status_path[300];
-    atomic_bool is_open; /* device and communicator are there for the watchdog to stop */
+    atomic_bool is_open;  /* device and communicator are there for the watchdog to stop */
+    atomic_bool is_over;  /* the watchdog stops the run: nobody waits for other ranks any more */
+    atomic_bool has_lost; /* another rank */
     struct rank *rank;
     struct stream *stream; /* of what is told after steps */
     struct arena *arena;
@@ -290,9 +292,13 @@ static bool was_interrupted(struct session *session, struct err *err)
         *err = cause;
         return true;
     }
-    if (session->on.comm_api->poll(session->on.comm, &cause))
+    if (session->on.comm && session->on.comm_api->poll(session->on.comm, &cause))
         return false;
-    watchdog_report(watchdog, cause.msg);
+    if (!session->on.comm && !atomic_load(&session->has_lost))
+        return false;
+    char reason[sizeof err->where + sizeof err->msg + 2];
+    snprintf(reason, sizeof reason, "%s: %s", err->where, err->msg);
+    watchdog_report(watchdog, session->on.comm ? cause.msg : reason);
     return true;
 }
 
@@ -315,6 +321,7 @@ static bool run_on_device(struct session *session, struct err *err)
 static void stop(void *context)
 {
     struct session *session = context;
+    atomic_store(&session->is_over, true);
     if (!atomic_load(&session->is_open))
         return;
     session->on.comm_api->abort(session->on.comm);
@@ -324,7 +331,16 @@ static void stop(void *context)
 /* That communication failed: what waits in it is about to go on. */
 static void hear(void *context)
 {
-    watchdog_look_last(((const struct session *)context)->on.watchdog);
+    struct session *session = context;
+    atomic_store(&session->has_lost, true);
+    watchdog_look_last(session->on.watchdog);
+}
+
+/* Whom this rank waits for, before there are instructions to wait in. */
+static void tell_wait(void *context, const char *what)
+{
+    struct session *session = context;
+    whereabouts_wait(session->on.watchdog, arena_text(session->arena, what));
 }
 
 /* In the folder of the checkpoints, which may not be there yet. */
@@ -353,25 +369,38 @@ static bool open_watchdog(struct session *session, struct err *err)
     return session->on.watchdog != NULL;
 }
 
+/* The watchdog alone ends the wait for the others. */
+static bool open_comm(struct session *session, struct err *err)
+{
+    const struct session_options *options = session->options;
+    struct comm_options comm = { .place = options->place,
+                                 .device = options->device_api,
+                                 .patience_s = INFINITY,
+                                 .waits = { tell_wait, session, &session->is_over },
+                                 .listener = { hear, session } };
+    whereabouts_wait(session->on.watchdog, "for the other ranks to meet");
+    session->on.comm = options->comm_api->open(&comm, err);
+    if (!session->on.comm) {
+        session->out->is_interrupted = was_interrupted(session, err);
+        return false;
+    }
+    whereabouts_wait(session->on.watchdog, NULL);
+    atomic_store(&session->is_open, true);
+    return true;
+}
+
 static bool open_machine(struct session *session, struct err *err)
 {
     const struct session_options *options = session->options;
     struct device_options device = { .local_rank = options->place->local_rank,
                                      .arena_bytes = options->arena_bytes };
-    struct comm_options comm = { .place = options->place,
-                                 .device = options->device_api,
-                                 .patience_s = patience_s,
-                                 .listener = { hear, session } };
     session->on = (struct rank_device){ .api = options->device_api,
                                         .kernel_api = options->kernel_api,
                                         .comm_api = options->comm_api,
                                         .rank = options->place->rank };
-    if (!open_watchdog(session, err) ||
-        !(session->on.device = options->device_api->open(&device, err)) ||
-        !(session->on.comm = options->comm_api->open(&comm, err)))
-        return false;
-    atomic_store(&session->is_open, true);
-    return true;
+    return open_watchdog(session, err) &&
+           (session->on.device = options->device_api->open(&device, err)) &&
+           open_comm(session, err);
 }
 
 static void make_room(struct session *session)

@@ -19,20 +19,26 @@ static bool fail(const char *what, struct err *err)
     return err_set(err, ERR_SYSTEM, "", "%s: %s", what, strerror(errno));
 }
 
-/* Until the descriptor is ready, in slices that no arithmetic overflows. */
-static bool wait_until(int fd, short events, double deadline_s, const char *what, struct err *err)
+bool socket_has_time(struct socket_limit limit, struct err *err)
 {
-    for (;;) {
-        double left_s = deadline_s - clock_now_s();
-        if (left_s <= 0)
-            return err_set(err, ERR_SYSTEM, "", "%s: nothing came in time", what);
+    if (limit.is_over && atomic_load(limit.is_over))
+        return err_set(err, ERR_SYSTEM, "", "the wait was broken off");
+    return clock_now_s() < limit.deadline_s || err_set(err, ERR_SYSTEM, "", "did not come in time");
+}
+
+/* Until the descriptor is ready, in slices: another thread may end the wait. */
+static bool wait_until(int fd, short events, struct socket_limit limit, struct err *err)
+{
+    enum { SLICE_MS = 50 };
+    while (socket_has_time(limit, err)) {
         struct pollfd wait = { .fd = fd, .events = events };
-        int ready = poll(&wait, 1, left_s < 1 ? (int)(1000 * left_s) + 1 : 1000);
+        int ready = poll(&wait, 1, SLICE_MS);
         if (ready > 0)
             return true;
         if (ready < 0 && errno != EINTR)
-            return fail(what, err);
+            return fail("waiting", err);
     }
+    return false;
 }
 
 bool socket_address(const char *host, int port, struct sockaddr_storage *address, struct err *err)
@@ -71,6 +77,24 @@ void socket_set_port(struct sockaddr_storage *address, int port)
         ((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
 }
 
+void socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    bool is_v6 = address->ss_family == AF_INET6;
+    const void *numbers = is_v6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
+                                : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
+    inet_ntop(address->ss_family, numbers, host, sizeof host);
+    snprintf(text, SOCKET_TEXT, is_v6 ? "[%s]:%d" : "%s:%d", host, socket_port(address));
+}
+
+static bool fail_at(const struct sockaddr_storage *address, const char *what, struct err *err)
+{
+    char where[SOCKET_TEXT];
+    int cause = errno;
+    socket_text(address, where);
+    return err_set(err, ERR_SYSTEM, where, "%s: %s", what, strerror(cause));
+}
+
 static socklen_t address_size(const struct sockaddr_storage *address)
 {
     return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
@@ -94,21 +118,21 @@ int socket_listen(const struct sockaddr_storage *address, struct err *err)
         bind(fd, (const struct sockaddr *)address, address_size(address)) == 0 &&
         listen(fd, SOMAXCONN) == 0)
         return fd;
-    fail("listening", err);
+    fail_at(address, "cannot be listened on", err);
     if (fd >= 0)
         close(fd);
     return -1;
 }
 
 /* 0 or errno. */
-static int connect_once(int fd, const struct sockaddr_storage *address, double deadline_s,
+static int connect_once(int fd, const struct sockaddr_storage *address, struct socket_limit limit,
                         struct err *err)
 {
     if (connect(fd, (const struct sockaddr *)address, address_size(address)) == 0)
         return 0;
     if (errno != EINPROGRESS && errno != EINTR)
         return errno;
-    if (!wait_until(fd, POLLOUT, deadline_s, "connecting", err))
+    if (!wait_until(fd, POLLOUT, limit, err))
         return ETIMEDOUT;
     int status = 0;
     socklen_t size = sizeof status;
@@ -116,43 +140,40 @@ static int connect_once(int fd, const struct sockaddr_storage *address, double d
     return status;
 }
 
-int socket_connect(const struct sockaddr_storage *address, double deadline_s, struct err *err)
+int socket_connect(const struct sockaddr_storage *address, bool may_be_early,
+                   struct socket_limit limit, struct err *err)
 {
     for (;;) {
         int fd = new_socket(address);
-        int status = fd < 0 ? errno : connect_once(fd, address, deadline_s, err);
+        int status = fd < 0 ? errno : connect_once(fd, address, limit, err);
         if (status == 0)
             return fd;
         if (fd >= 0)
             close(fd);
-        if (fd < 0 || status != ECONNREFUSED || clock_now_s() > deadline_s) {
+        struct err late = { 0 };
+        bool tries_again = fd >= 0 && status == ECONNREFUSED && may_be_early;
+        if (!tries_again || !socket_has_time(limit, &late)) {
             errno = status;
-            fail("connecting", err);
+            fail_at(address, "cannot be reached", err);
             return -1;
         }
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     }
 }
 
-int socket_accept(int listener, double deadline_s, struct err *err)
+int socket_accept(int listener, struct err *err)
 {
-    for (;;) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0) {
-            int on = 1;
-            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-            return fd;
-        }
-        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            fail("accepting", err);
-            return -1;
-        }
-        if (!wait_until(listener, POLLIN, deadline_s, "accepting", err))
-            return -1;
-    }
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int on = 1;
+    if (fd >= 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        fail("accepting", err);
+    return fd;
 }
 
-bool socket_send(int fd, const void *bytes, size_t count, double deadline_s, struct err *err)
+bool socket_send(int fd, const void *bytes, size_t count, struct socket_limit limit,
+                 struct err *err)
 {
     for (const char *at = bytes; count > 0;) {
         ssize_t sent = send(fd, at, count, MSG_NOSIGNAL);
@@ -161,25 +182,25 @@ bool socket_send(int fd, const void *bytes, size_t count, double deadline_s, str
             count -= (size_t)sent;
         } else if (errno != EAGAIN && errno != EINTR) {
             return fail("sending", err);
-        } else if (!wait_until(fd, POLLOUT, deadline_s, "sending", err)) {
+        } else if (!wait_until(fd, POLLOUT, limit, err)) {
             return false;
         }
     }
     return true;
 }
 
-bool socket_receive(int fd, void *bytes, size_t count, double deadline_s, struct err *err)
+bool socket_receive(int fd, void *bytes, size_t count, struct socket_limit limit, struct err *err)
 {
     for (char *at = bytes; count > 0;) {
         ssize_t received = recv(fd, at, count, 0);
         if (received == 0)
-            return err_set(err, ERR_SYSTEM, "", "the connection was closed");
+            return err_set(err, ERR_SYSTEM, "", "closed its connection");
         if (received > 0) {
             at += received;
             count -= (size_t)received;
         } else if (errno != EAGAIN && errno != EINTR) {
             return fail("receiving", err);
-        } else if (!wait_until(fd, POLLIN, deadline_s, "receiving", err)) {
+        } else if (!wait_until(fd, POLLIN, limit, err)) {
             return false;
         }
     }

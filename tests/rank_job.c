@@ -4,6 +4,7 @@
 #include "tests/testing.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 struct rank_thread {
@@ -22,8 +23,8 @@ static void *run_rank(void *argument)
                            .size = job->size,
                            .meeting_host = "127.0.0.1",
                            .meeting_port = job->meeting_port,
-                           .meeting_fd = own->rank == 0 ? job->meeting_fd : -1,
-                           .token = job->seed };
+                           .meeting_fd = own->rank == 0 ? job->meeting_fd : -1 };
+    snprintf(place.token, sizeof place.token, "%llu", (unsigned long long)job->seed);
     own->ok =
         job->run(job, &(struct comm_options){ .place = &place,
                                               .device = job->device ? job->device : &device_host,

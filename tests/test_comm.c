@@ -454,30 +454,6 @@ START_TEST(a_place_can_be_met_at_again)
 }
 END_TEST
 
-static void *knock(void *argument)
-{
-    const struct rank_job *job = argument;
-    struct err err = { 0 };
-    struct sockaddr_storage address;
-    socket_address("127.0.0.1", job->meeting_port, &address, &err);
-    int fd = socket_connect(&address, clock_now_s() + 5, &err);
-    static const char words[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
-    if (fd >= 0) {
-        socket_send(fd, words, sizeof words, clock_now_s() + 5, &err);
-        close(fd);
-    }
-    return NULL;
-}
-
-START_TEST(strangers_are_turned_away)
-{
-    struct rank_job job = { .api = &comm_tcp, .size = 2, .seed = 77, .run = meet_only };
-    rank_job_listen(&job);
-    knock(&job);
-    rank_job_run(job);
-}
-END_TEST
-
 /* --- MPI ------------------------------------------------------------------------------------ */
 
 /* What each rank does that mpirun starts from this program. */
@@ -531,7 +507,6 @@ static Suite *suite(void)
     tcase_add_test(tc, an_absent_rank_is_named_when_patience_ends);
     tcase_add_test(tc, a_launcher_without_a_meeting_is_told_apart);
     tcase_add_test(tc, a_place_can_be_met_at_again);
-    tcase_add_test(tc, strangers_are_turned_away);
     tcase_add_test(tc, mpi_gives_what_a_plain_loop_gives);
     tcase_add_test(tc, a_plugin_that_is_missing_is_a_missing_capability);
     Suite *s = suite_create("exec/comm");

@@ -12,6 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static void print_cause(void *context, const struct err *err)
+{
+    (void)context;
+    printf("cause: %s %s\n", err->where, err->msg);
+    fflush(stdout);
+}
+
 static bool launch_shell(const char *script, int num_ranks, double grace_s, int *status,
                          struct err *err)
 {
@@ -19,7 +26,8 @@ static bool launch_shell(const char *script, int num_ranks, double grace_s, int 
     bool ok = launch(&(struct launch_options){ .num_ranks = num_ranks,
                                                .arguments = arguments,
                                                .program = "/bin/sh",
-                                               .grace_s = grace_s },
+                                               .grace_s = grace_s,
+                                               .hear = print_cause },
                      status, err);
     free(arguments[2]);
     return ok;
@@ -99,6 +107,19 @@ START_TEST(a_killed_rank_is_named_and_ends_the_others)
     ck_assert_int_eq(status, 75);
     ck_assert_str_eq(err.where, "rank 2");
     ck_assert_ptr_nonnull(strstr(err.msg, "signal 9"));
+}
+END_TEST
+
+/* That the others were asked to end is only what follows. */
+START_TEST(who_was_killed_is_told_before_the_others_are_asked_to_end)
+{
+    char text[500];
+    ck_assert(!launch_and_read("[ $SIMSEARCH_RANK = 1 ] && kill -9 $$; "
+                               "trap 'echo asked; exit 75' TERM; while :; do sleep 0.01; done",
+                               2, text, sizeof text));
+    const char *cause = strstr(text, "cause: rank 1 was killed by signal 9");
+    const char *asked = strstr(text, "asked\n");
+    ck_assert_msg(cause && (!asked || cause < asked), "%s", text);
 }
 END_TEST
 
@@ -337,6 +358,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_rank_computes_with_one_thread);
     tcase_add_test(tc, ranks_have_cores_of_their_own_when_there_are_enough);
     tcase_add_test(tc, a_killed_rank_is_named_and_ends_the_others);
+    tcase_add_test(tc, who_was_killed_is_told_before_the_others_are_asked_to_end);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
     tcase_add_test(tc, a_rank_that_will_not_end_is_killed);
     tcase_add_test(tc, a_stopped_rank_is_killed_too);

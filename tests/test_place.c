@@ -19,6 +19,7 @@ static const char *const all[] = {
     "LOCAL_RANK",
     "LOCAL_WORLD_SIZE",
     "TORCHELASTIC_USE_AGENT_STORE",
+    "TORCHELASTIC_RUN_ID",
 };
 
 /* "NAME=value NAME=value" */
@@ -70,7 +71,7 @@ START_TEST(our_own_launcher_names_meeting_and_token)
     ck_assert_str_eq(place.meeting_host, "127.0.0.1");
     ck_assert_int_eq(place.meeting_port, 4711);
     ck_assert_int_eq(place.meeting_fd, -1);
-    ck_assert_uint_eq(place.token, 255);
+    ck_assert_str_eq(place.token, "ff");
 }
 END_TEST
 
@@ -117,9 +118,34 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 }
 END_TEST
 
+#define TORCHRUN "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1 "
+#define SRUN     "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=77 "
+#define LONGEST  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" /* 63 */
+static const struct {
+    const char *pairs, *token;
+} tokens[] = {
+    { TORCHRUN, "torchrun " },
+    { TORCHRUN "TORCHELASTIC_RUN_ID=9c5d", "torchrun 9c5d" },
+    { TORCHRUN "TORCHELASTIC_RUN_ID=9c5d SIMSEARCH_TOKEN=of-its-own", "of-its-own" },
+    { SRUN, "srun 77.5" },
+    { SRUN "SIMSEARCH_TOKEN=" LONGEST, LONGEST },
+    { SRUN "SIMSEARCH_TOKEN=t", "t" },
+};
+
+START_TEST(a_token_that_is_set_is_taken_before_what_the_launcher_says)
+{
+    struct place place = place_in(tokens[_i].pairs);
+    char expected[PLACE_TOKEN_BYTES] = { 0 }; /* to the end: all of it is compared */
+    strcpy(expected, tokens[_i].token);
+    ck_assert_mem_eq(place.token, expected, sizeof expected);
+}
+END_TEST
+
 static const struct {
     const char *pairs, *where;
 } faults[] = {
+    { SRUN "SIMSEARCH_TOKEN=", "SIMSEARCH_TOKEN" },
+    { SRUN "SIMSEARCH_TOKEN=" LONGEST "f", "SIMSEARCH_TOKEN" },
     { "SIMSEARCH_RANK=4 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
     { "SIMSEARCH_RANK=x SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a:1", "SIMSEARCH_RANK" },
     { "SIMSEARCH_RANK=0 SIMSEARCH_RANKS=4 SIMSEARCH_MEETING=a", "SIMSEARCH_MEETING" },
@@ -147,6 +173,8 @@ static Suite *suite(void)
     tcase_add_test(tc, mpirun_names_ranks_but_no_meeting);
     tcase_add_test(tc, torchruns_own_store_keeps_its_port);
     tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
+    tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
+                        COUNT(tokens));
     tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, sizeof faults / sizeof *faults);
     Suite *s = suite_create("exec/place");
     suite_add_tcase(s, tc);

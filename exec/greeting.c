@@ -1,0 +1,182 @@
+#include "exec/greeting.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+static const uint64_t greeting_magic = 0x73696d7365617264; /* "simseard": format 2 */
+
+/* For a greeting that is on its way; less when others wait to call. */
+static const double patience_s = 5, short_patience_s = 0.2;
+
+struct greeting greeting_of(const struct place *place, int number, int port)
+{
+    struct greeting greeting = { .magic = greeting_magic,
+                                 .number = number,
+                                 .rank = place->rank,
+                                 .size = place->size,
+                                 .port = port };
+    memcpy(greeting.token, place->token, sizeof greeting.token);
+    return greeting;
+}
+
+/* --- the reply ------------------------------------------------------------------------------ */
+
+bool greeting_reply(int fd, enum verdict verdict, int size, struct socket_limit limit,
+                    struct err *err)
+{
+    struct reply reply = { .magic = greeting_magic, .verdict = (int32_t)verdict, .size = size };
+    return socket_send(fd, &reply, sizeof reply, limit, err);
+}
+
+bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err *err)
+{
+    struct reply reply;
+    if (!socket_receive(fd, &reply, sizeof reply, limit, err))
+        return false;
+    if (reply.magic != greeting_magic)
+        return err_set(err, ERR_INPUT, "", "what listens there is no rank of this program");
+    switch ((enum verdict)reply.verdict) {
+    case VERDICT_WELCOME:
+        return true;
+    case VERDICT_OTHER_TOKEN:
+        return err_set(err, ERR_INPUT, "",
+                       "it belongs to another run, or its SIMSEARCH_TOKEN is another");
+    case VERDICT_OTHER_SIZE:
+        return err_set(err, ERR_INPUT, "", "its run has %d ranks, this one %d", reply.size, size);
+    case VERDICT_TAKEN:
+        return err_set(err, ERR_INPUT, "", "another rank with this number came before");
+    }
+    return err_set(err, ERR_INPUT, "", "it replied %d, which means nothing here", reply.verdict);
+}
+
+/* --- who is let in -------------------------------------------------------------------------- */
+
+/* In the same time wherever they differ: a stranger learns nothing from how long it takes. */
+static bool is_same_token(const char *a, const char *b)
+{
+    unsigned difference = 0;
+    for (int i = 0; i < PLACE_TOKEN_BYTES; i++)
+        difference |= (unsigned)(a[i] ^ b[i]);
+    return difference == 0;
+}
+
+/* One that is turned away hears why, where that is of use to a rank of another run. */
+static bool is_welcome(const struct entrance *entrance, const struct caller *caller)
+{
+    const struct place *place = entrance->place;
+    const struct greeting *greeting = &caller->greeting;
+    struct socket_limit at_once = { .deadline_s = 0 };
+    struct err unheard = { 0 };
+    if (greeting->magic != greeting_magic)
+        return false;
+    bool is_known = is_same_token(greeting->token, place->token);
+    bool is_same_size = greeting->size == place->size;
+    if (greeting->number == AT_MEETING && !(is_known && is_same_size))
+        greeting_reply(caller->fd, is_known ? VERDICT_OTHER_SIZE : VERDICT_OTHER_TOKEN,
+                       is_known ? place->size : 0, at_once, &unheard);
+    return is_known && is_same_size && greeting->number >= AT_MEETING && greeting->rank >= 0 &&
+           greeting->rank < place->size && greeting->rank != place->rank;
+}
+
+static int remove_caller(struct entrance *entrance, int i)
+{
+    int fd = entrance->callers[i].fd;
+    entrance->num_callers--;
+    memmove(&entrance->callers[i], &entrance->callers[i + 1],
+            (size_t)(entrance->num_callers - i) * sizeof *entrance->callers);
+    return fd;
+}
+
+static void turn_away(struct entrance *entrance, int i)
+{
+    close(remove_caller(entrance, i));
+}
+
+/* Whether the greeting is whole; -1: it will not be. */
+static int hear(struct caller *caller)
+{
+    char *to = (char *)&caller->greeting + caller->heard;
+    size_t left = sizeof caller->greeting - caller->heard;
+    ssize_t bytes = recv(caller->fd, to, left, MSG_DONTWAIT);
+    if (bytes < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -1;
+    caller->heard += (size_t)bytes;
+    return bytes == 0 ? -1 : caller->heard == sizeof caller->greeting;
+}
+
+/* The first whose greeting is whole and right, or -1. */
+static int hear_all(struct entrance *entrance, double patience, struct greeting *greeting)
+{
+    double now_s = clock_now_s();
+    for (int i = 0; i < entrance->num_callers;) {
+        struct caller *caller = &entrance->callers[i];
+        int heard = hear(caller);
+        if (heard > 0 && is_welcome(entrance, caller)) {
+            *greeting = caller->greeting;
+            return remove_caller(entrance, i);
+        }
+        if (heard != 0 || now_s > caller->came_s + patience)
+            turn_away(entrance, i);
+        else
+            i++;
+    }
+    return -1;
+}
+
+/* Whether there was room for one more, whoever came or not. */
+static bool let_call(struct entrance *entrance, struct err *err)
+{
+    if (entrance->num_callers == MOST_CALLERS)
+        return false;
+    int fd = socket_accept(entrance->listener, err);
+    if (fd >= 0)
+        entrance->callers[entrance->num_callers++] =
+            (struct caller){ .fd = fd, .came_s = clock_now_s() };
+    return fd >= 0 || err->code == ERR_NONE;
+}
+
+static void wait_for_news(const struct entrance *entrance, bool has_room)
+{
+    enum { SLICE_MS = 50 };
+    struct pollfd polls[MOST_CALLERS + 1];
+    nfds_t count = 0;
+    for (int i = 0; i < entrance->num_callers; i++)
+        polls[count++] = (struct pollfd){ .fd = entrance->callers[i].fd, .events = POLLIN };
+    if (has_room)
+        polls[count++] = (struct pollfd){ .fd = entrance->listener, .events = POLLIN };
+    poll(polls, count, SLICE_MS);
+}
+
+/* Without descriptors for one more, those who say nothing have to go first. */
+int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
+                  struct err *err)
+{
+    for (;;) {
+        struct err no_room = { 0 };
+        int others = entrance->num_callers;
+        bool has_room = let_call(entrance, &no_room);
+        int fd = hear_all(entrance, has_room ? patience_s : short_patience_s, greeting);
+        if (fd >= 0)
+            return fd;
+        if (!has_room && others == 0) {
+            err_set(err, no_room.code, no_room.where, "%s", no_room.msg);
+            return -1;
+        }
+        if (!socket_has_time(limit, err))
+            return -1;
+        wait_for_news(entrance, has_room);
+    }
+}
+
+void entrance_close(struct entrance *entrance)
+{
+    while (entrance->num_callers > 0)
+        turn_away(entrance, 0);
+    if (entrance->listener >= 0)
+        close(entrance->listener);
+    entrance->listener = -1;
+}

@@ -1,0 +1,62 @@
+/* exec/greeting.h - the first bytes on a connection between ranks, and who is let in by them.
+ *
+ * All who call are heard at once: one that says nothing, too little or the wrong thing is turned
+ * away and delays nobody. A greeting proves that its sender knows the token of the run, which goes
+ * over the network as it is. One thread. */
+#ifndef EXEC_GREETING_H
+#define EXEC_GREETING_H
+
+#include "exec/place.h"
+#include "exec/socket.h"
+
+#include <stdint.h>
+
+/* Ranks run the same program on the same kind of machine, so it is sent as it lies in memory;
+ * `magic` is how that is known. */
+struct greeting {
+    uint64_t magic;
+    char token[PLACE_TOKEN_BYTES]; /* zeros after its end */
+    int32_t number;                /* of mesh_connect; AT_MEETING: of nothing */
+    int32_t rank, size;
+    int32_t port; /* where the rank listens */
+};
+enum { AT_MEETING = -1 };
+
+struct greeting greeting_of(const struct place *place, int number, int port);
+
+/* What rank 0 replies at the meeting, before the table of all ranks. */
+enum verdict { VERDICT_WELCOME, VERDICT_OTHER_TOKEN, VERDICT_OTHER_SIZE, VERDICT_TAKEN };
+struct reply {
+    uint64_t magic;
+    int32_t verdict, size;
+};
+bool greeting_reply(int fd, enum verdict verdict, int size, struct socket_limit limit,
+                    struct err *err);
+/* Waits for rank 0's. False when the connection fails: ERR_SYSTEM; and when the reply is no
+ * welcome: ERR_INPUT, in words. */
+bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err *err);
+
+struct caller {
+    int fd;
+    double came_s;
+    size_t heard; /* bytes of the greeting */
+    struct greeting greeting;
+};
+
+/* A listening socket and those who have called there and not finished their greeting, oldest
+ * first. */
+enum { MOST_CALLERS = 64 };
+struct entrance {
+    int listener; /* -1: none; closed by entrance_close */
+    const struct place *place;
+    struct caller callers[MOST_CALLERS];
+    int num_callers;
+};
+void entrance_close(struct entrance *entrance);
+
+/* The next connection of another rank of this run, which the caller closes; -1 with ERR_SYSTEM when
+ * none comes within the limit. */
+int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
+                  struct err *err);
+
+#endif

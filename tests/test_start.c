@@ -1,0 +1,496 @@
+/* How ranks that are processes find each other, and what ends a start that does not succeed. */
+#include "base/clock.h"
+#include "exec/greeting.h"
+#include "exec/kernels.h"
+#include "exec/session.h"
+#include "exec/watchdog.h"
+#include "sim/schedule/generators.h"
+#include "sim/schedule/lowering.h"
+#include "tests/parity.h"
+#include "tests/rank_job.h"
+#include "tests/testing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- who is let in -------------------------------------------------------------------------- */
+
+/* All ranks meet, and call one another. */
+static bool meet_and_wait(struct rank_job *job, const struct comm_options *options)
+{
+    int ranks[MOST_JOB_RANKS];
+    struct err err = { 0 };
+    struct comm_options own = *options;
+    own.device = &device_host;
+    for (int i = 0; i < job->size; i++)
+        ranks[i] = i;
+    struct comm *comm = comm_tcp.open(&own, &err);
+    struct group *world = comm ? comm_tcp.group_new(comm, ranks, job->size, &err) : NULL;
+    if (!world)
+        fprintf(stderr, "%s: %s\n", err.where, err.msg);
+    comm_tcp.group_free(world);
+    if (comm)
+        comm_tcp.close(comm);
+    return world != NULL;
+}
+
+static struct rank_job listening_job(int size)
+{
+    struct rank_job job = { .api = &comm_tcp, .size = size, .seed = 77, .run = meet_and_wait };
+    rank_job_listen(&job);
+    return job;
+}
+
+static struct socket_limit soon(void)
+{
+    return (struct socket_limit){ .deadline_s = clock_now_s() + 5 };
+}
+
+static struct place place_at(const struct rank_job *job, int rank)
+{
+    struct place place = { .launcher = "test",
+                           .rank = rank,
+                           .size = job->size,
+                           .meeting_host = "127.0.0.1",
+                           .meeting_port = job->meeting_port,
+                           .meeting_fd = rank == 0 ? job->meeting_fd : -1 };
+    snprintf(place.token, sizeof place.token, "%llu", (unsigned long long)job->seed);
+    return place;
+}
+
+static int call_meeting(const struct rank_job *job)
+{
+    struct err err = { 0 };
+    struct sockaddr_storage address;
+    ck_assert(socket_address("127.0.0.1", job->meeting_port, &address, &err));
+    int fd = socket_connect(&address, false, soon(), &err);
+    ck_assert_msg(fd >= 0, "%s: %s", err.where, err.msg);
+    return fd;
+}
+
+static struct greeting greeting_in(const struct rank_job *job, int rank)
+{
+    struct place place = place_at(job, rank);
+    return greeting_of(&place, AT_MEETING, 4711);
+}
+
+static int say(const struct rank_job *job, const void *words, size_t length)
+{
+    struct err err = { 0 };
+    int fd = call_meeting(job);
+    ck_assert(socket_send(fd, words, length, soon(), &err));
+    return fd;
+}
+
+static int greet(const struct rank_job *job, const struct greeting *greeting)
+{
+    return say(job, greeting, sizeof *greeting);
+}
+
+/* More than patience for all of them one after another would be. */
+START_TEST(who_says_nothing_delays_nobody)
+{
+    enum { NUM_SILENT = 6 };
+    struct rank_job job = listening_job(2);
+    struct greeting greeting = greeting_in(&job, 1);
+    int fds[NUM_SILENT];
+    for (int i = 0; i < NUM_SILENT; i++)
+        fds[i] = i % 2 ? call_meeting(&job) : say(&job, &greeting, sizeof greeting - 1);
+    rank_job_run(job);
+    for (int i = 0; i < NUM_SILENT; i++)
+        close(fds[i]);
+}
+END_TEST
+
+/* Rank 0, a process of its own, has room for fewer greetings at once, or fewer descriptors. */
+START_TEST(a_crowd_that_says_nothing_makes_room)
+{
+    enum { NUM_SILENT = MOST_CALLERS + 40 };
+    const rlim_t descriptors[] = { 1000, 30 };
+    struct rank_job job = listening_job(2);
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = (rlim_t)job.meeting_fd + descriptors[_i];
+    pid_t host = fork();
+    if (host == 0) {
+        struct place place = place_at(&job, 0);
+        setrlimit(RLIMIT_NOFILE, &limit);
+        _exit(!meet_and_wait(&job, &(struct comm_options){ .place = &place, .patience_s = 10 }));
+    }
+    int status, fds[NUM_SILENT];
+    for (int i = 0; i < NUM_SILENT; i++)
+        fds[i] = call_meeting(&job);
+    struct place place = place_at(&job, 1);
+    ck_assert(meet_and_wait(&job, &(struct comm_options){ .place = &place, .patience_s = 10 }));
+    waitpid(host, &status, 0);
+    ck_assert_int_eq(status, 0);
+    for (int i = 0; i < NUM_SILENT; i++)
+        close(fds[i]);
+}
+END_TEST
+
+static const char *const lies[] = { "the program",       "the token",         "its number",
+                                    "the host's number", "what it calls for", "the size" };
+
+/* Nothing that is said at the meeting ends the run. */
+START_TEST(a_forged_greeting_is_turned_away)
+{
+    static const char request[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
+    struct rank_job job = listening_job(3);
+    close(say(&job, request, sizeof request));
+    for (int lie = 0; lie < COUNT(lies); lie++) {
+        struct greeting greeting = greeting_in(&job, lie == 2 ? 3 : lie == 3 ? 0 : 1);
+        greeting.magic ^= lie == 0;
+        greeting.token[sizeof greeting.token - 1] = lie == 1 ? 1 : 0;
+        greeting.number = lie == 4 ? 0 : lie == 5 ? AT_MEETING : greeting.number;
+        greeting.size += lie == 5;
+        greet(&job, &greeting); /* stays open */
+    }
+    rank_job_run(job);
+}
+END_TEST
+
+/* It knows the token, and is gone. */
+START_TEST(a_rank_that_left_the_meeting_may_come_again)
+{
+    struct rank_job job = listening_job(2);
+    struct greeting greeting = greeting_in(&job, 1);
+    close(greet(&job, &greeting));
+    rank_job_run(job);
+}
+END_TEST
+
+/* What a rank hears of rank 0, which is a process of its own. */
+static const struct {
+    const char *token;
+    int rank, size;
+    const char *msg;
+} refusals[] = {
+    { "78", 1, 3, "it belongs to another run, or its SIMSEARCH_TOKEN is another" },
+    { "77", 1, 2, "its run has 3 ranks, this one 2" },
+    { "77", 2, 3, "another rank with this number came before" },
+};
+
+START_TEST(a_rank_that_is_turned_away_says_why)
+{
+    struct rank_job job = listening_job(3);
+    struct err err = { 0 };
+    struct greeting second = greeting_in(&job, 2);
+    pid_t host = fork();
+    if (host == 0) {
+        struct place place = place_at(&job, 0);
+        comm_tcp.open(&(struct comm_options){ .place = &place, .patience_s = 60 }, &err);
+        _exit(1);
+    }
+    int there = greet(&job, &second);
+    struct place place = place_at(&job, refusals[_i].rank);
+    place.size = refusals[_i].size;
+    snprintf(place.token, sizeof place.token, "%s", refusals[_i].token);
+    struct comm_options options = { .place = &place, .device = &device_host, .patience_s = 60 };
+    ck_assert_ptr_null(comm_tcp.open(&options, &err));
+    kill(host, SIGKILL);
+    waitpid(host, NULL, 0);
+    close(there);
+    ck_assert_int_eq(err.code, ERR_INPUT);
+    ck_assert_str_eq(err.msg, refusals[_i].msg);
+    ck_assert_ptr_nonnull(strstr(err.where, "rank 0: 127.0.0.1:"));
+}
+END_TEST
+
+/* Something else listens at the meeting and answers. */
+START_TEST(a_stranger_at_the_meeting_is_told_apart)
+{
+    struct rank_job job = listening_job(2);
+    struct err err = { 0 };
+    pid_t stranger = fork();
+    if (stranger == 0) {
+        int fd = -1;
+        while ((fd = socket_accept(job.meeting_fd, &err)) < 0)
+            poll(&(struct pollfd){ .fd = job.meeting_fd, .events = POLLIN }, 1, -1);
+        socket_send(fd, "220 mail.example.org ESMTP\r\n", 28, soon(), &err);
+        pause();
+    }
+    struct place place = place_at(&job, 1);
+    struct comm_options options = { .place = &place, .device = &device_host, .patience_s = 60 };
+    ck_assert_ptr_null(comm_tcp.open(&options, &err));
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+    ck_assert_str_eq(err.msg, "what listens there is no rank of this program");
+}
+END_TEST
+
+/* --- a session of two ranks ----------------------------------------------------------------- */
+
+#if defined __SANITIZE_THREAD__ || IS_ASAN
+static const double watchdog_s = 1;
+#else
+static const double watchdog_s = 0.3;
+#endif
+
+/* Where the second rank stops, or dies; "nowhere" is a start that succeeds. */
+enum moment {
+    BEFORE_IT_CONNECTS, /* rank 0, killed, is waited for or missed, as it comes */
+    BEFORE_IT_GREETS,
+    AFTER_THE_MEETING,
+    BETWEEN_TWO_GROUPS,
+    AFTER_ALL_GROUPS,
+    NOWHERE
+};
+enum { FIRST_GROUPS = 2, MOST_GROUPS = 5 };
+
+struct start {
+    enum moment moment;
+    int victim, signal;
+    bool is_noticed;   /* by the other one, however patient its watchdog is */
+    const char *words; /* what it says */
+};
+
+static struct start start; /* of this process */
+static int own_rank, groups_made;
+
+static void come_to(enum moment moment)
+{
+    if (own_rank == start.victim && moment == start.moment)
+        raise(start.signal);
+}
+
+static struct comm *open_and_stop(const struct comm_options *options, struct err *err)
+{
+    struct sockaddr_storage address;
+    come_to(BEFORE_IT_CONNECTS);
+    if (own_rank > 0 && start.moment == BEFORE_IT_GREETS &&
+        socket_address("127.0.0.1", options->place->meeting_port, &address, err) &&
+        socket_connect(&address, true, soon(), err) >= 0)
+        come_to(BEFORE_IT_GREETS);
+    struct comm *comm = comm_tcp.open(options, err);
+    come_to(AFTER_THE_MEETING);
+    return comm;
+}
+
+static struct group *make_group_and_stop(struct comm *comm, const int *ranks, int num_ranks,
+                                         struct err *err)
+{
+    struct group *group = comm_tcp.group_new(comm, ranks, num_ranks, err);
+    groups_made++;
+    if (groups_made == FIRST_GROUPS)
+        come_to(BETWEEN_TWO_GROUPS);
+    if (groups_made == MOST_GROUPS)
+        come_to(AFTER_ALL_GROUPS);
+    return group;
+}
+
+/* The victim's is never the first. */
+static double watchdog_of(int rank)
+{
+    bool is_patient = start.is_noticed || (start.moment != NOWHERE && rank == start.victim);
+    return is_patient ? 50 : watchdog_s;
+}
+
+/* The exit code of `simsearch run`. */
+static int run_two_steps(const struct place *place, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct model model = parity_gpt();
+    struct plan plan;
+    struct session_result result = { 0 };
+    if (!plan_parse("dp2", &arena, &plan, err))
+        return 1;
+    struct lowering lowering = plan_lowering(&plan, &model);
+    struct schedule_shape shape = plan_shape(&plan, model.batch);
+    struct token_source tokens = { .vocab = model.vocab, .seq = model.seq, .seed = 1 };
+    struct comm_api api = comm_tcp;
+    api.open = open_and_stop;
+    api.group_new = make_group_and_stop;
+    struct run_setup setup = {
+        .plan = &plan,
+        .model = &model,
+        .schedule =
+            schedule_new(generator_find(plan_schedule(&plan)), &shape, &lowering, &arena, err),
+        .options = { .flash_attention = true,
+                     .dtype = precision_value_dtype((enum precision)plan.precision),
+                     .gradient_bytes = 4 },
+        .tokens = &tokens,
+        .update = { .optimizer = OPTIMIZER_SGD, .rate = 0.1F, .loss_scale = 1 },
+        .data_ranks = { 2, 1 },
+    };
+    struct session_options options = { .setup = &setup,
+                                       .device_api = &device_host,
+                                       .kernel_api = &kernels_host,
+                                       .comm_api = &api,
+                                       .place = place,
+                                       .arena_bytes = 8 << 20,
+                                       .steps = 2,
+                                       .watchdog_s = watchdog_of(place->rank) };
+    bool ok = setup.schedule && session_run(&options, &arena, &result, err);
+    arena_release(&arena);
+    return ok ? 0 : result.is_interrupted ? WATCHDOG_EXIT : 1;
+}
+
+struct process {
+    pid_t id;
+    FILE *words;
+    char text[2000];
+    int status;
+};
+
+/* Becomes a rank; what it says goes to a file. */
+static struct process start_rank(const struct start *how, const struct place *place, int meeting_fd)
+{
+    struct process process = { .words = tmpfile() };
+    process.id = fork();
+    if (process.id != 0)
+        return process;
+    struct err err = { 0 };
+    dup2(fileno(process.words), STDERR_FILENO);
+    start = *how;
+    own_rank = place->rank;
+    if (own_rank > 0) /* as by the launcher: rank 0's alone, so that it ends with it */
+        close(meeting_fd);
+    int code = run_two_steps(place, &err);
+    if (code != 0)
+        fprintf(stderr, "simsearch: %s: %s\n", err.where, err.msg);
+    _exit(code);
+}
+
+static void end_rank(struct process *process)
+{
+    waitpid(process->id, &process->status, 0);
+    rewind(process->words);
+    process->text[fread(process->text, 1, sizeof process->text - 1, process->words)] = '\0';
+    fclose(process->words);
+}
+
+static void start_both(const struct start *how, struct process *ranks)
+{
+    struct rank_job job = listening_job(2);
+    for (int rank = 0; rank < 2; rank++) {
+        struct place place = place_at(&job, rank);
+        ranks[rank] = start_rank(how, &place, job.meeting_fd);
+    }
+    close(job.meeting_fd);
+}
+
+/* The one that is not the victim goes on alone and ends; then the victim is ended. */
+static void end_both(const struct start *how, struct process *ranks)
+{
+    end_rank(&ranks[1 - how->victim]);
+    kill(ranks[how->victim].id, SIGKILL);
+    end_rank(&ranks[how->victim]);
+}
+
+static void check_end(const struct start *how, const struct process *ranks)
+{
+    const struct process *other = &ranks[1 - how->victim];
+    char waits[100];
+    snprintf(waits, sizeof waits, "rank %d", 1 - how->victim);
+    bool says_first = strncmp(other->text, waits, strlen(waits)) == 0;
+    ck_assert_msg(WIFEXITED(other->status) && WEXITSTATUS(other->status) == WATCHDOG_EXIT,
+                  "moment %d, rank %d, signal %d: status %x: %s", how->moment, how->victim,
+                  how->signal, (unsigned)other->status, other->text);
+    ck_assert_msg(says_first && strstr(other->text, " waits "), "moment %d, rank %d, signal %d: %s",
+                  how->moment, how->victim, how->signal, other->text);
+    ck_assert_msg(strstr(other->text, how->words), "%s is not in %s", how->words, other->text);
+    ck_assert_msg(how->is_noticed == !strstr(other->text, ": no progress for "), "%s", other->text);
+}
+
+#define COMES "rank 0 waits for rank 1 to come to the meeting\n"
+static const struct start starts[] = {
+    { BEFORE_IT_CONNECTS, 1, SIGSTOP, false, COMES },
+    { BEFORE_IT_CONNECTS, 0, SIGSTOP, false, "rank 1 waits for rank 0 to say where all are\n" },
+    { BEFORE_IT_GREETS, 1, SIGSTOP, false, COMES },
+    { AFTER_THE_MEETING, 1, SIGSTOP, false, "rank 0 waits " },
+    { AFTER_THE_MEETING, 0, SIGSTOP, false, "rank 1 waits " },
+    { BETWEEN_TWO_GROUPS, 1, SIGSTOP, false, "rank 0 waits " },
+    { BETWEEN_TWO_GROUPS, 0, SIGSTOP, false, "rank 1 waits " },
+    { AFTER_ALL_GROUPS, 1, SIGSTOP, false, "rank 0 waits " },
+    { AFTER_ALL_GROUPS, 0, SIGSTOP, false, "rank 1 waits " },
+    { BEFORE_IT_CONNECTS, 1, SIGKILL, false, COMES },
+    { BEFORE_IT_GREETS, 1, SIGKILL, false, COMES },
+    { AFTER_THE_MEETING, 1, SIGKILL, false, "rank 0 waits " },
+    { AFTER_THE_MEETING, 0, SIGKILL, true, "rank 1: rank 0" },
+    { BETWEEN_TWO_GROUPS, 1, SIGKILL, false, "rank 0 waits " },
+    { BETWEEN_TWO_GROUPS, 0, SIGKILL, true, "rank 1: rank 0" },
+    { AFTER_ALL_GROUPS, 1, SIGKILL, true, "rank 0: rank 1 closed its connection\n" },
+    { AFTER_ALL_GROUPS, 0, SIGKILL, true, "rank 1: rank 0 closed its connection\n" },
+};
+
+/* All at once: most of their time is the watchdog's. */
+START_TEST(a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost)
+{
+    struct process ranks[COUNT(starts)][2];
+    for (int i = 0; i < COUNT(starts); i++)
+        start_both(&starts[i], ranks[i]);
+    for (int i = 0; i < COUNT(starts); i++)
+        end_both(&starts[i], ranks[i]);
+    for (int i = 0; i < COUNT(starts); i++)
+        check_end(&starts[i], ranks[i]);
+}
+END_TEST
+
+START_TEST(a_start_that_succeeds_trains)
+{
+    struct process ranks[2];
+    struct start how = { .moment = NOWHERE, .is_noticed = true };
+    start_both(&how, ranks);
+    for (int rank = 0; rank < 2; rank++) {
+        end_rank(&ranks[rank]);
+        ck_assert_msg(ranks[rank].status == 0, "rank %d: %s", rank, ranks[rank].text);
+    }
+}
+END_TEST
+
+/* Nobody listens; somebody else does; a request to end comes first. */
+START_TEST(a_rank_alone_says_where_it_wanted_to_meet)
+{
+    struct rank_job job = listening_job(2);
+    struct start how = { .moment = NOWHERE };
+    struct place place = place_at(&job, 0);
+    place.meeting_fd = -1;
+    char text[200];
+    struct process host = start_rank(&how, &place, job.meeting_fd);
+    end_rank(&host);
+    ck_assert_msg(WIFEXITED(host.status) && WEXITSTATUS(host.status) == 1, "%s", host.text);
+    snprintf(text, sizeof text,
+             "simsearch: 127.0.0.1:%d: cannot be listened on: Address already in use\n",
+             job.meeting_port);
+    ck_assert_str_eq(host.text, text);
+
+    close(job.meeting_fd);
+    place.rank = 1;
+    struct process guest = start_rank(&how, &place, job.meeting_fd);
+    end_rank(&guest);
+    ck_assert_msg(WIFEXITED(guest.status) && WEXITSTATUS(guest.status) == WATCHDOG_EXIT, "%s",
+                  guest.text);
+    snprintf(text, sizeof text, "rank 1 waits for rank 0 to listen at 127.0.0.1:%d\n",
+             job.meeting_port);
+    ck_assert_msg(strstr(guest.text, text), "%s", guest.text);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("start");
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, who_says_nothing_delays_nobody);
+    tcase_add_loop_test(tc, a_crowd_that_says_nothing_makes_room, 0, 2);
+    tcase_add_test(tc, a_forged_greeting_is_turned_away);
+    tcase_add_test(tc, a_rank_that_left_the_meeting_may_come_again);
+    tcase_add_loop_test(tc, a_rank_that_is_turned_away_says_why, 0, COUNT(refusals));
+    tcase_add_test(tc, a_stranger_at_the_meeting_is_told_apart);
+    tcase_add_test(tc, a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost);
+    tcase_add_test(tc, a_start_that_succeeds_trains);
+    tcase_add_test(tc, a_rank_alone_says_where_it_wanted_to_meet);
+    Suite *s = suite_create("exec: start");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
