@@ -74,6 +74,9 @@ static const char *const layouts[] = {
     "cp4 zero3 shard=2",
     "cp2 tp2 zero1 shard=8 overlap=none",
     "zero3 shard=4 order=dp-tp-cp-pp",
+    "exchange=local:4",
+    "tp2 pp4 exchange=gossip:ring",
+    "pp4 vpp2 mb2 exchange=pga:6",
 };
 enum { NUM_MODELS = COUNT(models), NUM_STACKS = COUNT(stacks), NUM_LAYOUTS = COUNT(layouts) };
 static_assert(COUNT(layouts) <= MOST_SETTING_PLANS, "room for every layout");

@@ -41,8 +41,8 @@ struct comm_group {
     double inter_bytes_per_s;                              /* of one channel between nodes */
     int nvls_channels;                                     /* 0: none */
     double nvls_intra_bytes_per_s, nvls_inter_bytes_per_s; /* of one NVLS channel */
-    /* Calibrated, both > 0: measured time = latency part x latency_factor + size part /
-     * bandwidth_factor. */
+    /* Calibrated: measured time = latency part x latency_factor + size part / bandwidth_factor,
+     * which is above 0. A latency_factor of 0 leaves bandwidth alone. */
     double bandwidth_factor, latency_factor;
     /* Borrowed; NULL: not measured. Inside a curve's range it is the time, outside the model's is
      * scaled to meet its end. */

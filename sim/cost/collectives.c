@@ -47,7 +47,7 @@ static void check(const struct comm_group *group, double message_bytes)
 {
     assert(group->num_ranks >= 1);
     assert(group->num_nodes >= 1 && group->num_nodes <= group->num_ranks);
-    assert(group->bandwidth_factor > 0 && group->latency_factor > 0);
+    assert(group->bandwidth_factor > 0 && group->latency_factor >= 0);
     assert(message_bytes >= 0 && isfinite(message_bytes));
     (void)group, (void)message_bytes;
 }

@@ -79,9 +79,9 @@ const struct field profile_fields[] = {
     { .name = "chip_spread", NUMBER(profile, chip_spread), .min = 0, .max = 1, .fallback = "0.01",
       .doc = "Standard deviation of sustained speed between chips." },
     { .name = "pass_spread", NUMBER(profile, pass_spread), .min = 0, .max = 1, .fallback = "0.005",
-      .doc = "Standard deviation of one chip's passes around their mean: clocks, host. For --draws "
-             "alone. Default assumed; whole steps on 384 GPUs, measured again, differ by 0.016 to "
-             "0.032 (bloom_prequel)." },
+      .doc = "Standard deviation of one chip's passes around their mean: clocks, host. For --draws, "
+             "and for exchanges that wait for fewer than all. Default assumed; whole steps on 384 "
+             "GPUs, measured again, differ by 0.016 to 0.032 (bloom_prequel)." },
     { .name = "drift", QUANTITY(SECONDS, drift_s), .min = 0, .max = 1,
       .fallback = "0 s",
       .doc = "Variance of a rank's compute time per second of it, by which ranks of a tensor or "

@@ -5,51 +5,74 @@
 
 #include <math.h>
 
-/* Passes stray by pass_spread each, and by drift_s a second all together; chance, so squares add
- * up. Of one microbatch. */
-static double variance_s2(const struct work *w, double squares_s2, double sum_s)
-{
-    const struct profile *profile = &w->system->profile;
-    return profile->pass_spread * profile->pass_spread * squares_s2 + profile->drift_s * sum_s;
-}
+/* What passes of one replica's stage have in a step. */
+struct passes {
+    double sum_s;
+    double squares_s2;
+};
 
-static double stage_variance_s2(const struct work *w, int stage)
+static struct passes stage_passes(const struct work *w, int stage)
 {
-    double squares_s2 = 0, sum_s = 0;
+    struct passes passes = { 0 };
     for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
         for (int pass = 0; pass < CHUNK_PASSES; pass++) {
             double pass_s = w->duration_s[CHUNK_PASSES * chunk + pass];
-            squares_s2 += pass_s * pass_s;
-            sum_s += pass_s;
+            passes.sum_s += w->num_microbatches * pass_s;
+            passes.squares_s2 += w->num_microbatches * pass_s * pass_s;
         }
-    return variance_s2(w, squares_s2, sum_s);
+    return passes;
 }
 
-/* How much less than with all-reduce, in deviations of a replica's step. */
-static double spared_deviations(const struct work *w)
+/* The share of what passes take that is not waiting, f. As measured, with all-reduce, they take
+ * T = f T + E sd, E the expected maximum of all replicas. Passes without waiting stray by
+ * pass_spread each, and by drift_s a second all together; chance, so squares add up to
+ * sd^2 = f^2 A + f B. The root of (T^2 - E^2 A) f^2 - (2 T^2 + E^2 B) f + T^2 = 0 in (0, 1], in the
+ * form that divides by no difference. */
+static double working_share(const struct profile *profile, const struct passes *passes,
+                            double expected)
+{
+    double t2 = passes->sum_s * passes->sum_s, e2 = expected * expected;
+    double a = t2 - e2 * profile->pass_spread * profile->pass_spread * passes->squares_s2;
+    double b = 2 * t2 + e2 * profile->drift_s * passes->sum_s;
+    return t2 > 0 ? 2 * t2 / (b + sqrt(fmax(0, b * b - 4 * a * t2))) : 1;
+}
+
+/* The share of all-reduce's waiting that the plan's exchange does without. */
+static double spared_share(const struct work *w)
 {
     const struct exchange *exchange = &w->plan->exchange;
     if (exchange_keeps_replicas_equal(exchange) || w->plan->dp == 1)
         return 0;
     double wait = exchange_wait(exchange, w->plan->dp, averaging_share(exchange, w->model));
-    return fmax(0, expected_maximum(w->plan->dp) - wait);
+    return fmax(0, 1 - wait / expected_maximum(w->plan->dp));
 }
 
-/* The stage that strays most stands for its replica. */
+/* Less than the passes take. */
+static double spared_s(const struct work *w, const struct passes *passes, double share)
+{
+    double expected = expected_maximum(w->plan->dp);
+    double working = working_share(&w->system->profile, passes, expected);
+    return share * passes->sum_s * (1 - working);
+}
+
+/* The stage that waits longest stands for its replica. */
 double work_spared_s(const struct work *w)
 {
-    double deviations = spared_deviations(w), most_s2 = 0;
-    for (int stage = 0; stage < w->plan->pp && deviations > 0; stage++)
-        most_s2 = fmax(most_s2, stage_variance_s2(w, stage));
-    return deviations * sqrt(w->num_microbatches * most_s2);
+    double share = spared_share(w), most_s = 0;
+    for (int stage = 0; stage < w->plan->pp && share > 0; stage++) {
+        struct passes passes = stage_passes(w, stage);
+        most_s = fmax(most_s, spared_s(w, &passes, share));
+    }
+    return most_s;
 }
 
 /* Passes stray no more together than one that takes as long as all of them. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s)
 {
     struct work w = work_begin(evaluator, plan);
-    double most_s2 = w.num_microbatches * variance_s2(&w, passes_s * passes_s, passes_s);
-    return w.system->stack.step_s - spared_deviations(&w) * sqrt(most_s2);
+    double share = spared_share(&w);
+    struct passes one = { w.num_microbatches * passes_s, w.num_microbatches * passes_s * passes_s };
+    return w.system->stack.step_s - (share > 0 ? spared_s(&w, &one, share) : 0);
 }
 
 double work_once_s(const struct work *w)

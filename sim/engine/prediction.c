@@ -38,12 +38,15 @@ static int busiest_stage(const struct work *w)
     return busiest;
 }
 
-/* A step less all that a stage does in it. */
+/* A step less all that a stage does in it; what sums that were rounded each in its own order leave
+ * of nothing is nothing. */
 static double stage_idle_s(const struct work *w, double step_s, int stage,
                            const struct stage_tail *tail)
 {
-    return step_s - work_passes_s(w, stage) - tail->data_comm_s - tail->optimizer_s -
-           tail->offload_s - work_once_s(w);
+    const double rounding = 1e-12;
+    double idle_s = step_s - work_passes_s(w, stage) - tail->data_comm_s - tail->optimizer_s -
+                    tail->offload_s - work_once_s(w);
+    return idle_s > rounding * step_s ? idle_s : 0;
 }
 
 void fill_idle(const struct work *w, double step_s, double *idle_s)
@@ -52,6 +55,15 @@ void fill_idle(const struct work *w, double step_s, double *idle_s)
         struct stage_tail tail = stage_tail(w, stage);
         idle_s[stage] = stage_idle_s(w, step_s, stage, &tail);
     }
+}
+
+/* Waiting that an exchange spares is part of each pass as it was measured: every part gives in
+ * proportion, and none of them more than it has. */
+static void spare(struct time_parts *passes, double spared_s, double busy_s)
+{
+    struct time_parts all = *passes;
+    if (spared_s > 0)
+        time_parts_add(passes, &all, -spared_s / busy_s);
 }
 
 void fill_time(const struct work *w, struct prediction *p)
@@ -63,10 +75,11 @@ void fill_time(const struct work *w, struct prediction *p)
         time.parts.pipeline_comm_s += messages.down_s + messages.up_s;
         time_parts_add(&p->time, &time.parts, w->num_microbatches);
     }
+    spare(&p->time, work_spared_s(w), work_passes_s(w, p->busiest_stage));
     struct stage_tail tail = stage_tail(w, p->busiest_stage);
     p->time.data_comm_s += tail.data_comm_s;
     p->time.optimizer_s += tail.optimizer_s;
-    p->time.other_s += tail.offload_s + work_once_s(w);
+    p->time.other_s += tail.offload_s + w->system->stack.step_s;
     p->time.bubble_s = stage_idle_s(w, p->step_s, p->busiest_stage, &tail);
 }
 
