@@ -268,6 +268,14 @@ static void store_curves(const char *file, const struct curve_results *curves, j
     json_decref(said);
 }
 
+/* It has another GPU's constants and no runs of its own. */
+static bool is_siblings(const json_t *root)
+{
+    const char *products =
+        json_string_value(json_object_get(json_object_get(root, "provenance"), "products"));
+    return products && strncmp(products, "sibling", strlen("sibling")) == 0;
+}
+
 static bool update(const char *file, const struct findings *findings, json_t *root, struct err *err)
 {
     const struct fit_result *results = findings->results;
@@ -285,7 +293,7 @@ static bool update(const char *file, const struct findings *findings, json_t *ro
     if (findings->curves)
         store_curves(file, findings->curves, root);
     if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
-        any_run_rests_on(results, num_results, file))
+        any_run_rests_on(results, num_results, file) && !is_siblings(root))
         json_object_set_new(root, "measured", json_true());
     for (int r = 0; r < num_results; r++)
         if (changes(&results[r], file) && !store(&results[r], file, root, err))

@@ -31,6 +31,8 @@ static const struct section sections[] = {
     { "Cluster: each of groups", group_fields, &num_group_fields },
     { "Cluster: each of a group's levels", level_fields, &num_level_fields },
     { "Profile: calibration/profiles/", profile_fields, &num_profile_fields },
+    { "Profile: provenance, by group of constants", provenance_fields, &num_provenance_fields },
+    { "Profile: disturbed", disturbance_fields, &num_disturbance_fields },
     { "Profile: each kernel of attention", attention_fields, &num_attention_fields },
     { "Profile: each of measured collectives", curve_fields, &num_curve_fields },
     { "Profile: each of measured kernels", kernel_fields, &num_kernel_fields },

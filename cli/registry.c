@@ -168,13 +168,18 @@ static bool add_profile(json_t *list, const char *name, json_t *aliases, struct 
         json_decref(aliases);
         return false;
     }
-    char summary[160];
-    snprintf(summary, sizeof summary, "%s, 90 %% interval -%.0f/+%.0f %%",
-             profile.measured ? "measured" : "from the literature, not measured",
-             100 * (1 - exp(-profile.error_log)), 100 * (exp(profile.error_log) - 1));
-    json_t *entry = add_entry(list, name, aliases, summary, profile.source);
+    struct text summary = { 0 };
+    provenance_words(&profile.provenance, &summary);
+    text_add(&summary, "%s, 90 %% interval -%.0f/+%.0f %%",
+             profile.is_disturbed ? ", disturbed" : "", 100 * (1 - exp(-profile.error_log)),
+             100 * (exp(profile.error_log) - 1));
+    json_t *entry = add_entry(list, name, aliases, text_get(&summary), profile.source);
+    text_release(&summary);
     json_object_set_new(entry, "gpu", json_string(profile.gpu_name));
     json_object_set_new(entry, "measured", json_boolean(profile.measured));
+    json_object_set_new(
+        entry, "provenance",
+        fields_write(provenance_fields, num_provenance_fields, &profile.provenance));
     json_object_set_new(entry, "error_log", json_real(profile.error_log));
     profile_release(&profile);
     return true;

@@ -187,13 +187,27 @@ static bool set_memory(const struct options *options, struct setup *setup, struc
     return err_set(err, ERR_USAGE, "--max-memory", "%s has no more than %s", gpu->name, has);
 }
 
+static void say_disturbed(struct setup *setup, const struct profile *profile)
+{
+    const struct disturbance *seen = &profile->disturbed;
+    if (!profile->is_disturbed)
+        return;
+    setup_assume(setup,
+                 "profile %s was disturbed: a rank got %.0f %% of its core, steps held out were up "
+                 "to %.0f %% off, and intervals are as wide",
+                 profile->name, 100 * seen->core_share, 100 * seen->held_out_error);
+}
+
 static void say_profile(struct setup *setup)
 {
     const struct profile *profile = &setup->system.profile;
-    if (profile->measured)
-        return;
-    setup_assume(setup, "profile %s, from the literature and NOT measured on such a machine",
-                 profile->name);
+    struct text words = { 0 };
+    say_disturbed(setup, profile);
+    provenance_words(&profile->provenance, &words);
+    if (!profile->measured)
+        setup_assume(setup, "profile %s: %s; NOT measured on such a machine", profile->name,
+                     text_get(&words));
+    text_release(&words);
 }
 
 bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,

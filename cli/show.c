@@ -20,6 +20,12 @@ static void show_assumptions(const struct setup *setup)
                json_string_value(json_array_get(setup->assumptions, i)));
 }
 
+/* Products are most of a step. */
+static const char *profile_word(const struct profile *profile)
+{
+    return profile->is_disturbed ? "disturbed" : profile->provenance.products;
+}
+
 void show_header(const struct terminal *terminal, const struct setup *setup)
 {
     const struct model *model = &setup->model;
@@ -31,8 +37,8 @@ void show_header(const struct terminal *terminal, const struct setup *setup)
            SIMSEARCH_VERSION, dot, model->name, parameters, model->layers, model->hidden,
            model->seq, dot, model->batch, dot, precision_names[setup->plan.precision]);
     printf("on %d %s %s in %s (profile %s)%sstack %s\n", system->num_gpus, terminal_times(terminal),
-           system->gpu.name, system->cluster.name,
-           system->profile.measured ? "calibrated" : "NOT calibrated", dot, system->stack.name);
+           system->gpu.name, system->cluster.name, profile_word(&system->profile), dot,
+           system->stack.name);
     show_assumptions(setup);
 }
 
@@ -101,11 +107,11 @@ static void add_interval(struct text *out, const struct setup *setup,
     text_add(out, "(90 %% interval %.*f to %.*f %s, ", scale.decimals,
              prediction->step_low_s * scale.per_s, scale.decimals,
              prediction->step_high_s * scale.per_s, scale.unit);
-    if (!profile->measured)
-        text_add(out, "profile NOT calibrated)");
-    else /* the error is the interval's half width; half of all errors are within 0.41 of it */
-        text_add(out, "profile calibrated, typical error %.1f %%)",
-                 100 * (pow(prediction->step_high_s / prediction->step_s, 0.41) - 1));
+    text_add(out, "profile %s", profile_word(profile));
+    if (profile->measured) /* an error is |log|; half of all are within 0.41 of the half width */
+        text_add(out, ", typical error %.1f %%",
+                 100 * 0.41 * log(prediction->step_high_s / prediction->step_s));
+    text_add(out, ")");
 }
 
 static void show_step(const struct terminal *terminal, const struct setup *setup,

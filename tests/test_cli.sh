@@ -179,7 +179,7 @@ run 4 simulate "$work"
 # --- search -------------------------------------------------------------------------------------
 
 run 0 "${tiny[@]}"
-for part in '^assumed: cluster dgx-h100' 'profile calibrated' 'BEST PLAN' 'step time' 'MFU' 'memory' \
+for part in '^assumed: cluster dgx-h100' 'profile fitted here' 'BEST PLAN' 'step time' 'MFU' 'memory' \
     'where the .* go' 'Event by event they take' 'why #1 and not #2' 'what if' '^next  simsearch' 'proved the best'; do
     shows "$part"
 done

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "sim/cost/datafile.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
@@ -121,6 +122,64 @@ static void check_stack_comes_back(const char *name)
     ck_assert_mem_eq(&stack, &again, sizeof stack);
     json_decref(written);
 }
+
+/* Who has no constant of its own says so in every place: it is not measured. */
+static void check_siblings_are_not_measured(const char *name)
+{
+    struct profile profile;
+    struct err err = { 0 };
+    check_ok(profile_load(name, &profile, &err), &err);
+    const struct provenance *of = &profile.provenance;
+    bool is_own = strcmp(of->products, fitted_here) == 0;
+    ck_assert_msg(is_own || !profile.measured, "%s: products %s", name, of->products);
+    ck_assert_msg(strstr(profile.source, "Not measured itself") == NULL || !profile.measured, "%s",
+                  name);
+    profile_release(&profile);
+}
+
+START_TEST(a_profile_of_siblings_constants_is_not_called_measured)
+{
+    for_each_file(&profile_files, check_siblings_are_not_measured);
+}
+END_TEST
+
+static const struct {
+    struct provenance of;
+    const char *words;
+} provenances[] = {
+    { { "fitted here", "fitted here", "fitted here", "fitted here" }, "fitted here" },
+    { { "sibling of a", "sibling of a", "sibling of a", "sibling of a" }, "sibling of a" },
+    { { "fitted here", "datasheet", "fitted here", "datasheet" },
+      "products, memory fitted here; attention, network datasheet" },
+    { { "datasheet", "sibling of a", "sibling of b", "datasheet" },
+      "products, network datasheet; attention sibling of a; memory sibling of b" },
+};
+
+START_TEST(groups_of_the_same_provenance_are_told_together)
+{
+    struct text words = { 0 };
+    provenance_words(&provenances[_i].of, &words);
+    ck_assert_str_eq(text_get(&words), provenances[_i].words);
+    text_release(&words);
+}
+END_TEST
+
+START_TEST(a_disturbed_profile_stays_so_in_every_file)
+{
+    struct profile profile, again;
+    struct err err = { 0 };
+    check_ok(profile_load("h100-80g-sxm", &profile, &err), &err);
+    profile.is_disturbed = true;
+    profile.disturbed = (struct disturbance){ 0.19, 0.27, 10 };
+    json_t *written = through_text(profile_write(&profile));
+    check_ok(profile_read(written, &again, &err), &err);
+    ck_assert(again.is_disturbed);
+    ck_assert_mem_eq(&profile.disturbed, &again.disturbed, sizeof again.disturbed);
+    json_decref(written);
+    profile_release(&profile);
+    profile_release(&again);
+}
+END_TEST
 
 START_TEST(every_stack_survives_being_written_and_read)
 {
@@ -312,6 +371,10 @@ static Suite *hardware_suite(void)
     tcase_add_test(files, every_gpu_survives_being_written_and_read);
     tcase_add_test(files, every_cluster_survives_being_written_and_read);
     tcase_add_test(files, every_profile_survives_being_written_and_read);
+    tcase_add_test(files, a_profile_of_siblings_constants_is_not_called_measured);
+    tcase_add_loop_test(files, groups_of_the_same_provenance_are_told_together, 0,
+                        COUNT(provenances));
+    tcase_add_test(files, a_disturbed_profile_stays_so_in_every_file);
     tcase_add_test(files, every_stack_survives_being_written_and_read);
     tcase_add_test(files, peaks_are_tensor_cores_times_clock);
     tcase_add_test(files, every_cluster_has_its_gpu_and_profile_and_no_faster_channels_than_links);

@@ -109,6 +109,12 @@ static const struct fault profile_faults[] = {
     { "fitted_on_long_id.json", ":10: fitted_on[0]", "at most 39 bytes; found 40" },
     { "fitted_on_too_many.json", ":10: fitted_on", "at most 1024 rows; found 1025" },
     { "residuals_list.json", ":10: residuals", "expected an object" },
+    { "provenance_text.json", ":10: provenance", "expected an object" },
+    { "provenance_word.json", ":10: provenance.products", "found \"guessed\"" },
+    { "provenance_group.json", ":10: provenance.product", "did you mean \"products\"" },
+    { "disturbed_number.json", ":10: disturbed", "expected an object" },
+    { "disturbed_without_share.json", ":10: disturbed.core_share", "is missing" },
+    { "disturbed_too_much.json", ":10: disturbed.core_share", "found 1.5" },
     { "efficiency_above_one.json", ":7: gemm_efficiency", "found 80" },
     { "bare_kernel.json", ":10: kernel", "us" },
 };

@@ -259,6 +259,17 @@ START_TEST(the_wider_interval_counts_where_the_profile_was_not_measured)
 }
 END_TEST
 
+/* As after a calibration whose held-out steps were 30 % off. */
+START_TEST(a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack)
+{
+    struct system system = made_system(true, 0.3, 0.1);
+    system.profile.is_disturbed = true;
+    ck_assert_double_eq(interval_half_width(&system, &half_data), 0.3);
+    system.stack.error_log = 0.4;
+    ck_assert_double_eq(interval_half_width(&system, &half_data), 0.4);
+}
+END_TEST
+
 START_TEST(parts_count_by_their_shares_and_each_for_itself)
 {
     struct system system = made_system(true, 0.2, 0.1);
@@ -307,6 +318,7 @@ static Suite *suite(void)
     tcase_add_test(hand, a_stack_that_was_measured_decides_on_a_profile_that_was);
     tcase_add_test(hand, a_stack_without_runs_has_the_interval_of_its_profile);
     tcase_add_test(hand, the_wider_interval_counts_where_the_profile_was_not_measured);
+    tcase_add_test(hand, a_disturbed_profile_is_no_surer_than_its_check_whatever_the_stack);
     tcase_add_test(hand, parts_count_by_their_shares_and_each_for_itself);
     tcase_add_test(hand, the_parts_of_a_step_have_shares_that_add_up_to_1);
     suite_add_tcase(s, hand);

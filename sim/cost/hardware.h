@@ -17,6 +17,7 @@
 #include "sim/cost/curve.h"
 #include "sim/cost/error_widths.h"
 #include "sim/cost/kernel.h"
+#include "sim/cost/provenance.h"
 
 struct gpu {
     char name[48]; /* "a100-80g-sxm" */
@@ -95,11 +96,21 @@ struct attention_rate {
     double forward_efficiency, backward_efficiency, half_seq;
 };
 
+/* What a calibration saw of other programs, and how far off it was of steps that it held out. */
+struct disturbance {
+    double core_share;     /* least that a rank got of its core while ops and steps were timed */
+    double held_out_error; /* largest |log(predicted / measured)|; 0: nothing was held out */
+    double waited_s;       /* for a quiet machine, beforehand */
+};
+
 struct profile {
     char name[48];
     char gpu_name[48];
     char source[320];
-    bool measured;          /* false: literature defaults, never fitted to this GPU */
+    bool measured; /* some constant was fitted to runs of this GPU */
+    struct provenance provenance;
+    bool is_disturbed; /* error_log is as wide as the held-out steps were off */
+    struct disturbance disturbed;
     double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
     double sustained;       /* share of short runs' product rate that power lets long ones keep */
     double gemm_half_k;     /* inner dimension at which half of it is reached */
@@ -229,9 +240,9 @@ void stack_release(struct stack *stack);
 /* Keys of the files, for reading, writing and the reference page: a cluster's groups[] and their
  * levels[], and a profile's rates of an attention kernel, have their own. */
 extern const struct field gpu_fields[], cluster_fields[], group_fields[], level_fields[],
-    profile_fields[], attention_fields[], stack_fields[];
+    profile_fields[], attention_fields[], disturbance_fields[], stack_fields[];
 extern const size_t num_gpu_fields, num_cluster_fields, num_group_fields, num_level_fields,
-    num_profile_fields, num_attention_fields, num_stack_fields;
+    num_profile_fields, num_attention_fields, num_disturbance_fields, num_stack_fields;
 
 /* GPUs of a node, which is what levels[0] joins: the rack of an NVL72. */
 int cluster_node_size(const struct cluster *cluster);

@@ -25,6 +25,12 @@ const struct field profile_fields[] = {
     { .name = "sources", .kind = FIELD_OTHER, .fallback = "", .doc = "The same for single keys." },
     { .name = "measured", .kind = FIELD_BOOL, AT(profile, measured), .fallback = "false",
       .doc = "Whether any constant was fitted to runs of this GPU." },
+    { .name = "provenance", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "By group of constants: fitted here, sibling of X, or datasheet; one that is absent: "
+             "fitted here where measured, else datasheet." },
+    { .name = "disturbed", .kind = FIELD_OTHER, .fallback = "none",
+      .doc = "Written by `calibrate` where other programs had more than a fifth of its cores, or the "
+             "file fails its own check: intervals are as wide as the steps held out were off." },
     { .name = "gemm_efficiency", NUMBER(profile, gemm_efficiency), SHARE,
       .doc = "Share of the peak that large matrix products sustain." },
     { .name = "sustained", NUMBER(profile, sustained), SHARE, .fallback = "1",
@@ -107,6 +113,19 @@ const struct field attention_fields[] = {
 };
 // clang-format on
 const size_t num_attention_fields = sizeof attention_fields / sizeof *attention_fields;
+
+// clang-format off
+const struct field disturbance_fields[] = {
+    { .name = "core_share", NUMBER(disturbance, core_share), .min = 0, .max = 1,
+      .doc = "Least share of a core that a rank got while ops and steps were timed." },
+    { .name = "held_out_error", NUMBER(disturbance, held_out_error), .min = 0, .max = 10,
+      .fallback = "0", .doc = "Largest |log(predicted / measured)| of the steps held out." },
+    { .name = "waited", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS,
+      AT(disturbance, waited_s), .min = 0, .max = 1e6, .fallback = "0 s",
+      .doc = "For a quiet machine, before anything was measured." },
+};
+// clang-format on
+const size_t num_disturbance_fields = sizeof disturbance_fields / sizeof *disturbance_fields;
 
 const struct datafile_kind profile_files = { "profile", "calibration/profiles",
                                              "calibration/hardware" };
@@ -265,11 +284,28 @@ static bool read_kernels(const json_t *rows, struct profile *out, struct err *er
     return true;
 }
 
+static bool read_disturbed(const json_t *disturbed, struct profile *out, struct err *err)
+{
+    if (!disturbed)
+        return true;
+    if (!json_is_object(disturbed))
+        return err_set(err, ERR_INPUT, "disturbed", "expected an object with \"core_share\"");
+    out->is_disturbed = true;
+    if (fields_read(disturbance_fields, num_disturbance_fields, disturbed, &out->disturbed, err))
+        return true;
+    err_prefix(err, *err->where ? "." : "");
+    err_prefix(err, "disturbed");
+    return false;
+}
+
 bool profile_read(const json_t *object, struct profile *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
     if (fields_read(profile_fields, num_profile_fields, object, out, err) &&
         datafile_check(profile_fields, num_profile_fields, object, err) &&
+        provenance_read(json_object_get(object, "provenance"), out->measured, &out->provenance,
+                        err) &&
+        read_disturbed(json_object_get(object, "disturbed"), out, err) &&
         read_tiles(json_object_get(object, "gemm_tiles"), out, err) &&
         read_points(json_object_get(object, "gemm_points"), out, err) &&
         read_curves(json_object_get(object, "collectives"), out, err) &&
@@ -333,6 +369,13 @@ static json_t *write_kernels(const struct profile *profile)
 json_t *profile_write(const struct profile *profile)
 {
     json_t *object = datafile_write(profile_fields, num_profile_fields, profile);
+    json_object_set_new(
+        object, "provenance",
+        fields_write(provenance_fields, num_provenance_fields, &profile->provenance));
+    if (profile->is_disturbed)
+        json_object_set_new(
+            object, "disturbed",
+            fields_write(disturbance_fields, num_disturbance_fields, &profile->disturbed));
     json_object_set_new(object, "gemm_tiles", write_tiles(profile));
     json_object_set_new(object, "gemm_points", write_points(profile));
     json_object_set_new(object, "collectives", write_curves(profile));

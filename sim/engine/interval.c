@@ -54,7 +54,7 @@ double interval_half_width(const struct system *system, const struct time_parts 
     double of_stack = interval_of_widths(&stack->widths, shares);
     if (!(of_stack > 0))
         of_stack = stack->error_log;
-    if (of_stack > 0 && system->profile.measured)
+    if (of_stack > 0 && system->profile.measured && !system->profile.is_disturbed)
         return of_stack;
     return fmax(of_stack, system->profile.error_log);
 }

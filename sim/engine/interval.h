@@ -13,8 +13,8 @@ void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PAR
 double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
 
 /* Half width in log time: the stack's, by part, or its error_log where it has no widths, which
- * comes from whole runs, where the profile is measured too; else the wider of that and the
- * profile's. */
+ * comes from whole runs, where the profile is measured too; else, and where that was disturbed, the
+ * wider of that and the profile's. */
 double interval_half_width(const struct system *system, const struct time_parts *parts);
 
 #endif
