@@ -381,7 +381,6 @@ docs-current: $(PROGRAM)
 accuracy: needed
 	+@$(AGAIN) $(PROGRAM)
 	@$(PROGRAM) validate --report docs/accuracy >/dev/null
-	@chmod 644 docs/accuracy.md docs/accuracy.svg
 
 PICTURES = $(B)/tests/bench_exchange_pictures $(B)/tests/bench_convex
 pictures: needed

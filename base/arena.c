@@ -22,7 +22,7 @@ void arena_on_exhaustion(void (*hook)(size_t bytes))
     exhaustion_hook = hook;
 }
 
-static _Noreturn void exhausted(size_t bytes)
+_Noreturn void arena_exhausted(size_t bytes)
 {
     if (exhaustion_hook)
         exhaustion_hook(bytes);
@@ -33,7 +33,7 @@ void *arena_grow(void *old, size_t bytes)
 {
     void *grown = realloc(old, bytes > 0 ? bytes : 1);
     if (!grown)
-        exhausted(bytes);
+        arena_exhausted(bytes);
     return grown;
 }
 
@@ -63,7 +63,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
 {
     const size_t align = _Alignof(max_align_t);
     if (bytes > SIZE_MAX / 2)
-        exhausted(bytes);
+        arena_exhausted(bytes);
     size_t rounded = (bytes + align - 1) / align * align;
     if (!arena->newest || arena->newest->capacity - arena->newest->used < rounded)
         add_block(arena, rounded);
@@ -75,7 +75,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
 void *arena_array(struct arena *arena, size_t size, size_t n)
 {
     if (size > 0 && n > SIZE_MAX / size)
-        exhausted(SIZE_MAX);
+        arena_exhausted(SIZE_MAX);
     return arena_alloc(arena, size * n);
 }
 

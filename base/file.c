@@ -2,7 +2,6 @@
 
 #include "base/arena.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +11,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static bool is_regular(int fd)
+{
+    struct stat about;
+    return fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+static bool is_standard(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+const char *file_shown(const char *path)
+{
+    return is_standard(path) ? "standard input" : path;
+}
+
+bool file_is_path(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), end = strlen(suffix);
+    return is_standard(name) || strchr(name, '/') ||
+           (length >= end && strcmp(name + length - end, suffix) == 0);
+}
+
 /* O_NONBLOCK: opening a FIFO would otherwise wait for a writer before it can be refused. */
 static int open_regular(const char *path, struct err *err)
 {
@@ -20,8 +42,7 @@ static int open_regular(const char *path, struct err *err)
         err_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
         return -1;
     }
-    struct stat about;
-    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+    if (is_regular(fd))
         return fd;
     err_set(err, ERR_INPUT, path, "is not a regular file");
     close(fd);
@@ -49,18 +70,61 @@ failed:
     return NULL;
 }
 
+static bool write_all(int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        ssize_t put = write(fd, bytes, length);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        bytes += put;
+        length -= (size_t)put;
+    }
+    return true;
+}
+
+/* Puts a file without a name, which can be read twice, in the place of a pipe or a terminal. */
+static bool keep_standard_input(size_t max_bytes)
+{
+    char name[] = "/tmp/simsearch-XXXXXX";
+    size_t length;
+    char *bytes = read_all(STDIN_FILENO, max_bytes, &length);
+    if (!bytes)
+        return false;
+    int fd = mkstemp(name);
+    bool is_kept = fd >= 0 && unlink(name) == 0 && write_all(fd, bytes, length) &&
+                   dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+    if (fd >= 0)
+        close(fd);
+    free(bytes);
+    return is_kept;
+}
+
+/* A description of its own, at the start of the file. */
+static int open_standard_input(size_t max_bytes, struct err *err)
+{
+    int fd = -1;
+    if (is_regular(STDIN_FILENO) || keep_standard_input(max_bytes))
+        fd = open("/proc/self/fd/0", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        err_set(err, ERR_SYSTEM, file_shown("-"), "cannot be read: %s", strerror(errno));
+    return fd;
+}
+
 char *file_read(const char *path, size_t max_bytes, size_t *length, struct err *err)
 {
-    int fd = open_regular(path, err);
+    int fd = is_standard(path) ? open_standard_input(max_bytes, err) : open_regular(path, err);
     if (fd < 0)
         return NULL;
     size_t total;
     char *bytes = read_all(fd, max_bytes, &total);
     if (!bytes)
-        err_set(err, ERR_SYSTEM, path, "cannot be read: %s", strerror(errno));
+        err_set(err, ERR_SYSTEM, file_shown(path), "cannot be read: %s", strerror(errno));
     close(fd);
     if (bytes && total > max_bytes) {
-        err_set(err, ERR_INPUT, path, "expected at most %zu bytes; the file has more", max_bytes);
+        err_set(err, ERR_INPUT, file_shown(path), "expected at most %zu bytes; the file has more",
+                max_bytes);
         free(bytes);
         return NULL;
     }
@@ -78,31 +142,23 @@ static bool may_be_replaced(const char *path, struct err *err)
     return err_set(err, ERR_INPUT, path, "exists and is not a regular file");
 }
 
-/* A name that is taken belongs to another thread, or to a run that was killed. */
+/* A name that is taken belongs to another thread, or to a run that was killed. Until it has the
+ * mode of the file that it replaces, nobody else may read it. */
 static int create_beside(const char *path, char *name, size_t size)
 {
     int fd = -1;
+    struct stat old;
+    bool replaces = lstat(path, &old) == 0;
     for (int attempt = 0; attempt < 1000; attempt++) {
         snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), attempt);
-        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  replaces ? 0600 : 0666);
         if (fd >= 0 || errno != EEXIST)
             break;
     }
+    if (fd >= 0 && replaces)
+        fchmod(fd, old.st_mode & 0777);
     return fd;
-}
-
-static bool write_all(int fd, const char *bytes, size_t length)
-{
-    while (length > 0) {
-        ssize_t put = write(fd, bytes, length);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return false;
-        bytes += put;
-        length -= (size_t)put;
-    }
-    return true;
 }
 
 /* Makes the rename last through a power cut. Some file systems refuse it, and the file is complete
@@ -124,6 +180,10 @@ static void sync_folder_of(const char *path)
 
 bool file_write(const char *path, const char *bytes, size_t length, struct err *err)
 {
+    if (is_standard(path)) {
+        fwrite(bytes, 1, length, stdout);
+        return true;
+    }
     if (!may_be_replaced(path, err))
         return false;
     size_t size = strlen(path) + 64;
@@ -169,10 +229,18 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+DIR *file_open_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (!folder && errno == ENOMEM)
+        arena_exhausted(0);
+    return folder;
+}
+
 char **file_list_json(const char *folder, size_t *count)
 {
     *count = 0;
-    DIR *listing = opendir(folder);
+    DIR *listing = file_open_folder(folder);
     if (!listing)
         return NULL;
     char **names = NULL;
@@ -193,13 +261,17 @@ char **file_list_json(const char *folder, size_t *count)
     return names;
 }
 
+bool file_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 static bool is_folder(const char *parent, const char *child)
 {
     char path[PATH_MAX];
-    struct stat about;
     int length = snprintf(path, sizeof path, "%s/%s", parent, child);
-    return length > 0 && (size_t)length < sizeof path && stat(path, &about) == 0 &&
-           S_ISDIR(about.st_mode);
+    return length > 0 && (size_t)length < sizeof path && file_is_folder(path);
 }
 
 static bool is_source_tree(const char *root)

@@ -1,24 +1,40 @@
 /* base/file.h - whole files in, whole files out.
  *
- * A file that is written appears complete or not at all: temporary file in the same folder (0600,
- * O_EXCL | O_NOFOLLOW), fsync, rename, fsync of the folder. A link or a device is never replaced.
- */
+ * A file that is written appears complete or not at all: temporary file in the same folder
+ * (O_EXCL | O_NOFOLLOW), fsync, rename, fsync of the folder. A new file gets the mode that the
+ * umask leaves, an existing one keeps its own. A link or a device is never replaced.
+ *
+ * The path "-" is standard input or standard output. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
 #include "base/err.h"
 
+#include <dirent.h>
 #include <stddef.h>
 
 enum { FILE_MAX_BYTES = 16 << 20 };
 
 /* The text of a regular file of at most `max_bytes`, NUL-terminated; the caller frees. NULL on
- * failure, `where` = the path. length may be NULL. */
+ * failure, `where` = the path. length may be NULL. Standard input may be read again and again, also
+ * by child processes: what comes through a pipe is kept in an unlinked file. */
 char *file_read(const char *path, size_t max_bytes, size_t *length, struct err *err);
 
+/* Standard output has no failure here: whoever flushes it tells. */
 bool file_write(const char *path, const char *bytes, size_t length, struct err *err);
 
 bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+/* True for what is meant as a path and no name of ours: "-", with a slash, or ending in `suffix`
+ * (".json"). */
+bool file_is_path(const char *name, const char *suffix);
+
+/* The path as messages show it: "standard input" for "-". */
+const char *file_shown(const char *path);
+
+/* opendir, but memory that runs out in it ends the program as elsewhere. */
+DIR *file_open_folder(const char *path);
 
 /* Names (without `.json`) of the JSON files in a folder, sorted; caller frees each and the array.
  * An absent folder has none. */

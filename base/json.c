@@ -66,6 +66,7 @@ static void skip_value(struct cursor *cursor)
 static void name_place(const char *path, int line, char *where, size_t size)
 {
     enum { LONGEST_PATH = 160 };
+    path = file_shown(path);
     size_t length = strlen(path);
     const char *shown = path + (length > LONGEST_PATH ? length - LONGEST_PATH : 0);
     if (line > 0)

@@ -14,7 +14,7 @@ enum { MAX_BYTES = 256 << 20 };
 bool csv_refuse(const char *path, int line, const char *column, struct err *err, const char *what)
 {
     char where[sizeof err->where];
-    snprintf(where, sizeof where, "%s:%d%s%s", path, line, *column ? ": " : "", column);
+    snprintf(where, sizeof where, "%s:%d%s%s", file_shown(path), line, *column ? ": " : "", column);
     return err_set(err, ERR_INPUT, where, "%s", what);
 }
 

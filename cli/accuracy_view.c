@@ -2,6 +2,7 @@
 
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/infeasible.h"
 #include "cli/patience.h"
 #include "cli/show.h"
 #include "search/accuracy.h"
@@ -18,7 +19,8 @@ static json_t *row_json(const struct setup *setup, const struct accurate_plan *p
     return object;
 }
 
-static void print_rows(const struct setup *setup, const struct accuracy_result *result)
+static void print_rows(const struct setup *setup, const struct accuracy_result *result,
+                       const struct err *err)
 {
     json_t *object = json_object(), *rows = json_array();
     for (int i = 0; i < result->count; i++)
@@ -29,6 +31,8 @@ static void print_rows(const struct setup *setup, const struct accuracy_result *
     json_object_set_new(object, "proved_optimal", json_boolean(result->proved));
     json_object_set_new(object, "elapsed_s", json_real(result->elapsed_s));
     json_object_set(object, "assumptions", setup->assumptions);
+    if (err->code == ERR_INFEASIBLE)
+        add_infeasible_json(object, NULL, err);
     print_json(object);
     json_decref(object);
 }
@@ -79,13 +83,12 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     if (ok && result.count == 0)
         err_set(err, ERR_INFEASIBLE, "",
                 "no plan fits with any exchange; the search without --objective says why");
-    else if (ok) {
+    else if (ok)
         setup_note_exchange(setup, &result.at[0].scored.plan);
-        if (options->json)
-            print_rows(setup, &result);
-        else
-            show_result(options, setup, &result);
-    }
+    if (ok && options->json)
+        print_rows(setup, &result, err);
+    else if (ok && result.count > 0)
+        show_result(options, setup, &result);
     accuracy_result_release(&result);
     return err->code != ERR_NONE ? exit_code_of(err) : EXIT_DONE;
 }

@@ -146,7 +146,7 @@ static int tell(json_t *cluster, const struct options *options, struct err *err)
         return exit_code_of(err);
     if (options->json)
         print_json(cluster);
-    else if (!options->quiet)
+    else if (!options->quiet && !options_answer_is_hidden(options))
         show(cluster, options, err);
     return exit_code_of(err);
 }
@@ -171,10 +171,11 @@ static int measure(const struct options *options, const struct place *place, str
         !stack_load(backend_name(options), &stack, err))
         return exit_code_of(err);
     struct text part = { 0 };
-    if (options->output)
+    bool resumes = options->output && !options_answer_is_hidden(options);
+    if (resumes)
         text_add(&part, "%s.part", options->output);
     struct host_calibration calibration = { .backend = backend_name(options),
-                                            .resume_path = options->output ? text_get(&part) : NULL,
+                                            .resume_path = resumes ? text_get(&part) : NULL,
                                             .is_quick = options->quick,
                                             .model = options->for_model ? &model : NULL,
                                             .stack = &stack,
@@ -186,7 +187,7 @@ static int measure(const struct options *options, const struct place *place, str
         clear_progress();
     stack_release(&stack);
     int code = ok && cluster ? tell(cluster, options, err) : exit_code_of(err);
-    if (cluster && code == EXIT_DONE && options->output)
+    if (cluster && code == EXIT_DONE && resumes)
         unlink(text_get(&part));
     text_release(&part);
     json_decref(cluster);
@@ -395,7 +396,7 @@ static int refine_with(const struct options *options, struct setup *setup,
     bool ok = !options->output || planfile_write(options->output, cluster, err);
     if (ok && options->json)
         print_json(cluster);
-    else if (ok && !options->quiet)
+    else if (ok && !options->quiet && !options_answer_is_hidden(options))
         show_refinement(run, &refinement, &before, &after);
     json_decref(cluster);
     return exit_code_of(err);

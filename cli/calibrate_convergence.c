@@ -231,7 +231,7 @@ static int tell(const struct options *options, const struct loss_runs *runs,
     bool ok = !options->output || planfile_write(options->output, root, err);
     if (ok && options->json)
         print_json(root);
-    else if (ok && !options->quiet)
+    else if (ok && !options->quiet && !options_answer_is_hidden(options))
         show(&file, fit, scales);
     json_decref(root);
     return exit_code_of(err);

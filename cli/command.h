@@ -1,6 +1,6 @@
 /* cli/command.h - what the program can be told to do, and how it ends.
  *
- * Each command lives in cli/NAME.c; `commands` in main.c lists them. */
+ * Each command lives in cli/NAME.c; `commands` in commands.c lists them. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -51,6 +51,9 @@ struct command {
 extern const struct command commands[];
 extern const int num_commands;
 const struct command *command_find(const char *name); /* NULL: unknown */
+
+/* Says so, and which name is near. Returns false. */
+bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
     cmd_list;

@@ -188,7 +188,11 @@ int cmd_fit(int argc, char **argv, struct err *err)
     struct fitting f = { 0 };
     if (!options_parse(COMMAND_FIT, MAX_FILES, argc, argv, &options, err))
         return exit_code_of(err);
-    int code = fit(&f, &options, err);
+    int code = EXIT_USAGE;
+    if (options_answer_is_hidden(&options))
+        err_set(err, ERR_USAGE, "--output", "expected a folder; found -, standard output");
+    else
+        code = fit(&f, &options, err);
     release(&f);
     return code;
 }

@@ -1,5 +1,6 @@
 #include "cli/infeasible.h"
 
+#include "cli/answer.h"
 #include "cli/scale.h"
 #include "cli/searched.h"
 #include "cli/show.h"
@@ -66,4 +67,26 @@ void show_infeasible(const struct options *options, const struct setup *setup,
     }
     show_nearest(&terminal, setup, result);
     show_relaxations(relaxations);
+}
+
+static json_t *reason_json(const char *rule, const char *sentence, double count)
+{
+    json_t *reason = json_pack("{s:s, s:s}", "rule", rule, "sentence", sentence);
+    if (count > 0)
+        json_object_set_new(reason, "count", number_json(count));
+    return reason;
+}
+
+void add_infeasible_json(json_t *object, const struct search_result *result, const struct err *err)
+{
+    json_t *reasons = json_array();
+    json_array_append_new(reasons, reason_json(err->where, err->msg, 0));
+    for (int i = 0; result && i < result->num_exclusions; i++)
+        json_array_append_new(reasons,
+                              reason_json(result->exclusions[i].rule, result->exclusions[i].summary,
+                                          result->exclusions[i].count));
+    json_object_set_new(object, "feasible", json_false());
+    json_object_set_new(object, "reasons", reasons);
+    if (!json_object_get(object, "nearest"))
+        json_object_set_new(object, "nearest", json_object());
 }

@@ -80,11 +80,38 @@ static char *next(struct arguments *arguments)
     return *arguments->at++;
 }
 
+/* One letter behind a dash, with its value or with other switches: "-j4", "-qv". */
+static bool is_cluster(const char *word)
+{
+    const char letter[] = { '-', word[1], '\0' };
+    return word[1] != '-' && word[2] && find(letter);
+}
+
+static bool read_letters(unsigned command, const char *word, struct options *out, struct err *err)
+{
+    for (const char *at = word + 1; *at; at++) {
+        const char letter[] = { '-', *at, '\0' };
+        const struct option_row *row = find(letter);
+        if (!row || !(row->commands & command))
+            return refuse_option(command, letter, err);
+        if (row->argument && !at[1])
+            return err_set(err, ERR_USAGE, letter, "expected %s; nothing follows in \"%.60s\"",
+                           row->argument, word);
+        if (row->argument)
+            return read_value(row, at + 1, out, err);
+        if (!read_value(row, "yes", out, err))
+            return false;
+    }
+    return true;
+}
+
 /* "--gpus" and "8", or "--gpus=8". */
 static bool read_option(unsigned command, struct arguments *arguments, struct options *out,
                         struct err *err)
 {
     const char *word = next(arguments);
+    if (is_cluster(word))
+        return read_letters(command, word, out, err);
     const char *equals = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;
     char name[64];
     int length = equals ? (int)(equals - word) : (int)strlen(word);
@@ -118,6 +145,42 @@ static bool read_file_name(int max_files, const char *word, struct options *out,
                    max_files > 1 ? "s" : "");
 }
 
+static bool is_stdout(const char *path)
+{
+    return path && strcmp(path, "-") == 0;
+}
+
+bool options_answer_is_hidden(const struct options *options)
+{
+    return is_stdout(options->output) || is_stdout(options->trace) ||
+           is_stdout(options->predictions);
+}
+
+/* One thing is printed on standard output, so that another program can read it. */
+static bool check_stdout(const struct options *options, struct err *err)
+{
+    const struct {
+        const char *name;
+        bool prints;
+    } all[] = {
+        { "--output -", is_stdout(options->output) },
+        { "--trace -", is_stdout(options->trace) },
+        { "--predictions -", is_stdout(options->predictions) },
+        { "--json", options->json },
+        { "--gantt", options->gantt },
+        { "--schedule-text", options->schedule_text },
+        { "--run", options->run },
+    };
+    const char *first = NULL;
+    for (size_t i = 0; options_answer_is_hidden(options) && i < sizeof all / sizeof *all; i++) {
+        if (all[i].prints && first)
+            return err_set(err, ERR_USAGE, all[i].name,
+                           "prints on standard output, and %s does too; leave one out", first);
+        first = all[i].prints ? all[i].name : first;
+    }
+    return true;
+}
+
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err)
 {
@@ -140,7 +203,7 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
         if (!ok)
             return false;
     }
-    return true;
+    return check_stdout(out, err);
 }
 
 static void left_column(const struct option_row *row, char *text, size_t size)

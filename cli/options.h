@@ -85,6 +85,9 @@ extern const int num_option_rows;
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err);
 
+/* True when a file that is written is "-": standard output holds it, and no answer beside it. */
+bool options_answer_is_hidden(const struct options *options);
+
 /* "  --gpus N    doc" for each option of the commands in the set. */
 void options_print_help(unsigned command, FILE *to);
 

@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
+#include "cli/infeasible.h"
 #include "cli/patience.h"
 #include "cli/scale.h"
 #include "cli/searched.h"
@@ -157,11 +158,13 @@ static int exit_code_of_front(const struct pareto_result *result, struct err *er
 }
 
 static void print_front(const struct options *options, const struct setup *setup,
-                        const struct pareto_result *result)
+                        const struct pareto_result *result, const struct err *err)
 {
     struct terminal terminal = terminal_of_stdout();
     if (options->json) {
         json_t *json = pareto_json(setup, result);
+        if (err->code == ERR_INFEASIBLE)
+            add_infeasible_json(json, NULL, err);
         print_json(json);
         json_decref(json);
         return;
@@ -187,8 +190,8 @@ int answer_pareto(const struct options *options, const struct setup *setup,
     patience_end(&patience);
     int code = EXIT_FAILED;
     if (ok) {
-        print_front(options, setup, &result);
         code = exit_code_of_front(&result, err);
+        print_front(options, setup, &result, err);
     }
     pareto_result_release(&result);
     return err->code != ERR_NONE ? exit_code_of(err) : code;

@@ -255,7 +255,7 @@ static int tell(const struct options *options, struct setup *setup, struct evalu
         return EXIT_FAILED;
     if (options->json)
         measured_print_json(&measured);
-    else
+    else if (!options_answer_is_hidden(options))
         measured_show(&measured);
     return EXIT_DONE;
 }

@@ -261,10 +261,13 @@ static int exit_code_of_result(const struct setup *setup, const struct search_re
 }
 
 static void print_result(const struct options *options, const struct setup *setup,
-                         const struct search_result *result, const struct extras *extras)
+                         const struct search_result *result, const struct extras *extras,
+                         const struct err *err)
 {
     if (options->json) {
         json_t *json = result_json(setup, result, extras);
+        if (err->code == ERR_INFEASIBLE)
+            add_infeasible_json(json, result, err);
         print_json(json);
         json_decref(json);
         return;
@@ -328,9 +331,10 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     if (options->output && result.num_top > 0 &&
         !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
         goto done;
-    if (!options->run || !options->json || result.num_top == 0)
-        print_result(options, setup, &result, &extras);
     code = exit_code_of_result(setup, &result, &extras, err);
+    bool is_hidden = options_answer_is_hidden(options) || (options->run && options->json);
+    if (!is_hidden || code != EXIT_DONE)
+        print_result(options, setup, &result, &extras, err);
     if (options->run && code == EXIT_DONE)
         code = search_run_best(options, setup, &result, err);
 done:

@@ -148,7 +148,7 @@ static bool print_prediction(const struct options *options, struct setup *setup,
         run_draws(options, setup, evaluator, &events.drawn, err) &&
         (!options->trace || write_trace(options, setup, &prediction, &events.step, err)) &&
         (!options->output || write_plan(options->output, setup, &setup->plan, &prediction, err));
-    if (ok)
+    if (ok && !options_answer_is_hidden(options))
         print_answer(options, setup, &prediction, &events);
     evaluator_free(evaluator);
     return ok;

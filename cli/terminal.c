@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +10,35 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+static bool printed_json;
+
 void print_json(const json_t *json)
 {
     char *text = json_text(json, 2);
     printf("%s\n", text);
     free(text);
+    printed_json = true;
+}
+
+bool json_was_printed(void)
+{
+    return printed_json;
+}
+
+/* A stream that has failed before has forgotten why: another line fails for the same reason. */
+bool flush_stdout(void)
+{
+    errno = 0;
+    bool failed = ferror(stdout) != 0;
+    clearerr(stdout);
+    if (fflush(stdout) == 0 && failed) {
+        putchar('\n');
+        fflush(stdout);
+    }
+    if (!failed && !ferror(stdout))
+        return true;
+    errno = errno ? errno : EIO;
+    return false;
 }
 
 struct terminal terminal_of_stdout(void)

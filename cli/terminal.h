@@ -9,6 +9,10 @@
 
 /* Indented JSON and a line's end. */
 void print_json(const json_t *json);
+bool json_was_printed(void);
+
+/* Writes out what is left of stdout. False, with errno, when any of it could not be written. */
+bool flush_stdout(void);
 
 struct terminal {
     bool utf8;   /* the locale's encoding is UTF-8 */

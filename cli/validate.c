@@ -159,7 +159,7 @@ static int validate(struct validation *v, const struct options *options, struct 
         return exit_code_of(err);
     if (options->json)
         validation_print_json(v);
-    else
+    else if (!options_answer_is_hidden(options))
         validation_print_text(v, options);
     return options->tolerance < 0 ? EXIT_DONE : judge(&v->scores, options->tolerance, err);
 }

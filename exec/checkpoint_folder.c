@@ -1,6 +1,7 @@
 #include "exec/checkpoint_folder.h"
 
-#include <dirent.h>
+#include "base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -41,7 +42,7 @@ static long fail_to_list(const char *folder, struct err *err)
 long checkpoint_before(const char *folder, long limit, struct err *err)
 {
     long newest = -1;
-    DIR *listing = opendir(folder);
+    DIR *listing = file_open_folder(folder);
     if (!listing)
         return errno == ENOENT || errno == ENOTDIR ? -1 : fail_to_list(folder, err);
     errno = 0; /* it alone tells an error from the end */
@@ -59,7 +60,7 @@ long checkpoint_before(const char *folder, long limit, struct err *err)
 /* A checkpoint's folder holds files alone; what is not there is removed. */
 static void remove_checkpoint(const char *path)
 {
-    DIR *listing = opendir(path);
+    DIR *listing = file_open_folder(path);
     if (!listing)
         return;
     for (struct dirent *entry = readdir(listing); entry; entry = readdir(listing))
@@ -72,7 +73,7 @@ static void remove_checkpoint(const char *path)
 static bool remove_one_left_over(const char *folder)
 {
     char path[CHECKPOINT_PATH] = "";
-    DIR *listing = opendir(folder);
+    DIR *listing = file_open_folder(folder);
     if (!listing)
         return false;
     for (struct dirent *entry = readdir(listing); entry && !path[0]; entry = readdir(listing))

@@ -78,12 +78,6 @@ struct corpus *corpora(size_t *count, struct err *err)
 
 /* --- names -------------------------------------------------------------------------------- */
 
-static bool looks_like_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length >= 4 && strcmp(name + length - 4, ".txt") == 0);
-}
-
 static bool copy_path(const char *from, char path[PATH_MAX], struct err *err)
 {
     int length = snprintf(path, PATH_MAX, "%s", from);
@@ -117,7 +111,7 @@ static bool refuse_name(const char *name, const struct corpus *all, size_t count
 
 bool corpus_path(const char *name, char path[PATH_MAX], struct err *err)
 {
-    if (looks_like_path(name)) /* which no shipped text does */
+    if (file_is_path(name, ".txt")) /* which no shipped text does */
         return copy_path(name, path, err);
     size_t count;
     struct corpus *all = corpora(&count, err);

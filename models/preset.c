@@ -175,10 +175,16 @@ static bool load_file(const char *path, struct model *out, struct err *err)
     return ok;
 }
 
-static bool looks_like_path(const char *name)
+/* A file, or a folder of weights as transformers keeps it, which has a config.json. */
+static bool load_path(const char *path, struct model *out, struct err *err)
 {
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length >= 5 && strcmp(name + length - 5, ".json") == 0);
+    if (!file_is_folder(path))
+        return load_file(path, out, err);
+    struct text config = { 0 };
+    text_add(&config, "%s/config.json", path);
+    bool ok = load_file(text_get(&config), out, err);
+    text_release(&config);
+    return ok;
 }
 
 static bool refuse_name(const char *name, const struct model_preset *presets, size_t count,
@@ -202,8 +208,8 @@ static bool refuse_name(const char *name, const struct model_preset *presets, si
 
 bool model_load(const char *name, struct model *out, struct err *err)
 {
-    if (looks_like_path(name)) /* which no preset does */
-        return load_file(name, out, err);
+    if (file_is_path(name, ".json")) /* which no preset is called like */
+        return load_path(name, out, err);
     size_t count;
     struct model_preset *presets = model_presets(&count, err);
     if (!presets)
@@ -213,7 +219,8 @@ bool model_load(const char *name, struct model *out, struct err *err)
     if (preset)
         *out = preset->model;
     else
-        ok = file_exists(name) ? load_file(name, out, err) : refuse_name(name, presets, count, err);
+        ok = file_exists(name) || file_is_folder(name) ? load_path(name, out, err)
+                                                       : refuse_name(name, presets, count, err);
     free(presets);
     return ok;
 }

@@ -1,7 +1,10 @@
+#include "base/arena.h"
 #include "base/file.h"
 #include "tests/testing.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,12 +159,92 @@ START_TEST(writing_replaces_and_leaves_nothing_else)
 }
 END_TEST
 
-START_TEST(a_written_file_belongs_to_its_owner)
+/* before 0: there is no file yet. */
+static const struct {
+    mode_t umask, before, after;
+} modes[] = {
+    { 022, 0, 0644 }, { 027, 0, 0640 }, { 077, 0, 0600 }, { 022, 0600, 0600 }, { 077, 0664, 0664 },
+};
+
+START_TEST(a_new_file_keeps_the_umask_and_an_existing_one_its_mode)
 {
     struct stat about;
+    if (modes[_i].before != 0) {
+        write_file("a", "first");
+        ck_assert_int_eq(chmod(in_folder("a"), modes[_i].before), 0);
+    }
+    umask(modes[_i].umask);
     write_file("a", "text");
     ck_assert_int_eq(stat(in_folder("a"), &about), 0);
-    ck_assert_uint_eq(about.st_mode & 0777, 0600);
+    ck_assert_uint_eq(about.st_mode & 0777, modes[_i].after);
+}
+END_TEST
+
+/* --- standard input ----------------------------------------------------------------------- */
+
+static void assert_input_is(const char *expected)
+{
+    struct err err = { 0 };
+    char *text = file_read("-", FILE_MAX_BYTES, NULL, &err);
+    ck_assert_msg(text != NULL, "%s: %s", err.where, err.msg);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+START_TEST(standard_input_is_read_as_often_as_a_file)
+{
+    int ends[2];
+    if (_i == 0) {
+        ck_assert_int_eq(pipe(ends), 0);
+        ck_assert_int_eq(write(ends[1], "{ }\n", 4), 4);
+        close(ends[1]);
+        dup2(ends[0], STDIN_FILENO);
+    } else {
+        write_file("a", "{ }\n");
+        ck_assert_ptr_nonnull(freopen(in_folder("a"), "r", stdin));
+    }
+    assert_input_is("{ }\n");
+    assert_input_is("{ }\n");
+}
+END_TEST
+
+START_TEST(paths_are_told_from_names)
+{
+    ck_assert(file_is_path("-", ".json") && file_is_path("a/b", ".json") &&
+              file_is_path("b.json", ".json"));
+    ck_assert(!file_is_path("b.json", ".txt") && !file_is_path("h100", ".json"));
+    ck_assert_str_eq(file_shown("-"), "standard input");
+    ck_assert_str_eq(file_shown("a"), "a");
+}
+END_TEST
+
+/* --- memory that runs out in a library ---------------------------------------------------- */
+
+static bool has_no_memory;
+
+/* Stands in the place of the C library's. */
+DIR *opendir(const char *path)
+{
+    if (has_no_memory) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? NULL : fdopendir(fd);
+}
+
+static void exit_with_9(size_t bytes)
+{
+    (void)bytes;
+    exit(9);
+}
+
+START_TEST(a_listing_without_memory_is_no_empty_listing)
+{
+    size_t count;
+    arena_on_exhaustion(exit_with_9);
+    has_no_memory = true;
+    free(file_list_json(folder, &count));
 }
 END_TEST
 
@@ -293,7 +376,11 @@ static Suite *suite(void)
     tcase_add_test(tc, a_folder_is_not_read);
     tcase_add_test(tc, a_fifo_is_refused_without_waiting);
     tcase_add_test(tc, writing_replaces_and_leaves_nothing_else);
-    tcase_add_test(tc, a_written_file_belongs_to_its_owner);
+    tcase_add_loop_test(tc, a_new_file_keeps_the_umask_and_an_existing_one_its_mode, 0,
+                        COUNT(modes));
+    tcase_add_loop_test(tc, standard_input_is_read_as_often_as_a_file, 0, 2);
+    tcase_add_test(tc, paths_are_told_from_names);
+    tcase_add_exit_test(tc, a_listing_without_memory_is_no_empty_listing, 9);
     tcase_add_test(tc, the_temporary_file_of_a_killed_run_does_not_stop_the_next);
     tcase_add_test(tc, writing_into_an_absent_folder_is_an_error_at_the_path);
     tcase_add_test(tc, writing_over_a_folder_or_a_device_is_refused);

@@ -56,12 +56,6 @@ static bool listing_open(const struct listing *listing, const char *name, struct
     return json_file_load(file, path, err);
 }
 
-static bool is_path(const char *name)
-{
-    size_t length = strlen(name);
-    return strchr(name, '/') || (length >= 5 && strcmp(name + length - 5, ".json") == 0);
-}
-
 static bool has_word(const json_t *root, const char *word)
 {
     const json_t *words = json_object_get(root, "words");
@@ -144,7 +138,8 @@ bool datafile_open(const struct datafile_kind *kind, const char *name, struct js
                    struct err *err)
 {
     *file = (struct json_file){ 0 };
-    bool ok = is_path(name) ? json_file_load(file, name, err) : open_by_name(kind, name, file, err);
+    bool ok = file_is_path(name, ".json") ? json_file_load(file, name, err)
+                                          : open_by_name(kind, name, file, err);
     if (!ok)
         json_file_release(file);
     return ok;

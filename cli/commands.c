@@ -1,0 +1,129 @@
+/* cli/commands.c - the commands of the program, and how they end. */
+#include "cli/command.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+// clang-format off
+const struct command commands[] = {
+    { "search", COMMAND_SEARCH, "find the best plans for a model on a number of GPUs",
+      "  simsearch --gpus 1024 --model 175b\n"
+      "  simsearch --gpus 64 --model llama2-70b --cluster dgx-a100-80g -o plan.json\n"
+      "  simsearch --gpus 512 --model llama3-70b --fix \"tp8 sp\" --forbid cp --top 10\n"
+      "  simsearch --gpus 1024 --model 175b --compare \"tp8 pp16 mb1\" --json\n",
+      "The word `search` may be left out when an option comes first.\n",
+      cmd_search },
+    { "simulate", COMMAND_SIMULATE, "predict step time and memory of one plan",
+      "  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
+      "  simsearch simulate plan.json --json\n"
+      "  simsearch simulate plan.json --gantt --trace step.json\n"
+      "  simsearch simulate plan.json --schedule-text\n",
+      "A plan file (search -o) holds the model, cluster and all else; options change parts of it.\n"
+      "A plan that exceeds memory is predicted all the same.\n",
+      cmd_simulate },
+    { "explain", COMMAND_EXPLAIN, "set textbook formulas beside the prediction, or one plan beside another",
+      "  simsearch explain --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n"
+      "  simsearch explain plan.json\n"
+      "  simsearch explain plan.json other.json\n"
+      "  simsearch explain plan.json --compare \"tp4 pp8 mb1 sp zero1\"\n"
+      "  simsearch explain --from-run \"params=175B tokens=300B gpus=1024 gpu=a100 days=34\"\n"
+      "  simsearch explain --partition --model 175b --gpus 1024 --layout \"tp8 pp16 mb1\"\n",
+      "",
+      cmd_explain },
+    { "validate", COMMAND_VALIDATE, "score predictions against measured runs",
+      "  simsearch validate\n"
+      "  simsearch validate runs.csv --json\n"
+      "  simsearch validate runs.csv --source megatron2021 --predictions out.csv --tolerance 0.1\n",
+      "Without a file it scores the rows that are shipped; with several, all of them together.\n",
+      cmd_validate },
+    { "fit", COMMAND_FIT, "find the constants of profiles and stacks from the measured data",
+      "  simsearch fit\n"
+      "  simsearch fit a100-megatron -o /tmp/fitted\n"
+      "  simsearch fit --check\n",
+      "calibration/fit.json says which constants are fitted on which rows; without a job's name all\n"
+      "of its jobs run. Nothing is written without -o.\n",
+      cmd_fit },
+    { "calibrate", COMMAND_CALIBRATE, "measure this machine, so that plans for it can be predicted",
+      "  simsearch calibrate -o here.json\n"
+      "  simsearch calibrate --quick --for tiny -o here.json\n"
+      "  simsearch --gpus 2 --model tiny --cluster here.json -o plan.json\n"
+      "  simsearch calibrate --refine run.json plan.json -o better.json\n"
+      "  simsearch calibrate --convergence run2.json run8.json -o text.json\n"
+      "  simsearch calibrate --nccl-tests all_reduce.txt --cluster dgx-h100 -o here.json\n"
+      "  simsearch calibrate --osu allgather.txt --cluster dgx-h100 --ranks 16 -o here.json\n",
+      "Every core is a rank, and all of them measure at once. The file holds a cluster with its GPU,\n"
+      "profile and stack. What nccl-tests or OSU's benchmarks printed becomes part of the profile of\n"
+      "--cluster instead.\n",
+      cmd_calibrate },
+    { "run", COMMAND_RUN, "execute a plan, and hold what was measured against what was predicted",
+      "  simsearch run plan.json\n"
+      "  simsearch run plan.json --steps 20 --data workshop --trace run.json\n"
+      "  simsearch run --model tiny --gpus 2 --layout \"pp2 dtype=fp32\"\n"
+      "  simsearch run plan.json --slice --ranks 2 --json\n"
+      "  mpirun -n 4 simsearch run plan.json\n",
+      "Ranks are processes of this machine, unless mpirun, srun or torchrun has started them.\n",
+      cmd_run },
+    { "list", COMMAND_LIST, "show what the program knows: models, clusters, layout words ...",
+      "  simsearch list\n"
+      "  simsearch list models\n"
+      "  simsearch list clusters --json\n",
+      "",
+      cmd_list },
+};
+const int num_commands = sizeof commands / sizeof *commands;
+
+const struct exit_meaning exit_meanings[] = {
+    { EXIT_DONE, "done" },
+    { EXIT_FAILED, "failed: no memory, or the output cannot be written" },
+    { EXIT_USAGE, "the command line is wrong" },
+    { EXIT_NO_PLAN, "no plan is feasible; stdout says why and what would help" },
+    { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
+    { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
+    { EXIT_MISSING, "a capability is missing" },
+    { EXIT_LOST, "a run was interrupted and can be started again" },
+    { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
+    { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },
+};
+const int num_exit_meanings = sizeof exit_meanings / sizeof *exit_meanings;
+// clang-format on
+
+const struct command *command_find(const char *name)
+{
+    for (int i = 0; i < num_commands; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+bool command_refuse(const char *name, struct err *err)
+{
+    const char *names[sizeof commands / sizeof *commands];
+    for (int i = 0; i < num_commands; i++)
+        names[i] = commands[i].name;
+    const char *nearest = text_nearest(name, names, (size_t)num_commands);
+    if (nearest)
+        return err_set(err, ERR_USAGE, name, "no command is called that; did you mean \"%s\"?",
+                       nearest);
+    return err_set(err, ERR_USAGE, name,
+                   "no command is called that; `simsearch --help` lists them");
+}
+
+int exit_code_of(const struct err *err)
+{
+    switch (err->code) {
+    case ERR_NONE:
+        return EXIT_DONE;
+    case ERR_USAGE:
+        return EXIT_USAGE;
+    case ERR_INPUT:
+        return EXIT_INPUT;
+    case ERR_INFEASIBLE:
+        return EXIT_NO_PLAN;
+    case ERR_UNAVAILABLE:
+        return EXIT_MISSING;
+    case ERR_SYSTEM:
+        return EXIT_FAILED;
+    }
+    return EXIT_FAILED;
+}

@@ -1,0 +1,13 @@
+/* cli/help.h - what --help prints. */
+#ifndef CLI_HELP_H
+#define CLI_HELP_H
+
+#include "cli/command.h"
+
+/* The commands, each in a line. */
+void help_print_all(void);
+
+/* A command's examples and options. */
+void help_print(const struct command *command);
+
+#endif
