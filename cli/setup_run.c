@@ -63,6 +63,26 @@ static bool set_seq(int seq, struct model *model, struct err *err)
     return false;
 }
 
+/* What a config.json leaves open, and what of it is not modelled. */
+static void assume_attention(const struct options *options, struct setup *setup)
+{
+    const struct model *model = &setup->model;
+    if (!options->seq && model->allowed_seq > model->seq && model->seq != model->sliding_window)
+        setup_assume(setup,
+                     "sequence %d tokens, a usual one of training, as %s only says that %d are "
+                     "the most; --seq takes another",
+                     model->seq, model->name, model->allowed_seq);
+    else if (!options->seq && model->allowed_seq > 0)
+        setup_assume(setup, "sequence %d tokens, the %s of %s", model->seq,
+                     model->seq == model->allowed_seq ? "most positions" : "attention window",
+                     model->name);
+    if (model->sliding_window > 0 && model->seq > model->sliding_window)
+        setup_assume(setup,
+                     "attention over all %d tokens: the sliding window of %d that %s has is not "
+                     "modelled, so compute and time are predicted too large",
+                     model->seq, model->sliding_window, model->name);
+}
+
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err)
 {
@@ -70,6 +90,7 @@ bool setup_set_run(const struct options *options, bool of_file, struct setup *se
     double usual_tokens = model->batch * model->seq;
     if (options->seq && !set_seq(options->seq, model, err))
         return false;
+    assume_attention(options, setup);
     if (options->tokens > 0)
         model->tokens = options->tokens;
     if (options->batch)

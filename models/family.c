@@ -97,6 +97,7 @@ const struct family families[] = {
         OPTIONAL("head_dim", "head_dim"),
         WINDOW,
         SWITCH("use_sliding_window", KEY_USE_WINDOW),
+        { "max_window_layers", KEY_FULL_BLOCKS, NULL, false, 28 },
         SWITCH("layer_types", KEY_LAYER_TYPES) } },
     { "qwen3", "Qwen3ForCausalLM", { LLAMA_MODEL, .qk_norm = true }, 0,
       { LLAMA_KEYS,
@@ -105,6 +106,7 @@ const struct family families[] = {
         SWITCH("attention_bias", KEY_BIAS),
         WINDOW,
         SWITCH("use_sliding_window", KEY_USE_WINDOW),
+        { "max_window_layers", KEY_FULL_BLOCKS, NULL, false, 28 },
         SWITCH("layer_types", KEY_LAYER_TYPES) } },
 };
 const size_t num_families = LENGTH(families);

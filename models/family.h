@@ -21,6 +21,7 @@ enum key_kind {
     KEY_BIAS,        /* bool: attention_bias or mlp_bias */
     KEY_WINDOW,      /* how many tokens attention looks back */
     KEY_USE_WINDOW,  /* bool: the window acts */
+    KEY_FULL_BLOCKS, /* how many blocks, the first, have no window where it acts */
     KEY_LAYER_TYPES, /* names, one per block */
 };
 

@@ -201,7 +201,9 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_USE_WINDOW:
         return read_bool(value, key, err);
     case KEY_WINDOW:
-        return true; /* by cap_by_window, once the sequence is known */
+        return true; /* by read_window, once the sequence is known */
+    case KEY_FULL_BLOCKS:
+        return json_is_integer(value) || refuse(key->name, "an integer", value, err);
     }
     return false;
 }
@@ -247,14 +249,28 @@ static bool read_biases(const json_t *config, const struct family *family, struc
     return true;
 }
 
+/* Whether the window acts, by the keys that turn it off: all blocks full by name (which decides
+ * alone), use_sliding_window false, or as many full blocks as there are. */
+static bool window_acts(const json_t *config, const struct family *family, const struct model *out)
+{
+    const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
+    const struct key *full = key_of_kind(family, KEY_FULL_BLOCKS);
+    const struct key *types = key_of_kind(family, KEY_LAYER_TYPES);
+    const json_t *blocks = full ? value_of(config, full) : NULL;
+    if ((types && value_of(config, types)) || (use && !json_is_true(value_of(config, use))))
+        return false;
+    double num_full = blocks ? json_number_value(blocks) : full ? full->fallback : 0;
+    return num_full < out->layers;
+}
+
 /* Each token attends to at most `window` before it. Over a sequence no longer than the window that
- * is plain causal attention, which is all we have; so the window is the usual sequence. */
-static bool cap_by_window(const json_t *config, const struct family *family, struct model *out,
-                          struct err *err)
+ * is plain causal attention, which is all we have; so the usual sequence is within it, and whoever
+ * asks for a longer one is told. */
+static bool read_window(const json_t *config, const struct family *family, struct model *out,
+                        struct err *err)
 {
     const struct key *key = key_of_kind(family, KEY_WINDOW);
-    const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
-    if (!key || (use && !json_is_true(value_of(config, use))))
+    if (!key || !window_acts(config, family, out))
         return true;
     const json_t *value = json_object_get(config, key->name);
     int window = (int)key->fallback;
@@ -262,9 +278,26 @@ static bool cap_by_window(const json_t *config, const struct family *family, str
         return true;
     if (value && !read_int(value, key->name, "seq", &window, err))
         return false;
+    out->sliding_window = window;
     if (window < out->seq)
         out->seq = window;
     return true;
+}
+
+/* A config says how long a sequence may be, not how long those of training are. Most of training is
+ * on no more than 8192 tokens, longer ones come in a short stage at its end: Llama 3 had 8192
+ * before 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3
+ * 4096 before 32K and more (their reports, sections 3.3 and 4.3). */
+enum { USUAL_SEQ = 8192 };
+
+static void assume_seq(const struct family *family, struct model *out)
+{
+    for (const struct key *key = family->keys; key->name; key++)
+        if (strcmp(key->name, "seq_length") == 0)
+            return; /* that of training: BLOOM's */
+    out->allowed_seq = out->seq;
+    if (out->seq > USUAL_SEQ)
+        out->seq = USUAL_SEQ;
 }
 
 static bool has_key(const struct family *family, const char *name)
@@ -362,7 +395,8 @@ bool model_from_huggingface(const json_t *config, struct model *out, struct err 
         return false;
     if (out->positions == POSITION_LEARNED)
         out->max_positions = out->seq + family->extra_positions;
-    if (!cap_by_window(config, family, out, err))
+    assume_seq(family, out);
+    if (!read_window(config, family, out, err))
         return false;
     return model_derive(out, err) || blame_key(config, family, err);
 }

@@ -31,6 +31,9 @@ const struct field model_fields[] = {
     { F(vocab), .kind = FIELD_INT, .min = 1, .max = 1e8,
       .doc = "Tokens of the vocabulary, before padding for tensor parallelism." },
     { F(seq), .kind = FIELD_INT, .min = 1, .max = 1e8, .doc = "Usual training sequence, tokens." },
+    { F(sliding_window), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
+      .doc = "Tokens that attention looks back in some blocks; 0: all. Longer sequences are "
+             "predicted, and run, as if it looked at all, which is said." },
     { F(max_positions), .kind = FIELD_INT, .min = 0, .max = 1e8, .fallback = "0",
       .doc = "Rows of the learned position table; 0 or absent: seq." },
     { F(norm), .kind = FIELD_NAME, .names = norm_names, .fallback = "layernorm",
@@ -206,7 +209,9 @@ static bool check_bounds(const struct model *model, struct err *err)
             continue;
         int value;
         memcpy(&value, (const char *)model + field->offset, sizeof value);
-        double min = field->offset == offsetof(struct model, max_positions) ? 0 : 1;
+        bool may_be_0 = field->offset == offsetof(struct model, max_positions) ||
+                        field->offset == offsetof(struct model, sliding_window);
+        double min = may_be_0 ? 0 : 1;
         if (value < min || value > field->max)
             return err_set(err, ERR_INPUT, field->name, "expected %.0f to %.0f; found %d", min,
                            field->max, value);

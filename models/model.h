@@ -28,6 +28,8 @@ struct model {
     int ffn;             /* width of the feed-forward; of one of the two inputs when gated */
     int vocab;           /* tokens of the vocabulary, before padding for tensor parallelism */
     int seq;             /* usual training sequence length, tokens */
+    int allowed_seq;     /* of a config.json that says no more: from it seq was assumed; else 0 */
+    int sliding_window;  /* tokens that attention looks back in some blocks; 0: all */
     int max_positions;   /* rows of the learned position table; 0 without one */
     int norm;            /* enum norm_kind */
     int activation;      /* enum activation_kind */

@@ -23,10 +23,10 @@ static const struct {
     { "opt-125m", "opt", "opt-125m", 125239296, 2048, 0, 1e-5 },
     { "bloom", "bloom", "bloom", 176247271424, 2048, 0, 1e-5 },
     { "llama-2-7b", "llama", "Llama-2-7b-hf", 6738415616, 4096, 10000, 1e-5 },
-    { "llama-3.1-8b", "llama", "llama", 8030261248, 131072, 500000, 1e-5 },
+    { "llama-3.1-8b", "llama", "llama", 8030261248, 8192, 500000, 1e-5 },
     { "mistral-7b-v0.1", "mistral", "mistral", 7241732096, 4096, 10000, 1e-5 },
-    { "qwen2.5-7b", "qwen2", "qwen2", 7615616512, 131072, 1e6, 1e-6 },
-    { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 32768, 1e6, 1e-6 },
+    { "qwen2.5-7b", "qwen2", "qwen2", 7615616512, 8192, 1e6, 1e-6 },
+    { "qwen3-0.6b", "qwen3", "qwen3", 596049920, 8192, 1e6, 1e-6 },
 };
 
 static void fixture_path(const char *file, char *path, size_t size)
@@ -215,6 +215,7 @@ static const struct {
     { "qwen3", "{\"attention_bias\": true}", "attention_bias", "alike" },
     { "mistral", "{\"sliding_window\": 0}", "sliding_window", "0" },
     { "mistral", "{\"sliding_window\": \"4096\"}", "sliding_window", "4096" },
+    { "qwen2", "{\"max_window_layers\": \"all\"}", "max_window_layers", "an integer" },
     { "qwen2", "{\"use_sliding_window\": 1}", "use_sliding_window", "true or false" },
     { "qwen2", "{\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", "layer_types",
       "sliding_attention" },
@@ -274,15 +275,40 @@ START_TEST(a_fault_in_a_file_is_located_by_line)
 }
 END_TEST
 
-START_TEST(a_window_shorter_than_the_positions_is_the_sequence)
+/* The usual sequence is at most 8192, the positions that the config allows, and the window. */
+static const struct {
+    const char *family, *changes;
+    int seq, allowed_seq, window;
+} sequences[] = {
+    { "llama", "{\"max_position_embeddings\": 131072}", 8192, 131072, 0 },
+    { "llama", "{\"max_position_embeddings\": 4096}", 4096, 4096, 0 },
+    { "gpt2", "{}", 1024, 1024, 0 },
+    { "bloom", "{\"seq_length\": 16384}", 16384, 0, 0 }, /* says that of training */
+    { "mistral", "{}", 4096, 32768, 4096 },
+    { "mistral", "{\"sliding_window\": 1024}", 1024, 32768, 1024 },
+    { "mistral", "{\"sliding_window\": null}", 8192, 32768, 0 },
+    { "mistral", "{\"sliding_window\": 65536}", 8192, 32768, 65536 },
+    { "qwen2", "{\"sliding_window\": 4096}", 8192, 131072, 0 }, /* not used */
+    { "qwen2",
+      "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 21}", 4096,
+      131072, 4096 },
+    { "qwen2",
+      "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 28}", 8192,
+      131072, 0 }, /* as many full blocks as there are */
+    { "qwen3", "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 0}",
+      4096, 32768, 4096 },
+    { "qwen2",
+      "{\"use_sliding_window\": true, \"sliding_window\": 4096, \"max_window_layers\": 0, "
+      "\"layer_types\": [\"full_attention\"]}",
+      8192, 131072, 0 },
+};
+
+START_TEST(the_sequence_of_a_config_is_a_usual_one_within_its_window)
 {
-    ck_assert_int_eq(changed("mistral", "{\"sliding_window\": 1024}").seq, 1024);
-    ck_assert_int_eq(changed("mistral", "{\"sliding_window\": null}").seq, 32768);
-    ck_assert_int_eq(changed("mistral", "{\"sliding_window\": 65536}").seq, 32768);
-    ck_assert_int_eq(changed("qwen2", "{\"sliding_window\": 4096}").seq, 131072);
-    ck_assert_int_eq(
-        changed("qwen2", "{\"sliding_window\": 4096, \"use_sliding_window\": true}").seq, 4096);
-    ck_assert_int_eq(changed("qwen2", "{\"layer_types\": [\"full_attention\"]}").seq, 131072);
+    struct model model = changed(sequences[_i].family, sequences[_i].changes);
+    ck_assert_int_eq(model.seq, sequences[_i].seq);
+    ck_assert_int_eq(model.allowed_seq, sequences[_i].allowed_seq);
+    ck_assert_int_eq(model.sliding_window, sequences[_i].window);
 }
 END_TEST
 
@@ -351,7 +377,8 @@ static Suite *huggingface_suite(void)
     tcase_add_loop_test(good, a_config_counts_as_its_checkpoint, 0, LENGTH(fixtures));
     tcase_add_loop_test(good, a_family_reads_as_itself_with_or_without_model_type, 0,
                         (int)num_families);
-    tcase_add_test(good, a_window_shorter_than_the_positions_is_the_sequence);
+    tcase_add_loop_test(good, the_sequence_of_a_config_is_a_usual_one_within_its_window, 0,
+                        COUNT(sequences));
     tcase_add_test(good, the_largest_dropout_is_the_models);
     tcase_add_test(good, options_become_those_of_a_model);
     tcase_add_test(good, rope_theta_and_epsilon_are_read);
