@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "exec/rank_part.h"
 #include "exec/whereabouts.h"
 
@@ -71,4 +72,39 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err)
     if (!rank_most(rank, &failed, 1, err))
         return false;
     return failed == 0 || err_set(err, ERR_SYSTEM, "", "another rank failed");
+}
+
+/* --- unequal work --------------------------------------------------------------------------- */
+
+/* Seldom enough to cost nothing, often enough for the shortest limit of a watchdog. */
+static const double telling_period_s = 0.1;
+
+bool rank_is_due(const struct rank *rank)
+{
+    return clock_now_s() > rank->told_s + telling_period_s;
+}
+
+/* One round of all ranks, in which each tells whether it is still at work. */
+static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
+{
+    whereabouts_wait(rank->on.watchdog, what);
+    bool ok = rank_most(rank, is_busy, 1, err);
+    rank->told_s = clock_now_s();
+    return ok;
+}
+
+bool rank_goes_on(struct rank *rank, const char *what, struct err *err)
+{
+    double is_busy = 1;
+    return !rank_is_due(rank) || tell_round(rank, &is_busy, what, err);
+}
+
+bool rank_is_done(struct rank *rank, const char *what, struct err *err)
+{
+    for (double is_busy = 1; is_busy > 0;) {
+        is_busy = 0;
+        if (!tell_round(rank, &is_busy, what, err))
+            return false;
+    }
+    return true;
 }

@@ -210,6 +210,12 @@ bool checkpoint_file_add(struct checkpoint_file *file, const struct checkpoint_s
     return put(file, floats, bytes, slice->offset, err);
 }
 
+bool checkpoint_file_flush(const struct checkpoint_file *file, struct err *err)
+{
+    return fdatasync(file->fd) == 0 ||
+           err_set(err, ERR_SYSTEM, file->path, "cannot be written: %s", strerror(errno));
+}
+
 bool checkpoint_file_finish(struct checkpoint_file *file, const struct checkpoint_header *header,
                             struct err *err)
 {

@@ -94,6 +94,9 @@ bool checkpoint_file_create(const char *path, uint32_t num_slices, struct checkp
                             struct err *err);
 bool checkpoint_file_add(struct checkpoint_file *file, const struct checkpoint_slice *slice,
                          const float *floats, struct err *err);
+/* Until what was added is on the disk: a long file that is flushed at its end alone takes long
+ * there. */
+bool checkpoint_file_flush(const struct checkpoint_file *file, struct err *err);
 bool checkpoint_file_finish(struct checkpoint_file *file, const struct checkpoint_header *header,
                             struct err *err);
 void checkpoint_file_close(struct checkpoint_file *file);

@@ -50,26 +50,29 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
                                    : err_set(err, ERR_INPUT, folder, "holds no checkpoint");
 }
 
+static const char loading[] = "for a checkpoint to be loaded";
+
 /* --- checking ----------------------------------------------------------------------------- */
 
-static bool check_file(const char *folder, const struct checkpoint_header *first, int rank,
-                       float *floats, struct err *err)
+static bool check_file(struct rank *rank, const char *folder, const struct checkpoint_header *first,
+                       int number, float *floats, struct err *err)
 {
     struct checkpoint_file file;
-    if (!open_of_rank(folder, (long)first->step, rank, &file, err))
+    if (!open_of_rank(folder, (long)first->step, number, &file, err))
         return false;
     const struct checkpoint_header *header = &file.header;
     bool ok = (header->step == first->step && header->ranks == first->ranks &&
-               header->rank == (uint32_t)rank) ||
+               header->rank == (uint32_t)number) ||
               err_set(err, ERR_INPUT, file.path, "belongs to another checkpoint");
     for (uint32_t i = 0; i < header->num_slices && ok; i++)
-        ok = checkpoint_file_read(&file, &file.slices[i], floats, err);
+        ok = checkpoint_file_read(&file, &file.slices[i], floats, err) &&
+             rank_goes_on(rank, loading, err);
     checkpoint_file_close(&file);
     return ok;
 }
 
 /* The ranks share the files of the checkpoint among them. */
-static bool check_share(const struct rank *rank, const char *folder, long step,
+static bool check_share(struct rank *rank, const char *folder, long step,
                         struct checkpoint_header *header, struct err *err)
 {
     int size = plan_ranks(rank->setup.plan);
@@ -81,7 +84,7 @@ static bool check_share(const struct rank *rank, const char *folder, long step,
     float *floats = arena_grow(NULL, sizeof *floats * CHECKPOINT_SLICE_ELEMENTS);
     bool ok = true;
     for (int file = rank->on.rank; file < (int)header->ranks && ok; file += size)
-        ok = check_file(folder, header, file, floats, err);
+        ok = check_file(rank, folder, header, file, floats, err);
     free(floats);
     return ok;
 }
@@ -90,7 +93,7 @@ static bool check_share(const struct rank *rank, const char *folder, long step,
  * whether one that cannot be read is whole, so it is neither passed over nor renamed. */
 enum condition { IS_WHOLE, IS_DAMAGED, IS_UNREADABLE };
 
-static enum condition condition_of_share(const struct rank *rank, const char *folder, long step,
+static enum condition condition_of_share(struct rank *rank, const char *folder, long step,
                                          struct checkpoint_header *header, struct err *fault)
 {
     if (check_share(rank, folder, step, header, fault))
@@ -131,7 +134,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
                        : err_set(err, ERR_INPUT, folder, "holds no whole checkpoint");
         struct err fault = { 0 };
         double condition = condition_of_share(rank, folder, step, header, &fault);
-        if (!rank_most(rank, &condition, 1, err))
+        if (!rank_is_done(rank, loading, err) || !rank_most(rank, &condition, 1, err))
             return false;
         if (condition == IS_WHOLE)
             return true;
@@ -295,7 +298,8 @@ static bool load_file(struct loader *loader, const char *folder, long step, int 
     bool is_read = !loader->is_same_layout ||
                    (ok && checkpoint_is_of_replica(loader->rank, &file.header, rank));
     for (uint32_t i = 0; ok && is_read && i < file.header.num_slices; i++)
-        ok = load_slice(loader, &file, &file.slices[i], err);
+        ok = load_slice(loader, &file, &file.slices[i], err) &&
+             rank_goes_on(loader->rank, loading, err);
     if (ok && loader->is_same_layout && rank == loader->rank->on.rank)
         ok = load_own(loader, &file, err);
     if (file.fd >= 0)
@@ -378,5 +382,6 @@ bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_st
     bool is_mean = header.replicas > 1 && !checkpoint_is_of_layout(rank, &header);
     *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate, damage,
                                       is_mean ? header.replicas : 1 };
-    return rank_agrees(rank, load_stores(rank, folder, &header, err), err);
+    bool ok = load_stores(rank, folder, &header, err);
+    return rank_is_done(rank, loading, err) && rank_agrees(rank, ok, err);
 }

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static const char saving[] = "for a checkpoint to be saved";
+
 struct saver {
     struct rank *rank;
     struct checkpoint_file file;
@@ -56,7 +58,9 @@ static bool save_floats(struct saver *saver, struct checkpoint_slice slice, cons
     saver->end += bytes;
     m->device_api->copy(m->compute, saver->floats, from, bytes);
     return m->device_api->stream_sync(m->compute, err) &&
-           checkpoint_file_add(&saver->file, &slice, saver->floats, err);
+           checkpoint_file_add(&saver->file, &slice, saver->floats, err) &&
+           (!rank_is_due(saver->rank) ||
+            (checkpoint_file_flush(&saver->file, err) && rank_goes_on(saver->rank, saving, err)));
 }
 
 static bool save_slice(struct saver *saver, const struct store *store,
@@ -152,7 +156,10 @@ bool checkpoint_save(struct rank *rank, const char *folder, long step, struct er
     checkpoint_rank_path(checkpoint, rank->on.rank, path);
     bool ok = !is_first || checkpoint_begin(folder, step, err);
     ok = rank_agrees(rank, ok, err);
-    ok = ok && rank_agrees(rank, save_rank(rank, path, step, err), err);
+    if (ok) {
+        ok = save_rank(rank, path, step, err);
+        ok = rank_is_done(rank, saving, err) && rank_agrees(rank, ok, err);
+    }
     ok = ok && rank_agrees(rank, !is_first || checkpoint_commit(folder, step, err), err);
     if (ok && is_first)
         checkpoint_prune(folder, step, CHECKPOINTS_KEPT);

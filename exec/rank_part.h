@@ -64,9 +64,19 @@ struct rank {
     struct loss_scale loss_scale; /* of a run in fp16 */
     long skipped;                 /* steps whose gradients overflowed */
     long steps_begun;             /* by this process */
+    double told_s;                /* when it last told the others that it goes on */
 };
 
 /* The group, or NULL when this rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);
+
+/* Work outside steps that takes ranks unequally long, as to write what one of several copies holds.
+ * Who is at it calls rank_goes_on after each piece; who has done its part calls rank_is_done, which
+ * returns when all have. In between each hears of the others now and then, which is the progress
+ * that its watchdog looks for. `what` is as in whereabouts_wait. */
+bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
+bool rank_is_done(struct rank *rank, const char *what, struct err *err);
+/* Whether rank_goes_on is going to tell the others; else it returns at once. */
+bool rank_is_due(const struct rank *rank);
 
 #endif

@@ -114,8 +114,13 @@ static bool train_step(struct session *session, int i, struct err *err)
 static bool tell_steps(struct session *session, struct err *err)
 {
     struct session_result *out = session->out;
-    return rank_mean_losses(session->rank, out->losses, out->num_steps, err) &&
-           rank_most(session->rank, out->step_s, out->num_timed, err);
+    if (!rank_mean_losses(session->rank, out->losses, out->num_steps, err))
+        return false;
+    whereabouts_wait(session->on.watchdog, "for the slowest rank's times");
+    bool ok = rank_most(session->rank, out->step_s, out->num_timed, err);
+    if (ok)
+        whereabouts_wait(session->on.watchdog, NULL);
+    return ok;
 }
 
 /* The least of any rank; not known when a rank does not know its own, nor on devices whose work no

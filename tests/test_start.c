@@ -6,6 +6,7 @@
 #include "exec/watchdog.h"
 #include "sim/schedule/generators.h"
 #include "sim/schedule/lowering.h"
+#include "tests/checkpoint_runs.h"
 #include "tests/parity.h"
 #include "tests/rank_job.h"
 #include "tests/testing.h"
@@ -17,8 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* --- who is let in -------------------------------------------------------------------------- */
@@ -242,9 +245,10 @@ enum moment {
     AFTER_THE_MEETING,
     BETWEEN_TWO_GROUPS,
     AFTER_ALL_GROUPS,
+    AFTER_THE_STEPS, /* when their times are told */
     NOWHERE
 };
-enum { FIRST_GROUPS = 2, MOST_GROUPS = 5 };
+enum { FIRST_GROUPS = 2, MOST_GROUPS = 5, NUM_STEPS = 2 };
 
 struct start {
     enum moment moment;
@@ -255,6 +259,8 @@ struct start {
 
 static struct start start; /* of this process */
 static int own_rank, groups_made;
+static bool is_saving;
+static double save_s; /* that each weight takes, into checkpoint_folder; 0: nothing is saved */
 
 static void come_to(enum moment moment)
 {
@@ -287,9 +293,27 @@ static struct group *make_group_and_stop(struct comm *comm, const int *ranks, in
     return group;
 }
 
+/* Of each step the longest time; of one number, first whether all can save. */
+static void issue_and_stop(const struct comm_call *call)
+{
+    if (call->reduction == REDUCTION_MAX && call->count == NUM_STEPS)
+        come_to(AFTER_THE_STEPS);
+    is_saving = is_saving || call->reduction == REDUCTION_MAX;
+    comm_tcp.issue(call);
+}
+
+static void copy_slowly(struct stream *stream, void *to, const void *from, size_t bytes)
+{
+    if (is_saving && save_s > 0)
+        nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * save_s) }, NULL);
+    device_host.copy(stream, to, from, bytes);
+}
+
 /* The victim's is never the first. */
 static double watchdog_of(int rank)
 {
+    if (save_s > 0)
+        return 30 * save_s;
     bool is_patient = start.is_noticed || (start.moment != NOWHERE && rank == start.victim);
     return is_patient ? 50 : watchdog_s;
 }
@@ -309,6 +333,9 @@ static int run_two_steps(const struct place *place, struct err *err)
     struct comm_api api = comm_tcp;
     api.open = open_and_stop;
     api.group_new = make_group_and_stop;
+    api.issue = issue_and_stop;
+    struct device_api device = device_host;
+    device.copy = copy_slowly;
     struct run_setup setup = {
         .plan = &plan,
         .model = &model,
@@ -322,12 +349,13 @@ static int run_two_steps(const struct place *place, struct err *err)
         .data_ranks = { 2, 1 },
     };
     struct session_options options = { .setup = &setup,
-                                       .device_api = &device_host,
+                                       .device_api = &device,
                                        .kernel_api = &kernels_host,
                                        .comm_api = &api,
                                        .place = place,
                                        .arena_bytes = 8 << 20,
-                                       .steps = 2,
+                                       .steps = NUM_STEPS,
+                                       .checkpoint = save_s > 0 ? checkpoint_folder : NULL,
                                        .watchdog_s = watchdog_of(place->rank) };
     bool ok = setup.schedule && session_run(&options, &arena, &result, err);
     arena_release(&arena);
@@ -341,6 +369,8 @@ struct process {
     int status;
 };
 
+enum { LATEST_S = 55 }; /* when a rank whose wait nobody ends is ended */
+
 /* Becomes a rank; what it says goes to a file. */
 static struct process start_rank(const struct start *how, const struct place *place, int meeting_fd)
 {
@@ -348,6 +378,8 @@ static struct process start_rank(const struct start *how, const struct place *pl
     process.id = fork();
     if (process.id != 0)
         return process;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(LATEST_S);
     struct err err = { 0 };
     dup2(fileno(process.words), STDERR_FILENO);
     start = *how;
@@ -412,6 +444,7 @@ static const struct start starts[] = {
     { BETWEEN_TWO_GROUPS, 0, SIGSTOP, false, "rank 1 waits " },
     { AFTER_ALL_GROUPS, 1, SIGSTOP, false, "rank 0 waits " },
     { AFTER_ALL_GROUPS, 0, SIGSTOP, false, "rank 1 waits " },
+    { AFTER_THE_STEPS, 1, SIGSTOP, false, "rank 0 waits " },
     { BEFORE_IT_CONNECTS, 1, SIGKILL, false, COMES },
     { BEFORE_IT_GREETS, 1, SIGKILL, false, COMES },
     { AFTER_THE_MEETING, 1, SIGKILL, false, "rank 0 waits " },
@@ -435,15 +468,33 @@ START_TEST(a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost)
 }
 END_TEST
 
-START_TEST(a_start_that_succeeds_trains)
+static void train_both(const struct start *how)
 {
     struct process ranks[2];
-    struct start how = { .moment = NOWHERE, .is_noticed = true };
-    start_both(&how, ranks);
+    start_both(how, ranks);
     for (int rank = 0; rank < 2; rank++) {
         end_rank(&ranks[rank]);
         ck_assert_msg(ranks[rank].status == 0, "rank %d: %s", rank, ranks[rank].text);
     }
+}
+
+START_TEST(a_start_that_succeeds_trains)
+{
+    train_both(&(struct start){ .moment = NOWHERE, .is_noticed = true });
+}
+END_TEST
+
+/* The first rank writes what both hold, some fifty weights, and the watchdogs wait for as long as
+ * thirty take. */
+START_TEST(a_checkpoint_that_takes_long_is_no_standstill)
+{
+    bool has_memory = access("/dev/shm", W_OK) == 0; /* a busy disk is no part of this */
+    snprintf(checkpoint_folder, sizeof checkpoint_folder, "%s/test_start.XXXXXX",
+             has_memory ? "/dev/shm" : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(checkpoint_folder));
+    save_s = 0.04;
+    train_both(&(struct start){ .moment = NOWHERE });
+    checkpoint_folder_remove();
 }
 END_TEST
 
@@ -487,6 +538,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_stranger_at_the_meeting_is_told_apart);
     tcase_add_test(tc, a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost);
     tcase_add_test(tc, a_start_that_succeeds_trains);
+    tcase_add_test(tc, a_checkpoint_that_takes_long_is_no_standstill);
     tcase_add_test(tc, a_rank_alone_says_where_it_wanted_to_meet);
     Suite *s = suite_create("exec: start");
     suite_add_tcase(s, tc);
