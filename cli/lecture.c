@@ -57,7 +57,10 @@ struct lecture_number in_seconds(double seconds)
         return (struct lecture_number){ "0 s" };
     if (seconds < 1000)
         return scaled(seconds * 1e9, small, 4, "s");
-    snprintf(out.text, sizeof out.text, "%.4g h", seconds / 3600);
+    if (seconds < 10000)
+        snprintf(out.text, sizeof out.text, "%.4g s", seconds);
+    else
+        snprintf(out.text, sizeof out.text, "%.4g h", seconds / 3600);
     return out;
 }
 

@@ -4,6 +4,7 @@
 #include "sim/engine/data_parallel.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char topic[] = "COMMUNICATION";
 
@@ -34,8 +35,7 @@ static void add_tensor(struct lecture *lecture, const struct lecture_case *of)
     fill_part(&row->filled, &textbook->tensor_link, textbook->tensor,
               textbook_boundary_bytes(textbook));
     lecture_gap(row,
-                "Detailed is what compute does not hide of collectives at the profile's rates, "
-                "the head's with them.");
+                "Detailed is what compute does not hide, of collectives at the profile's rates.");
 }
 
 /* --- data ranks ----------------------------------------------------------------------------- */
@@ -104,7 +104,8 @@ static void add_step(struct text *formula, struct text *filled,
         const struct exchange_phase *phase = &phases.at[i];
         text_add(formula, "%s%s", i > 0 ? " + " : "", phase_formulas[phase->kind]);
         text_add(filled, "%s", i > 0 ? " + " : "");
-        fill_phase(filled, textbook_phase_link(&textbook->wires, phase), phase);
+        struct textbook_link link = textbook_phase_link(&textbook->wires, phase);
+        fill_phase(filled, &link, phase);
     }
 }
 
@@ -135,24 +136,38 @@ static void add_zero_words(struct lecture_row *row, const struct textbook_setup 
 {
     int shards = textbook->shards > 0 ? textbook->shards : textbook->data;
     int replicas = textbook->data / shards;
+    struct textbook_link shard = textbook_shard_link(textbook);
+    struct textbook_link replica = textbook_ring_link(&textbook->wires, replicas, shards);
     double gradients_bytes = parameters * textbook->reduce_bytes;
     text_add(&row->formula, "(d - 1) (alpha + G/(d B))");
     text_add(&row->filled, "(%d - 1) x ", shards);
-    fill_part(&row->filled, &textbook->data_link, shards, gradients_bytes);
+    fill_part(&row->filled, &shard, shards, gradients_bytes);
     if (replicas > 1) {
         text_add(&row->formula, " + 2 (n - 1) (alpha + G/d/(n B))");
         text_add(&row->filled, " + 2 x (%d - 1) x ", replicas);
-        fill_part(&row->filled, &textbook->data_link, replicas, gradients_bytes / shards);
+        fill_part(&row->filled, &replica, replicas, gradients_bytes / shards);
     }
     text_add(&row->formula, " + %s(d - 1) (alpha + W/(d B))", textbook->zero == 3 ? "2 " : "");
     text_add(&row->filled, " + %s(%d - 1) x ", textbook->zero == 3 ? "2 x " : "", shards);
-    fill_part(&row->filled, &textbook->data_link, shards,
-              parameters * textbook->recipe.parameter_bytes);
+    fill_part(&row->filled, &shard, shards, parameters * textbook->recipe.parameter_bytes);
 }
 
-static void add_data_gap(struct lecture_row *row, const struct lecture_case *of)
+static bool is_tree(const struct exchange *exchange)
+{
+    return strcmp(exchange_method_of(exchange)->name, "tree") == 0;
+}
+
+static void add_data_gap(struct lecture_row *row, const struct lecture_case *of,
+                         const struct exchange *exchange)
 {
     const struct plan *plan = &of->setup->plan;
+    if (is_tree(exchange))
+        lecture_gap(row, "With exchange=tree all bytes are sent in each hop, not in pieces. ");
+    if (exchange->servers > 0 && of->textbook->wires.ranks.per_node > 1)
+        lecture_gap(row, "Ranks in a server's own node do not use its network card. ");
+    if (exchange_method_of(exchange)->object == EXCHANGE_WEIGHTS &&
+        of->textbook->wires.ranks.per_node > 1)
+        lecture_gap(row, "Ranks in one node exchange without the network. ");
     if (plan->zero == 3)
         lecture_gap(
             row, "The stack gathers each weight %.0f times a step. ",
@@ -183,7 +198,7 @@ static void add_data(struct lecture *lecture, const struct lecture_case *of)
     } else {
         add_exchange_words(row, textbook, &textbook->exchange);
     }
-    add_data_gap(row, of);
+    add_data_gap(row, of, &textbook->exchange);
 }
 
 /* The data ranks' part of the step with another exchange; NAN where the plan can't have it. */
@@ -226,9 +241,7 @@ static void add_other(struct lecture *lecture, const struct lecture_case *of, co
                         .detailed = detailed_s },
                     "");
     add_exchange_words(row, &textbook, &exchange);
-    if (exchange_method_of(&exchange)->phases && words[0] == 't')
-        lecture_gap(row, "The plan's tree sends all bytes in each hop, not in pieces. ");
-    lecture_gap(row, "Detailed is what backward and update do not hide, at the profile's rates.");
+    add_data_gap(row, of, &exchange);
 }
 
 void lecture_add_communication(struct lecture *lecture, const struct lecture_case *of)
@@ -239,7 +252,8 @@ void lecture_add_communication(struct lecture *lecture, const struct lecture_cas
     add_data(lecture, of);
     if (of->textbook->zero > 0 || of->setup->plan.cp > 1)
         return;
-    add_other(lecture, of, "data ranks by ring", "ring");
+    if (!exchange_is_default(&of->textbook->exchange))
+        add_other(lecture, of, "data ranks by ring", "ring");
     add_other(lecture, of, "data ranks by tree", "tree");
     add_other(lecture, of, "data ranks by one server", "ps:1");
 }

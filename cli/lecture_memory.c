@@ -77,9 +77,10 @@ static void fill_values(struct text *out, const struct lecture_case *of, double 
 
 static void add_copy_words(struct lecture_row *row, const struct lecture_case *of)
 {
-    lecture_gap(row, "The %d ranks of a copy hold %s of state and %s of activations: ",
-                of->setup->plan.tp * of->setup->plan.cp * of->setup->plan.pp,
-                in_bytes(of->copy_state_bytes).text, in_bytes(of->copy_activations_bytes).text);
+    int ranks = of->setup->plan.tp * of->setup->plan.cp * of->setup->plan.pp;
+    lecture_gap(row, "A copy's %d GPU%s %s of state and %s of activations: ", ranks,
+                ranks == 1 ? " holds" : "s hold", in_bytes(of->copy_state_bytes).text,
+                in_bytes(of->copy_activations_bytes).text);
     add_state_words(row, &of->textbook->recipe);
     if (of->setup->plan.zero > 0)
         lecture_gap(row, ", of which ZeRO-%d leaves shards", of->setup->plan.zero);
@@ -275,7 +276,8 @@ static void add_largest(struct lecture *lecture, const struct lecture_case *of)
                                           .detailed = NAN },
                     "M/(w + g + o)");
     text_add(&row->filled, "%s / %.6g B", in_bytes(memory_bytes).text, bytes);
-    lecture_gap(row, "The %d GPUs of a copy hold %s without ZeRO and before any activation.", ranks,
+    lecture_gap(row, "A copy's %d GPU%s %s without ZeRO and before any activation.", ranks,
+                ranks == 1 ? " holds" : "s hold",
                 in_unit(ranks * row->textbook, LECTURE_COUNT).text);
 }
 
@@ -356,13 +358,11 @@ static void add_kept(struct lecture *lecture, const struct lecture_case *of)
     } else {
         add_layer(&row->formula, &row->filled, of, textbook->keep);
     }
-    lecture_gap(row,
-                "Detailed is the sum of what each op keeps, the embedding's and the loss' on "
-                "their stages too%s%s%s.",
-                of->setup->model.dropout > 0 ? "" : ", without masks as nothing is dropped",
-                model_is_gated(&of->setup->model) ? ", gate and projection of the feed-forward"
+    lecture_gap(row, "Detailed adds up what each op keeps, the embedding's with it%s%s%s.",
+                of->setup->model.dropout > 0 ? "" : "; nothing is dropped, so there are no masks",
+                model_is_gated(&of->setup->model) ? "; the feed-forward keeps gate and projection"
                                                   : "",
-                plan->pp > 1 ? ", of the microbatches that stage 0 has begun" : "");
+                plan->pp > 1 ? "; microbatches are those that stage 0 has begun" : "");
 }
 
 /* N/K + K: on this plan, or the least that recompute could hold. */
@@ -414,7 +414,8 @@ static void add_working_set(struct lecture *lecture, const struct lecture_case *
 void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of)
 {
     add_recipe(lecture, of);
-    for (int zero = 0; zero <= 3; zero++)
+    int last = of->textbook->data > 1 ? 3 : 0;
+    for (int zero = 0; zero <= last; zero++)
         add_zero(lecture, of, zero);
     add_largest(lecture, of);
     add_kept(lecture, of);

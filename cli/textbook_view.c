@@ -3,9 +3,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "sim/cost/compute.h"
-#include "sim/cost/exchange.h"
 #include "sim/cost/network.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,15 +21,17 @@ const struct field *textbook_field(const char *name)
     return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
 }
 
-/* The wire that neighbours in the group talk over: inside a node, or a GPU's share of NICs. */
+/* What carries a ring through the group: a link inside the node, or the NICs of the ranks that are
+ * in a node, of which one alone talks to the next node. */
 static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
 {
     const struct cluster *cluster = &system->cluster;
     const struct level *level = &cluster->levels[0];
     if (group->num_nodes <= 1 || cluster->num_levels < 2)
         return (struct textbook_link){ level->latency_s, level->bytes_per_s };
-    level = &cluster->levels[1];
-    return (struct textbook_link){ level->latency_s, level->bytes_per_s * level->nics_per_gpu };
+    double nics = cluster->levels[1].nics_per_gpu * (group->num_ranks / group->num_nodes);
+    double bytes_per_s = fmin(cluster->levels[1].bytes_per_s * nics, level->bytes_per_s);
+    return (struct textbook_link){ cluster->levels[1].latency_s, bytes_per_s };
 }
 
 /* Of a layer that is not run again. */
@@ -94,7 +96,7 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
     struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
     const struct level *node = &system->cluster.levels[0];
     bool has_network = system->cluster.num_levels > 1;
-    struct comm_group apart = { .num_nodes = has_network ? 2 : 1 };
+    struct comm_group apart = { .num_ranks = 2, .num_nodes = has_network ? 2 : 1 };
     return (struct textbook_setup){
         .model = &setup->model,
         .tensor = plan->tp,
@@ -121,7 +123,7 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
         .exchange = plan->exchange,
         .wires = { .node = { node->latency_s, node->bytes_per_s },
                    .network = link_of(system, &apart),
-                   .ranks = exchange_ranks(system, plan) },
+                   .ranks = { plan->dp * plan->cp, data.num_ranks / data.num_nodes } },
     };
 }
 

@@ -189,6 +189,13 @@ static const struct {
     { P3("tp8 dp8 mb1"), "data ranks, as here", 14 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=local:4"), "data ranks, as here", 3.5 * (20e-6 + 706906112.0 / 8 / 390.625e6) },
     { P3("tp8 dp8 mb1 exchange=tree"), "data ranks, as here", 6 * 20e-6 + 2 * 706906112.0 / 390.625e6 },
+    /* whole gradients of 64 ranks, of which one of eight in a node has its 3.125 GB/s: 126 x ... */
+    { P3("dp64 mb1"), "data ranks, as here", 126 * (20e-6 + 5655248896.0 / 64 / 3.125e9) },
+    /* P 7493124096: 7 parts of 1/8 in the node at 450 GB/s, of 4 bytes and twice of 2; 1/8 of the sums
+       by 8 nodes, 2 x 7 parts of 1/8 at 50 GB/s */
+    { { "llama3-8b", "dgx-h100", "128", "dp64 mb1 zero3 shard=8", 64 }, "data ranks, as here",
+      7 * (2e-6 + 7493124096.0 / 2 / 450e9) + 14 * (2e-6 + 7493124096.0 / 4 / 450e9) +
+          14 * (5e-6 + 7493124096.0 / 16 / 50e9) },
     { P3("tp8 dp8 mb1"), "data ranks by one server", 14 * 706906112.0 / 390.625e6 },
     /* each of 16 microbatches alone on the other 7 stages; 7 of 16; 7 of 16 x 5 chunks; a third */
     { PIPE("pp8 mb1 schedule=naive"), "bubble over compute", 7 },

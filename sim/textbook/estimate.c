@@ -104,6 +104,12 @@ static int num_shards(const struct textbook_setup *setup)
     return setup->shards > 0 ? setup->shards : setup->data;
 }
 
+struct textbook_link textbook_shard_link(const struct textbook_setup *setup)
+{
+    int shards = num_shards(setup);
+    return shards == setup->data ? setup->data_link : textbook_ring_link(&setup->wires, shards, 1);
+}
+
 /* Once a step. ZeRO 1 and 2 move what an all-reduce does in the same precision; ZeRO 3 gathers the
  * weights for forward and backward: half as much again. Rajbhandari et al. 2020, section 7. Where
  * shards are repeated, ranks with the same one all-reduce it. Zhao et al. 2023, section 3.2.2. */
@@ -112,11 +118,15 @@ static double zero_comm_s(const struct textbook_setup *setup, double parameters)
     int shards = num_shards(setup);
     double gradients_bytes = parameters * setup->reduce_bytes;
     double weights_bytes = parameters * setup->recipe.parameter_bytes;
-    const struct textbook_link *link = &setup->data_link;
+    struct textbook_link shard = textbook_shard_link(setup);
     double gathers = setup->zero == 3 ? 2 : 1;
-    return textbook_ring_reduce_scatter_s(link, shards, gradients_bytes) +
-           textbook_ring_all_reduce_s(link, setup->data / shards, gradients_bytes / shards) +
-           gathers * textbook_ring_all_gather_s(link, shards, weights_bytes);
+    double shards_s = textbook_ring_reduce_scatter_s(&shard, shards, gradients_bytes) +
+                      gathers * textbook_ring_all_gather_s(&shard, shards, weights_bytes);
+    int replicas = setup->data / shards;
+    if (replicas == 1)
+        return shards_s;
+    struct textbook_link replica = textbook_ring_link(&setup->wires, replicas, shards);
+    return shards_s + textbook_ring_all_reduce_s(&replica, replicas, gradients_bytes / shards);
 }
 
 static double data_comm_s(const struct textbook_setup *setup, double parameters)

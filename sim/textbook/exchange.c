@@ -1,31 +1,46 @@
 #include "sim/textbook/exchange.h"
 
-const struct textbook_link *textbook_phase_link(const struct textbook_wires *wires,
-                                                const struct exchange_phase *phase)
+#include <math.h>
+
+/* Members that are in one node: consecutive ones, which hand on among themselves. */
+struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride)
 {
-    int farthest = (phase->size - 1) * phase->stride;
-    return farthest < wires->ranks.per_node ? &wires->node : &wires->network;
+    if ((size - 1) * stride < wires->ranks.per_node)
+        return wires->node;
+    struct textbook_link link = wires->network;
+    double in_node = fmax(1, wires->ranks.per_node / stride);
+    link.bytes_per_s = fmin(in_node * link.bytes_per_s, wires->node.bytes_per_s);
+    return link;
+}
+
+struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
+                                         const struct exchange_phase *phase)
+{
+    bool is_in_node = (phase->size - 1) * phase->stride < wires->ranks.per_node;
+    if (phase->kind == PHASE_PEERS && !is_in_node)
+        return wires->network;
+    return textbook_ring_link(wires, phase->size, phase->stride);
 }
 
 /* A sum by ring where no algorithm is named. A gather's buffer is all members' bytes. Neighbours
  * are told one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase)
 {
-    const struct textbook_link *link = textbook_phase_link(wires, phase);
+    const struct textbook_link link = textbook_phase_link(wires, phase);
     switch (phase->kind) {
     case PHASE_ALL_REDUCE:
     case PHASE_RING:
-        return textbook_ring_all_reduce_s(link, phase->size, phase->bytes);
+        return textbook_ring_all_reduce_s(&link, phase->size, phase->bytes);
     case PHASE_TREE:
-        return textbook_tree_all_reduce_s(link, phase->size, phase->bytes);
+        return textbook_tree_all_reduce_s(&link, phase->size, phase->bytes);
     case PHASE_SERVERS:
-        return textbook_parameter_server_s(link, phase->size, phase->peers, phase->bytes);
+        return textbook_parameter_server_s(&link, phase->size, phase->peers, phase->bytes);
     case PHASE_REDUCE_SCATTER:
-        return textbook_ring_reduce_scatter_s(link, phase->size, phase->bytes);
+        return textbook_ring_reduce_scatter_s(&link, phase->size, phase->bytes);
     case PHASE_ALL_GATHER:
-        return textbook_ring_all_gather_s(link, phase->size, phase->size * phase->bytes);
+        return textbook_ring_all_gather_s(&link, phase->size, phase->size * phase->bytes);
     case PHASE_PEERS:
-        return phase->peers * textbook_message_s(link, phase->bytes);
+        return phase->peers * textbook_message_s(&link, phase->bytes);
     case NUM_PHASE_KINDS:
         break;
     }

@@ -7,15 +7,19 @@
 #include "sim/exchange/exchange.h"
 #include "sim/textbook/communication.h"
 
-/* Where data ranks sit. */
+/* Where data ranks sit, and what a rank has to itself of the links. */
 struct textbook_wires {
     struct textbook_link node, network;
     struct exchange_ranks ranks;
 };
 
-/* The link that a phase's members talk over: within a node where all of them are in one. */
-const struct textbook_link *textbook_phase_link(const struct textbook_wires *wires,
-                                                const struct exchange_phase *phase);
+/* What carries a ring of `size` data ranks, `stride` apart: the node's link where all are in one;
+ * else the cards of those in a node, as one of them alone talks to the next node, up to that. */
+struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride);
+
+/* The same for a phase; neighbours in a graph have each what is theirs. */
+struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
+                                         const struct exchange_phase *phase);
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase);
 
 /* One step; the mean over a period where there is one. */
