@@ -316,3 +316,26 @@ void units_show_count(double value, char *text, size_t size)
 {
     show(count_units, value, text, size);
 }
+
+void units_show_duration(double seconds, char *text, size_t size)
+{
+    static const char *const years[] = { "", "thousand ", "million ", "billion ", "trillion " };
+    enum { MOST = sizeof years / sizeof *years - 1 };
+    const double day_s = 86400, year_s = 365.25 * day_s, shown_as_next = 999.5;
+    double value = seconds / year_s;
+    int scale = 0;
+    if (seconds < day_s / 100) {
+        units_show(seconds, QUANTITY_SECONDS, text, size);
+    } else if (seconds < shown_as_next * day_s) {
+        snprintf(text, size, "%.3g days", seconds / day_s);
+    } else if (isinf(seconds)) {
+        snprintf(text, size, "never");
+    } else {
+        for (; value >= shown_as_next && scale < MOST; scale++)
+            value /= 1000;
+        if (value >= shown_as_next)
+            snprintf(text, size, "over 1000 %syears", years[scale]);
+        else
+            snprintf(text, size, "%.3g %syears", value, years[scale]);
+    }
+}

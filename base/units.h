@@ -33,6 +33,9 @@ void units_write(double value, enum quantity quantity, char *text, size_t size);
  * number of the base unit below 1000 is shown as it is: "8", "512 B". */
 void units_show(double value, enum quantity quantity, char *text, size_t size);
 void units_show_count(double value, char *text, size_t size);
+/* How long a training takes, three significant digits: "864 s", "11.7 days", "83.0 thousand years",
+ * "never". */
+void units_show_duration(double seconds, char *text, size_t size);
 
 /* "GB/s, GiB/s, Gb/s ..." for messages. */
 const char *units_names(enum quantity quantity);

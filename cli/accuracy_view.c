@@ -1,5 +1,6 @@
 #include "cli/accuracy_view.h"
 
+#include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/infeasible.h"
@@ -7,15 +8,32 @@
 #include "cli/show.h"
 #include "search/accuracy.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+/* What never gets there is null. */
+static json_t *finite_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to)
+{
+    json_object_set_new(object, "steps_by", json_string(steps_basis_names[to->basis]));
+    json_object_set_new(object, "steps_source", json_string(to->source));
+    json_object_set_new(object, "steps_at_most", finite_json(to->most_steps));
+    json_object_set_new(object, "seconds_at_most", finite_json(to->most_seconds));
+}
 
 static json_t *row_json(const struct setup *setup, const struct accurate_plan *plan)
 {
     json_t *object = prediction_json(setup, &plan->scored.plan, &plan->scored.prediction, false);
     json_object_set_new(object, "steps", json_real(plan->to.steps));
-    json_object_set_new(object, "transient_steps", json_real(plan->to.transient_steps));
+    json_object_set_new(object, "transient_steps", finite_json(plan->to.transient_steps));
     json_object_set_new(object, "all_reduce_steps", json_real(plan->to.all_reduce_steps));
     json_object_set_new(object, "seconds_to_accuracy", json_real(plan->to.seconds));
+    accuracy_set_basis(object, &plan->to);
     return object;
 }
 
@@ -37,17 +55,76 @@ static void print_rows(const struct setup *setup, const struct accuracy_result *
     json_decref(object);
 }
 
+/* The default is not part of a layout; here it is what the row is of. */
+static void add_layout(struct text *out, const struct plan *plan)
+{
+    plan_write(plan, out);
+    if (exchange_is_default(&plan->exchange)) {
+        text_add(out, " exchange=");
+        exchange_write(&plan->exchange, out);
+    }
+}
+
+/* Where nothing but a bound is known there is no time to expect. */
+static void show_plan_row(const struct accurate_plan *plan)
+{
+    const struct time_to_accuracy *to = &plan->to;
+    char time[40], most[40], steps[32];
+    struct text layout = { 0 };
+    bool is_known = to->basis != STEPS_BOUND;
+    units_show_duration(to->seconds, time, sizeof time);
+    units_show_duration(to->most_seconds, most, sizeof most);
+    units_show_count(to->steps, steps, sizeof steps);
+    add_layout(&layout, &plan->scored.plan);
+    printf("  %10s  %19s  %7s  %8.4g  %-9s  %s\n", is_known ? time : "-", most,
+           is_known ? steps : "-", plan->scored.prediction.step_s, steps_basis_names[to->basis],
+           text_get(&layout));
+    text_release(&layout);
+}
+
+static bool shares_source(const struct accurate_plan *a, const struct accurate_plan *b)
+{
+    return a->to.basis == b->to.basis && strcmp(a->to.source, b->to.source) == 0;
+}
+
+/* The exchanges that rest on what row `first` rests on. */
+static void show_basis(const struct accuracy_result *result, int first)
+{
+    static const char *const meanings[] = {
+        [STEPS_EXACT] = "as many steps as all-reduce: the same sums",
+        [STEPS_FITTED] = "",
+        [STEPS_PUBLISHED] = "as many steps as all-reduce: ",
+        [STEPS_BOUND] = "no run is known: ranked by the worst case of theory",
+    };
+    const struct accurate_plan *row = &result->at[first];
+    printf("  %-9s  %s%s (", steps_basis_names[row->to.basis], meanings[row->to.basis],
+           row->to.source);
+    for (int i = first; i < result->count; i++)
+        if (shares_source(&result->at[i], row))
+            printf("%s%s", i == first ? "" : ", ",
+                   exchange_method_of(&result->at[i].scored.plan.exchange)->name);
+    printf(")\n");
+}
+
+static void show_bases(const struct accuracy_result *result)
+{
+    for (int i = 0; i < result->count; i++) {
+        bool is_told = false;
+        for (int j = 0; j < i; j++)
+            is_told = is_told || shares_source(&result->at[j], &result->at[i]);
+        if (!is_told)
+            show_basis(result, i);
+    }
+}
+
 static void show_rows(const struct accuracy_result *result)
 {
-    printf("\n  %9s %11s %11s %9s  layout\n", "days", "steps", "transient", "step s");
-    for (int i = 0; i < result->count; i++) {
-        const struct accurate_plan *plan = &result->at[i];
-        struct text layout = { 0 };
-        plan_write(&plan->scored.plan, &layout);
-        printf("  %9.4g %11.4g %11.4g %9.4g  %s\n", plan->to.seconds / 86400, plan->to.steps,
-               plan->to.transient_steps, plan->scored.prediction.step_s, text_get(&layout));
-        text_release(&layout);
-    }
+    printf("\n  %10s  %19s  %7s  %8s  %-9s  layout\n", "time", "at most", "steps", "step s",
+           "steps by");
+    for (int i = 0; i < result->count; i++)
+        show_plan_row(&result->at[i]);
+    printf("\n");
+    show_bases(result);
 }
 
 static void show_result(const struct options *options, const struct setup *setup,
@@ -61,8 +138,10 @@ static void show_result(const struct options *options, const struct setup *setup
                result->candidates, result->elapsed_s, result->searches,
                result->proved ? "the fastest step of each is proved"
                               : "not every search came to its end");
-        printf("steps: theory's orders, scaled to %s, to where all-reduce is after all tokens\n",
-               setup_convergence_name(setup));
+        printf(
+            "steps to where all-reduce is after all tokens; at most: theory's worst case, scaled "
+            "to %s\n",
+            setup_convergence_name(setup));
     }
     show_rows(result);
 }

@@ -4,9 +4,13 @@
 
 #include "cli/setup.h"
 #include "search/search.h"
+#include "sim/campaign/time_to_accuracy.h"
 
 /* Searches and prints; returns the exit code. */
 int answer_accuracy(const struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err);
+
+/* Adds what the steps rest on, and how many there are at most. */
+void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to);
 
 #endif

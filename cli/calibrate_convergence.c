@@ -3,6 +3,7 @@
 #include "cli/calibrate_convergence.h"
 
 #include "base/arena.h"
+#include "base/units.h"
 #include "calibration/descent_fit.h"
 #include "cli/command.h"
 #include "cli/planfile.h"
@@ -189,9 +190,29 @@ static json_t *document(const struct convergence_file *file, const struct descen
     return root;
 }
 
+/* Without an exponent where it is large. */
+static void show_value(double value, int digits, char *text, size_t size)
+{
+    if (fabs(value) >= 0.9995 * pow(10, digits))
+        units_show_count(value, text, size);
+    else
+        snprintf(text, size, "%.*g", digits, value);
+}
+
+static void show_constant(const char *name, double value)
+{
+    char text[32];
+    show_value(value, 4, text, sizeof text);
+    printf("  %-14s %11s   ", name, text);
+}
+
 static void show_row(const char *name, double value, struct descent_interval interval)
 {
-    printf("  %-14s %11.4g   %9.3g to %9.3g\n", name, value, interval.low, interval.high);
+    char low[32], high[32];
+    show_value(interval.low, 3, low, sizeof low);
+    show_value(interval.high, 3, high, sizeof high);
+    show_constant(name, value);
+    printf("%9s to %9s\n", low, high);
 }
 
 static void show(const struct convergence_file *file, const struct descent_fit *fit,
@@ -205,12 +226,14 @@ static void show(const struct convergence_file *file, const struct descent_fit *
                      descent_constant_value(&fit->descent, (enum descent_constant)j),
                      fit->intervals[j]);
     for (int i = 0; i < 2; i++)
-        if (scales[i].is_fitted)
+        if (scales[i].is_fitted) {
             show_row(scales[i].name, scales[i].fitted, scales[i].interval);
-        else
-            printf("  %-14s %11.4g   as shipped: no run shows it\n", scales[i].name,
-                   scales[i].shipped);
-    printf("  %-14s %11.4g   as given\n", "heterogeneity", file->convergence.heterogeneity);
+        } else {
+            show_constant(scales[i].name, scales[i].shipped);
+            printf("as shipped: no run shows it\n");
+        }
+    show_constant("heterogeneity", file->convergence.heterogeneity);
+    printf("as given\n");
 }
 
 /* Transients end where noise is as much as what is left: there has to be some. */

@@ -59,19 +59,14 @@ void deadline_fill_result(const struct deadline *deadline, struct search_result 
     result->num_top = 1;
 }
 
-static void show_days(double seconds, char *text, size_t size)
-{
-    snprintf(text, size, "%.3g days", seconds / 86400);
-}
-
 void show_deadline(const struct setup *setup, const struct deadline *deadline)
 {
     const struct deadline_result *result = &deadline->result;
-    char allowed[32], taken[32], tokens[32];
+    char allowed[40], taken[40], tokens[32];
     if (deadline->deadline_s <= 0 || result->num_gpus == 0)
         return;
-    show_days(deadline->deadline_s, allowed, sizeof allowed);
-    show_days(result->train_s, taken, sizeof taken);
+    units_show_duration(deadline->deadline_s, allowed, sizeof allowed);
+    units_show_duration(result->train_s, taken, sizeof taken);
     units_show_count(setup->model.tokens, tokens, sizeof tokens);
     if (result->is_met)
         printf("DEADLINE met on %d GPUs, the fewest of up to %d: %s tokens in %s of %s\n",
@@ -102,11 +97,11 @@ void add_deadline_json(json_t *object, const struct deadline *deadline)
 bool refuse_deadline(const struct deadline *deadline, struct err *err)
 {
     const struct deadline_result *result = &deadline->result;
-    char allowed[32], taken[32];
+    char allowed[40], taken[40];
     if (deadline->deadline_s <= 0 || result->is_met || result->num_gpus == 0)
         return false;
-    show_days(deadline->deadline_s, allowed, sizeof allowed);
-    show_days(result->train_s, taken, sizeof taken);
+    units_show_duration(deadline->deadline_s, allowed, sizeof allowed);
+    units_show_duration(result->train_s, taken, sizeof taken);
     err_set(err, ERR_INFEASIBLE, "--deadline",
             "no plan on up to %d GPUs takes %s or less; the fastest, on %d, takes %s",
             deadline->most_gpus, allowed, result->num_gpus, taken);

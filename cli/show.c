@@ -172,14 +172,19 @@ static void show_accuracy(const struct terminal *terminal, const struct setup *s
     struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
                                                   &setup->model, plan, prediction->step_s);
     struct text line = { 0 };
-    char steps[32], own[32];
+    char time[40], most[40], steps[32], own[32];
+    units_show_duration(to.seconds, time, sizeof time);
+    units_show_duration(to.most_seconds, most, sizeof most);
     units_show_count(to.all_reduce_steps, own, sizeof own);
     units_show_count(to.steps, steps, sizeof steps);
-    if (isfinite(to.steps))
+    if (to.basis == STEPS_BOUND && isfinite(to.steps))
         text_add(&line,
-                 "%.3g days to where all-reduce is after %s steps: %s of them, by theory's "
-                 "orders scaled to %s",
-                 to.seconds / 86400, own, steps, setup_convergence_name(setup));
+                 "at most %s to where all-reduce is after %s steps: no run is known, and "
+                 "%s steps are theory's worst case, scaled to %s",
+                 most, own, steps, setup_convergence_name(setup));
+    else if (isfinite(to.steps))
+        text_add(&line, "%s to where all-reduce is after %s steps: %s of them (%s); at most %s",
+                 time, own, steps, *to.source ? to.source : "the same sums", most);
     else
         text_add(&line, "never: what is left out and not remembered keeps it off the optimum");
     show_row(terminal, "accuracy", text_get(&line));

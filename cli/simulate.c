@@ -1,4 +1,5 @@
 /* cli/simulate.c - the prediction of one plan. */
+#include "cli/accuracy_view.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -85,10 +86,12 @@ static json_t *accuracy_json(const struct setup *setup, const struct prediction 
     struct time_to_accuracy to = time_to_accuracy(&setup->convergence.convergence, &setup->system,
                                                   &setup->model, &setup->plan, prediction->step_s);
     bool is_reached = isfinite(to.steps);
-    return json_pack("{s:f, s:f, s:o, s:o}", "all_reduce_steps", to.all_reduce_steps,
-                     "transient_steps", to.transient_steps, "steps",
-                     is_reached ? json_real(to.steps) : json_null(), "seconds",
-                     is_reached ? json_real(to.seconds) : json_null());
+    json_t *json = json_pack("{s:f, s:f, s:o, s:o}", "all_reduce_steps", to.all_reduce_steps,
+                             "transient_steps", to.transient_steps, "steps",
+                             is_reached ? json_real(to.steps) : json_null(), "seconds",
+                             is_reached ? json_real(to.seconds) : json_null());
+    accuracy_set_basis(json, &to);
+    return json;
 }
 
 static json_t *answer_json(const struct setup *setup, const struct prediction *prediction,

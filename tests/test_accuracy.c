@@ -58,6 +58,7 @@ START_TEST(rows_are_in_order_and_time_is_steps_by_step_time)
         const struct accurate_plan *plan = &result.at[i];
         ck_assert_double_eq(plan->to.seconds, plan->to.steps * plan->scored.prediction.step_s);
         ck_assert_double_ge(plan->to.steps, plan->to.all_reduce_steps);
+        ck_assert_double_ge(plan->to.most_steps, plan->to.steps);
         if (i > 0)
             ck_assert_double_ge(plan->to.seconds, result.at[i - 1].to.seconds);
     }

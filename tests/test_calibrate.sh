@@ -71,6 +71,11 @@ run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --conve
 shows 'orders scaled to the runs of --convergence'
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --convergence "$work/scales.json" --json
 with=$(grep '"transient_steps"' "$work/out")
+run 0 "${exchange[@]}" --fix tp8 --objective time-to-accuracy
+shows 'exact +tp8 .* exchange=allreduce$'
+shows '^ +- +[0-9.]+ (thousand|million) years +- .* exchange=ef21:0.01$'
+shows 'published +as many steps .*Ying et al. 2021'
+if grep -q 'e+[0-9]' "$work/out"; then fail "prints an exponent"; fi
 run 0 simulate "${exchange[@]}" --layout "tp8 mb16 exchange=gossip:ring" --json
 [ "$with" != "$(grep '"transient_steps"' "$work/out")" ] || fail "fitted constants change nothing"
 run 4 calibrate --convergence "$work/a.json"

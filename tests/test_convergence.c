@@ -227,6 +227,74 @@ START_TEST(the_published_scale_is_that_of_imagenet_on_32_nodes)
 }
 END_TEST
 
+/* --- what steps rest on ------------------------------------------------------------------- */
+
+static struct steps_outlook outlook(const struct convergence *convergence, const char *text,
+                                    int num_ranks, double all_reduce_steps)
+{
+    struct exchange exchange = parsed(text);
+    struct exchange_use use = exchange_use_of(&exchange, &load, num_ranks);
+    return convergence_outlook(convergence, &use, all_reduce_steps);
+}
+
+/* Steps of ImageNet on 256 GPUs, whose 32 nodes are one-peer's transient of as many long; a step
+ * less is too short for it. Of a ring of 256 ranks, or EF21, no run is known. Rank 7 of a matrix of
+ * 1000 is more than the published 4 of 650, rank 6 less. */
+static const struct {
+    const char *text;
+    int num_ranks;
+    double all_reduce_steps;
+    enum steps_basis basis;
+} known[] = {
+    { "allreduce", 256, 14074, STEPS_EXACT },
+    { "hierarchical", 256, 14074, STEPS_EXACT },
+    { "ps:2", 256, 14074, STEPS_EXACT },
+    { "local:1", 256, 14074, STEPS_EXACT },
+    { "gossip:one-peer:group=8", 256, 14074, STEPS_PUBLISHED },
+    { "gossip:one-peer:group=8", 256, 14073, STEPS_BOUND },
+    { "gossip:one-peer", 256, 14074, STEPS_BOUND },
+    { "gossip:ring", 8, 14074, STEPS_PUBLISHED },
+    { "gossip:ring", 256, 300e3, STEPS_BOUND },
+    { "local:8", 8, 7000, STEPS_BOUND },
+    { "local:8", 8, 8000, STEPS_PUBLISHED },
+    { "topk:0.05", 8, 19600, STEPS_PUBLISHED },
+    { "topk:0.01", 8, 19600, STEPS_BOUND },
+    { "qsgd:4", 16, 1000, STEPS_PUBLISHED },
+    { "qsgd:3", 16, 1000, STEPS_BOUND },
+    { "qsgd:4", 32, 1000, STEPS_BOUND },
+    { "powersgd:7", 16, 1000, STEPS_PUBLISHED },
+    { "powersgd:6", 16, 1000, STEPS_BOUND },
+    { "powersgd:7:memory=off", 16, 1000, STEPS_BOUND },
+    { "ef21:0.01", 8, 14074, STEPS_BOUND },
+};
+
+START_TEST(steps_go_by_published_runs_where_these_cover_them)
+{
+    struct steps_outlook got = outlook(&convergence_published, known[_i].text, known[_i].num_ranks,
+                                       known[_i].all_reduce_steps);
+    ck_assert_msg(got.basis == known[_i].basis, "%s: %s", known[_i].text,
+                  steps_basis_names[got.basis]);
+    double expected = got.basis == STEPS_BOUND ? got.most_steps : known[_i].all_reduce_steps;
+    ck_assert(got.steps == expected);
+    ck_assert_double_ge(got.most_steps, got.steps);
+    bool has_source = got.basis == STEPS_FITTED || got.basis == STEPS_PUBLISHED;
+    ck_assert_int_eq(*got.source != '\0', has_source);
+}
+END_TEST
+
+/* A scale of one's own says how long a transient is, and not merely how long at most. */
+START_TEST(steps_go_by_ones_own_runs_first)
+{
+    struct convergence own = convergence_published;
+    own.mixing_scale = 0.01;
+    struct steps_outlook gossip = outlook(&own, "gossip:one-peer", 32, 14074);
+    ck_assert_int_eq(gossip.basis, STEPS_FITTED);
+    ck_assert_double_eq_tol(gossip.steps, 14074 + 0.01 * 58254, 1);
+    ck_assert_int_eq(outlook(&own, "topk:0.05", 8, 19600).basis, STEPS_PUBLISHED);
+    ck_assert_int_eq(outlook(&own, "ring", 8, 19600).basis, STEPS_EXACT);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("convergence");
@@ -244,6 +312,8 @@ static Suite *suite(void)
     tcase_add_test(tc, compression_scales_as_in_the_papers_table);
     tcase_add_test(tc, a_quantiser_costs_omega);
     tcase_add_test(tc, the_published_scale_is_that_of_imagenet_on_32_nodes);
+    tcase_add_loop_test(tc, steps_go_by_published_runs_where_these_cover_them, 0, COUNT(known));
+    tcase_add_test(tc, steps_go_by_ones_own_runs_first);
     Suite *s = suite_create("sim/campaign/convergence");
     suite_add_tcase(s, tc);
     return s;

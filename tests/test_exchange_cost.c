@@ -407,6 +407,28 @@ START_TEST(time_to_accuracy_is_steps_and_what_the_exchange_adds)
 }
 END_TEST
 
+/* 90 epochs of ImageNet, 32 images on each of 256 GPUs: as many steps as all-reduce's, whose
+ * accuracy one-peer graphs of the 32 nodes reached with them (Ying et al. 2021), and at most the
+ * transient of as many again; a group of 8 is named, or is the node's. */
+START_TEST(one_peer_graphs_of_nodes_need_the_steps_that_were_published)
+{
+    static const char *const words[] = { "gossip:one-peer:group=8", "gossip:one-peer:group=0" };
+    struct model model = small_model();
+    model.batch = 32 * 256;
+    model.tokens = 90 * 1281167.0 * model.seq;
+    struct plan plan = parsed("dp256 mb1 dtype=fp16");
+    for (int i = 0; i < COUNT(words); i++) {
+        ck_assert(exchange_read(words[i], &plan.exchange, &err));
+        struct time_to_accuracy to =
+            time_to_accuracy(&convergence_published, &v100, &model, &plan, 1);
+        ck_assert_int_eq(to.basis, STEPS_PUBLISHED);
+        ck_assert_double_eq(to.all_reduce_steps, 14076);
+        ck_assert_double_eq(to.steps, 14076);
+        ck_assert_double_eq_tol(to.most_steps, 14076 + 14074, 1);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
@@ -432,6 +454,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_step_of_an_adaptive_period_is_the_mean_of_the_run);
     tcase_add_test(tc, the_learning_curve_is_the_published_one);
     tcase_add_test(tc, time_to_accuracy_is_steps_and_what_the_exchange_adds);
+    tcase_add_test(tc, one_peer_graphs_of_nodes_need_the_steps_that_were_published);
     Suite *s = suite_create("sim/cost/exchange");
     suite_add_tcase(s, tc);
     return s;

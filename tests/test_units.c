@@ -289,6 +289,34 @@ START_TEST(counts_are_shown_with_a_letter)
 }
 END_TEST
 
+static const struct {
+    double days;
+    const char *text;
+} durations[] = {
+    { 1e-4, "8.64 s" },
+    { 0.25, "0.25 days" },
+    { 11.713, "11.7 days" },
+    { 999.4, "999 days" },
+    { 1461, "4 years" },
+    { 9334, "25.6 years" },
+    { 365.25 * 999.9, "1 thousand years" },
+    { 3.681e7, "101 thousand years" },
+    { 365.25 * 2.5e6, "2.5 million years" },
+    { 365.25 * 3e9, "3 billion years" },
+    { 365.25 * 3e14, "300 trillion years" },
+    { 1e300, "over 1000 trillion years" },
+    { HUGE_VAL, "never" },
+};
+enum { NUM_DURATIONS = sizeof durations / sizeof *durations };
+
+START_TEST(long_times_are_words_and_no_exponents)
+{
+    char text[64];
+    units_show_duration(durations[_i].days * 86400, text, sizeof text);
+    ck_assert_str_eq(text, durations[_i].text);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("units");
@@ -307,6 +335,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_number_of_a_thousand_digits_is_refused);
     tcase_add_loop_test(tc, the_unit_that_gives_a_short_number_is_written, 0, NUM_WRITTEN);
     tcase_add_loop_test(tc, people_see_three_digits, 0, NUM_SHOWN);
+    tcase_add_loop_test(tc, long_times_are_words_and_no_exponents, 0, NUM_DURATIONS);
     tcase_add_test(tc, counts_are_shown_with_a_letter);
     Suite *s = suite_create("base/units");
     suite_add_tcase(s, tc);

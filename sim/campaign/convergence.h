@@ -39,9 +39,11 @@ struct exchange_use {
     const struct exchange *exchange;
     const struct exchange_load *load; /* what the bounds of compressors are of */
     int num_ranks;
+    int group;     /* ranks that sum first and act as one in what follows */
     double period; /* steps from one average of all to the next, in the mean; 0: it has no such */
 };
-/* Of an exchange whose period stays as it is. */
+/* Of an exchange whose period stays as it is; a group of a node, whose ranks are not known here,
+ * counts as one rank. */
 struct exchange_use exchange_use_of(const struct exchange *exchange,
                                     const struct exchange_load *load, int num_ranks);
 
@@ -81,8 +83,30 @@ double convergence_apart(const struct convergence *convergence, const struct exc
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use);
 
-/* Steps to where all-reduce is after so many; HUGE_VAL: never. */
+/* Steps to where all-reduce is after so many, at most by the theorems; HUGE_VAL: never. */
 double convergence_steps(const struct convergence *convergence, const struct exchange_use *use,
                          double all_reduce_steps);
+
+/* What steps rest on. */
+enum steps_basis {
+    STEPS_EXACT,     /* the same sums as all-reduce's */
+    STEPS_FITTED,    /* the theorems' orders by constants of one's own runs */
+    STEPS_PUBLISHED, /* published runs that ended where all-reduce's did, after as many steps */
+    STEPS_BOUND,     /* nothing but the theorems' worst case */
+};
+extern const char *const steps_basis_names[]; /* "exact" ... */
+
+/* Steps to where all-reduce is after `all_reduce_steps`. The theorems say by when a method is no
+ * longer behind. The published runs were as long as that, and ended where all-reduce's did after as
+ * many steps: a use whose transient is over by the end of its run is taken for one of them, and so
+ * is one that compresses no more than a published run, on no more ranks. */
+struct steps_outlook {
+    enum steps_basis basis;
+    const char *source; /* who ran it; "" of STEPS_EXACT and STEPS_BOUND */
+    double steps;       /* to go by: expected, or most_steps where nothing but that is known */
+    double most_steps;  /* convergence_steps */
+};
+struct steps_outlook convergence_outlook(const struct convergence *convergence,
+                                         const struct exchange_use *use, double all_reduce_steps);
 
 #endif

@@ -1,6 +1,7 @@
 #include "sim/campaign/time_to_accuracy.h"
 
 #include "sim/cost/averaging.h"
+#include "sim/cost/exchange.h"
 #include "sim/cost/stage_load.h"
 
 #include <math.h>
@@ -18,14 +19,23 @@ struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
     struct exchange_use use = exchange_use_of(&plan->exchange, &first.load, plan->dp);
     if (use.period > 0)
         use.period = 1 / averaging_share(&plan->exchange, model);
+    if (exchange_sums_in_groups(&plan->exchange)) {
+        struct exchange_ranks ranks = exchange_ranks(system, plan);
+        use.group = exchange_group_size(&plan->exchange, &ranks);
+    }
     double all_reduce_steps = ceil(model->tokens / (model->batch * model->seq));
+    struct steps_outlook outlook = convergence_outlook(convergence, &use, all_reduce_steps);
     struct time_to_accuracy out = {
         .all_reduce_steps = all_reduce_steps,
         .transient_steps = convergence_transient_steps(convergence, &use),
         .noise_factor = convergence_noise_factor(convergence, &use),
-        .steps = convergence_steps(convergence, &use, all_reduce_steps),
+        .basis = outlook.basis,
+        .source = outlook.source,
+        .steps = outlook.steps,
+        .seconds = outlook.steps * step_s,
+        .most_steps = outlook.most_steps,
+        .most_seconds = outlook.most_steps * step_s,
     };
-    out.seconds = out.steps * step_s;
     arena_release(&arena);
     return out;
 }

@@ -185,6 +185,9 @@ int exchange_adapted_period(const struct exchange *exchange, double first_loss, 
 double exchange_averaging_share(const struct exchange *exchange, double first_loss,
                                 const double *losses, int num_losses);
 
+/* Ranks that act as one: as many as given, or those of a node where these divide all. */
+int exchange_group_size(const struct exchange *exchange, const struct exchange_ranks *ranks);
+
 /* What a step sends that ends a period, or does not. Nothing for one rank. */
 struct exchange_phases exchange_phases_of(const struct exchange *exchange,
                                           const struct exchange_load *load,

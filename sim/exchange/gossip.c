@@ -13,7 +13,7 @@ static void add_phases_of_groups(const struct exchange *exchange, const struct e
                                  const struct exchange_ranks *ranks, enum exchange_phase_kind kind,
                                  struct exchange_phases *out)
 {
-    int group = group_size(exchange, ranks);
+    int group = exchange_group_size(exchange, ranks);
     int groups = ranks->count / group;
     double bytes = load_bytes(load);
     add_phase(out, PHASE_ALL_REDUCE, group, 1, bytes);

@@ -12,7 +12,7 @@ void hierarchical_phases(const struct exchange *exchange, const struct exchange_
                          struct exchange_phases *out)
 {
     (void)averages;
-    int group = group_size(exchange, ranks);
+    int group = exchange_group_size(exchange, ranks);
     double bytes = load_bytes(load);
     add_phase(out, PHASE_REDUCE_SCATTER, group, 1, bytes);
     add_phase(out, PHASE_ALL_REDUCE, ranks->count / group, group, bytes / group);

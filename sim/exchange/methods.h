@@ -23,8 +23,6 @@ void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int s
                double bytes);
 void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,
                        int stride, double bytes);
-/* Those that act as one: given, or the ranks of a node where these divide all. */
-int group_size(const struct exchange *exchange, const struct exchange_ranks *ranks);
 /* Whether group= divides the ranks into two or more. */
 bool group_divides(const struct exchange *exchange, int num_ranks, struct err *err);
 

@@ -42,7 +42,7 @@ void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kin
     add(out, (struct exchange_phase){ kind, EXCHANGE_WEIGHTS, size, stride, 0, bytes });
 }
 
-int group_size(const struct exchange *exchange, const struct exchange_ranks *ranks)
+int exchange_group_size(const struct exchange *exchange, const struct exchange_ranks *ranks)
 {
     int group = exchange->group > 0 ? exchange->group : ranks->per_node;
     return ranks->count % group == 0 ? group : 1;
