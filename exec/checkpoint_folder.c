@@ -87,11 +87,27 @@ static bool remove_one_left_over(const char *folder)
     return lstat(path, &about) != 0;
 }
 
+bool checkpoint_folder_open(const char *folder, struct err *err)
+{
+    enum { MOST_LENGTH = CHECKPOINT_PATH - 64 };
+    if (strlen(folder) > MOST_LENGTH)
+        return err_set(err, ERR_INPUT, folder, "is longer than %d characters", MOST_LENGTH);
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return err_set(err, ERR_SYSTEM, folder, "cannot be made: %s", strerror(errno));
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOTDIR)
+        return err_set(err, ERR_SYSTEM, folder, "is no folder");
+    if (fd >= 0)
+        close(fd);
+    return access(folder, W_OK | X_OK) == 0 ||
+           err_set(err, ERR_SYSTEM, folder, "cannot be written to: %s", strerror(errno));
+}
+
 bool checkpoint_begin(const char *folder, long step, struct err *err)
 {
     char path[CHECKPOINT_PATH];
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return err_set(err, ERR_SYSTEM, folder, "cannot be made: %s", strerror(errno));
+    if (!checkpoint_folder_open(folder, err))
+        return false;
     while (remove_one_left_over(folder))
         ;
     checkpoint_path(folder, step, temporary, path);

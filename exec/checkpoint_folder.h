@@ -1,6 +1,4 @@
-/* exec/checkpoint_folder.h - the names in a folder of checkpoints; checkpoint_save.c and
- * checkpoint_load.c alone include it.
- */
+/* exec/checkpoint_folder.h - a folder of checkpoints, and the names in it. */
 #ifndef EXEC_CHECKPOINT_FOLDER_H
 #define EXEC_CHECKPOINT_FOLDER_H
 
@@ -13,12 +11,16 @@ enum { CHECKPOINT_PATH = 512 };
 void checkpoint_path(const char *folder, long step, const char *ending, char *path);
 void checkpoint_rank_path(const char *checkpoint, int rank, char *path);
 
+/* Makes `folder` when it is missing. ERR_SYSTEM when it cannot be written to, ERR_INPUT when its
+ * name leaves no room for what it is to hold: to be asked before there is anything to lose. */
+bool checkpoint_folder_open(const char *folder, struct err *err);
+
 /* The newest step below `limit` that is there under its final name; -1: none, or `folder` cannot be
  * listed, which is ERR_SYSTEM. A folder that does not exist holds none. */
 long checkpoint_before(const char *folder, long limit, struct err *err);
 
-/* Makes `folder` when it is missing, removes what killed runs left, and makes an empty one for
- * `step` under its temporary name. */
+/* Opens `folder`, removes what killed runs left, and makes an empty one for `step` under its
+ * temporary name. */
 bool checkpoint_begin(const char *folder, long step, struct err *err);
 /* Gives it its final name, in the place of one that has it. */
 bool checkpoint_commit(const char *folder, long step, struct err *err);

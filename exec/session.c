@@ -1,13 +1,13 @@
 #include "exec/session.h"
 
 #include "base/core_share.h"
+#include "exec/checkpoint_folder.h"
 #include "exec/whereabouts.h"
 
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 static const double grace_s = 1; /* to come to an end once the watchdog has asked */
 
@@ -15,7 +15,7 @@ static const double grace_s = 1; /* to come to an end once the watchdog has aske
 struct session {
     const struct session_options *options;
     struct rank_device on;
-    char status_path[300];
+    char status_path[CHECKPOINT_PATH];
     atomic_bool is_open;  /* device and communicator are there for the watchdog to stop */
     atomic_bool is_over;  /* the watchdog stops the run: nobody waits for other ranks any more */
     atomic_bool has_lost; /* another rank */
@@ -348,13 +348,12 @@ static void tell_wait(void *context, const char *what)
     whereabouts_wait(session->on.watchdog, arena_text(session->arena, what));
 }
 
-/* In the folder of the checkpoints, which may not be there yet. */
+/* In the folder of the checkpoints. */
 static const char *status_path(struct session *session)
 {
     const struct session_options *options = session->options;
     if (!options->checkpoint)
         return NULL;
-    mkdir(options->checkpoint, 0777);
     snprintf(session->status_path, sizeof session->status_path, "%s/rank-%d.status",
              options->checkpoint, options->place->rank);
     return session->status_path;
@@ -426,6 +425,8 @@ bool session_run(const struct session_options *options, struct arena *arena,
 {
     struct session session = { .options = options, .arena = arena, .out = out };
     make_room(&session);
+    if (options->checkpoint && !checkpoint_folder_open(options->checkpoint, err))
+        return false;
     bool ok = open_machine(&session, err) && run_on_device(&session, err);
     watchdog_end(session.on.watchdog);
     if (session.on.comm)

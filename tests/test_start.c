@@ -260,7 +260,8 @@ struct start {
 static struct start start; /* of this process */
 static int own_rank, groups_made;
 static bool is_saving;
-static double save_s; /* that each weight takes, into checkpoint_folder; 0: nothing is saved */
+static const char *folder; /* where it saves; NULL: nowhere */
+static double save_s;      /* that each weight takes there */
 
 static void come_to(enum moment moment)
 {
@@ -355,7 +356,7 @@ static int run_two_steps(const struct place *place, struct err *err)
                                        .place = place,
                                        .arena_bytes = 8 << 20,
                                        .steps = NUM_STEPS,
-                                       .checkpoint = save_s > 0 ? checkpoint_folder : NULL,
+                                       .checkpoint = folder,
                                        .watchdog_s = watchdog_of(place->rank) };
     bool ok = setup.schedule && session_run(&options, &arena, &result, err);
     arena_release(&arena);
@@ -492,9 +493,33 @@ START_TEST(a_checkpoint_that_takes_long_is_no_standstill)
     snprintf(checkpoint_folder, sizeof checkpoint_folder, "%s/test_start.XXXXXX",
              has_memory ? "/dev/shm" : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(checkpoint_folder));
+    folder = checkpoint_folder;
     save_s = 0.04;
     train_both(&(struct start){ .moment = NOWHERE });
     checkpoint_folder_remove();
+}
+END_TEST
+
+static const struct {
+    const char *folder, *msg;
+} folders[] = {
+    { "/nonexistent/folder", "cannot be made: No such file or directory" },
+    { "/dev/null", "is no folder" },
+    { NULL, "is longer than 448 characters" },
+};
+
+/* Before the ranks have met: hours may pass until the first checkpoint. */
+START_TEST(a_folder_that_cannot_hold_checkpoints_is_found_at_the_start)
+{
+    struct rank_job job = listening_job(2);
+    struct place place = place_at(&job, 0);
+    struct err err = { 0 };
+    char longest[600] = "/tmp/";
+    memset(longest + 5, 'x', 500);
+    folder = folders[_i].folder ? folders[_i].folder : longest;
+    ck_assert_int_eq(run_two_steps(&place, &err), 1);
+    ck_assert_str_eq(err.msg, folders[_i].msg);
+    ck_assert_int_eq(strncmp(err.where, folder, 200), 0);
 }
 END_TEST
 
@@ -539,6 +564,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost);
     tcase_add_test(tc, a_start_that_succeeds_trains);
     tcase_add_test(tc, a_checkpoint_that_takes_long_is_no_standstill);
+    tcase_add_loop_test(tc, a_folder_that_cannot_hold_checkpoints_is_found_at_the_start, 0,
+                        COUNT(folders));
     tcase_add_test(tc, a_rank_alone_says_where_it_wanted_to_meet);
     Suite *s = suite_create("exec: start");
     suite_add_tcase(s, tc);
