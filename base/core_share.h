@@ -19,6 +19,19 @@ struct core_time {
 struct core_time core_time_now(void);
 struct core_time core_time_read(const char *folder);
 
+/* The calling thread's counts, to be read again and again from any thread: a file descriptor that
+ * the caller closes; -1 where the system does not tell. */
+int core_time_open(void);
+struct core_time core_time_of(int thread);
+
+/* Seconds between two times without a core, beyond what waking takes on a free one; 0 when it is
+ * not known. */
+double core_kept_s(const struct core_time *before, const struct core_time *after);
+
+/* What `wall_s` of a process that computes by itself would have been on cores of its own: less what
+ * it was kept, but no less than it ran. */
+double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
+
 /* Between two times: 1 when nobody else wanted the cores, 0.5 when half was others'; negative when
  * it is not known. */
 double core_share(const struct core_time *before, const struct core_time *after);

@@ -1,6 +1,7 @@
 #include "calibration/held_out.h"
 
 #include "base/arena.h"
+#include "base/core_share.h"
 #include "base/statistics.h"
 #include "calibration/budget.h"
 #include "sim/engine/simulate.h"
@@ -66,6 +67,20 @@ static size_t arena_bytes_of(const struct model *model)
     return (size_t)bytes + (64 << 20);
 }
 
+/* A step of this rank alone, as long as it would be on a core of its own. */
+static bool quiet_step(struct host_rank *host, struct host_run *run, long step, double *step_s,
+                       struct err *err)
+{
+    struct step_result result;
+    struct core_time before = core_time_now();
+    if (!rank_step(run->rank, step, NULL, &result, err))
+        return false;
+    struct core_time after = core_time_now();
+    bool is_core = host->load->grid == GRID_CORE && before.is_known && after.is_known;
+    *step_s = is_core ? core_quiet_s(result.step_s, &before, &after) : result.step_s;
+    return true;
+}
+
 /* Medians, so that one that was disturbed counts for nothing. */
 static bool time_steps(struct host_rank *host, struct host_run *run, double seconds,
                        double *typical_s, struct err *err)
@@ -81,11 +96,9 @@ static bool time_steps(struct host_rank *host, struct host_run *run, double seco
     if (!host_rank_average(host, &last_s, 1, err))
         return false;
     int steps = budget_repeats(seconds / (last_s + 1e-9), LEAST_STEPS, MOST_STEPS);
-    for (int i = 0; i < steps; i++) {
-        if (!rank_step(run->rank, step++, NULL, &result, err))
+    for (int i = 0; i < steps; i++)
+        if (!quiet_step(host, run, step++, &times_s[i], err))
             return false;
-        times_s[i] = result.step_s;
-    }
     *typical_s = numbers_median(times_s, steps);
     return true;
 }

@@ -20,8 +20,9 @@ struct held_out_steps {
     int count;
 };
 
-/* Medians of bare steps, of shapes that no grid of host_shapes.h has; about `seconds` in all. Means
- * over the ranks, each of which runs the whole by itself; all call it together. */
+/* Medians of bare steps, on a host less what others took of the core, of shapes that no grid of
+ * host_shapes.h has; about `seconds` in all. Means over the ranks, each of which runs the whole by
+ * itself; all call it together. */
 bool held_out_measure(struct host_rank *host, const struct stack *stack, bool is_quick,
                       double seconds, struct arena *arena, struct held_out_steps *out,
                       struct err *err);

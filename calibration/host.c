@@ -1,17 +1,20 @@
 #include "calibration/host.h"
 
 #include "base/clock.h"
+#include "base/core_share.h"
 #include "calibration/budget.h"
 #include "calibration/disk_rate.h"
 #include "calibration/gpu_profile.h"
 #include "calibration/gpu_sweep.h"
 #include "calibration/host_drift.h"
 #include "calibration/host_resume.h"
+#include "calibration/quiet.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_OPS = 8192, MOST_READINGS = 256 };
 
@@ -35,6 +38,7 @@ struct work {
 // clang-format off
 struct part_times {
     double all_s;
+    double quiet_s; /* of that, for a machine that is not quiet to become so */
     double machine_s, bandwidth_s, disk_s, overlap_s; /* overlaps, and drift, of several ranks */
     double size_s;  /* of each size of a curve */
     double shape_s; /* of the steps of a shape, and of making its weights */
@@ -42,12 +46,12 @@ struct part_times {
 };
 static const struct part_times times_of[2][2] = {
     [GRID_CORE] = {
-        { 240, 2, 6, 3, 16, 0.4,  2.5, 0.5, 0,  8 },
-        { 60,  1, 2, 1, 6,  0.06, 0.8, 0.2, 0,  3 },
+        { 240, 30, 2, 6, 3, 16, 0.4,  2.5, 0.5, 0,  8 },
+        { 60,  10, 1, 2, 1, 6,  0.06, 0.8, 0.2, 0,  3 },
     },
     [GRID_GPU] = {
-        { 480, 3, 5, 4, 45, 0.4,  2.5, 6,   40, 30 },
-        { 120, 2, 2, 1, 7,  0.06, 0.8, 4,   12, 10 },
+        { 480, 0, 3, 5, 4, 45, 0.4,  2.5, 6,   40, 30 },
+        { 120, 0, 2, 2, 1, 7,  0.06, 0.8, 4,   12, 10 },
     },
 };
 // clang-format on
@@ -58,13 +62,19 @@ static const struct part_times *times(const struct work *w)
     return &times_of[w->host.load->grid][w->options->is_quick];
 }
 
+static void tell(const struct work *w, double left_s, const char *what)
+{
+    if (w->options->progress && w->host.place.rank == 0)
+        w->options->progress(budget_done(&w->budget), left_s, what);
+}
+
 /* The next part begins; *seconds that it may take, alike on all ranks. */
 static bool begin(struct work *w, const char *what, double expected_s, double *seconds,
                   struct err *err)
 {
-    if (w->options->progress && w->host.place.rank == 0)
-        w->options->progress(budget_done(&w->budget), what);
-    *seconds = budget_take(&w->budget, clock_now_s(), expected_s);
+    double now_s = clock_now_s();
+    tell(w, budget_left_s(&w->budget, now_s), what);
+    *seconds = budget_take(&w->budget, now_s, expected_s);
     return host_rank_average(&w->host, seconds, 1, err);
 }
 
@@ -119,6 +129,71 @@ static bool measure_curves(struct work *w, struct err *err)
             if (!measure_curve(w, kinds[i], size, err))
                 return false;
     return num_ranks < 2 || measure_curve(w, CURVE_POINT_TO_POINT, 2, err);
+}
+
+/* --- other programs ------------------------------------------------------------------------- */
+
+/* Longer than a scheduler lets one program run while others wait. */
+static const double wanting_s = 0.06;
+
+/* What a core does in that time for whoever wants all of it. */
+static double want_core(void)
+{
+    double start_s = clock_now_s(), own_s = clock_thread_s(), took_s;
+    while ((took_s = clock_now_s() - start_s) < wanting_s)
+        ;
+    return fmin(1, (clock_thread_s() - own_s) / took_s);
+}
+
+static bool ask_core_share(void *context, double *share, double *now_s, struct err *err)
+{
+    struct work *w = context;
+    struct stream *stream = w->host.api->stream_new(w->host.device, "quiet", err);
+    bool ok = stream && host_rank_meet(&w->host, stream, err);
+    double lost = ok ? 1 - want_core() : 0;
+    double answers[] = { lost, clock_now_s() };
+    w->host.api->stream_free(stream);
+    ok = ok && host_rank_most(&w->host, w->host.world, answers, 2, err);
+    *share = 1 - answers[0];
+    *now_s = answers[1];
+    return ok;
+}
+
+static void rest(void *context, double seconds)
+{
+    (void)context;
+    struct timespec left = { .tv_sec = (time_t)seconds };
+    left.tv_nsec = (long)(1e9 * (seconds - (double)left.tv_sec));
+    nanosleep(&left, NULL);
+}
+
+static void tell_waiting(void *context, double share, double left_s)
+{
+    const struct work *w = context;
+    char what[64];
+    snprintf(what, sizeof what, "waiting: others have %.0f %%", 100 * (1 - share));
+    tell(w, times(w)->all_s - times(w)->quiet_s + left_s, what);
+}
+
+static bool wait_for_quiet(struct work *w, struct err *err)
+{
+    struct quiet_machine machine = { w, ask_core_share, rest, tell_waiting };
+    bool is_asked = w->host.load->grid == GRID_CORE;
+    bool ok =
+        !is_asked || quiet_wait(&machine, times(w)->quiet_s, &w->measured.disturbed.waited_s, err);
+    w->budget.start_s = clock_now_s();
+    return ok;
+}
+
+/* Least of any rank's, since `before`; 1 where nobody tells, and on GPUs. */
+static bool take_core_share(struct work *w, const struct core_time *before, struct err *err)
+{
+    struct core_time after = core_time_now();
+    double share = w->host.load->grid == GRID_CORE ? core_share(before, &after) : 1;
+    double lost = share < 0 ? 0 : 1 - share;
+    bool ok = host_rank_most(&w->host, w->host.world, &lost, 1, err);
+    w->measured.disturbed.core_share = 1 - lost;
+    return ok;
 }
 
 /* --- the machine ---------------------------------------------------------------------------- */
@@ -181,11 +256,27 @@ static void take_reading(struct work *w)
     log->power_w[log->num_readings++] = reading.power_w;
 }
 
+static double whole_shape_s(const struct work *w)
+{
+    return times(w)->shape_s + times(w)->weights_s;
+}
+
+/* Whether there is time for another shape before the rest: all ranks get the same answer. */
+static bool has_time(struct work *w, int measured, bool *out, struct err *err)
+{
+    enum { LEAST_SHAPES = 6 };
+    double rest_s = times(w)->sweep_s + times(w)->held_out_s;
+    double lacks = !budget_affords(&w->budget, clock_now_s(), whole_shape_s(w) + rest_s);
+    bool ok = host_rank_most(&w->host, w->host.world, &lacks, 1, err);
+    *out = measured < LEAST_SHAPES || lacks <= 0;
+    return ok;
+}
+
 /* Of the shape, unless a pass that was cut short has them. Clocks are those behind its last step.
  */
 static bool measure_shape(struct work *w, int i, struct err *err)
 {
-    double seconds, all_s = times(w)->shape_s + times(w)->weights_s;
+    double seconds, all_s = whole_shape_s(w);
     const struct host_shape *shape = &w->shapes.at[i];
     struct host_ops *ops = &w->measured.ops;
     int before = ops->count;
@@ -217,9 +308,20 @@ static bool measure_ops(struct work *w, struct err *err)
     struct host_ops *ops = &w->measured.ops;
     ops->room = MOST_OPS;
     ops->at = ARENA_ARRAY(&w->arena, struct host_op, MOST_OPS);
-    for (int i = 0; i < w->shapes.count; i++)
-        if (!measure_shape(w, i, err))
+    int count = w->shapes.count, measured = 0;
+    for (int i = 0; i < count; i++) {
+        bool goes_on;
+        if (!has_time(w, measured, &goes_on, err))
             return false;
+        if (!goes_on) {
+            budget_leave_out(&w->budget, whole_shape_s(w));
+            w->measured.left_out++;
+            continue;
+        }
+        if (!measure_shape(w, host_shapes_turn(&w->shapes, i), err))
+            return false;
+        measured++;
+    }
     return w->host.load->grid != GRID_GPU || sweep_ops(w, err);
 }
 
@@ -229,6 +331,13 @@ static bool measure_held_out(struct work *w, struct err *err)
     return begin(w, "whole steps, held out", times(w)->held_out_s, &seconds, err) &&
            held_out_measure(&w->host, w->options->stack, w->options->is_quick, seconds, &w->arena,
                             &w->measured.held_out, err);
+}
+
+/* One stream computes in all of it, so what it is kept from is others'. */
+static bool measure_steps(struct work *w, struct err *err)
+{
+    struct core_time before = core_time_now();
+    return measure_ops(w, err) && measure_held_out(w, err) && take_core_share(w, &before, err);
 }
 
 static void choose_shapes(struct work *w, int num_ranks)
@@ -243,7 +352,7 @@ static void plan_time(struct work *w, double start_s)
     const struct part_times *t = times(w);
     int num_ranks = w->host.place.size;
     int num_curves = num_ranks < 2 ? 0 : 3 * num_sizes(num_ranks) + 1;
-    w->budget = (struct budget){ .end_s = start_s + t->all_s };
+    w->budget = (struct budget){ .start_s = start_s, .end_s = start_s + t->all_s };
     budget_expect(&w->budget, t->machine_s + t->bandwidth_s + t->disk_s);
     budget_expect(&w->budget, num_ranks < 2 ? 0 : t->overlap_s);
     budget_expect(&w->budget, num_curves * SIZES_OF_A_CURVE * t->size_s);
@@ -300,8 +409,8 @@ bool host_calibrate(const struct place *place, const struct host_calibration *op
     plan_time(&w, start_s);
     bool ok = open_log(&w, err) &&
               (w.resume = host_resume_open(options->resume_path, &w.shapes, err)) &&
-              measure_machine(&w, err) && measure_curves(&w, err) && measure_ops(&w, err) &&
-              measure_held_out(&w, err);
+              wait_for_quiet(&w, err) && measure_machine(&w, err) && measure_curves(&w, err) &&
+              measure_steps(&w, err);
     describe(&w, start_s);
     if (ok && place->rank == 0)
         ok = (*out = file_of(&w, err)) != NULL;

@@ -1,6 +1,7 @@
 #include "calibration/host_comm.h"
 
 #include "base/arena.h"
+#include "base/core_share.h"
 #include "base/statistics.h"
 #include "calibration/budget.h"
 #include "exec/kernels.h"
@@ -8,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
 
@@ -15,11 +17,32 @@ enum { WARM_UPS = 3, LEAST_REPEATS = 7, MOST_REPEATS = 201 };
  * is no longer there. */
 enum { PASSING_BYTES = 8 << 20 };
 
-/* Of exchanges, which wait for whoever else has a core: what disturbs them only adds. */
-static double lower_quartile(double *numbers, int count)
+/* --- what others take ----------------------------------------------------------------------- */
+
+/* Ranks leave a barrier one after another; none is late before that. */
+static const double leaving_s = 50e-6;
+
+static double lost_s(const struct exchange_time *time)
 {
-    numbers_sort(numbers, (size_t)count);
-    return numbers[count / 4];
+    return time->waited_s + time->kept_s;
+}
+
+/* No message takes less. */
+static const double least_exchange_s = 1e-6;
+
+double exchange_quiet_s(const struct exchange_time *times, int count)
+{
+    double *rest_s = arena_grow(NULL, (size_t)count * sizeof *rest_s);
+    int quiet = 0;
+    for (int i = 0; i < count; i++)
+        if (lost_s(&times[i]) <= 0)
+            rest_s[quiet++] = times[i].took_s;
+    for (int i = 0; i < count && quiet == 0; i++)
+        rest_s[i] = fmax(times[i].took_s - lost_s(&times[i]), least_exchange_s);
+    numbers_sort(rest_s, (size_t)(quiet > 0 ? quiet : count));
+    double typical_s = rest_s[quiet > 0 ? quiet / 4 : count / 2];
+    free(rest_s);
+    return typical_s;
 }
 
 /* --- collectives and messages --------------------------------------------------------------- */
@@ -32,7 +55,43 @@ struct timed_call {
     int kind; /* as in struct curve */
     float *in, *out;
     float *passing; /* PASSING_BYTES, written before each exchange */
+    int thread;     /* the stream's, of core_time_open; -1: not known */
 };
+
+struct core_note {
+    int thread;
+    struct core_time *out;
+};
+
+static void read_core_time(void *args)
+{
+    const struct core_note *note = args;
+    *note->out = core_time_of(note->thread);
+}
+
+static void note_core_time(const struct timed_call *x, struct core_time *out)
+{
+    struct core_note note = { x->thread, out };
+    *out = (struct core_time){ 0 };
+    if (x->thread >= 0)
+        x->host->api->call(x->stream, read_core_time, &note, sizeof note);
+}
+
+static void open_core_time(void *args)
+{
+    int **thread = args;
+    **thread = core_time_open();
+}
+
+/* A stream of a GPU is no thread. */
+static bool find_thread(struct timed_call *x, struct err *err)
+{
+    int *thread = &x->thread;
+    x->thread = -1;
+    if (x->host->api->call)
+        x->host->api->call(x->stream, open_core_time, &thread, sizeof thread);
+    return x->host->api->stream_sync(x->stream, err);
+}
 
 static const enum comm_kind comm_kinds[NUM_COLLECTIVES] = {
     [COLLECTIVE_ALL_REDUCE] = COMM_ALL_REDUCE,
@@ -73,22 +132,52 @@ static void issue_ping(const struct timed_call *x, size_t count)
     issue(x, begins ? COMM_RECV : COMM_SEND, count);
 }
 
-static bool time_once(const struct timed_call *x, size_t count, double *seconds, struct err *err)
+/* An exchange's own times, by the machine's clock. */
+struct own_times {
+    double start_s, end_s, kept_s;
+};
+
+static bool time_once(const struct timed_call *x, size_t count, struct own_times *out,
+                      struct err *err)
 {
-    struct interval time;
-    bool is_message = x->kind == CURVE_POINT_TO_POINT;
+    struct core_time before, after;
     x->host->api->fill(x->stream, x->passing, 0, PASSING_BYTES);
     if (!host_rank_meet(x->host, x->stream, err))
         return false;
-    x->host->api->note(x->stream, &time.start_s, NULL);
-    if (is_message)
+    note_core_time(x, &before);
+    x->host->api->note(x->stream, &out->start_s, NULL);
+    if (x->kind == CURVE_POINT_TO_POINT)
         issue_ping(x, count);
     else
         issue(x, comm_kinds[x->kind], count);
-    x->host->api->note(x->stream, &time.end_s, NULL);
+    x->host->api->note(x->stream, &out->end_s, NULL);
+    note_core_time(x, &after);
     if (!x->host->api->stream_sync(x->stream, err) || !x->host->comm_api->poll(x->host->comm, err))
         return false;
-    *seconds = (time.end_s - time.start_s) / (is_message ? 2 : 1);
+    out->kept_s = core_kept_s(&before, &after);
+    return true;
+}
+
+/* Ranks of one machine have one clock; of others nobody knows who was late. */
+static bool share_times(const struct timed_call *x, const struct own_times *own, int count,
+                        struct exchange_time *out, struct err *err)
+{
+    double last_start_s[MOST_REPEATS], kept_s[MOST_REPEATS];
+    bool has_one_clock = x->host->place.local_size == x->host->place.size;
+    int ways = x->kind == CURVE_POINT_TO_POINT ? 2 : 1;
+    for (int i = 0; i < count; i++) {
+        last_start_s[i] = own[i].start_s;
+        kept_s[i] = own[i].kept_s;
+    }
+    if ((has_one_clock && !host_rank_most(x->host, x->group, last_start_s, (size_t)count, err)) ||
+        !host_rank_most(x->host, x->group, kept_s, (size_t)count, err))
+        return false;
+    for (int i = 0; i < count; i++)
+        out[i] = (struct exchange_time){
+            .took_s = (own[i].end_s - own[i].start_s) / ways,
+            .waited_s = fmax(0, last_start_s[i] - own[i].start_s - leaving_s) / ways,
+            .kept_s = kept_s[i] / ways,
+        };
     return true;
 }
 
@@ -119,18 +208,22 @@ static int repeats_in(double seconds, double once_s)
 static bool time_size(const struct timed_call *x, double bytes, double seconds, double *typical_s,
                       struct err *err)
 {
-    double times_s[MOST_REPEATS], once_s = 0;
+    struct own_times own[MOST_REPEATS];
+    struct exchange_time times[MOST_REPEATS];
     size_t count = count_of(x, bytes);
     for (int i = 0; i < WARM_UPS; i++)
-        if (!time_once(x, count, &once_s, err))
+        if (!time_once(x, count, &own[0], err))
             return false;
+    double once_s = (own[0].end_s - own[0].start_s) / (x->kind == CURVE_POINT_TO_POINT ? 2 : 1);
     if (!average_time(x, &once_s, err))
         return false;
     int repeats = repeats_in(seconds, once_s);
     for (int i = 0; i < repeats; i++)
-        if (!time_once(x, count, &times_s[i], err))
+        if (!time_once(x, count, &own[i], err))
             return false;
-    *typical_s = lower_quartile(times_s, repeats);
+    if (!share_times(x, own, repeats, times, err))
+        return false;
+    *typical_s = exchange_quiet_s(times, repeats);
     return average_time(x, typical_s, err);
 }
 
@@ -204,10 +297,10 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err)
 {
     size_t count = (size_t)(sizes->most_bytes / sizeof(float)) + 64;
-    struct timed_call x = { .host = host, .kind = kind };
+    struct timed_call x = { .host = host, .kind = kind, .thread = -1 };
     *curve = (struct curve){ .collective = kind, .num_ranks = num_ranks, .num_nodes = 1 };
     bool ok = (x.stream = host->api->stream_new(host->device, "exchange", err)) &&
-              (x.group = neighbours(host, num_ranks, err)) &&
+              find_thread(&x, err) && (x.group = neighbours(host, num_ranks, err)) &&
               (x.in = host_random_values(host, count, err)) &&
               (x.out = host_random_values(host, count, err)) &&
               (x.passing = host_random_values(host, PASSING_BYTES / sizeof(float), err)) &&
@@ -221,23 +314,26 @@ bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
     if (x.group)
         host->comm_api->group_free(x.group);
     host->api->stream_free(x.stream);
+    if (x.thread >= 0)
+        close(x.thread);
     return ok;
 }
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* By the stream's clock: a GPU's copy is over in microseconds. */
+/* By the stream's own clock: a GPU's copy is over in microseconds, and a core may be others'
+ * meanwhile. */
 static bool time_copy(struct host_rank *host, struct stream *stream, float *to, const float *from,
                       double *seconds, struct err *err)
 {
-    double start_s = 0, end_s = 0;
+    double at_s[2], own_s[2] = { 0, 0 };
     if (!host_rank_meet(host, stream, err))
         return false;
-    host->api->note(stream, &start_s, NULL);
+    host->api->note(stream, &at_s[0], &own_s[0]);
     host->api->copy(stream, to, from, host->load->copied_bytes);
-    host->api->note(stream, &end_s, NULL);
+    host->api->note(stream, &at_s[1], &own_s[1]);
     bool ok = host->api->stream_sync(stream, err);
-    *seconds = end_s - start_s;
+    *seconds = own_s[1] - own_s[0];
     return ok;
 }
 

@@ -19,6 +19,18 @@ struct host_sizes {
     double most_s;
 };
 
+/* One exchange, as a rank and the last of its group saw it. */
+struct exchange_time {
+    double took_s;   /* between this rank's own start and end */
+    double waited_s; /* of that, for a member that came late */
+    double kept_s;   /* that a member was without a core meanwhile: the most of any */
+};
+
+/* What an exchange takes when nobody is late and all have their cores: the lower quartile of those
+ * where it was so, as others only add; without one of them, the median of all less what was lost.
+ */
+double exchange_quiet_s(const struct exchange_time *times, int count);
+
 /* Fills `curve` with the lower quartiles of one collective, or of messages that go one way, in
  * groups of `num_ranks`. All ranks call it together. */
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,

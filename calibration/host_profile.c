@@ -1,5 +1,6 @@
 #include "calibration/host_profile_part.h"
 
+#include "base/core_share.h"
 #include "base/statistics.h"
 #include "kernels/host/blas.h"
 
@@ -256,12 +257,37 @@ json_t *host_residuals_json(const struct host_measured *m, const struct kernel *
             json_object_set(by_kind, kernel_names[kind], json);
         json_decref(json);
     }
-    return json_pack("{s:{s:o, s:o, s:f, s:f}, s:o, s:o, s:o, s:o, s:f}", "calibrate", "left_out",
-                     by_kind, "p90_over_p10", spread_json(&m->ops), "outside_ops_s",
-                     m->ops.outside_s, "elapsed_s", m->elapsed_s, "launch", launch_json(&m->launch),
-                     "bandwidth", bandwidths_json(&m->traffic), "overlap",
+    return json_pack("{s:{s:o, s:o, s:f, s:f, s:f, s:i}, s:o, s:o, s:o, s:o, s:f}", "calibrate",
+                     "left_out", by_kind, "p90_over_p10", spread_json(&m->ops), "outside_ops_s",
+                     m->ops.outside_s, "elapsed_s", m->elapsed_s, "core_share",
+                     m->disturbed.core_share, "shapes_left_out", m->left_out, "launch",
+                     launch_json(&m->launch), "bandwidth", bandwidths_json(&m->traffic), "overlap",
                      host_overlaps_json(&m->overlaps), "host_copies", copies_json(&m->copies),
                      "disk_bytes_per_s", m->disk_bytes_per_s);
+}
+
+static double worst_error(const json_t *rows)
+{
+    double worst = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double was_s = json_number_value(json_object_get(row, "step_s"));
+        double said_s = json_number_value(json_object_get(row, "predicted_step_s"));
+        if (was_s > 0 && said_s > 0)
+            worst = fmax(worst, fabs(log(said_s / was_s)));
+    }
+    return worst;
+}
+
+static void mark_disturbed(const struct host_measured *m, double held_out_error, json_t *profile)
+{
+    double stated = json_number_value(json_object_get(profile, "error_log"));
+    struct disturbance seen = m->disturbed;
+    seen.held_out_error = held_out_error;
+    json_object_set_new(profile, "error_log", json_real(fmax(stated, held_out_error)));
+    if (held_out_error > stated || seen.core_share < quiet_core_share)
+        json_object_set_new(profile, "disturbed",
+                            fields_write(disturbance_fields, num_disturbance_fields, &seen));
 }
 
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err)
@@ -269,8 +295,10 @@ bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct er
     json_t *group = json_array_get(json_object_get(cluster, "groups"), 0);
     json_t *profile = json_object_get(group, "profile");
     json_t *rows = held_out_json(&m->held_out, m->precision, cluster, err);
-    return rows &&
-           json_object_set_new(json_object_get(profile, "residuals"), "held_out", rows) == 0;
+    if (!rows || json_object_set_new(json_object_get(profile, "residuals"), "held_out", rows) != 0)
+        return false;
+    mark_disturbed(m, worst_error(rows), profile);
+    return true;
 }
 
 /* The errors of single ops average out over a step and are not its own; what a run adds is in them

@@ -27,6 +27,8 @@ struct host_measured {
     double drift_s;
     enum precision precision; /* of what was trained */
     struct held_out_steps held_out;
+    struct disturbance disturbed; /* what was seen; held_out_error comes with the file */
+    int left_out;                 /* shapes, for want of time */
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
 };
@@ -35,7 +37,9 @@ struct host_measured {
  * costs are filled in. The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
 
-/* Adds to the residuals of the cluster file's profile what it predicts of the steps held out. */
+/* Adds to the residuals of the cluster file's profile what it predicts of the steps held out. Its
+ * interval becomes as wide as they are off. Where that is wider than the tables' own errors, or
+ * others had the cores, the profile is marked as disturbed. */
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err);
 
 /* How far off the tables are of shapes they do not have: each of a table's points predicted from

@@ -91,18 +91,19 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
 }
 
 /* By way of the device's memory. */
-bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err)
+static bool reduce(struct host_rank *host, struct group *group, enum reduction reduction,
+                   double *numbers, size_t count, struct err *err)
 {
-    struct stream *stream = host->api->stream_new(host->device, "average", err);
+    struct stream *stream = host->api->stream_new(host->device, "reduce", err);
     double *at = stream ? host->api->alloc(host->device, stream, count * sizeof *at, err) : NULL;
     struct comm_call call = { .kind = COMM_ALL_REDUCE,
-                              .group = host->world,
+                              .group = group,
                               .stream = stream,
                               .in = at,
                               .out = at,
                               .count = count,
                               .element = ELEMENT_FP64,
-                              .reduction = REDUCTION_SUM };
+                              .reduction = reduction };
     bool ok = at != NULL;
     if (ok) {
         host->api->copy(stream, at, numbers, count * sizeof *at);
@@ -112,9 +113,21 @@ bool host_rank_average(struct host_rank *host, double *numbers, size_t count, st
     }
     host->api->free(host->device, stream, at);
     host->api->stream_free(stream);
+    return ok;
+}
+
+bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err)
+{
+    bool ok = reduce(host, host->world, REDUCTION_SUM, numbers, count, err);
     for (size_t i = 0; i < count; i++)
         numbers[i] /= host->place.size;
     return ok;
+}
+
+bool host_rank_most(struct host_rank *host, struct group *group, double *numbers, size_t count,
+                    struct err *err)
+{
+    return reduce(host, group, REDUCTION_MAX, numbers, count, err);
 }
 
 /* --- runs ----------------------------------------------------------------------------------- */

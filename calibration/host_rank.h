@@ -42,6 +42,9 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
 
 /* Replaces each of `count` numbers by its mean over the ranks. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
+/* The same by the largest over a group, which calls it together. */
+bool host_rank_most(struct host_rank *host, struct group *group, double *numbers, size_t count,
+                    struct err *err);
 
 /* A plan made ready to run steps of random tokens with AdamW, on a device of its own beside the
  * rank's. */

@@ -145,7 +145,31 @@ void host_shapes_add(struct host_shapes *shapes, const struct model *model, int 
     shapes->at = all;
     for (int tp = 1; tp <= num_ranks && tp <= MOST_TENSOR_RANKS; tp *= 2)
         for (int sequences = 1; sequences <= MOST_SEQUENCES; sequences *= 2)
-            if (divides(model, tp))
+            if (divides(model, tp)) {
                 shapes->at[shapes->count++] =
                     (struct host_shape){ tensor_share(model, tp, sequences), false };
+                shapes->num_own++;
+            }
+}
+
+static bool have_common_divisor(int a, int b)
+{
+    while (b > 0) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a > 1;
+}
+
+/* A stride near the golden ratio of the count visits each once and keeps the gaps even. */
+int host_shapes_turn(const struct host_shapes *shapes, int i)
+{
+    int grid = shapes->count - shapes->num_own;
+    if (i < shapes->num_own)
+        return grid + i;
+    int stride = (int)(0.618 * grid);
+    while (stride > 1 && have_common_divisor(grid, stride))
+        stride--;
+    return (i - shapes->num_own) * (stride > 0 ? stride : 1) % grid;
 }

@@ -17,7 +17,12 @@ struct host_shape {
 struct host_shapes {
     struct host_shape *at;
     int count;
+    int num_own; /* the last of them: a model's own */
 };
+
+/* The i-th to measure: a model's own, then the grid in strides, so that the first few are small and
+ * large alike. */
+int host_shapes_turn(const struct host_shapes *shapes, int i);
 
 /* Around the models that train on a host's core (hidden 64 to 1024), or on a GPU (768 to 12,288).
  */

@@ -22,19 +22,19 @@
 
 /* --- progress ------------------------------------------------------------------------------- */
 
-static void show_progress(double share, const char *what)
+static void show_progress(double share, double left_s, const char *what)
 {
-    enum { WIDTH = 30 };
-    static const char full[] = "##############################";
+    enum { WIDTH = 24 };
+    static const char full[] = "########################";
     int done = (int)(share * WIDTH);
-    fprintf(stderr, "\r[%.*s%*s] %3.0f %%  %-28.28s", done, full, WIDTH - done, "", 100 * share,
-            what);
+    fprintf(stderr, "\r[%.*s%*s] %3.0f %%, %3.0f s left  %-28.28s", done, full, WIDTH - done, "",
+            100 * share, left_s, what);
 }
 
 /* Where nobody sees it move: what it was at when it ended. */
-static void log_progress(double share, const char *what)
+static void log_progress(double share, double left_s, const char *what)
 {
-    fprintf(stderr, "%3.0f %%  %s\n", 100 * share, what);
+    fprintf(stderr, "%3.0f %%, %3.0f s left  %s\n", 100 * share, left_s, what);
 }
 
 static void clear_progress(void)

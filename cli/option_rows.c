@@ -168,7 +168,7 @@ const struct option_row option_rows[] = {
                "calibrate as many as there are cores, or those that --osu's benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
       { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
-               "eight." } },
+               "eight. Beside other programs shapes are left out, and the file says so." } },
     { "--for", NULL, "MODEL", CALIBRATE,
       { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
     { "--refine", NULL, "RUN.json", CALIBRATE,

@@ -194,7 +194,7 @@ static void say_disturbed(struct setup *setup, const struct profile *profile)
         return;
     setup_assume(setup,
                  "profile %s was disturbed: a rank got %.0f %% of its core, steps held out were up "
-                 "to %.0f %% off, and intervals are as wide",
+                 "to %.0f %% off, and no interval is narrower",
                  profile->name, 100 * seen->core_share, 100 * seen->held_out_error);
 }
 

@@ -238,6 +238,25 @@ START_TEST(a_part_gets_less_when_others_took_more)
 }
 END_TEST
 
+/* Parts of 10 expected seconds took 60: at that pace nothing of 10 more fits into 50 s, and 8 of
+ * the 20 that are ahead do. */
+START_TEST(beside_other_programs_parts_are_left_out_to_keep_the_end)
+{
+    struct budget budget = { .start_s = 100, .end_s = 210 };
+    budget_expect(&budget, 10);
+    budget_expect(&budget, 20);
+    ck_assert_double_eq_tol(budget_left_s(&budget, 100), 30, 1e-12);
+    budget_take(&budget, 100, 10);
+    ck_assert_double_eq_tol(budget_pace(&budget, 160), 6, 1e-12);
+    ck_assert_double_eq_tol(budget_left_s(&budget, 160), 50, 1e-12); /* not 120 */
+    ck_assert(!budget_affords(&budget, 160, 10));
+    ck_assert(budget_affords(&budget, 160, 8));
+    budget_leave_out(&budget, 12);
+    ck_assert_double_eq_tol(budget_left_s(&budget, 160), 48, 1e-12);
+    ck_assert_double_eq_tol(budget_left_s(&budget, 220), 8 * 12, 1e-12); /* too late: as it is */
+}
+END_TEST
+
 START_TEST(repeats_stay_within_their_limits)
 {
     ck_assert_int_eq(budget_repeats(-2.5, 3, 25), 3);
@@ -270,6 +289,78 @@ START_TEST(whole_steps_are_held_against_the_file)
     ck_assert(json_number_value(json_object_get(row, "predicted_step_s")) > 0);
     ck_assert(json_number_value(json_object_get(row, "predicted_layer_s")) > 0);
     json_decref(cluster);
+}
+END_TEST
+
+/* Steps that took `times` what the file says of them, on ranks that got a share of their cores. */
+static const struct {
+    double core_share, times;
+    bool is_marked;
+} checks[] = {
+    { 1, 1, false },      { 0.97, 1.01, false }, { 1, 1 / 3.0, true }, /* fails its own check */
+    { 0.15, 6.85, true },                                              /* 3.15 s beside 0.46 */
+    { 0.5, 1, true }, /* right by luck: others had half */
+};
+
+START_TEST(a_file_is_no_surer_than_its_check)
+{
+    struct err err = { 0 };
+    struct model model = small_shape().model;
+    struct host_measured measured = {
+        .num_ranks = 1,
+        .ops = measure_small(),
+        .launch = { .call_s = 1e-6 },
+        .copy_bytes_per_s = 1e10,
+        .precision = PRECISION_FP32,
+        .held_out = { .at = { { .model = &model, .layout = "mb2", .step_s = 1, .layer_s = 1 } },
+                      .count = 1 },
+    };
+    json_t *cluster = host_cluster_json(&measured, &stack);
+    json_t *rows = held_out_json(&measured.held_out, PRECISION_FP32, cluster, &err);
+    ck_assert_ptr_nonnull(rows);
+    measured.held_out.at[0].step_s =
+        checks[_i].times *
+        json_number_value(json_object_get(json_array_get(rows, 0), "predicted_step_s"));
+    measured.disturbed.core_share = checks[_i].core_share;
+    json_decref(rows);
+    json_t *object =
+        json_object_get(json_array_get(json_object_get(cluster, "groups"), 0), "profile");
+    double stated = json_number_value(json_object_get(object, "error_log"));
+    ck_assert(host_add_held_out(&measured, cluster, &err));
+    struct profile profile;
+    ck_assert_msg(profile_read(object, &profile, &err), "%s: %s", err.where, err.msg);
+    double error = fabs(log(checks[_i].times));
+    ck_assert_double_eq_tol(profile.error_log, fmax(stated, error), 1e-9);
+    ck_assert_msg(profile.is_disturbed == checks[_i].is_marked, "%g times at %g of a core",
+                  checks[_i].times, checks[_i].core_share);
+    if (profile.is_disturbed)
+        ck_assert_double_eq_tol(profile.disturbed.held_out_error, error, 1e-9);
+    profile_release(&profile);
+    json_decref(cluster);
+}
+END_TEST
+
+/* Every shape has one turn; a model's own come first; of the grid's first six some are of the
+ * narrower half, and some of the wider. */
+START_TEST(the_first_few_shapes_are_small_and_large_alike)
+{
+    struct err err = { 0 };
+    struct model model;
+    struct host_shapes shapes = host_shapes_grid(GRID_CORE, true, &arena);
+    int grid = shapes.count, narrow = 0;
+    bool seen[64] = { false };
+    ck_assert(model_load("tiny", &model, &err));
+    host_shapes_add(&shapes, &model, 2, &arena);
+    ck_assert_int_eq(shapes.num_own, shapes.count - grid);
+    for (int i = 0; i < shapes.count; i++) {
+        int turn = host_shapes_turn(&shapes, i);
+        ck_assert(turn >= 0 && turn < shapes.count && !seen[turn]);
+        seen[turn] = true;
+        ck_assert_int_eq(turn >= grid, i < shapes.num_own);
+        narrow += i >= shapes.num_own && i < shapes.num_own + 6 && turn < grid / 2;
+    }
+    ck_assert_int_ge(narrow, 2);
+    ck_assert_int_le(narrow, 4);
 }
 END_TEST
 
@@ -396,7 +487,10 @@ static Suite *suite(void)
     tcase_add_test(cases, copies_to_and_from_the_host_have_rates);
     tcase_add_test(cases, a_disk_has_a_rate_and_keeps_nothing);
     tcase_add_test(cases, a_part_gets_less_when_others_took_more);
+    tcase_add_test(cases, beside_other_programs_parts_are_left_out_to_keep_the_end);
     tcase_add_test(cases, repeats_stay_within_their_limits);
+    tcase_add_loop_test(cases, a_file_is_no_surer_than_its_check, 0, COUNT(checks));
+    tcase_add_test(cases, the_first_few_shapes_are_small_and_large_alike);
     tcase_add_test(cases, whole_steps_are_held_against_the_file);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);
     tcase_add_test(cases, a_curve_ends_once_a_size_takes_too_long);

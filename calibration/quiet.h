@@ -1,0 +1,23 @@
+/* calibration/quiet.h - before anything is measured: does something else want the cores, and does
+ * it go away in time. */
+#ifndef CALIBRATION_QUIET_H
+#define CALIBRATION_QUIET_H
+
+#include "base/err.h"
+
+/* What is asked of a machine; all ranks get the same answers. */
+struct quiet_machine {
+    void *context;
+    /* The share of a core that the rank with the least got while all wanted one, and when. */
+    bool (*core_share)(void *context, double *share, double *now_s, struct err *err);
+    void (*rest)(void *context, double seconds);
+    /* Told before each rest; NULL: nobody asks. */
+    void (*tell)(void *context, double share, double left_s);
+};
+
+/* Seconds from the first answer to the last, about `most_s` at most; 0 where the machine was quiet
+ * from the first. */
+bool quiet_wait(const struct quiet_machine *machine, double most_s, double *waited_s,
+                struct err *err);
+
+#endif

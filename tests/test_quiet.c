@@ -1,0 +1,132 @@
+/* A machine that other programs use, made up: what a calibration waits for, and what it takes for
+ * its own. */
+#include "calibration/quiet.h"
+
+#include "base/core_share.h"
+#include "calibration/host_comm.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+/* Busy until a moment; each question takes a tenth of a second. */
+struct fake_machine {
+    double now_s, quiet_from_s, busy_share;
+    int asked, told;
+};
+
+static bool fake_share(void *context, double *share, double *now_s, struct err *err)
+{
+    struct fake_machine *fake = context;
+    (void)err;
+    fake->asked++;
+    fake->now_s += 0.1;
+    *now_s = fake->now_s;
+    *share = fake->now_s < fake->quiet_from_s ? fake->busy_share : 0.98;
+    return true;
+}
+
+static void fake_rest(void *context, double seconds)
+{
+    ((struct fake_machine *)context)->now_s += seconds;
+}
+
+static void fake_tell(void *context, double share, double left_s)
+{
+    struct fake_machine *fake = context;
+    ck_assert(share < quiet_core_share && left_s > 0);
+    fake->told++;
+}
+
+static const struct {
+    const char *what;
+    double quiet_from_s, busy_share, most_s;
+    int asked;
+    double waited_s;
+} waits[] = {
+    { "quiet from the first", 0, 0.15, 10, 1, 0 },
+    { "a compiler ends after 3 s", 3, 0.5, 10, 4, 3.3 },
+    { "a helper burns the core for good", 1e9, 0.15, 5, 6, 5.1 },
+    { "no time to wait", 1e9, 0.15, 0, 1, 0 },
+    { "others take a tenth", 1e9, 0.9, 10, 1, 0 },
+};
+
+START_TEST(a_calibration_waits_for_quiet_for_a_bounded_time)
+{
+    struct fake_machine fake = { .quiet_from_s = waits[_i].quiet_from_s,
+                                 .busy_share = waits[_i].busy_share };
+    struct quiet_machine machine = { &fake, fake_share, fake_rest, fake_tell };
+    struct err err = { 0 };
+    double waited_s;
+    ck_assert(quiet_wait(&machine, waits[_i].most_s, &waited_s, &err));
+    ck_assert_msg(fake.asked == waits[_i].asked, "%s: asked %d times", waits[_i].what, fake.asked);
+    ck_assert_msg(fabs(waited_s - waits[_i].waited_s) < 1e-9, "%s: %g s", waits[_i].what, waited_s);
+    ck_assert_int_eq(fake.told, fake.asked - 1);
+}
+END_TEST
+
+/* --- exchanges ------------------------------------------------------------------------------- */
+
+enum { REPEATS = 40 };
+
+/* 20 to 24 us of transfer; every so often a member came 3 ms late, or was 3 ms without a core. */
+static double quiet_of(int late_of_ten, int kept_of_ten)
+{
+    struct exchange_time times[REPEATS];
+    for (int i = 0; i < REPEATS; i++) {
+        bool is_late = i % 10 < late_of_ten, is_kept = (i + 5) % 10 < kept_of_ten;
+        double transfer_s = 20e-6 + 1e-6 * (i % 5);
+        times[i] =
+            (struct exchange_time){ .waited_s = is_late ? 3e-3 : 0, .kept_s = is_kept ? 3e-3 : 0 };
+        times[i].took_s = transfer_s + times[i].waited_s + times[i].kept_s;
+    }
+    return exchange_quiet_s(times, REPEATS);
+}
+
+/* Nobody is disturbed, some are, most are, all are. */
+static const int disturbed[][2] = { { 0, 0 }, { 3, 0 }, { 5, 3 }, { 9, 9 }, { 10, 0 }, { 10, 10 } };
+
+START_TEST(waiting_for_peers_is_no_part_of_a_transfer)
+{
+    double took_s = quiet_of(disturbed[_i][0], disturbed[_i][1]);
+    ck_assert_msg(took_s > 19.9e-6 && took_s < 24.1e-6, "%g us", 1e6 * took_s);
+}
+END_TEST
+
+/* --- steps ----------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *what;
+    double wall_s;
+    struct core_time after;
+    double quiet_s;
+} steps[] = {
+    { "nobody else", 0.46, { 0.45, 0, 4, true }, 0.46 },
+    { "others had six sevenths", 3.15, { 0.46, 2.69, 900, true }, 0.505 },
+    { "two of its threads were kept at once", 3.15, { 0.47, 5.3, 900, true }, 0.47 },
+    { "it waited for a disk", 1, { 0.1, 0, 50, true }, 1 },
+    { "not known", 3.15, { .is_known = false }, 3.15 },
+};
+
+START_TEST(a_step_beside_others_is_as_long_as_on_a_core_of_its_own)
+{
+    struct core_time before = { .is_known = true };
+    double quiet_s = core_quiet_s(steps[_i].wall_s, &before, &steps[_i].after);
+    ck_assert_msg(fabs(quiet_s - steps[_i].quiet_s) < 1e-9, "%s: %g s", steps[_i].what, quiet_s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *cases = tcase_create("quiet");
+    tcase_add_loop_test(cases, a_calibration_waits_for_quiet_for_a_bounded_time, 0, COUNT(waits));
+    tcase_add_loop_test(cases, waiting_for_peers_is_no_part_of_a_transfer, 0, COUNT(disturbed));
+    tcase_add_loop_test(cases, a_step_beside_others_is_as_long_as_on_a_core_of_its_own, 0,
+                        COUNT(steps));
+    Suite *s = suite_create("calibration/quiet");
+    suite_add_tcase(s, cases);
+    return s;
+}
+
+TEST_MAIN(suite)
