@@ -29,9 +29,11 @@ static struct textbook_link link_of(const struct system *system, const struct co
     const struct level *level = &cluster->levels[0];
     if (group->num_nodes <= 1 || cluster->num_levels < 2)
         return (struct textbook_link){ level->latency_s, level->bytes_per_s };
-    double nics = cluster->levels[1].nics_per_gpu * (group->num_ranks / group->num_nodes);
-    double bytes_per_s = fmin(cluster->levels[1].bytes_per_s * nics, level->bytes_per_s);
-    return (struct textbook_link){ cluster->levels[1].latency_s, bytes_per_s };
+    const struct level *network = &cluster->levels[1];
+    int in_node = group->num_ranks / group->num_nodes;
+    double cards_bytes_per_s = network->bytes_per_s * network->nics_per_gpu * in_node;
+    return (struct textbook_link){ network->latency_s,
+                                   fmin(cards_bytes_per_s, level->bytes_per_s) };
 }
 
 /* Of a layer that is not run again. */

@@ -599,10 +599,10 @@ says 'no plan beside it'
 
 # Each formula of the textbook is called by explain, or by one that is.
 textbook=$here/../sim/textbook
-for name in $(grep -oh '\<textbook_[a-z0-9_]*(' "$textbook"/*.h | sort -u); do
+while read -r name; do
     grep -qF "$name" "$here"/../cli/*.c ||
         [ "$(cat "$textbook"/*.c | grep -cF "$name")" -gt 1 ] || fail "$name) is called by nobody"
-done
+done < <(grep -oh '\<textbook_[a-z0-9_]*(' "$textbook"/*.h | sort -u)
 
 run 0 explain "${tp8[@]}" --cluster dgx-a100-80g --partition
 shows 'qkv +column +all-gather'

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+/* alpha + S/B. Hockney 1994, The communication challenge for MPP. */
 double textbook_message_s(const struct textbook_link *link, double message_bytes)
 {
     return link->latency_s + message_bytes / link->bytes_per_s;

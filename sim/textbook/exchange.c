@@ -8,8 +8,8 @@ struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int 
     if ((size - 1) * stride < wires->ranks.per_node)
         return wires->node;
     struct textbook_link link = wires->network;
-    double in_node = fmax(1, wires->ranks.per_node / stride);
-    link.bytes_per_s = fmin(in_node * link.bytes_per_s, wires->node.bytes_per_s);
+    int in_node = wires->ranks.per_node / stride;
+    link.bytes_per_s = fmin(fmax(1, in_node) * link.bytes_per_s, wires->node.bytes_per_s);
     return link;
 }
 

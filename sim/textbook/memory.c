@@ -66,7 +66,8 @@ double textbook_training_bytes(const struct model *model, struct textbook_batch 
 }
 
 /* 2 [4 Phi + (b/N) Theta]: every rank keeps the four values of all Phi parameters and activations
- * of its share of the batch, at 2 bytes. Only the second part falls with more ranks. */
+ * of its share of the batch, at 2 bytes. Only the second part falls with more ranks. The lecture's
+ * form of what Rajbhandari et al. 2020, section 3, count with K = 12 instead. */
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank)
 {
