@@ -30,8 +30,8 @@ not_here() {
     exit 77
 }
 [ "$(uname -s)" = Linux ] || not_here "network namespaces are Linux's"
-for tool in ip tc unshare; do
-    command -v $tool >/dev/null || not_here "$tool is not installed"
+for tool in ip:iproute2 tc:iproute2 unshare:util-linux; do
+    command -v ${tool%:*} >/dev/null || not_here "${tool%:*} is not installed; its package is ${tool#*:}"
 done
 [ "$(id -u)" = 0 ] || not_here "only root may make network namespaces"
 

@@ -36,11 +36,13 @@ START_TEST(every_index_is_visited_once_by_a_worker_in_range)
 {
     static struct visits visits;
     int jobs = loops[_i].jobs > 1 ? loops[_i].jobs : 1;
+    for (size_t i = 0; i < MAX_N; i++)
+        visits.worker[i] = -1;
     parallel_for(loops[_i].jobs, loops[_i].n, loops[_i].grain, visit, &visits);
     for (size_t i = 0; i < MAX_N; i++) {
         ck_assert_int_eq(visits.count[i], i < loops[_i].n);
-        ck_assert_int_ge(visits.worker[i], 0);
         ck_assert_int_lt(visits.worker[i], jobs);
+        ck_assert(i < loops[_i].n ? visits.worker[i] >= 0 : visits.worker[i] == -1);
     }
 }
 END_TEST
