@@ -14,7 +14,7 @@
 # make accuracy        docs/accuracy.md and .svg, from the measured runs that are shipped
 # make pictures        docs/exchange-*.svg, from predictions and a convex problem that is run
 # make install         DESTDIR= PREFIX=/usr/local; `uninstall` removes what it put there
-# make deps            the packages that are needed (`run` and `test` do this themselves)
+# make deps            the packages that are needed, and OpenBLAS (`run` and `test` do this themselves)
 # make clean
 #
 # VARIANT=release|clang|asan|tsan|cov   how to compile; the output is in build/$(VARIANT)
@@ -56,10 +56,12 @@ LIBS := -ljansson -lglpk -lm -ldl -pthread
 # Expanded when the first test is linked: `make test` may have installed Check just before.
 has_lib    = $(if $(findstring /,$(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.a) \
                                  $(shell $(CC) $(LDFLAGS) -print-file-name=lib$1.so)),-l$1)
-CHECK_LIBS = $(or $(call has_lib,check_pic),-lcheck) $(call has_lib,subunit) $(call has_lib,rt) -lm
+CHECK_LIBS = $(eval CHECK_LIBS := $$(or $$(call has_lib,check_pic),-lcheck) $$(call has_lib,subunit) \
+                                  $$(call has_lib,rt) -lm)$(CHECK_LIBS)
 
-# Found or left out, never required. Override with CUDA=0 NCCL=0 MPI=0. OpenBLAS is not compiled against:
-# kernels/host loads the library when a run begins, and multiplies itself where there is none.
+# Found or left out, never required. Override with CUDA=0 NCCL=0 MPI=0. `make deps` installs OpenBLAS,
+# which is not compiled against: kernels/host loads the library when a run begins, and multiplies
+# itself, half as fast, where there is none.
 CUDA     ?= $(if $(shell command -v nvcc),1,0)
 MPI      ?= $(if $(shell command -v mpicc),1,0)
 OPENBLAS ?= $(if $(findstring /,$(shell $(CC) -print-file-name=libopenblas.so.0)),1,0)
@@ -73,6 +75,7 @@ NCCL      ?= $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NCCL_HOME)/include/nccl.
 # that is older than an architecture leaves it out; the last one without a letter is kept as PTX
 # too, which the driver compiles for GPUs that come later.
 CUDA_ARCHS ?= 80 90a 100
+NVCC_OPT   ?= -O2
 
 FOLDERS ?= base models sim search exec kernels calibration cli
 # These need a runtime that may be absent: they belong in plugins.
@@ -98,31 +101,20 @@ LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
-# Of a program with one thread the thread sanitizer has nothing to say; how fast a loss falls, what
-# is rounded and how much memory is held are the same under it, on threads that other tests have.
+# A line "not under VARIANT: why" of a test leaves it out there, unless T= asks for it. Of a program
+# with one thread the thread sanitizer has nothing to say.
+NOT_HERE   := $(if $(T),,$(shell grep -l -E '^(/\*|\#) not under ([a-z]+, )*$(VARIANT)[,:]' \
+                                 $(wildcard tests/test_*.c tests/test_*.sh)))
+TEST_SRC   := $(filter-out $(NOT_HERE),$(TEST_SRC))
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(filter-out $(patsubst %,\%/test_%.c,checkpoint_files convex deadline fit \
-                                fit_tables learning pass_memory precision search_request \
-                                supported torch uneven_tables), \
-                $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC)))
-endif
-ifeq ($(VARIANT)$(T),asan)
-TEST_SRC   := $(filter-out %/test_convex.c %/test_learning.c,$(TEST_SRC))
+TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC))
 endif
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
 CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
 ifeq ($(shell command -v $(CXX)),)
 TEST_SRC   := $(filter-out $(CUDA_TESTS),$(TEST_SRC))
 endif
-TEST_SH    := $(if $(MAIN_SRC),$(wildcard tests/test_$(or $(T),*).sh))
-# Commands on one thread, likewise; ranks that are processes are started and watched in one script.
-ifeq ($(VARIANT)$(T),tsan)
-TEST_SH    := $(filter %/test_faults.sh,$(TEST_SH))
-endif
-# Files that are copied and networks that are made are the same under the address sanitizer.
-ifeq ($(VARIANT)$(T),asan)
-TEST_SH    := $(filter-out %/test_install.sh %/test_minicluster.sh,$(TEST_SH))
-endif
+TEST_SH    := $(if $(MAIN_SRC),$(filter-out $(NOT_HERE),$(wildcard tests/test_$(or $(T),*).sh)))
 $(if $(T),$(if $(TEST_SRC)$(TEST_SH),,$(error T=$(T): there is no tests/test_$(T).c or .sh)))
 BENCH_SRC  := $(wildcard tests/bench_*.c)
 BENCH_SH   := $(if $(MAIN_SRC),$(wildcard tests/bench_*.sh))
@@ -191,7 +183,7 @@ CUDA_C_FLAGS  = -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include \
 KNOWN_ARCHS   = $(subst compute_,,$(shell nvcc --list-gpu-arch))
 ARCHS_HERE    = $(foreach arch,$(CUDA_ARCHS),$(if $(filter $(KNOWN_ARCHS),$(arch:%a=%)),$(arch)))
 PTX_ARCH      = $(lastword $(foreach arch,$(ARCHS_HERE),$(if $(filter %a,$(arch)),,$(arch))))
-NVCC_FLAGS    = -std=c++17 -O2 -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+NVCC_FLAGS    = -std=c++17 $(NVCC_OPT) -t0 -I. -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
                 $(if $(CI),-Werror all-warnings) $(CPPFLAGS) \
                 $(foreach arch,$(ARCHS_HERE),-gencode arch=compute_$(arch),code=sm_$(arch)) \
                 $(foreach arch,$(PTX_ARCH),-gencode arch=compute_$(arch),code=compute_$(arch))
@@ -224,10 +216,13 @@ $(B)/libsimsearch.a $(HELPERS): $(B)/sources
 # bits are the same.
 $(B)/kernels/host/%.o $(B)/simsearch-mpi.so: VECTOR_CFLAGS := \
     -fno-math-errno -fno-trapping-math $(if $(filter release clang,$(VARIANT)),-O3)
+# Tests are compiled more often than they are run: what they hold to account is optimised, they are
+# not. Helpers are, which have loops.
+$(B)/tests/test_%.o: TEST_CFLAGS := $(if $(filter cov,$(VARIANT)),,-O0 -g1)
 $(B)/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call shown,CC $<)
-	$(Q)$(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(VECTOR_CFLAGS) $(TEST_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/tests/test_%: $(B)/tests/test_%.o $(HELPERS) $(B)/libsimsearch.a
 	$(call shown,LINK $@)
@@ -240,12 +235,15 @@ $(B)/tests/gpu_%: $(B)/tests/gpu_%.o $(HELPERS) $(B)/libsimsearch.a
 # CUDA's kernels as they are, with headers and libraries in place of the toolkit's
 # (tests/cuda_on_host); and the plugin with them, for a GPU that is this machine.
 ON_HOST       := -Itests/cuda_on_host
+# Templates of many cases, each run on a few numbers: a compiler that tries harder takes longer than
+# they do (clang with the address sanitizer over a minute for one file).
+ON_HOST_OPT   := $(if $(filter asan,$(VARIANT)),-O0,-O1) -g1
 ON_HOST_OBJ   := $(patsubst %,$(B)/on_host/%.o,$(ON_HOST_C) $(wildcard kernels/cuda/*.c) $(CUDA_CU))
 ON_HOST_SO    := $(B)/on_host/simsearch-cuda.so
 ON_HOST_SO_OBJ := $(ON_HOST_OBJ) $(patsubst %,$(B)/on_host/%.o,$(wildcard exec/cuda/*.c) $(CUDA_SHARED_SRC))
 ON_HOST_FLAGS  = -std=c++17 -D_POSIX_C_SOURCE=200809L -I. $(ON_HOST) -ffp-contract=off -pthread \
                  -fno-exceptions -fno-rtti -Wall -Wextra -Wshadow -Wno-unknown-pragmas \
-                 $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(CPPFLAGS) $(CXXFLAGS) \
+                 $(if $(CI),-Werror) $(CFLAGS_$(VARIANT)) $(ON_HOST_OPT) $(CPPFLAGS) $(CXXFLAGS) \
                  $(if $(findstring clang,$(CXX)),-fno-sanitize=function) -fPIC -fvisibility=hidden
 $(ON_HOST_SO): $(ON_HOST_SO_OBJ)
 	$(call shown,PLUGIN $@)
@@ -443,12 +441,16 @@ clean:
 
 # --- packages -------------------------------------------------------------------------------
 
-# HEADER:PACKAGE. Nothing is asked of apt, and nothing said, when all of them are there.
+# HEADER:PACKAGE, or LIBRARY:PACKAGE. Nothing is asked of apt, and nothing said, when all of them are
+# there.
 NEED_PROGRAM := stdlib.h:libc6-dev jansson.h:libjansson-dev glpk.h:libglpk-dev
 NEED_TESTS   := check.h:check
+NEED_SPEED   := libopenblas.so.0:libopenblas0-pthread
 find_missing = missing=; command -v $(firstword $(CC)) >/dev/null || \
 	    case "$(firstword $(CC))" in *clang*) missing=" clang" ;; *) missing=" gcc" ;; esac; \
 	for need in $1; do header=$${need%:*}; \
+	    case $$header in *.so.*) case $$($(CC) -print-file-name=$$header) in */*) ;; \
+	        *) missing="$$missing $${need\#*:}" ;; esac; continue ;; esac; \
 	    [ -e /usr/include/$$header ] || \
 	    echo "\#include <$$header>" | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 || \
 	    missing="$$missing $${need\#*:}"; \
@@ -464,11 +466,14 @@ install_missing = $(find_missing); \
 	    apt-get install -y -qq --no-install-recommends $$missing" >$$log 2>&1 || \
 	    { cat $$log; rm -f $$log; echo "apt-get could not install$$missing" >&2; exit 1; }; \
 	rm -f $$log
+install_speed = ( $(call install_missing,$(NEED_SPEED)) ) || echo "Going on without: products on the host take twice as long."
 
 deps:
 	@$(call install_missing,$(NEED_PROGRAM) $(NEED_TESTS))
+	@$(install_speed)
 deps-program:
 	@$(call install_missing,$(NEED_PROGRAM))
+	@$(install_speed)
 needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }

@@ -1,3 +1,4 @@
+/* not under asan, tsan: how fast a loss falls is the same. */
 #include "tests/testing.h"
 
 #include "calibration/descent_fit.h"

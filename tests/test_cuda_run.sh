@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# not under tsan: commands on one thread.
 # Runs plans on GPUs that are this machine: the plugin with headers and libraries in place of the
 # toolkit's (tests/cuda_on_host). Kernels run thread by thread, streams are threads, NCCL's ranks
 # meet in shared memory. Losses are those of the host's backend.
@@ -8,7 +9,7 @@ set -u
 
 export SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host SIMSEARCH_GEMM_TABLE=
 if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
-    echo "built for the release variant alone, where there is a C++ compiler"
+    echo "built for the release variant alone, where there is a C++ compiler; its package is g++"
     exit 77
 fi
 

@@ -1,3 +1,4 @@
+/* not under tsan: one thread. */
 #include "tests/testing.h"
 
 #include "search/deadline.h"

@@ -1,3 +1,4 @@
+/* not under tsan: one thread. */
 #include "calibration/fit.h"
 
 #include "base/text.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# not under tsan: commands on one thread.
 # tests/gpu.sh on GPUs that are this machine (tests/cuda_on_host): layouts of two ranks as threads
 # compute them, and what measures on GPUs that compute nothing but take their time. Held to be true
 # is that the script runs and tells what failed; times mean nothing. GPU_SCRIPT_ALL=1 runs every
@@ -10,7 +11,7 @@ set -u
 BUILT=$(dirname "$SIMSEARCH") MODEL=$work/small.json KEPT=$work/kept
 export BUILT MODEL KEPT SIMSEARCH_PLUGINS=$SIMSEARCH_PLUGINS/on_host PATH=$work/bin:$PATH
 if [ ! -e "$SIMSEARCH_PLUGINS/simsearch-cuda.so" ]; then
-    echo "built for the release variant alone, where there is a C++ compiler"
+    echo "built for the release variant alone, where there is a C++ compiler; its package is g++"
     exit 77
 fi
 mkdir "$work/bin" "$work/lib"

@@ -1,3 +1,4 @@
+/* not under asan, tsan: how fast a loss falls is the same. */
 /* Layouts learn the same from the shipped text. Single late losses are chaotic, their mean is not.
  */
 #include "tests/parity.h"

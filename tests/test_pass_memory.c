@@ -1,3 +1,4 @@
+/* not under tsan: how much memory is held is the same. */
 /* What sharded state takes of memory: the arena's own count beside the prediction. */
 #include "sim/cost/pass_memory.h"
 #include "sim/engine/simulate.h"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
+# not under tsan: commands on one thread.
 # Plugins that are not what the program was built with: each is refused in a sentence, exit code 6,
 # and nothing of it runs.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/program.sh"
 
-command -v "${CC:-cc}" >/dev/null || { echo "no C compiler to make plugins with"; exit 77; }
+command -v "${CC:-cc}" >/dev/null || { echo "no C compiler to make plugins with; its package is gcc"; exit 77; }
 export SIMSEARCH_PLUGINS=$work
 plan=(--model tiny --batch 8 --gpus 1 --layout "dtype=fp32" --steps 1)
 

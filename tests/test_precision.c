@@ -1,3 +1,4 @@
+/* not under tsan: what is rounded is the same. */
 /* Values kept in 16 bits: the host computes in fp32 and rounds at the points where a GPU would. */
 #include "tests/parity.h"
 #include "tests/testing.h"

@@ -1,3 +1,4 @@
+/* not under tsan: one thread. */
 #include "search/search.h"
 
 #include "tests/instance.h"

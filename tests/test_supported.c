@@ -1,3 +1,4 @@
+/* not under tsan: one thread. */
 #include "exec/supported.h"
 #include "tests/testing.h"
 

@@ -1,3 +1,4 @@
+/* not under tsan: the losses are the same. */
 /* The same steps as PyTorch on the host; tests/gpu_step.c has them on a GPU. */
 #include "tests/testing.h"
 #include "tests/torch_steps.h"

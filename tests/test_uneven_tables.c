@@ -1,3 +1,4 @@
+/* not under tsan: one thread. */
 #include "search/uneven/expand.h"
 
 #include "search/uneven/lattice.h"
