@@ -16,6 +16,7 @@ enum err_code {
     ERR_INFEASIBLE,  /* well-formed, but no plan satisfies it */
     ERR_UNAVAILABLE, /* backend, library or device is not present */
     ERR_SYSTEM,      /* errno, CUDA, NCCL or MPI failed */
+    ERR_DIVERGED,    /* training: a loss or a gradient is not finite, or a loss leapt */
 };
 
 struct err {

@@ -16,6 +16,7 @@ enum exit_code {
     EXIT_INPUT = 4,
     EXIT_TOLERANCE = 5,
     EXIT_MISSING = 6,
+    EXIT_DIVERGED = 7,
     EXIT_LOST = 75,
     EXIT_TIME_LIMIT = 124,
     EXIT_INTERRUPTED = 130,

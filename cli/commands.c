@@ -81,6 +81,7 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_INPUT, "a file that was given is wrong; the message names file, line and key" },
     { EXIT_TOLERANCE, "measured runs lie outside --tolerance" },
     { EXIT_MISSING, "a capability is missing" },
+    { EXIT_DIVERGED, "a training run diverged: a loss or a gradient was not finite, or a loss leapt" },
     { EXIT_LOST, "a run was interrupted and can be started again" },
     { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
     { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },
@@ -122,6 +123,8 @@ int exit_code_of(const struct err *err)
         return EXIT_NO_PLAN;
     case ERR_UNAVAILABLE:
         return EXIT_MISSING;
+    case ERR_DIVERGED:
+        return EXIT_DIVERGED;
     case ERR_SYSTEM:
         return EXIT_FAILED;
     }

@@ -33,9 +33,9 @@ static void fill_step(struct measured *m)
     double *sorted = arena_grow(NULL, sizeof *sorted * ((size_t)m->session->num_timed + 1));
     int count = cycle_means(m, sorted);
     numbers_sort(sorted, (size_t)count);
-    m->step_s = sorted_quantile(sorted, count, 0.5);
-    m->step_p10_s = sorted_quantile(sorted, count, 0.1);
-    m->step_p90_s = sorted_quantile(sorted, count, 0.9);
+    m->step_s = count > 0 ? sorted_quantile(sorted, count, 0.5) : (double)NAN;
+    m->step_p10_s = count > 0 ? sorted_quantile(sorted, count, 0.1) : (double)NAN;
+    m->step_p90_s = count > 0 ? sorted_quantile(sorted, count, 0.9) : (double)NAN;
     free(sorted);
     m->mfu = m->prediction->mfu * m->prediction->step_s / m->step_s;
     m->error = log(m->prediction->step_s / m->step_s);
@@ -88,9 +88,12 @@ static double bubble_s(const struct timeline *timeline)
 void measured_fill(struct measured *m)
 {
     fill_step(m);
-    fill_kinds(m);
-    fill_opcodes(m);
-    m->bubble_s = bubble_s(m->session->timeline);
+    m->bubble_s = (double)NAN;
+    if (m->session->timeline) {
+        fill_kinds(m);
+        fill_opcodes(m);
+        m->bubble_s = bubble_s(m->session->timeline);
+    }
     m->predicted_bubble_s = bubble_s(m->predicted_timeline);
 }
 
@@ -120,20 +123,46 @@ static json_t *opcodes_json(const struct measured *m)
     return object;
 }
 
+/* JSON has no NaN and no infinity. */
+static json_t *finite_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *numbers_json(const double *values, int count)
 {
     json_t *array = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(array, json_real(values[i]));
+        json_array_append_new(array, finite_json(values[i]));
     return array;
+}
+
+static json_t *skipped_json(const struct session_result *session)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < session->num_steps; i++)
+        if (session->is_skipped[i])
+            json_array_append_new(array, json_integer(session->first_step + i));
+    return array;
+}
+
+static json_t *divergence_json(const struct divergence *divergence)
+{
+    struct err words = { 0 };
+    if (divergence->kind == DIVERGENCE_NONE)
+        return json_null();
+    divergence_tell(divergence, &words);
+    return json_pack("{s:I, s:i, s:s}", "step", (json_int_t)divergence->step, "rank",
+                     divergence->rank, "sentence", words.msg);
 }
 
 static json_t *figures_json(double step_s, double p10_s, double p90_s, double peak_bytes,
                             double mfu, double idle_s)
 {
-    return json_pack("{s:f, s:f, s:f, s:o, s:f, s:f}", "step_s", step_s, "step_s_p10", p10_s,
-                     "step_s_p90", p90_s, "peak_memory_bytes", number_json(peak_bytes), "mfu", mfu,
-                     "bubble_s", idle_s);
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "step_s", finite_json(step_s), "step_s_p10",
+                     finite_json(p10_s), "step_s_p90", finite_json(p90_s), "peak_memory_bytes",
+                     number_json(peak_bytes), "mfu", finite_json(mfu), "bubble_s",
+                     finite_json(idle_s));
 }
 
 static json_t *exchange_json(const struct measured *m)
@@ -189,6 +218,10 @@ void measured_print_json(const struct measured *m)
     json_object_set_new(object, "ranks", json_integer(m->num_ranks));
     json_object_set_new(object, "loss", numbers_json(session->losses, steps));
     json_object_set_new(object, "gradient_norm", numbers_json(session->gradient_norms, steps));
+    json_object_set_new(object, "loss_scale", numbers_json(session->loss_scales, steps));
+    json_object_set_new(object, "learning_rate", numbers_json(session->rates, steps));
+    json_object_set_new(object, "skipped_steps", skipped_json(session));
+    json_object_set_new(object, "diverged", divergence_json(&session->divergence));
     json_object_set_new(object, "training", training_json(m));
     json_object_set_new(object, "measured",
                         figures_json(m->step_s, m->step_p10_s, m->step_p90_s, session->peak_bytes,
@@ -196,7 +229,7 @@ void measured_print_json(const struct measured *m)
     json_object_set_new(object, "predicted",
                         figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
                                      p->mfu, m->predicted_bubble_s));
-    json_object_set_new(object, "error", json_real(m->error));
+    json_object_set_new(object, "error", finite_json(m->error));
     json_object_set_new(object, "inside_interval", json_boolean(m->is_inside));
     json_object_set_new(object, "core_share",
                         session->core_share < 0 ? json_null() : json_real(session->core_share));
@@ -225,19 +258,43 @@ static void show_core_share(const struct measured *m)
             100 * share);
 }
 
+static bool varies(const double *values, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (values[i] != values[0])
+            return true;
+    return false;
+}
+
+/* Rate and loss scale where there is more to say of them than their option does. */
 static void show_losses(const struct measured *m)
 {
-    int steps = m->session->num_steps;
-    printf("\n  step       loss   gradient norm\n");
-    for (int i = 0; i < steps; i++)
-        if (steps <= 12 || i < 5 || i >= steps - 5)
-            printf("  %4ld  %9.5f  %14.5g\n", m->session->first_step + i, m->session->losses[i],
-                   m->session->gradient_norms[i]);
+    const struct session_result *session = m->session;
+    int steps = session->num_steps, num_skipped = 0;
+    bool has_rates = varies(session->rates, steps);
+    bool has_scales = m->setup->plan.precision == PRECISION_FP16;
+    printf("\n  step       loss   gradient norm%s%s\n", has_rates ? "    learning rate" : "",
+           has_scales ? "   loss scale" : "");
+    for (int i = 0; i < steps; i++) {
+        num_skipped += session->is_skipped[i];
+        if (steps > 12 && i >= 5 && i < steps - 5)
+            continue;
+        printf("  %4ld  %9.5f  %14.5g", session->first_step + i, fabs(session->losses[i]),
+               fabs(session->gradient_norms[i])); /* a NaN's sign says nothing */
+        if (has_rates)
+            printf("  %15.5g", session->rates[i]);
+        if (has_scales)
+            printf("  %11g", session->loss_scales[i]);
+        printf("%s\n", session->is_skipped[i] ? "  skipped" : "");
+    }
+    if (num_skipped > 0)
+        printf("  %d of %d steps skipped: gradients were not finite, and no weight was changed\n",
+               num_skipped, steps);
 }
 
 static void show_pair(const char *label, double predicted, double measured, const char *unit)
 {
-    if (predicted <= 0 && measured <= 0)
+    if ((predicted <= 0 && measured <= 0) || !isfinite(measured))
         return;
     printf("  %-18s %12.4g %12.4g %s", label, predicted, measured, unit);
     if (predicted > 0 && measured > 0)
@@ -248,7 +305,7 @@ static void show_pair(const char *label, double predicted, double measured, cons
 static void show_interval(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
-    if (!m->is_inside)
+    if (!m->is_inside && isfinite(m->step_s))
         printf("  the measured step lies outside the predicted 90 %% interval of %.4g to %.4g ms\n",
                1e3 * p->step_low_s, 1e3 * p->step_high_s);
 }
@@ -303,6 +360,16 @@ static void show_graphs(const struct measured *m)
                passes->issued, passes->captured, passes->replayed);
 }
 
+static void show_profile(const struct measured *m)
+{
+    printf("predicted for %s (profile %s)", m->setup->system.cluster.name,
+           m->setup->system.profile.name);
+    if (m->session->num_timed > 0)
+        printf("; steps took %.4g to %.4g ms (10 %% and 90 %%)", 1e3 * m->step_p10_s,
+               1e3 * m->step_p90_s);
+    printf("\n");
+}
+
 void measured_show(const struct measured *m)
 {
     struct text layout = { 0 };
@@ -313,14 +380,13 @@ void measured_show(const struct measured *m)
                m->options->backend, m->session->num_steps, m->session->num_timed);
     text_release(&layout);
     if (!m->options->quiet)
-        printf("predicted for %s (profile %s); steps took %.4g to %.4g ms (10 %% and 90 %%)\n",
-               m->setup->system.cluster.name, m->setup->system.profile.name, 1e3 * m->step_p10_s,
-               1e3 * m->step_p90_s);
+        show_profile(m);
     show_core_share(m);
     show_graphs(m);
     show_change(m);
     show_losses(m);
     show_whole(m);
     show_exchanged(m);
-    show_table(m);
+    if (m->session->timeline)
+        show_table(m);
 }

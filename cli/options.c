@@ -184,9 +184,16 @@ static bool check_stdout(const struct options *options, struct err *err)
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err)
 {
-    *out = (struct options){
-        .precision = -1, .optimizer = -1, .tolerance = -1, .price = -1, .robust = -1
-    };
+    *out = (struct options){ .precision = -1,
+                             .optimizer = -1,
+                             .tolerance = -1,
+                             .price = -1,
+                             .robust = -1,
+                             .lr_warmup = -1,
+                             .lr_decay = -1,
+                             .least_rate = -1,
+                             .clip = -1,
+                             .spike = -1 };
     struct arguments left = { argc - 1, argv + 1 };
     bool options_end = false;
     while (left.count > 0) {

@@ -58,6 +58,8 @@ struct options {
     int graphs;                        /* enum graphs */
     int ranks, steps;
     double rate, watchdog_s;
+    int lr_warmup, lr_decay;         /* -1: not given */
+    double least_rate, clip, spike; /* likewise */
     bool slice;
     const char *checkpoint;
     int checkpoint_every;

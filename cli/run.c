@@ -26,7 +26,7 @@
 
 enum { DEFAULT_STEPS = 10, MOST_WARMUPS = 2, MOST_INSTRUCTIONS = 200000, DEFAULT_SEED = 1 };
 static const double arena_share = 1.25, arena_extra_bytes = 32 << 20;
-static const double default_rate = 1e-3, default_watchdog_s = 60;
+static const double default_rate = 1e-3, default_clip = 1, default_watchdog_s = 60;
 
 /* --- what is run -------------------------------------------------------------------------- */
 
@@ -44,12 +44,6 @@ static bool make_schedule(struct setup *setup, struct run_setup *run, struct err
     return run->schedule != NULL;
 }
 
-/* What is trained with: as given, else as saved, else the default. */
-struct origin {
-    uint64_t seed;
-    float rate;
-};
-
 /* A fresh run must not mix its checkpoints with those of another, which may be unreadable now. */
 static bool check_is_fresh(const char *folder, struct err *err)
 {
@@ -62,19 +56,55 @@ static bool check_is_fresh(const char *folder, struct err *err)
     return none.code != ERR_SYSTEM || err_set(err, none.code, none.where, "%s", none.msg);
 }
 
-static bool find_origin(const struct options *options, struct origin *out, struct err *err)
+static void take_given(const struct options *options, struct checkpoint_state *origin)
 {
-    struct checkpoint_state saved = { .seed = DEFAULT_SEED, .rate = (float)default_rate };
-    if (options->resume && !checkpoint_newest(options->checkpoint, &saved, err))
+    if (options->seed > 0)
+        origin->seed = (uint64_t)options->seed;
+    if (options->rate > 0)
+        origin->rate = (float)options->rate;
+    if (options->lr_warmup >= 0)
+        origin->rates.warmup = options->lr_warmup;
+    if (options->lr_decay >= 0)
+        origin->rates.decay = options->lr_decay;
+    if (options->least_rate >= 0)
+        origin->rates.least = options->least_rate;
+    if (options->clip >= 0)
+        origin->clip = options->clip;
+    if (options->spike >= 0)
+        origin->spike = options->spike;
+}
+
+static bool check_rates(const struct checkpoint_state *origin, struct err *err)
+{
+    const struct rate_course *rates = &origin->rates;
+    if (rates->decay > 0 && rates->decay <= rates->warmup)
+        return err_set(err, ERR_USAGE, "--lr-decay",
+                       "expected a step after the %ld of --lr-warmup; found %ld", rates->warmup,
+                       rates->decay);
+    if (rates->least > (double)origin->rate)
+        return err_set(err, ERR_USAGE, "--min-lr",
+                       "expected at most the learning rate, %g; found %g", (double)origin->rate,
+                       rates->least);
+    return rates->least == 0 || rates->decay > 0 ||
+           err_set(err, ERR_USAGE, "--min-lr", "needs --lr-decay N");
+}
+
+/* What is trained with: as given, else as saved, else the default. */
+static bool find_origin(const struct options *options, struct checkpoint_state *out,
+                        struct err *err)
+{
+    *out = (struct checkpoint_state){ .seed = DEFAULT_SEED,
+                                      .rate = (float)default_rate,
+                                      .clip = default_clip };
+    if (options->resume && !checkpoint_newest(options->checkpoint, out, err))
         return false;
     if (!options->resume && options->checkpoint && !check_is_fresh(options->checkpoint, err))
         return false;
-    *out = (struct origin){ options->seed > 0 ? (uint64_t)options->seed : saved.seed,
-                            options->rate > 0 ? (float)options->rate : saved.rate };
-    return true;
+    take_given(options, out);
+    return check_rates(out, err);
 }
 
-static bool make_run(const struct origin *origin, struct setup *setup,
+static bool make_run(const struct checkpoint_state *origin, struct setup *setup,
                      const struct token_source *tokens, struct run_setup *out, struct err *err)
 {
     *out = (struct run_setup){
@@ -91,8 +121,10 @@ static bool make_run(const struct origin *origin, struct setup *setup,
                     .beta2 = 0.95F,
                     .epsilon = 1e-8F,
                     .momentum = 0.9F,
-                    .clip = 1,
+                    .clip = origin->clip,
                     .loss_scale = 1 },
+        .rates = origin->rates,
+        .spike = origin->spike,
         .seed = origin->seed,
         .data_ranks = exchange_ranks(&setup->system, &setup->plan),
     };
@@ -191,7 +223,7 @@ static bool run_session(const struct options *options, struct setup *setup,
     if (!backend)
         return false;
     struct token_source tokens;
-    struct origin origin = { 0 };
+    struct checkpoint_state origin;
     int steps = options->steps > 0 ? options->steps : DEFAULT_STEPS;
     struct session_options session = {
         .setup = run,
@@ -233,6 +265,20 @@ static bool write_traces(const struct options *options, const struct measured *m
     return ok;
 }
 
+/* After the answer, which holds the losses. */
+static int tell_divergence(const struct options *options, const struct divergence *divergence,
+                           struct err *err)
+{
+    struct checkpoint_state saved;
+    divergence_tell(divergence, err);
+    if (options->checkpoint && checkpoint_newest(options->checkpoint, &saved, &(struct err){ 0 }))
+        fprintf(stderr,
+                "simsearch: %s holds step %ld: --resume goes on from there, and --rate or --clip "
+                "can be lower\n",
+                options->checkpoint, saved.step);
+    return EXIT_DIVERGED;
+}
+
 /* The first rank speaks for all. */
 static int tell(const struct options *options, struct setup *setup, struct evaluator *evaluator,
                 const struct prediction *prediction, const struct session_result *session,
@@ -247,17 +293,19 @@ static int tell(const struct options *options, struct setup *setup, struct evalu
                                  .rate = rate };
     if (place->rank > 0)
         return EXIT_DONE;
+    const struct divergence *divergence = &session->divergence;
     if (!event_step_run(evaluator, &setup->model, &setup->plan, &setup->arena, &events, err))
         return EXIT_FAILED;
     measured.predicted_timeline = events.timeline;
     measured_fill(&measured);
-    if (!write_traces(options, &measured, err))
+    bool has_diverged = divergence->kind != DIVERGENCE_NONE;
+    if (!has_diverged && !write_traces(options, &measured, err))
         return EXIT_FAILED;
     if (options->json)
         measured_print_json(&measured);
     else if (!options_answer_is_hidden(options))
         measured_show(&measured);
-    return EXIT_DONE;
+    return has_diverged ? tell_divergence(options, divergence, err) : EXIT_DONE;
 }
 
 static int run_rank(const struct options *options, struct setup *setup, const struct place *place,

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 24, WORD_BYTES = 32 };
+enum { MOST_WORDS = 40, MOST_NUMBERS = 8, WORD_BYTES = 32 };
 
 /* A command line under construction. */
 struct words {
     char *at[MOST_WORDS];
     int count;
-    char numbers[4][WORD_BYTES];
+    char numbers[MOST_NUMBERS][WORD_BYTES];
     int num_numbers;
     char watchdog[WORD_BYTES];
 };
@@ -29,20 +29,31 @@ static void add(struct words *words, const char *option, const char *value)
     words->at[words->count++] = (char *)value;
 }
 
-static void add_number(struct words *words, const char *option, double value)
+static void add_given(struct words *words, const char *option, double value)
 {
     char *number = words->numbers[words->num_numbers];
-    if (value <= 0)
+    if (value < 0)
         return;
     snprintf(number, WORD_BYTES, "%.9g", value);
     words->num_numbers++;
     add(words, option, number);
 }
 
+/* Of those that are 0 when they are not given. */
+static void add_number(struct words *words, const char *option, double value)
+{
+    add_given(words, option, value > 0 ? value : -1);
+}
+
 static void add_options(struct words *words, const struct options *options)
 {
     add_number(words, "--steps", options->steps);
     add_number(words, "--rate", options->rate);
+    add_given(words, "--lr-warmup", options->lr_warmup);
+    add_given(words, "--lr-decay", options->lr_decay);
+    add_given(words, "--min-lr", options->least_rate);
+    add_given(words, "--clip", options->clip);
+    add_given(words, "--spike", options->spike);
     add_number(words, "--seed", options->seed);
     add(words, "--data", options->data);
     add(words, "--backend", options->backend);

@@ -2,10 +2,10 @@
  *
  * A checkpoint is a folder, step-000000012, with a file of each rank (exec/checkpoint_file.h): fp32
  * values and moments, each element of the model once, or once of every copy that differs, and what
- * an exchange keeps on each rank (exec/checkpoint_exchange.h). Random numbers and data are
- * functions of seed and step, so nothing else is kept. It is written as step-000000012.tmp and
- * renamed when all of it is on the disk; what a killed run left is removed by the next save. The
- * same layout goes on with the same bits. */
+ * an exchange keeps on each rank (exec/checkpoint_exchange.h), and what spikes are told by. Random
+ * numbers, data and the learning rate are functions of seed and step, so nothing else is kept. It
+ * is written as step-000000012.tmp and renamed when all of it is on the disk; what a killed run
+ * left is removed by the next save. The same layout goes on with the same bits. */
 #ifndef EXEC_CHECKPOINT_H
 #define EXEC_CHECKPOINT_H
 
@@ -18,7 +18,9 @@ struct checkpoint_state {
     long step; /* the last one done */
     uint64_t seed;
     float rate;
-    struct err damage; /* of a newer checkpoint that was passed over, as this rank saw it */
+    struct rate_course rates;
+    double clip, spike; /* as in struct update and struct run_setup */
+    struct err damage;  /* of a newer checkpoint that was passed over, as this rank saw it */
     int copies; /* of the model that differed and of which the run goes on with the mean; 1 */
 };
 
@@ -33,8 +35,8 @@ bool checkpoint_save(struct rank *rank, const char *folder, long step, struct er
 /* All ranks together, before the first step: the newest whole checkpoint. Damaged ones are renamed
  * to step-000000012.damaged; one that cannot be read stays, and is ERR_SYSTEM on all ranks, as it
  * may be whole. ERR_INPUT, where = the path or what does not fit: another model, seed
- * or optimizer, or what an exchange keeps on another layout. The learning rate stays that of the
- * run. */
+ * or optimizer, or what an exchange keeps on another layout. Learning rate, clipping and the limit
+ * of spikes stay those of the run. */
 bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_state *out,
                      struct err *err);
 

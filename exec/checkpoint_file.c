@@ -14,7 +14,7 @@
 
 static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" where the low byte is first */
 
-static_assert(sizeof(struct checkpoint_header) == 488, "sums must not see padding");
+static_assert(sizeof(struct checkpoint_header) == 568, "sums must not see padding");
 static_assert(sizeof(struct checkpoint_slice) == 88, "sums must not see padding");
 
 /* --- the model ---------------------------------------------------------------------------- */
@@ -25,6 +25,8 @@ struct checkpoint_model checkpoint_model_of(const struct model *model)
 #define X(name) .name = model->name,
         CHECKPOINT_MODEL(X)
 #undef X
+            .rope_theta = model->rope_theta,
+        .norm_epsilon = model->norm_epsilon
     };
 }
 
@@ -38,6 +40,12 @@ bool checkpoint_model_is(const struct checkpoint_model *saved, const struct mode
                        saved->name, own.name);
     CHECKPOINT_MODEL(X)
 #undef X
+    if (saved->rope_theta != own.rope_theta)
+        return err_set(err, ERR_INPUT, "rope_theta", "is %g in the checkpoint, %g in the model",
+                       saved->rope_theta, own.rope_theta);
+    if (saved->norm_epsilon != own.norm_epsilon)
+        return err_set(err, ERR_INPUT, "norm_epsilon", "is %g in the checkpoint, %g in the model",
+                       saved->norm_epsilon, own.norm_epsilon);
     return true;
 }
 

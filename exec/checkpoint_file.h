@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { CHECKPOINT_FORMAT = 2, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
+enum { CHECKPOINT_FORMAT = 3, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
 
 /* VALUES in fp32: the masters where values are kept in 16 bits. KEPT is of no weight but of what an
  * exchange keeps of a chunk for each rank. */
@@ -33,6 +33,7 @@ struct checkpoint_model {
 #define X(name) int32_t name;
     CHECKPOINT_MODEL(X)
 #undef X
+    double rope_theta, norm_epsilon;
 };
 struct checkpoint_model checkpoint_model_of(const struct model *model);
 /* ERR_INPUT, where = the first number that differs. */
@@ -48,6 +49,11 @@ struct checkpoint_header {
     int64_t step; /* the last one done; with the seed it is the data's cursor too */
     uint64_t seed;
     double rate, loss_scale;
+    double least_rate; /* this and the next two as in struct rate_course; rate is the peak */
+    int64_t warmup, decay;
+    double clip, spike_limit; /* 0: none */
+    double spike_mean, spike_variance;
+    int64_t spike_count;
     int64_t skipped;
     int32_t steps_since;
     int32_t optimizer; /* enum optimizer */

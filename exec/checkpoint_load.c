@@ -31,6 +31,21 @@ static bool read_state(const char *folder, long step, struct checkpoint_header *
     return true;
 }
 
+static struct checkpoint_state state_of(const struct checkpoint_header *header,
+                                        const struct err *damage, int copies)
+{
+    return (struct checkpoint_state){
+        .step = (long)header->step,
+        .seed = header->seed,
+        .rate = (float)header->rate,
+        .rates = { (long)header->warmup, (long)header->decay, header->least_rate },
+        .clip = header->clip,
+        .spike = header->spike_limit,
+        .damage = *damage,
+        .copies = copies,
+    };
+}
+
 bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct err *err)
 {
     struct err damage = { 0 };
@@ -38,8 +53,7 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
     for (long step = LONG_MAX; (step = checkpoint_before(folder, step, err)) >= 0;) {
         struct err found = { 0 };
         if (read_state(folder, step, &header, &found)) {
-            *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate,
-                                              damage, 1 };
+            *out = state_of(&header, &damage, 1);
             return true;
         }
         if (found.code == ERR_SYSTEM)
@@ -379,9 +393,10 @@ bool checkpoint_load(struct rank *rank, const char *folder, struct checkpoint_st
     rank->loss_scale.scale = header.loss_scale;
     rank->loss_scale.steps_since = header.steps_since;
     rank->skipped = header.skipped;
+    rank->spikes =
+        (struct spike_watch){ header.spike_mean, header.spike_variance, header.spike_count };
     bool is_mean = header.replicas > 1 && !checkpoint_is_of_layout(rank, &header);
-    *out = (struct checkpoint_state){ (long)header.step, header.seed, (float)header.rate, damage,
-                                      is_mean ? header.replicas : 1 };
+    *out = state_of(&header, &damage, is_mean ? header.replicas : 1);
     bool ok = load_stores(rank, folder, &header, err);
     return rank_is_done(rank, loading, err) && rank_agrees(rank, ok, err);
 }

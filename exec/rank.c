@@ -122,7 +122,7 @@ static void place_records(struct rank *rank)
 static bool place_scalars(struct rank *rank, struct err *err)
 {
     return (rank->loss = take(rank, sizeof *rank->loss, err)) &&
-           (rank->squares = take(rank, sizeof *rank->squares, err)) &&
+           (rank->squares = take(rank, 2 * sizeof *rank->squares, err)) &&
            (rank->scale = take(rank, sizeof *rank->scale, err)) &&
            (rank->told = rank->on.api->pinned_alloc(rank->on.device, sizeof *rank->told, err)) &&
            (rank->machine.loss_gradient_scale =
@@ -204,7 +204,10 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
                       struct err *err)
 {
     struct rank *rank = arena_grow(NULL, sizeof *rank);
-    *rank = (struct rank){ .setup = *setup, .on = *device, .loss_scale = loss_scale_new() };
+    *rank = (struct rank){ .setup = *setup,
+                           .on = *device,
+                           .loss_scale = loss_scale_new(),
+                           .peak_rate = setup->update.rate };
     assert(setup->options.dtype == precision_value_dtype((enum precision)setup->plan->precision));
     rank->at = layout_coordinates_of(setup->plan, device->rank);
     rank->stage = rank->at.at[AXIS_PIPELINE];

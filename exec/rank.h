@@ -6,8 +6,11 @@
 #define EXEC_RANK_H
 
 #include "exec/chunk.h"
+#include "exec/divergence.h"
 #include "exec/groups.h"
 #include "exec/pass_graphs.h"
+#include "exec/rate.h"
+#include "exec/spike.h"
 #include "exec/store.h"
 #include "exec/tokens.h"
 #include "sim/schedule/timeline.h"
@@ -22,7 +25,9 @@ struct run_setup {
     int prefetch;    /* parts that ZeRO-3 gathers ahead of the one that runs */
     bool has_graphs; /* passes run as graphs, unless plan_capture_refusal has a word against it */
     const struct token_source *tokens;
-    struct update update; /* step and, in fp16, loss scale are the run's own */
+    struct update update; /* step and, in fp16, loss scale are the run's own; rate is the peak */
+    struct rate_course rates; /* zeros: the peak stays */
+    double spike;             /* standard deviations that a loss may leap by; 0: any number */
     uint64_t seed;
     struct exchange_ranks data_ranks; /* read where the plan's exchange is not all-reduce */
 };
@@ -50,14 +55,17 @@ struct step_result {
     double gradient_norm; /* before clipping; of this rank's copy of the model, where they differ */
     double step_s;
     double loss_scale; /* that it ran under; 1 without one */
-    bool is_skipped;   /* fp16: gradients overflowed, so that nothing was updated */
+    double rate;       /* that weights were updated by */
+    bool is_skipped;   /* gradients were not finite, so that nothing was updated; all ranks that sum
+                          their gradients say so alike */
+    enum divergence_kind divergence; /* that this rank found */
 };
 
 /* One training step, `step` from 1; `times`, of this machine's clock, has room for the stage's
- * list, or is NULL. False with err when a rank failed, when gradients overflow at the smallest loss
- * scale of a run in fp16, or are not finite in another one; the weights are as before that step
- * then. A rank waits for no other than the list says: where replicas differ, some may be steps
- * ahead of others. */
+ * list, or is NULL. False with err when a rank failed. ERR_DIVERGED, with `out` filled in, when
+ * this rank's loss is not finite, when gradients overflow at the smallest loss scale of a run in
+ * fp16, or are not finite in another one; the weights are as before that step then. A rank waits
+ * for no other than the list says: where replicas differ, some may be steps ahead of others. */
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
                struct err *err);
 
@@ -68,6 +76,10 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
 bool rank_mean_losses(struct rank *rank, double *losses, int count, struct err *err);
 bool rank_most(struct rank *rank, double *values, int count, struct err *err);
 bool rank_agrees(struct rank *rank, bool ok, struct err *err);
+
+/* Whether a step's mean loss is a spike by setup.spike; else it is counted (exec/spike.h). Fills in
+ * kind, loss, mean and deviation. */
+bool rank_sees_spike(struct rank *rank, double loss, struct divergence *out);
 
 /* All ranks, for calls between steps; NULL: there is one. */
 struct group *rank_world(struct rank *rank);

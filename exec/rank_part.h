@@ -24,7 +24,7 @@ struct messages {
 };
 
 struct told {
-    double loss, squares;
+    double loss, squares[2]; /* as on the device */
 };
 
 struct rank {
@@ -57,14 +57,16 @@ struct rank {
     struct event *exchanged;
     struct lent *lent;
     int num_lent;
-    double *loss, *squares; /* on the device */
+    double *loss, *squares; /* on the device; squares: of all ranks, then this rank's own */
     float *scale;
     float loss_gradient_scale;    /* of this step: what the machine's is to be */
     struct told *told;            /* pinned: what is read back at the end of a step */
     struct loss_scale loss_scale; /* of a run in fp16 */
     long skipped;                 /* steps whose gradients overflowed */
-    long steps_begun;             /* by this process */
-    double told_s;                /* when it last told the others that it goes on */
+    float peak_rate;              /* setup.update.rate is that of the step */
+    struct spike_watch spikes;
+    long steps_begun; /* by this process */
+    double told_s;    /* when it last told the others that it goes on */
 };
 
 /* The group, or NULL when this rank is alone in it. */

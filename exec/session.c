@@ -23,6 +23,7 @@ struct session {
     struct stream *stream; /* of what is told after steps */
     struct arena *arena;
     struct session_result *out;
+    struct divergence own; /* the first that this rank found */
 };
 
 /* --- telling each other ------------------------------------------------------------------- */
@@ -85,42 +86,133 @@ static bool resume(struct session *session, struct err *err)
 }
 
 /* After `done` steps of this run. */
-static bool save(struct session *session, int done, struct err *err)
+static bool is_to_save(const struct session *session, int done)
 {
     const struct session_options *options = session->options;
     bool is_last = done == options->steps;
     bool is_due = options->checkpoint_every > 0 && done % options->checkpoint_every == 0;
-    if (!options->checkpoint || !(is_last || is_due))
+    return options->checkpoint && (is_last || is_due);
+}
+
+static bool save(struct session *session, int done, struct err *err)
+{
+    const struct session_options *options = session->options;
+    if (!is_to_save(session, done))
         return true;
     whereabouts_wait(session->on.watchdog, "for a checkpoint to be saved");
     return checkpoint_save(session->rank, options->checkpoint, session->out->first_step + done - 1,
                            err);
 }
 
+/* The same on all ranks where they sum their gradients; that it was this rank's is for look(). */
+static bool step_once(struct session *session, long step, struct interval *times,
+                      struct step_result *out, struct err *err)
+{
+    struct err failure = { 0 };
+    if (rank_step(session->rank, step, times, out, &failure) || failure.code == ERR_DIVERGED)
+        return true;
+    *err = failure;
+    return false;
+}
+
+static void keep_step(struct session *session, int i, const struct step_result *result)
+{
+    struct session_result *out = session->out;
+    out->num_steps = i + 1;
+    out->losses[i] = result->loss;
+    out->gradient_norms[i] = result->gradient_norm;
+    out->loss_scales[i] = result->loss_scale;
+    out->rates[i] = result->rate;
+    out->is_skipped[i] = result->is_skipped;
+    if (i >= session->options->warmups)
+        out->step_s[out->num_timed++] = result->step_s;
+    if (session->own.kind == DIVERGENCE_NONE && result->divergence != DIVERGENCE_NONE)
+        session->own = (struct divergence){ .kind = result->divergence,
+                                            .step = out->first_step + i,
+                                            .rank = session->on.rank };
+}
+
+/* All ranks together: the earliest divergence that any has found, of those of one step the nearest
+ * to the cause, of those the lowest rank's. */
+static bool look(struct session *session, struct err *err)
+{
+    const struct divergence *own = &session->own;
+    struct divergence *all = &session->out->divergence;
+    int size = session->options->place->size;
+    bool is_told = own->kind != DIVERGENCE_NONE;
+    double earliest = is_told ? -(double)own->step : -HUGE_VAL;
+    if (!rank_most(session->rank, &earliest, 1, err) || isinf(earliest))
+        return err->code == ERR_NONE;
+    is_told = is_told && (double)own->step == -earliest;
+    double kind = is_told ? (double)own->kind : 0;
+    if (!rank_most(session->rank, &kind, 1, err))
+        return false;
+    double from_last = is_told && (double)own->kind == kind ? size - own->rank : 0;
+    if (!rank_most(session->rank, &from_last, 1, err))
+        return false;
+    *all = (struct divergence){ .kind = (enum divergence_kind)kind,
+                                .step = (long)-earliest,
+                                .rank = size - (int)from_last };
+    return true;
+}
+
+/* Steps between looks of replicas that differ: in each alone they wait for nobody. */
+enum { STEPS_BETWEEN_LOOKS = 64 };
+
+static bool must_look(const struct session *session, int i)
+{
+    bool is_alike = exchange_keeps_replicas_equal(&session->options->setup->plan->exchange);
+    return is_alike ? session->out->is_skipped[i]
+                    : (i + 1) % STEPS_BETWEEN_LOOKS == 0 || is_to_save(session, i + 1);
+}
+
+/* Costs a sum over all ranks, so it is done where it was asked for alone. */
+static bool look_for_spike(struct session *session, int i, struct err *err)
+{
+    struct session_result *out = session->out;
+    double loss = out->losses[i];
+    if (session->options->setup->spike == 0 || out->divergence.kind != DIVERGENCE_NONE)
+        return true;
+    if (!rank_mean_losses(session->rank, &loss, 1, err))
+        return false;
+    if (rank_sees_spike(session->rank, loss, &out->divergence))
+        out->divergence.step = out->first_step + i;
+    return true;
+}
+
 static bool train_step(struct session *session, int i, struct err *err)
 {
     struct session_result *out = session->out;
     struct step_result result;
-    if (!rank_step(session->rank, out->first_step + i, NULL, &result, err))
+    if (!step_once(session, out->first_step + i, NULL, &result, err))
         return false;
-    out->losses[i] = result.loss;
-    out->gradient_norms[i] = result.gradient_norm;
-    if (i >= session->options->warmups)
-        out->step_s[out->num_timed++] = result.step_s;
-    return save(session, i + 1, err);
+    keep_step(session, i, &result);
+    if (must_look(session, i)) {
+        whereabouts_wait(session->on.watchdog, "for others to say whether training diverged");
+        if (!look(session, err))
+            return false;
+        whereabouts_wait(session->on.watchdog, NULL);
+    }
+    if (!look_for_spike(session, i, err))
+        return false;
+    return out->divergence.kind != DIVERGENCE_NONE || save(session, i + 1, err);
 }
 
 /* Once all are done: in each step a rank waits for nobody but those that it exchanges with. */
 static bool tell_steps(struct session *session, struct err *err)
 {
     struct session_result *out = session->out;
+    struct divergence *divergence = &out->divergence;
     if (!rank_mean_losses(session->rank, out->losses, out->num_steps, err))
         return false;
     whereabouts_wait(session->on.watchdog, "for the slowest rank's times");
-    bool ok = rank_most(session->rank, out->step_s, out->num_timed, err);
-    if (ok)
-        whereabouts_wait(session->on.watchdog, NULL);
-    return ok;
+    if (!rank_most(session->rank, out->step_s, out->num_timed, err) ||
+        (divergence->kind == DIVERGENCE_NONE && !look(session, err)))
+        return false;
+    whereabouts_wait(session->on.watchdog, NULL);
+    if (divergence->kind != DIVERGENCE_NONE)
+        divergence->loss = out->losses[divergence->step - out->first_step];
+    return true;
 }
 
 /* The least of any rank; not known when a rank does not know its own, nor on devices whose work no
@@ -140,7 +232,8 @@ static bool train(struct session *session, struct err *err)
 {
     struct core_time before = { 0 };
     bool ok = resume(session, err);
-    for (int i = 0; i < session->options->steps && ok; i++) {
+    const struct divergence *divergence = &session->out->divergence;
+    for (int i = 0; i < session->options->steps && ok && divergence->kind == DIVERGENCE_NONE; i++) {
         if (i == session->options->warmups)
             before = core_time_now();
         ok = train_step(session, i, err);
@@ -210,7 +303,7 @@ static bool trace_instructions(struct session *session, struct err *err)
     struct interval *all = ARENA_ARRAY(session->arena, struct interval, size * (size_t)most);
     struct interval *own = &all[(size_t)session->on.rank * (size_t)most];
     struct step_result ignored;
-    if (!rank_step(session->rank, next_step(session), own, &ignored, err))
+    if (!step_once(session, next_step(session), own, &ignored, err))
         return false;
     struct comm_call call = { .kind = COMM_ALL_GATHER,
                               .in = own,
@@ -250,7 +343,7 @@ static bool trace_ops(struct session *session, struct err *err)
     struct step_result ignored;
     log.at = arena_grow(NULL, sizeof *log.at * (size_t)log.room);
     machine->log = &log;
-    bool ok = rank_step(session->rank, next_step(session) + 1, NULL, &ignored, err);
+    bool ok = step_once(session, next_step(session) + 1, NULL, &ignored, err);
     machine->log = NULL;
     if (ok)
         add_ops(out, &log);
@@ -273,7 +366,7 @@ static bool count_exchanged(struct session *session, struct err *err)
     double sums[] = { own.sent, own.planned };
     if (!reduce(session, sums, 2, REDUCTION_SUM, err))
         return false;
-    double steps = session->options->steps;
+    double steps = session->out->num_steps;
     session->out->exchanged = (struct exchanged_bytes){ sums[0] / steps, sums[1] / steps };
     return true;
 }
@@ -281,9 +374,11 @@ static bool count_exchanged(struct session *session, struct err *err)
 /* The peak is that of the steps alone: timing adds nothing to memory, but comes after. */
 static bool run_steps(struct session *session, struct err *err)
 {
-    bool is_traced = session->options->is_traced;
-    return train(session, err) && measure_peak(session, err) && count_exchanged(session, err) &&
-           (!is_traced || (trace_instructions(session, err) && trace_ops(session, err)));
+    const struct divergence *divergence = &session->out->divergence;
+    if (!train(session, err) || !measure_peak(session, err) || !count_exchanged(session, err))
+        return false;
+    bool is_traced = session->options->is_traced && divergence->kind == DIVERGENCE_NONE;
+    return (!is_traced || (trace_instructions(session, err) && trace_ops(session, err)));
 }
 
 /* --- the whole ---------------------------------------------------------------------------- */
@@ -413,9 +508,11 @@ static void make_room(struct session *session)
     *session->out = (struct session_result){
         .first_step = 1,
         .copies = 1,
-        .num_steps = session->options->steps,
         .losses = ARENA_ARRAY(session->arena, double, steps),
         .gradient_norms = ARENA_ARRAY(session->arena, double, steps),
+        .loss_scales = ARENA_ARRAY(session->arena, double, steps),
+        .rates = ARENA_ARRAY(session->arena, double, steps),
+        .is_skipped = ARENA_ARRAY(session->arena, bool, steps),
         .step_s = ARENA_ARRAY(session->arena, double, steps),
     };
 }

@@ -30,9 +30,15 @@ struct session_result {
     long first_step;   /* 1, or the one after the checkpoint's */
     struct err damage; /* of a newer checkpoint that was passed over, as this rank saw it */
     int copies;        /* of the checkpoint's, as struct checkpoint_state; 1 */
-    int num_steps;
+    int num_steps;     /* that were done */
     double *losses, *gradient_norms; /* of each step */
-    double *step_s;                  /* of each timed step: the slowest rank's */
+    double *loss_scales, *rates;     /* likewise; 1 without a scale */
+    bool *is_skipped;                /* likewise: by this rank */
+    /* Kind none: all steps were done. Else the run ended, in order, with step num_steps at the
+     * latest: those that sum their gradients stop at once, replicas that differ when they next
+     * tell each other. */
+    struct divergence divergence;
+    double *step_s; /* of each timed step: the slowest rank's */
     int num_timed;
     double core_share; /* of base/core_share.h in those steps: the least of any rank's; negative:
                           not known */
@@ -42,7 +48,7 @@ struct session_result {
      * does not tell), and what was to. */
     struct exchanged_bytes exchanged;
     /* Of a traced step: a rank of each pipeline stage, on the clock of its machine, from the
-     * stage's first instruction. NULL: not traced. */
+     * stage's first instruction. NULL: not traced, or diverged before. */
     struct timeline *timeline;
     double op_seconds[NUM_OP_KINDS], op_counts[NUM_OP_KINDS]; /* a step's, all ranks together */
 };

@@ -247,6 +247,7 @@ static void run_norm_grad(struct rank *rank, const struct instr *instr, int i)
     m->device_api->fill(stream, rank->squares, 0, sizeof *rank->squares);
     for (int s = 0; s < rank->num_stores; s++)
         store_add_squares(m, &rank->stores[s], rank->squares, stream);
+    m->device_api->copy(stream, rank->squares + 1, rank->squares, sizeof *rank->squares);
     all_reduce_double(rank, is_shared ? GROUP_WORLD : GROUP_MODEL, stream, rank->squares);
     struct clip clip = { rank->squares, rank->setup.update.clip, rank->setup.update.loss_scale,
                          rank->scale };
@@ -298,6 +299,7 @@ static void begin_step(struct rank *rank, long step)
     double tokens = model->batch * model->seq;
     rank->steps_begun++;
     rank->setup.update.step = step - rank->skipped;
+    rank->setup.update.rate = (float)rate_at(&rank->setup.rates, (double)rank->peak_rate, step);
     if (m->storage == DTYPE_FP16)
         rank->setup.update.loss_scale = rank->loss_scale.scale;
     rank_exchange_begin_step(rank, (int)(step - 1));
@@ -316,7 +318,7 @@ static void read_back(struct rank *rank)
     struct stream *stream = rank->streams[LANE_DATA];
     machine_follow(&rank->machine, stream);
     api->copy(stream, &rank->told->loss, rank->loss, sizeof *rank->loss);
-    api->copy(stream, &rank->told->squares, rank->squares, sizeof *rank->squares);
+    api->copy(stream, rank->told->squares, rank->squares, sizeof rank->told->squares);
 }
 
 /* Of the tensor ranks of the last stage, which have the same loss, one counts it. */
@@ -337,23 +339,36 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
+/* The loss, where this rank computes it, comes before what it led to. Gradients that overflow by
+ * their loss scale alone are none. */
+static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
+{
+    bool has_loss = rank->stage == rank->setup.plan->pp - 1;
+    if (has_loss && !isfinite(rank->told->loss))
+        return DIVERGENCE_LOSS;
+    if (isfinite(rank->told->squares[0]) || (rank->machine.storage == DTYPE_FP16 && scale_helps))
+        return DIVERGENCE_NONE;
+    if (rank->machine.storage == DTYPE_FP16)
+        return DIVERGENCE_SCALE;
+    return isfinite(rank->told->squares[1]) ? DIVERGENCE_NORM : DIVERGENCE_GRADIENTS;
+}
+
 /* All ranks that hold the same weights, or sum their gradients, have the same norm, so that they
  * decide alike and have the same loss scale. Of replicas that differ each decides for itself: one
  * that skips its update still averages the weights that it has, so nobody waits to agree. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
-    bool is_finite = isfinite(rank->told->squares);
-    out->gradient_norm = sqrt(rank->told->squares) / rank->setup.update.loss_scale;
+    bool is_finite = isfinite(rank->told->squares[0]), scale_helps = true;
+    out->gradient_norm = sqrt(rank->told->squares[0]) / rank->setup.update.loss_scale;
     out->loss_scale = rank->setup.update.loss_scale;
+    out->rate = (double)rank->setup.update.rate;
     out->is_skipped = !is_finite;
     rank->skipped += !is_finite;
-    char where[32];
-    snprintf(where, sizeof where, "step %ld", step);
     if (rank->machine.storage == DTYPE_FP16)
-        return loss_scale_update(&rank->loss_scale, is_finite) ||
-               err_set(err, ERR_SYSTEM, where, "gradients overflow even at a loss scale of %g",
-                       rank->loss_scale.scale);
-    return is_finite || err_set(err, ERR_SYSTEM, where, "the gradients' norm is not finite");
+        scale_helps = loss_scale_update(&rank->loss_scale, is_finite);
+    out->divergence = divergence_of(rank, scale_helps);
+    struct divergence found = { .kind = out->divergence, .step = step, .rank = rank->on.rank };
+    return found.kind == DIVERGENCE_NONE || divergence_tell(&found, err);
 }
 
 bool rank_step(struct rank *rank, long step, struct interval *times, struct step_result *out,
@@ -373,4 +388,16 @@ bool rank_step(struct rank *rank, long step, struct interval *times, struct step
     whereabouts_wait(rank->on.watchdog, NULL);
     out->loss = counted_loss(rank);
     return rank_exchange_end_step(rank, out->loss, err) && take_norm(rank, step, out, err);
+}
+
+bool rank_sees_spike(struct rank *rank, double loss, struct divergence *out)
+{
+    struct spike_watch *watch = &rank->spikes;
+    out->loss = loss;
+    out->mean = watch->mean;
+    out->deviation = spike_deviation(watch);
+    bool is_spike = spike_seen(watch, rank->setup.spike, loss);
+    if (is_spike)
+        out->kind = DIVERGENCE_SPIKE;
+    return is_spike;
 }

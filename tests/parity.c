@@ -330,8 +330,12 @@ void parity_run(const struct model *model, const char *layout, const struct pari
                     .beta2 = 0.95F,
                     .epsilon = 1e-4F,
                     .momentum = 0.9F,
-                    .clip = run->unclipped ? 0 : 1,
+                    .clip = run->unclipped  ? 0
+                            : run->clip > 0 ? run->clip
+                                            : 1,
                     .loss_scale = 1 },
+        .rates = run->rates,
+        .spike = run->spike,
         .seed = run->seed,
         .data_ranks = { plan.dp, 1 },
     };

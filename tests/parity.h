@@ -19,7 +19,10 @@ struct parity_run {
     int optimizer;         /* enum optimizer */
     float rate;
     bool unfused;                        /* attention */
-    bool unclipped;                      /* gradients; else their norm is at most 1 */
+    bool unclipped;                      /* gradients */
+    double clip;                         /* else their norm is at most this; 0: 1 */
+    struct rate_course rates;            /* of the learning rate */
+    double spike;                        /* as run_setup's */
     int prefetch;                        /* of ZeRO-3 */
     bool has_graphs;                     /* as run_setup's */
     const struct layer_options *options; /* of the op lists; NULL: nothing fused but attention */

@@ -86,6 +86,76 @@ START_TEST(a_resumed_run_has_the_bits_of_one_that_was_not_interrupted)
 }
 END_TEST
 
+/* Warm-up ends at step 2, the cosine at step 5: both sides of the save are on it. */
+START_TEST(a_resumed_run_goes_on_with_the_rate_of_its_step)
+{
+    struct model model = parity_gpt();
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
+    struct parity_result whole, rest, constant;
+    run.rates = (struct rate_course){ .warmup = 2, .decay = 5, .least = 1e-3 };
+    save_three(&model, "dp2 zero1", run);
+    resume(&model, "dp2 zero1", run, 3, &rest);
+    run.steps = 6;
+    parity_run(&model, "dp2 zero1", &run, &whole);
+    run.rates = (struct rate_course){ 0 };
+    parity_run(&model, "dp2 zero1", &run, &constant);
+    ck_assert(whole.loss[1] != constant.loss[1]);
+    memmove(whole.loss, whole.loss + 3, 3 * sizeof *whole.loss);
+    memmove(whole.gradient_norm, whole.gradient_norm + 3, 3 * sizeof *whole.loss);
+    ck_assert(parity_is_equal(&whole, &rest, 3));
+    parity_release(&whole);
+    parity_release(&rest);
+    parity_release(&constant);
+}
+END_TEST
+
+/* --- spikes ------------------------------------------------------------------------------- */
+
+static double loss_of(int i)
+{
+    return 5 + sin(7 * i) / 3;
+}
+
+/* Before the save all ranks have seen the first 14. */
+static bool see_and_save(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct divergence ignored;
+    for (int i = 0; i < 14; i++)
+        ck_assert(!rank_sees_spike(rank, loss_of(i), &ignored));
+    return save(rank, run, err);
+}
+
+static bool load_and_see(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct spike_watch watch = { 0 };
+    struct divergence found = { 0 };
+    for (int i = 0; i < 14; i++)
+        spike_seen(&watch, 4, loss_of(i));
+    ck_assert(load(rank, run, err));
+    ck_assert(rank_sees_spike(rank, 9, &found));
+    ck_assert_int_eq(found.kind, DIVERGENCE_SPIKE);
+    ck_assert(found.mean == watch.mean && found.deviation == spike_deviation(&watch));
+    return true;
+}
+
+START_TEST(a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike)
+{
+    static const char *const layouts[] = { "dp2 mb2", "pp2" };
+    struct model model = parity_gpt();
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct parity_result result;
+    run.spike = 4;
+    run.after = see_and_save;
+    parity_run(&model, "dp2 mb2", &run, &result);
+    parity_release(&result);
+    run.after = NULL;
+    run.first_step = 1;
+    run.before = load_and_see;
+    parity_run(&model, layouts[_i], &run, &result);
+    parity_release(&result);
+}
+END_TEST
+
 static const char *const from_to[][2] = {
     { "mb2", "tp2 sp pp2 dp2 zero1" }, { "tp4 sp", "dp2 zero3 mb2" },  { "dp4 zero2", "pp4" },
     { "pp2 vpp2 mb2", "mb1" },         { "dp2 zero1 tp2", "tp4 dp2" },
@@ -245,6 +315,8 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
                         TURNS(NUM_RUNS));
+    tcase_add_test(tc, a_resumed_run_goes_on_with_the_rate_of_its_step);
+    tcase_add_loop_test(tc, a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike, 0, 2);
     tcase_add_loop_test(tc, a_run_goes_on_under_another_layout, 0, NUM_MOVES);
     tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
     tcase_add_test(tc, a_rate_that_is_given_wins_over_the_saved_one);

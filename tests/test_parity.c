@@ -3,6 +3,7 @@
 #include "tests/mpirun.h"
 #include "tests/testing.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const layouts[] = {
@@ -39,10 +40,20 @@ enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 2 };
 /* The rank that this process is, when mpirun has started it. */
 static struct parity_process process;
 
+/* A norm that counts an element twice, or leaves one out, scales all gradients by another factor.
+ */
+static void check_norm(const char *layout, double alone, double many, double clip)
+{
+    ck_assert_msg(alone > 2 * clip, "a norm of %g is hardly clipped", alone);
+    ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, alone %.9g", layout, many, alone);
+}
+
 static void check_layout(const char *layout, bool is_llama, bool is_unfused)
 {
     struct model model = is_llama ? parity_llama() : parity_gpt();
-    struct parity_run run = { .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .seed = 7 };
+    struct parity_run run = {
+        .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .clip = 0.25, .seed = 7
+    };
     struct parity_result one, many;
     run.unfused = is_unfused;
     run.prefetch = is_llama + is_unfused;
@@ -53,6 +64,8 @@ static void check_layout(const char *layout, bool is_llama, bool is_unfused)
     parity_run(&model, layout, &run, &many);
     struct parity_verdict verdict = parity_compare(&run, &one, &many);
     ck_assert_msg(verdict.agrees, "%s: %s", layout, verdict.difference);
+    for (int step = 0; step < run.steps; step++)
+        check_norm(layout, one.gradient_norm[step], many.gradient_norm[step], run.clip);
     parity_release(&one);
     parity_release(&many);
 }

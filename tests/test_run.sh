@@ -56,6 +56,20 @@ run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
 
+# --- training that fails ---------------------------------------------------------------------
+
+run 7 run "${tiny[@]}" --gpus 2 --layout "pp2 dtype=fp16" --rate 30 --json
+says '^simsearch: step 2: training diverged on rank 1: the loss of its tokens is not finite'
+sed -n '/"loss": /,/]/p' "$work/out" | tr -d ' \n' | grep -Eqx '"loss":\[[0-9.]+,null\],' ||
+    fail "expected one loss and null"
+run 7 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 optimizer=sgd exchange=local:2" --rate 1000000 --clip 0
+says 'training diverged on rank'
+shows ' nan .*skipped'
+run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --lr-warmup 5 --lr-decay 5
+says '^simsearch: --lr-decay: expected a step after the 5 of --lr-warmup'
+run 2 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --min-lr 1 --lr-decay 5
+says '^simsearch: --min-lr: expected at most the learning rate'
+
 # --- exchanges other than all-reduce ---------------------------------------------------------
 
 run 0 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32 exchange=ring" --json

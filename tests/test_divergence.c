@@ -1,0 +1,127 @@
+/* The learning rate of a step, losses that leap, and how a run that failed is told. */
+#include "exec/divergence.h"
+#include "exec/rate.h"
+#include "exec/spike.h"
+#include "tests/testing.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- rate ----------------------------------------------------------------------------------- */
+
+/* Warm-up to 8 in 4 steps; from step 4 to 12 a cosine to 2: half way it is at 5, and after a
+ * quarter and three quarters at 5 +- 3 / sqrt(2). */
+static const struct {
+    struct rate_course course;
+    long step;
+    double expected;
+} rates[] = {
+    { { 0, 0, 0 }, 1, 8 },   { { 0, 0, 0 }, 1000000, 8 },
+    { { 4, 0, 0 }, 1, 2 },   { { 4, 0, 0 }, 3, 6 },
+    { { 4, 0, 0 }, 4, 8 },   { { 4, 0, 0 }, 5, 8 },
+    { { 4, 12, 2 }, 4, 8 },  { { 4, 12, 2 }, 6, 5 + 2.1213203435596424 },
+    { { 4, 12, 2 }, 8, 5 },  { { 4, 12, 2 }, 10, 5 - 2.1213203435596424 },
+    { { 4, 12, 2 }, 12, 2 }, { { 4, 12, 2 }, 13, 2 },
+    { { 0, 2, 0 }, 1, 4 },   { { 0, 2, 0 }, 2, 0 },
+};
+
+/* Beside a peak of 8. */
+START_TEST(a_rate_rises_along_a_line_and_falls_along_a_cosine)
+{
+    double rate = rate_at(&rates[_i].course, 8, rates[_i].step);
+    ck_assert_msg(fabs(rate - rates[_i].expected) < 1e-14, "%.17g, not %.17g", rate,
+                  rates[_i].expected);
+}
+END_TEST
+
+/* --- spikes --------------------------------------------------------------------------------- */
+
+/* Of 1, 2, ..., n the mean is (n + 1) / 2 and the variance (n^2 - 1) / 12: up to 50 losses all
+ * count alike. */
+START_TEST(mean_and_variance_are_those_of_all_losses_at_first)
+{
+    struct spike_watch watch = { 0 };
+    for (int n = 1; n <= 50; n++) {
+        ck_assert(!spike_seen(&watch, 1e9, n));
+        ck_assert_double_eq_tol(watch.mean, (n + 1) / 2.0, 1e-12 * n);
+        ck_assert_double_eq_tol(watch.variance, (n * n - 1) / 12.0, 1e-10 * n * n);
+    }
+}
+END_TEST
+
+/* Ten losses of 4 and 6 in turn: mean 5, deviation 1. */
+static struct spike_watch ten_losses(void)
+{
+    struct spike_watch watch = { 0 };
+    for (int i = 0; i < 10; i++)
+        ck_assert(!spike_seen(&watch, 3, i % 2 ? 6 : 4));
+    return watch;
+}
+
+START_TEST(a_spike_lies_more_than_the_limit_above_the_mean)
+{
+    static const double others[] = { 7.9, 5, 1, -100 };
+    struct spike_watch watch = ten_losses();
+    ck_assert(spike_seen(&watch, 3, 8.1));
+    ck_assert(spike_seen(&watch, 3, HUGE_VAL));
+    ck_assert_int_eq(watch.count, 10);
+    for (int i = 0; i < COUNT(others); i++) {
+        watch = ten_losses();
+        ck_assert_msg(!spike_seen(&watch, 3, others[i]), "%g", others[i]);
+        ck_assert_int_eq(watch.count, 11);
+    }
+}
+END_TEST
+
+START_TEST(few_losses_equal_losses_and_nan_are_no_spike)
+{
+    struct spike_watch watch = { 0 };
+    for (int i = 0; i < 9; i++)
+        ck_assert(!spike_seen(&watch, 3, 2));
+    ck_assert(!spike_seen(&watch, 3, (double)NAN));
+    ck_assert_int_eq(watch.count, 9);
+    ck_assert(!spike_seen(&watch, 3, 2));
+    ck_assert(!spike_seen(&watch, 3, 2.0059)); /* a deviation is at least 0.1 % */
+    watch = (struct spike_watch){ 2, 0, 10 };
+    ck_assert(spike_seen(&watch, 3, 2.0061));
+}
+END_TEST
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static const struct {
+    struct divergence divergence;
+    const char *msg;
+} told[] = {
+    { { DIVERGENCE_LOSS, 7, 3, 0, 0, 0 },
+      "training diverged on rank 3: the loss of its tokens is not finite" },
+    { { DIVERGENCE_SCALE, 7, 0, 0, 0, 0 }, "gradients overflow even at the smallest loss scale" },
+    { { DIVERGENCE_SPIKE, 7, 0, 9, 5, 0.5 },
+      "a loss of 9 is 8.0 standard deviations above the mean of those before, 5 with a deviation "
+      "of 0.5" },
+};
+
+START_TEST(a_divergence_names_step_rank_and_cause)
+{
+    struct err err = { 0 };
+    ck_assert(!divergence_tell(&told[_i].divergence, &err));
+    ck_assert_int_eq(err.code, ERR_DIVERGED);
+    ck_assert_str_eq(err.where, "step 7");
+    ck_assert_msg(strstr(err.msg, told[_i].msg), "%s", err.msg);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("divergence");
+    tcase_add_loop_test(tc, a_rate_rises_along_a_line_and_falls_along_a_cosine, 0, COUNT(rates));
+    tcase_add_test(tc, mean_and_variance_are_those_of_all_losses_at_first);
+    tcase_add_test(tc, a_spike_lies_more_than_the_limit_above_the_mean);
+    tcase_add_test(tc, few_losses_equal_losses_and_nan_are_no_spike);
+    tcase_add_loop_test(tc, a_divergence_names_step_rank_and_cause, 0, COUNT(told));
+    Suite *s = suite_create("exec/divergence");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
