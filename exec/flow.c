@@ -163,15 +163,22 @@ float *flow_statistics(const struct flow *flow, void *values, double count)
 
 /* --- shapes ------------------------------------------------------------------------------- */
 
-/* What an op of a layer draws: ops are numbered by their place in the list without collectives and
- * with each op by itself, so that every layout and every stack draws the same. */
+/* The attention core is one op, whether it runs as one or as scores, softmax and context. */
+static bool begins_core(enum op_kind kind)
+{
+    return kind == OP_SCORES || kind == OP_SOFTMAX;
+}
+
+/* What an op of a layer draws: ops are numbered by their place in the list without collectives,
+ * with each op by itself and the attention core as one, so that every layout, every stack and both
+ * ways of attention draw the same. */
 static struct draw draw_of(const struct flow *flow, int i)
 {
     const struct machine *m = flow->machine;
     const struct ops *list = &flow->part->ops->forward;
     uint16_t number = 0;
     for (int j = 0; j < i; j++)
-        if (!op_is_collective(list->at[j].kind))
+        if (!op_is_collective(list->at[j].kind) && !begins_core(list->at[j].kind))
             number = (uint16_t)(number + 1 + (list->at[j].folded != NULL));
     return (struct draw){ .seed = m->seed,
                           .layer = (uint16_t)(flow->part->layer + 1),
@@ -179,19 +186,11 @@ static struct draw draw_of(const struct flow *flow, int i)
                           .place = flow->microbatch->place };
 }
 
-static int find_kind(const struct ops *list, enum op_kind kind)
-{
-    for (int i = 0; i < list->count; i++)
-        if (list->at[i].kind == kind)
-            return i;
-    return 0;
-}
-
 struct attention flow_attention(const struct flow *flow)
 {
     const struct machine *m = flow->machine;
     const struct layer_dims *d = &m->dims;
-    int op = find_kind(&flow->part->ops->forward, OP_SOFTMAX);
+    const int first = 0; /* a norm, which draws nothing: its number is that of both ways */
     return (struct attention){
         .sequences = (long)d->batch,
         .seq = (long)d->seq,
@@ -199,7 +198,7 @@ struct attention flow_attention(const struct flow *flow)
         .kv_heads = (long)d->kv_heads,
         .head_dim = (long)d->head_dim,
         .dropout = { .dropout = m->model->dropout,
-                     .draw = draw_of(flow, op),
+                     .draw = draw_of(flow, first),
                      .first_head = (long)d->heads * m->tensor_rank,
                      .model_heads = m->model->heads },
     };

@@ -76,6 +76,54 @@ START_TEST(a_layout_trains_as_one_rank_does)
 }
 END_TEST
 
+static struct parity_result run_with(const char *layout, struct parity_run run, double dropout)
+{
+    struct model model = parity_gpt();
+    struct parity_result result;
+    model.dropout = dropout;
+    run.steps = 3;
+    run.optimizer = OPTIMIZER_SGD;
+    run.rate = 0.5F;
+    run.seed = 7;
+    parity_run(&model, layout, &run, &result);
+    return result;
+}
+
+static void check_same(struct parity_run run, struct parity_result one, struct parity_result many)
+{
+    run.steps = 3;
+    struct parity_verdict verdict = parity_compare(&run, &one, &many);
+    ck_assert_msg(verdict.agrees, "%s", verdict.difference);
+    parity_release(&one);
+    parity_release(&many);
+}
+
+/* Both draw the same numbers, for attention and for what comes behind it. */
+START_TEST(both_ways_of_attention_drop_the_same)
+{
+    static const char *const others[] = { "mb2", "tp2 sp pp2 mb2 recompute=selective" };
+    struct parity_run fused = { 0 }, unfused = { .unfused = true };
+    check_same(fused, run_with("mb1", fused, 0.2), run_with(others[_i], unfused, 0.2));
+}
+END_TEST
+
+/* Weights that ranks average after each step of SGD are those of the mean gradient, where nothing
+ * is clipped: each rank clips by the norm of its own gradients. */
+START_TEST(an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clipped)
+{
+    static const char *const others[] = { "dp2 mb2 exchange=local:1", "dp4 mb1 exchange=pga:1" };
+    struct parity_run run = { .unclipped = true }, clipped = { .clip = 0.25 };
+    struct parity_result all = run_with("dp2 mb2", run, 0), each = run_with(others[_i], run, 0);
+    memcpy(each.gradient_norm, all.gradient_norm, sizeof all.gradient_norm); /* a rank's own */
+    check_same(run, all, each);
+    all = run_with("dp2 mb2", clipped, 0);
+    each = run_with(others[_i], clipped, 0);
+    ck_assert_double_gt(parity_distance(&all, &each), 1e-4);
+    parity_release(&all);
+    parity_release(&each);
+}
+END_TEST
+
 /* Those of as many ranks as were started. */
 START_TEST(each_layout_trains_over_mpi_as_one_rank_does)
 {
@@ -99,6 +147,9 @@ static Suite *suite(void)
     TCase *cases = tcase_create("parity");
     tcase_set_timeout(cases, 60);
     tcase_add_loop_test(cases, a_layout_trains_as_one_rank_does, 0, NUM_LAYOUTS * NUM_MODELS);
+    tcase_add_loop_test(cases, both_ways_of_attention_drop_the_same, 0, 2);
+    tcase_add_loop_test(
+        cases, an_average_after_each_step_is_an_all_reduce_unless_gradients_are_clipped, 0, 2);
     tcase_add_test(cases, layouts_train_over_mpi_too);
     Suite *s = suite_create("exec/parity");
     suite_add_tcase(s, cases);
