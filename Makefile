@@ -91,7 +91,7 @@ PLUGINS    := $(if $(filter exec,$(FOLDERS)),\
 MPI_PLUGIN_SRC := exec/comm_mpi.c exec/comm.c exec/failure.c exec/reduce.c exec/tables.c \
                   kernels/host/round.c base/arena.c base/err.c base/plain.c
 CUDA_SHARED_SRC := $(addprefix exec/,comm.c comm_tcp.c device_host.c failure.c host_graph.c \
-                    host_stream.c links.c mesh.c place.c plugin.c reduce.c region.c socket.c \
+                    host_stream.c greeting.c links.c mesh.c place.c plugin.c reduce.c region.c socket.c \
                     tables.c tcp_collective.c) \
                   kernels/host/round.c \
                   $(addprefix base/,arena.c clock.c err.c file.c plain.c random.c)

@@ -95,7 +95,8 @@ static bool time_steps(struct host_rank *host, struct host_run *run, double seco
     }
     if (!host_rank_average(host, &last_s, 1, err))
         return false;
-    int steps = budget_repeats(seconds / (last_s + 1e-9), LEAST_STEPS, MOST_STEPS);
+    int least = host_rank_least(host, LEAST_STEPS);
+    int steps = budget_repeats(seconds / (last_s + 1e-9), least, MOST_STEPS);
     for (int i = 0; i < steps; i++)
         if (!quiet_step(host, run, step++, &times_s[i], err))
             return false;

@@ -155,6 +155,7 @@ static bool ask_core_share(void *context, double *share, double *now_s, struct e
     w->host.api->stream_free(stream);
     ok = ok && host_rank_most(&w->host, w->host.world, answers, 2, err);
     *share = 1 - answers[0];
+    w->host.is_busy = *share < quiet_core_share;
     *now_s = answers[1];
     return ok;
 }
@@ -210,7 +211,8 @@ static bool measure_streams(struct work *w, struct err *err)
 
 static bool measure_bandwidth(struct work *w, struct err *err)
 {
-    double seconds, most_bytes = (double)w->host.load->copied_bytes;
+    double seconds, all_bytes = (double)w->host.load->copied_bytes;
+    double most_bytes = w->host.is_busy ? all_bytes / 16 : all_bytes; /* of no constant of a host */
     return begin(w, "ops bound by memory", times(w)->bandwidth_s, &seconds, err) &&
            bandwidth_measure(&w->host, most_bytes, seconds, &w->measured.traffic, err);
 }

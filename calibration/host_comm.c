@@ -200,9 +200,10 @@ static bool average_time(const struct timed_call *x, double *time_s, struct err 
     return ok;
 }
 
-static int repeats_in(double seconds, double once_s)
+static int repeats_in(const struct host_rank *host, double seconds, double once_s)
 {
-    return budget_repeats(seconds / (once_s + 1e-6), LEAST_REPEATS, MOST_REPEATS);
+    int least = host_rank_least(host, LEAST_REPEATS);
+    return budget_repeats(seconds / (once_s + 1e-6), least, MOST_REPEATS);
 }
 
 static bool time_size(const struct timed_call *x, double bytes, double seconds, double *typical_s,
@@ -211,13 +212,13 @@ static bool time_size(const struct timed_call *x, double bytes, double seconds, 
     struct own_times own[MOST_REPEATS];
     struct exchange_time times[MOST_REPEATS];
     size_t count = count_of(x, bytes);
-    for (int i = 0; i < WARM_UPS; i++)
+    for (int i = 0; i < host_rank_least(x->host, WARM_UPS); i++)
         if (!time_once(x, count, &own[0], err))
             return false;
     double once_s = (own[0].end_s - own[0].start_s) / (x->kind == CURVE_POINT_TO_POINT ? 2 : 1);
     if (!average_time(x, &once_s, err))
         return false;
-    int repeats = repeats_in(seconds, once_s);
+    int repeats = repeats_in(x->host, seconds, once_s);
     for (int i = 0; i < repeats; i++)
         if (!time_once(x, count, &own[i], err))
             return false;

@@ -112,9 +112,10 @@ static bool warm_up(struct host_run *run, long *step, double *step_s, struct err
     return true;
 }
 
-static int steps_in(double seconds, double step_s)
+static int steps_in(const struct host_rank *host, double seconds, double step_s)
 {
-    return budget_repeats(seconds / (step_s + 1e-6), LEAST_STEPS, MOST_STEPS);
+    int least = host_rank_least(host, LEAST_STEPS);
+    return budget_repeats(seconds / (step_s + 1e-6), least, MOST_STEPS);
 }
 
 /* Bare steps between the noted ones tell what a step takes beside its ops. */
@@ -203,7 +204,7 @@ bool host_ops_measure(struct host_rank *host, const struct host_shape *shape,
         return false;
     /* The mean over ranks, so that all run as many steps. */
     bool ok = warm_up(&run, &step, &step_s, err) && host_rank_average(host, &step_s, 1, err) &&
-              run_steps(&run, steps_in(seconds / 2, step_s), step, &samples, err) &&
+              run_steps(&run, steps_in(host, seconds / 2, step_s), step, &samples, err) &&
               average(host, &samples, err);
     host_run_close(&run);
     if (ok)

@@ -40,7 +40,7 @@ static bool balance(struct host_pair *p, double *alone_s, struct err *err)
 {
     double compute_s, comm_s, unused_s;
     p->works = p->exchanges = 8;
-    for (int i = 0; i < WARM_UPS; i++)
+    for (int i = 0; i < host_rank_least(p->host, WARM_UPS); i++)
         if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
             !time_pair(p, false, true, &unused_s, &comm_s, err))
             return false;
@@ -100,7 +100,9 @@ static bool measure_works(struct host_pair *p, int most_blocks, int repeats,
                           struct host_overlaps *out, struct err *err)
 {
     bool ok = true;
-    for (int work = 0; work < NUM_HOST_WORKS && ok; work++) {
+    int works =
+        p->host->is_busy ? WORK_PRODUCTS + 1 : NUM_HOST_WORKS; /* whose ratio a profile has */
+    for (int work = 0; work < works && ok; work++) {
         p->work = (enum host_work)work;
         ok = measure_one(p, most_blocks, repeats, out, err);
     }
@@ -139,10 +141,10 @@ static bool has_blocks(const struct host_rank *host)
 }
 
 /* Of one pair: alone, alone and both, a batch each; and warm-ups. */
-static int repeats_in(double seconds, int num_pairs)
+static int repeats_in(const struct host_rank *host, double seconds, int num_pairs)
 {
     double fitting = seconds / num_pairs / (3e-3 * BATCH_MS) - 1;
-    return budget_repeats(fitting, LEAST_REPEATS, MOST_REPEATS);
+    return budget_repeats(fitting, LEAST_REPEATS, host->is_busy ? LEAST_REPEATS : MOST_REPEATS);
 }
 
 static bool measure_all(struct host_pair *p, bool is_quick, double seconds,
@@ -150,7 +152,7 @@ static bool measure_all(struct host_pair *p, bool is_quick, double seconds,
 {
     int num_collectives = is_quick ? 1 : NUM_COLLECTIVES_BESIDE;
     int num_blocks = is_quick || !has_blocks(p->host) ? 0 : NUM_BLOCK_COUNTS;
-    int repeats = repeats_in(seconds, NUM_HOST_WORKS * (num_collectives + num_blocks));
+    int repeats = repeats_in(p->host, seconds, NUM_HOST_WORKS * (num_collectives + num_blocks));
     bool ok = true;
     for (int i = 0; i < num_collectives && ok; i++) {
         p->collective = collectives[i];

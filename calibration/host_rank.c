@@ -83,6 +83,11 @@ void host_rank_close(struct host_rank *host)
     *host = (struct host_rank){ 0 };
 }
 
+int host_rank_least(const struct host_rank *host, int usual)
+{
+    return host->is_busy ? (usual + 1) / 2 : usual;
+}
+
 bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *err)
 {
     struct comm_call call = { .kind = COMM_BARRIER, .group = host->world, .stream = stream };

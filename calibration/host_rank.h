@@ -27,7 +27,11 @@ struct host_rank {
     struct comm *comm;   /* all ranks of the place */
     struct group *world; /* all of them */
     struct comm *self;   /* of this rank by itself */
+    bool is_busy;        /* other programs want the cores: what is measured repeats less often */
 };
+
+/* Of repeats, the fewest that will do: half of `usual`, rounded up, beside other programs. */
+int host_rank_least(const struct host_rank *host, int usual);
 
 /* All ranks of the place call it together, on a backend of exec/backend.h. On failure nothing is
  * left. */

@@ -262,6 +262,10 @@ START_TEST(repeats_stay_within_their_limits)
     ck_assert_int_eq(budget_repeats(-2.5, 3, 25), 3);
     ck_assert_int_eq(budget_repeats(7.9, 3, 25), 7);
     ck_assert_int_eq(budget_repeats(1e300, 3, 25), 25);
+    struct host_rank busy = { .is_busy = true }, quiet = { .is_busy = false };
+    ck_assert_int_eq(host_rank_least(&quiet, 7), 7);
+    ck_assert_int_eq(host_rank_least(&busy, 7), 4);
+    ck_assert_int_eq(host_rank_least(&busy, 1), 1);
 }
 END_TEST
 
