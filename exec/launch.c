@@ -31,8 +31,9 @@ struct output {
 };
 
 struct child {
-    pid_t pid;  /* 0: it has ended */
-    int status; /* of waitpid, then */
+    pid_t pid;       /* 0: it has ended */
+    int status;      /* of waitpid, then */
+    bool was_forced; /* it did not end when it was asked to */
     struct output outputs[NUM_OUTPUTS];
 };
 
@@ -338,6 +339,8 @@ static void wait_for_news(struct launcher *launcher, struct pollfd *polls)
     reap(launcher);
     if (patience_ms(launcher) == 0) {
         launcher->killed = true;
+        for (int rank = 0; rank < launcher->num_started; rank++)
+            launcher->children[rank].was_forced = launcher->children[rank].pid > 0;
         signal_all(launcher, SIGKILL);
     }
 }
@@ -370,8 +373,22 @@ static void watch(struct launcher *launcher)
 
 /* --- the verdict ---------------------------------------------------------------------------- */
 
+/* A rank that the others may have lost where none was killed or failed: it took no request to end
+ * either, as one that stands still. -1: none. */
+static int rank_that_would_not_end(const struct launcher *launcher)
+{
+    int end = launcher->children[launcher->culprit].status;
+    if (!WIFEXITED(end) || WEXITSTATUS(end) != LAUNCH_EXIT_LOST)
+        return -1;
+    for (int rank = 0; rank < launcher->num_started; rank++)
+        if (launcher->children[rank].was_forced)
+            return rank;
+    return -1;
+}
+
 static bool judge(const struct launcher *launcher, int *status, struct err *err)
 {
+    char where[24];
     *status = 0;
     if (launcher->culprit < 0 && launcher->asked == 0)
         return true;
@@ -381,7 +398,14 @@ static bool judge(const struct launcher *launcher, int *status, struct err *err)
     int end = launcher->children[launcher->culprit].status;
     if (!WIFSIGNALED(end))
         *status = WEXITSTATUS(end);
-    return blame(launcher, err);
+    int still = rank_that_would_not_end(launcher);
+    snprintf(where, sizeof where, "rank %d", still);
+    return still < 0
+               ? blame(launcher, err)
+               : err_set(
+                     err, ERR_SYSTEM, where,
+                     "did not end when it was asked to and was killed; rank %d had ended the run",
+                     launcher->culprit);
 }
 
 static void release(struct launcher *launcher)

@@ -27,8 +27,8 @@ struct launch_options {
  * with "[rank N] ". Each runs on cores of its own when there are enough. *status is what to exit
  * with: 0 when all ranks returned 0; what the first that failed returned, those that only lost
  * another (LAUNCH_EXIT_LOST) aside; LAUNCH_EXIT_LOST when it was killed, with ERR_SYSTEM, where =
- * "rank N" and the signal in msg. SIGINT and SIGTERM are passed on. False when the ranks could not
- * be started or one failed. */
+ * "rank N" and the signal in msg. Where ranks only lost another, err names one that would not end.
+ * SIGINT and SIGTERM are passed on. False when the ranks could not be started or one failed. */
 bool launch(const struct launch_options *options, int *status, struct err *err);
 
 #endif

@@ -147,7 +147,7 @@ START_TEST(a_rank_that_will_not_end_is_killed)
 END_TEST
 
 /* One that stands still takes no request either. */
-START_TEST(a_stopped_rank_is_killed_too)
+START_TEST(a_stopped_rank_is_killed_and_named)
 {
     int status;
     struct err err = { 0 };
@@ -155,6 +155,9 @@ START_TEST(a_stopped_rank_is_killed_too)
                             "kill -STOP $$",
                             2, 0.1, &status, &err));
     ck_assert_int_eq(status, 75);
+    ck_assert_str_eq(err.where, "rank 0");
+    ck_assert_str_eq(err.msg,
+                     "did not end when it was asked to and was killed; rank 1 had ended the run");
 }
 END_TEST
 
@@ -361,7 +364,7 @@ static Suite *suite(void)
     tcase_add_test(tc, who_was_killed_is_told_before_the_others_are_asked_to_end);
     tcase_add_test(tc, the_exit_code_is_that_of_the_first_rank_that_failed);
     tcase_add_test(tc, a_rank_that_will_not_end_is_killed);
-    tcase_add_test(tc, a_stopped_rank_is_killed_too);
+    tcase_add_test(tc, a_stopped_rank_is_killed_and_named);
     tcase_add_test(tc, a_program_that_does_not_exist_is_a_failure);
     tcase_add_test(tc, ranks_end_with_the_process_that_started_them);
     tcase_add_test(tc, ranks_find_each_other);
