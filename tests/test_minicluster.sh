@@ -44,7 +44,7 @@ fi
 
 # --- a cut link -----------------------------------------------------------------------------------
 
-endless=(--steps 1000000 --watchdog 2s --checkpoint-every 2)
+endless=(--steps 1000000 --watchdog 4s --checkpoint-every 2)
 waits='waits (REDUCE_GRAD c0|NORM_GRAD|for the sum of losses|for what others measured|for a checkpoint to be saved)$'
 
 # left_words FOLDER: both ranks wrote what they wait in.
@@ -95,7 +95,7 @@ cut_over_mpi() {
 }
 if has_mpi; then cut_over_mpi; else echo "a cut under MPI is not tested: it is not here"; fi
 
-on_nodes 75 -c 1000000 -- pp2 --steps 1000000 --watchdog 2s
+on_nodes 75 -c 1000000 -- pp2 --steps 1000000 --watchdog 4s
 says '^rank 0 waits (RECV_GRAD c1 mb[0-7] from 1|REDUCE_TIED|NORM_GRAD|for)'
 says '^\[rank 1\] rank 1 waits (RECV_ACT c0 mb[0-7] from 0|REDUCE_TIED|NORM_GRAD|for)'
 exit $failed
