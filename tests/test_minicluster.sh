@@ -70,7 +70,7 @@ goes_on() {
 
 # Some steps in: each sends as many bytes as there are weights, 860 kB.
 on_nodes 75 -c 4000000 -- dp2 "${endless[@]}" --checkpoint "$work/cut"
-says '^rank 0: no progress for 2'
+says '^rank 0: no progress for 4'
 for rank in 0 1; do says "^(\[rank $rank\] )?rank $rank $waits"; done
 left_words "$work/cut"
 goes_on "$work/cut"
