@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* --- parts --------------------------------------------------------------------------------------
  */
@@ -15,8 +16,8 @@ static void check_time(const struct prediction *p, const char *layout)
     double sum_s = 0;
     for (int i = 0; i < num_time_parts; i++) {
         double part_s = time_part_s(&p->time, i);
-        ck_assert_msg(part_s >= 0, "%s: %s is %g s of %g", layout,
-                      time_part_table[i].name, part_s, p->step_s);
+        ck_assert_msg(part_s >= 0, "%s: %s is %g s of %g", layout, time_part_table[i].name, part_s,
+                      p->step_s);
         sum_s += part_s;
     }
     ck_assert_msg(fabs(sum_s - p->step_s) <= 1e-9 * p->step_s, "%s: parts %.17g s, step %.17g s",
@@ -286,6 +287,40 @@ START_TEST(gradients_of_a_node_take_their_bytes_over_its_one_nic)
 }
 END_TEST
 
+static const struct {
+    const char *stack;
+    enum pipeline_buckets buckets;
+    double least, most; /* share of the reduction that is hidden */
+} bucketed[] = {
+    { "torch-ddp", PIPELINE_BUCKETS_ALL, 0.4, 1 },
+    { "torchtitan", PIPELINE_BUCKETS_ALL, 0.4, 1 },
+    { "megatron-core", PIPELINE_BUCKETS_NONE, 0, 0 },
+    { "megatron-core", PIPELINE_BUCKETS_FIRST, 0.2, 1 },
+};
+
+/* PyTorch's buckets leave beside the last backward on every stage of a pipeline, all but the last
+ * of them, for as long as it takes; Megatron's chunks leave whole. */
+START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
+{
+    struct evaluator *evaluator;
+    setting_load("dgx-a100-80g", bucketed[_i].stack, "gpt3-6.7b", 64, 64);
+    if (strcmp(bucketed[_i].stack, "megatron-core") == 0)
+        setting.system.stack.pipeline_buckets = bucketed[_i].buckets;
+    ck_assert_int_eq(setting.system.stack.pipeline_buckets, bucketed[_i].buckets);
+    double none_s = predict_layout("pp8 mb1 recompute=full overlap=none", &evaluator).step_s;
+    evaluator_free(evaluator);
+    double grad_s = predict_layout("pp8 mb1 recompute=full overlap=grad", &evaluator).step_s;
+    struct data_groups groups = network_data_groups(&setting.system, &setting.plans[0]);
+    double parameters = 4 * model_layer_parameters(&setting.model) + /* of the first stage */
+                        model_embedding_parameters(&setting.model);
+    double comm_s = collective_s(&groups.shard, COLLECTIVE_ALL_REDUCE, 4 * parameters);
+    ck_assert_double_ge(none_s - grad_s, bucketed[_i].least * comm_s);
+    ck_assert_double_le(none_s - grad_s, bucketed[_i].most * comm_s);
+    evaluator_free(evaluator);
+    setting_release();
+}
+END_TEST
+
 /* First and last stage add up gradients of a table of 50304 rows (50257 padded to 128) of 2048. */
 START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
 {
@@ -417,6 +452,8 @@ static Suite *suite(void)
     tcase_add_test(tc, microbatches_share_a_replicas_batch);
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
     tcase_add_test(tc, gradients_of_a_node_take_their_bytes_over_its_one_nic);
+    tcase_add_loop_test(tc, buckets_of_a_pipeline_are_reduced_beside_the_last_backward, 0,
+                        COUNT(bucketed));
     tcase_add_test(tc, ends_of_a_pipeline_reduce_a_tied_table);
     tcase_add_test(tc, stages_of_few_layers_idle_while_the_longest_works);
     tcase_add_test(tc, the_stage_with_most_layers_is_busiest);

@@ -157,6 +157,8 @@ enum runtime { RUNTIME_CUDA, RUNTIME_HOST };
 /* When gradients that ZeRO shards are reduced: after each microbatch, or once a step, kept whole
  * until then. */
 enum accumulate { ACCUMULATE_REDUCED, ACCUMULATE_NO_SYNC };
+/* Stages of a pipeline whose chunks are reduced in buckets; those of the others whole. */
+enum pipeline_buckets { PIPELINE_BUCKETS_NONE, PIPELINE_BUCKETS_FIRST, PIPELINE_BUCKETS_ALL };
 
 struct stack {
     char name[48];
@@ -181,6 +183,7 @@ struct stack {
     double logits_bytes;       /* per logit held at the loss */
     int logits_rows;           /* most rows of the head at once; 0: all */
     double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int pipeline_buckets;      /* enum pipeline_buckets */
     int layer_messages; /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
     double message_per_rank_s; /* host time of each of them for every member of the group */
     bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */

@@ -10,6 +10,7 @@ const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "fla
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
 static const char *const runtime_names[] = { "cuda", "host", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "traced", "passes", NULL };
+static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
 #define AT(member)             .offset = offsetof(struct stack, member)
@@ -72,6 +73,10 @@ const struct field stack_fields[] = {
              "so that none are kept; 0, and where a schedule splits the backward: all, once." },
     { .name = "bucket", QUANTITY(BYTES, bucket_bytes), .min = 0, .max = 1e18, .fallback = "0 B",
       .doc = "Gradients reduced at once when overlapped; 0: a whole chunk." },
+    { .name = "pipeline_buckets", .kind = FIELD_NAME, AT(pipeline_buckets),
+      .names = pipeline_buckets_names, .fallback = "none",
+      .doc = "Stages of a pipeline whose chunks are reduced in buckets, beside their last backward, "
+             "and not whole after it." },
     { .name = "layer_messages", .kind = FIELD_INT, AT(layer_messages), .min = 1, .max = 1000,
       .fallback = "1",
       .doc = "Collectives that a layer's sharded parameters travel in (ZeRO-3)." },

@@ -20,16 +20,15 @@ static struct chunk_cost chunk_cost(const struct work *w, int chunk)
     return cost;
 }
 
-/* One stage alone has its buckets inside one chunk, so the list's single reduction is what they
- * leave to be seen. What ZeRO-2 and 3 do layer by layer is inside the chunks' times. Gathers hide
- * behind the next step's first forwards: the list has what is left of them. */
+/* A chunk's reduction in the list is what its buckets leave of it. What ZeRO-2 and 3 do layer by
+ * layer is inside the chunks' times. Gathers hide behind the next step's first forwards: the list
+ * has what is left of them. */
 static struct stage_cost stage_cost(const struct work *w, int stage)
 {
     struct stage_tail tail = stage_tail(w, stage);
-    double reduce_s = w->plan->pp == 1 ? tail.visible_reduce_s : tail.reduce_s;
     bool is_beside = exchange_start(&w->plan->exchange) == START_STEP;
     double mix_s = is_beside ? tail.mix_s : tail.visible_mix_s;
-    return (struct stage_cost){ .reduce_s = reduce_s / w->plan->vpp,
+    return (struct stage_cost){ .reduce_s = tail.reduce_s / w->plan->vpp,
                                 .mix_s = mix_s / w->plan->vpp,
                                 .gather_s = tail.visible_gather_s / w->plan->vpp,
                                 .tied_s = tail.tied_s,

@@ -9,13 +9,40 @@
 
 #include <math.h>
 
-/* A bucket is a chunk when there are pipeline stages (Megatron-Core), else a fixed size. */
-static double num_buckets(const struct work *w, double bytes)
+/* Whether a chunk is cut into buckets. PyTorch's pipelines let DDP and FSDP reduce theirs in the
+ * last microbatch's backward, on every stage (torch/distributed/pipelining/stage.py,
+ * backward_maybe_with_nosync); Megatron's cut none, or the first stage's. */
+static bool has_buckets(const struct work *w, int stage)
+{
+    switch ((enum pipeline_buckets)w->system->stack.pipeline_buckets) {
+    case PIPELINE_BUCKETS_NONE:
+        return w->plan->pp == 1;
+    case PIPELINE_BUCKETS_FIRST:
+        return stage == 0;
+    case PIPELINE_BUCKETS_ALL:
+        break;
+    }
+    return true;
+}
+
+/* Of one chunk of `bytes`. */
+static double num_chunk_buckets(const struct work *w, double bytes, int stage)
 {
     double bucket_bytes = w->system->stack.bucket_bytes;
-    if (w->plan->pp > 1)
-        return w->plan->vpp;
-    return bucket_bytes > 0 && bytes > bucket_bytes ? ceil(bytes / bucket_bytes) : 1;
+    bool is_cut = has_buckets(w, stage) && bucket_bytes > 0 && bytes > bucket_bytes;
+    return is_cut ? ceil(bytes / bucket_bytes) : 1;
+}
+
+static double num_buckets(const struct work *w, double bytes, int stage)
+{
+    int chunks = w->plan->vpp;
+    return chunks * num_chunk_buckets(w, bytes / chunks, stage);
+}
+
+static double chunk_window_s(const struct work *w, int stage, bool backward)
+{
+    enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
+    return w->duration_s[CHUNK_PASSES * stage + (int)(backward ? last : CHUNK_FORWARD)];
 }
 
 /* The compute of a stage's last backwards, or of its first forwards: what reductions, or gathers,
@@ -23,8 +50,7 @@ static double num_buckets(const struct work *w, double bytes)
 static double window_s(const struct work *w, int stage, bool backward)
 {
     const struct plan *plan = w->plan;
-    enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
-    double chunk_s = w->duration_s[CHUNK_PASSES * stage + (int)(backward ? last : CHUNK_FORWARD)];
+    double chunk_s = chunk_window_s(w, stage, backward);
     return plan->vpp == 1 ? chunk_s : (double)plan->vpp * plan->pp * chunk_s;
 }
 
@@ -34,7 +60,19 @@ static double visible_s(const struct work *w, enum overlap overlap, double comm_
     if (comm_s <= 0 || !plan_overlaps(w->plan, &w->system->stack, overlap))
         return comm_s;
     return exposed_s(&w->system->profile, comm_s, window_s(w, stage, overlap == OVERLAP_GRAD),
-                     num_buckets(w, bytes));
+                     num_buckets(w, bytes, stage));
+}
+
+/* What the chunks' own last backwards leave of their reductions: all, where a chunk is no more than
+ * one bucket. */
+static double after_chunks_s(const struct work *w, double reduce_s, double bytes, int stage)
+{
+    int chunks = w->plan->vpp;
+    double buckets = num_chunk_buckets(w, bytes / chunks, stage);
+    if (buckets <= 1 || !plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD))
+        return reduce_s;
+    return chunks * exposed_s(&w->system->profile, reduce_s / chunks,
+                              chunk_window_s(w, stage, true), buckets);
 }
 
 /* Tied embeddings: first and last stage add up their gradients of the table. */
@@ -62,7 +100,7 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
     double down_s = host.down_s;
     if (plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD)) {
         double buckets =
-            num_buckets(w, parameters * dtype_bytes((enum dtype)w->plan->reduce_dtype));
+            num_buckets(w, parameters * dtype_bytes((enum dtype)w->plan->reduce_dtype), stage);
         down_s = fmax(down_s / buckets, down_s - window_s(w, stage, true) * (1 - 1 / buckets));
     }
     tail->optimizer_s += host.update_s;
@@ -95,7 +133,7 @@ static void add_exchange(const struct work *w, struct stage_tail *tail, int stag
 {
     double bytes = parameters * plan_exchange_bytes(w->plan);
     bool overlaps = plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
-    double buckets = overlaps ? num_buckets(w, bytes) : 1;
+    double buckets = overlaps ? num_buckets(w, bytes, stage) : 1;
     struct stage_load part, whole;
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1 / buckets, &part);
     fill_stage_load(w->model, w->plan, w->pieces, stage, 1, &whole);
@@ -105,10 +143,10 @@ static void add_exchange(const struct work *w, struct stage_tail *tail, int stag
     double memory_s = buckets * bucket.memory_s;
     tail->mix_s = exchange_cost(w->system, w->plan, &whole.load, averaging).weights_s;
     if (exchange_keeps_replicas_equal(&w->plan->exchange)) {
-        tail->reduce_s = reduce_s + memory_s;
+        tail->reduce_s = after_chunks_s(w, reduce_s, bytes, stage) + memory_s;
         tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage) + memory_s;
     } else {
-        tail->reduce_s = reduce_s;
+        tail->reduce_s = after_chunks_s(w, reduce_s, bytes, stage);
         tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, bytes, stage);
         tail->visible_mix_s = visible_mix_s(w, stage, tail->mix_s) + memory_s;
         tail->mix_s += memory_s;
@@ -138,7 +176,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
     if (plan->zero < 2) {
-        tail.reduce_s = comm.reduce_s;
+        tail.reduce_s = after_chunks_s(w, comm.reduce_s, gradient_bytes, stage);
         tail.visible_reduce_s = visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);
     }
     tail.visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
