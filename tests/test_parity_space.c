@@ -1,7 +1,7 @@
 /* Layouts and models combined freely: any three choices together train as one rank does.
  *
- * By itself a covering array, another one each time; SEED=N repeats one. A campaign runs
- * every layout of the space. */
+ * By itself the first third of a covering array, which holds most threes; another one each time,
+ * SEED=N repeats one. A campaign runs every layout of the space. */
 #include "exec/supported.h"
 #include "tests/covering.h"
 #include "tests/draw.h"
@@ -213,6 +213,11 @@ static struct covering_rows every_layout(const struct covering_rows *all)
     return rows;
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 START_TEST(any_three_choices_train_as_one_rank_does)
 {
     uint64_t seed = fresh_seed();
@@ -220,7 +225,7 @@ START_TEST(any_three_choices_train_as_one_rank_does)
     struct covering_rows all = all_rows();
     struct covering_rows rows =
         is_all ? every_layout(&all) : covering_choose(&all, NUM_FACTORS, seed);
-    int count = is_all ? rows.count : TURNS(rows.count);
+    int count = is_all ? rows.count : least(TURNS(rows.count), rows.count / 3);
     printf("SEED=%llu: %d of %d runs\n", (unsigned long long)seed, count, all.count);
     fflush(stdout);
     for (int i = 0; i < count; i++)

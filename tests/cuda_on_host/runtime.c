@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct work {
     struct work *next;
@@ -197,11 +198,26 @@ void runtime_load(uint64_t kernel)
         runtime_wait_for_device();
 }
 
+/* Who asks whether work is done asks again at once, on a core that the work could have: so the
+ * answer "not yet" comes when something has changed, or a millisecond later. */
+static void wait_for_change(void)
+{
+    enum { WAIT_NS = 1000000, SECOND_NS = 1000000000 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += WAIT_NS;
+    until.tv_sec += until.tv_nsec / SECOND_NS;
+    until.tv_nsec %= SECOND_NS;
+    pthread_cond_timedwait(&changed, &mutex, &until);
+}
+
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
     if (!stream)
         return cudaSuccess;
     pthread_mutex_lock(&mutex);
+    if (stream->num_done != stream->num_issued)
+        wait_for_change();
     bool is_done = stream->num_done == stream->num_issued;
     pthread_mutex_unlock(&mutex);
     return is_done ? cudaSuccess : cudaErrorNotReady;
@@ -410,6 +426,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     pthread_mutex_lock(&mutex);
+    if (event->num_reached != event->num_issued)
+        wait_for_change();
     bool is_reached = event->num_reached == event->num_issued;
     pthread_mutex_unlock(&mutex);
     return is_reached ? cudaSuccess : cudaErrorNotReady;
