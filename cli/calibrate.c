@@ -102,6 +102,20 @@ static void show_held_out(const json_t *residuals)
     }
 }
 
+static void show_disturbance(const struct profile *profile, const json_t *residuals)
+{
+    const struct disturbance *seen = &profile->disturbed;
+    const json_t *own = json_object_get(residuals, "calibrate");
+    int left_out = (int)json_integer_value(json_object_get(own, "shapes_left_out"));
+    if (profile->is_disturbed)
+        printf(
+            "\ndisturbed: a rank got %.0f %% of its core, steps held out are up to %.0f %% off; no "
+            "interval is narrower, and answers from this file say so\n",
+            100 * seen->core_share, 100 * seen->held_out_error);
+    if (left_out > 0)
+        printf("%d shapes were left out for want of time\n", left_out);
+}
+
 /* Off the file, so that what is shown is what is read. */
 static bool show(const json_t *cluster, const struct options *options, struct err *err)
 {
@@ -130,7 +144,9 @@ static bool show(const json_t *cluster, const struct options *options, struct er
     printf("\n");
     for (int i = 0; i < profile.num_curves; i++)
         show_curve(&profile.curves[i]);
-    show_held_out(json_object_get(json_object_get(group, "profile"), "residuals"));
+    const json_t *residuals = json_object_get(json_object_get(group, "profile"), "residuals");
+    show_held_out(residuals);
+    show_disturbance(&profile, residuals);
     if (options->output && profile.num_kernels > 0)
         printf("\nnext  simsearch --gpus %lld --model tiny --cluster %s -o plan.json\n",
                (long long)json_integer_value(

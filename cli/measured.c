@@ -362,8 +362,9 @@ static void show_graphs(const struct measured *m)
 
 static void show_profile(const struct measured *m)
 {
-    printf("predicted for %s (profile %s)", m->setup->system.cluster.name,
-           m->setup->system.profile.name);
+    const struct profile *profile = &m->setup->system.profile;
+    printf("predicted for %s (profile %s%s)", m->setup->system.cluster.name, profile->name,
+           profile->is_disturbed ? ", disturbed" : "");
     if (m->session->num_timed > 0)
         printf("; steps took %.4g to %.4g ms (10 %% and 90 %%)", 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);

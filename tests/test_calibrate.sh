@@ -21,6 +21,15 @@ run 0 simulate --model gpt3-13b --gpus 8 --cluster dgx-h100 --layout "tp8 mb1" -
 without=$(grep -m1 '"tensor_comm_s"' "$work/out")
 [ "$with" != "$without" ] || fail "measured collectives change nothing"
 
+# A file that was disturbed says so in every answer, and no interval is narrower than its own.
+sed -E 's/"measured": true,/&"disturbed": {"core_share": 0.12, "held_out_error": 0.5},/;
+    s/"error_log": 0\.[0-9]+/"error_log": 0.5/' "$work/here.json" >"$work/busy-here.json"
+run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1"
+shows '\(profile disturbed\)'
+shows 'profile disturbed, typical error 20.5 %'
+run 0 simulate --model gpt3-13b --gpus 8 --cluster "$work/busy-here.json" --layout "tp8 mb1" --json
+shows 'was disturbed: a rank got 12 % of its core, steps held out were up to 50 % off'
+
 # What a run measured goes into the profile of the plan that was run, and of no other.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
 # A run beside other programs is refused, so the share of a core is made up here.
