@@ -159,7 +159,10 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     patience_begin(&patience, options, request);
     bool ok = search_accuracy(request, &result, err);
     patience_end(&patience);
-    if (ok && result.count == 0)
+    int code = result.was_interrupted ? EXIT_INTERRUPTED
+               : result.timed_out     ? EXIT_TIME_LIMIT
+                                      : EXIT_DONE;
+    if (ok && result.count == 0 && code == EXIT_DONE)
         err_set(err, ERR_INFEASIBLE, "",
                 "no plan fits with any exchange; the search without --objective says why");
     else if (ok)
@@ -169,5 +172,5 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     else if (ok && result.count > 0)
         show_result(options, setup, &result);
     accuracy_result_release(&result);
-    return err->code != ERR_NONE ? exit_code_of(err) : EXIT_DONE;
+    return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

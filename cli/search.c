@@ -283,7 +283,7 @@ static void print_result(const struct options *options, const struct setup *setu
 
 static bool find_plans(const struct options *options, struct search_request *request,
                        const struct deadline *deadline, struct search_result *result,
-                       struct err *err)
+                       struct relaxations *relaxations, struct err *err)
 {
     struct patience patience;
     if (deadline_ended_early(deadline)) {
@@ -292,6 +292,8 @@ static bool find_plans(const struct options *options, struct search_request *req
     }
     patience_begin(&patience, options, request);
     bool ok = search_run(request, result, err);
+    if (ok)
+        relax_find(request, result, relaxations);
     patience_end(&patience);
     return ok;
 }
@@ -314,10 +316,9 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     int shown = request.top;
     request.top = robust_top(options, shown);
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
-        !find_plans(options, &request, &extras.deadline, &result, err))
+        !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err))
         goto done;
     extras.robust = robust_find(options, setup, &request, &result);
-    relax_find(&request, &result, &extras.relaxations);
     if (result.num_top > 0)
         setup_note_exchange(setup, &result.top[0].plan);
     if (result.num_top > shown)

@@ -14,6 +14,7 @@ struct trial {
     struct accurate_plan best; /* of this exchange */
     bool has_best;
     double floor_s; /* no step is shorter */
+    double start_s;
 };
 
 static bool fixes(const char *words, const char *name)
@@ -58,6 +59,14 @@ static void keep(struct trial *trial, const struct scored_plan *found)
     trial->has_best = true;
 }
 
+/* All searches share one time limit: what is left of it, > 0; 0 where there is none. */
+static double time_left_s(const struct trial *trial)
+{
+    const double least_s = 1e-6;
+    double limit_s = trial->request->time_limit_s;
+    return limit_s > 0 ? fmax(trial->start_s + limit_s - clock_now_s(), least_s) : 0;
+}
+
 static bool search_ranks(struct trial *trial, const struct exchange *exchange, int data_ranks,
                          struct err *err)
 {
@@ -70,9 +79,12 @@ static bool search_ranks(struct trial *trial, const struct exchange *exchange, i
     request.fix = text_get(&fix);
     request.objective = OBJECTIVE_TIME;
     request.top = 1;
+    request.time_limit_s = time_left_s(trial);
     bool ok = search_run(&request, &found, err);
     trial->result->searches++;
     if (ok) {
+        trial->result->timed_out |= found.timed_out;
+        trial->result->was_interrupted |= found.was_interrupted;
         trial->result->candidates += found.candidates;
         trial->result->proved = trial->result->proved &&
                                 (found.proved_optimal || found.num_top == 0) && !found.timed_out &&
@@ -85,11 +97,16 @@ static bool search_ranks(struct trial *trial, const struct exchange *exchange, i
     return ok;
 }
 
+static bool is_over(const struct accuracy_result *result)
+{
+    return result->timed_out || result->was_interrupted;
+}
+
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;
     trial->has_best = false;
-    for (int ranks = num_gpus; ranks >= 1; ranks--) {
+    for (int ranks = num_gpus; ranks >= 1 && !is_over(trial->result); ranks--) {
         bool is_alone = ranks == 1 && !exchange_is_default(exchange);
         if (num_gpus % ranks != 0 || is_alone || !can_win(trial, exchange, ranks))
             continue;
@@ -127,7 +144,8 @@ bool search_accuracy(const struct search_request *request, struct accuracy_resul
         return false;
     struct trial trial = { .request = request,
                            .result = result,
-                           .floor_s = search_peak_floor_s(&prepared.search) };
+                           .floor_s = search_peak_floor_s(&prepared.search),
+                           .start_s = start_s };
     result->at = ARENA_ARRAY(&result->arena, struct accurate_plan, (size_t)num_exchange_methods);
     for (int i = 0; i < num_exchange_methods; i++) {
         struct exchange exchange;

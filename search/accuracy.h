@@ -22,6 +22,7 @@ struct accuracy_result {
     int searches;
     double candidates;
     bool proved; /* every search was, and none was ended early */
+    bool timed_out, was_interrupted;
     double elapsed_s;
     struct arena arena;
 };

@@ -8,7 +8,8 @@ enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 /* The same request on another number of GPUs. */
 struct other {
     const struct search *search;
-    struct system *system; /* scratch: its num_gpus changes */
+    const struct search_request *asked; /* who is told that the search still goes on */
+    struct system *system;              /* scratch: its num_gpus changes */
     struct arena *arena;
 };
 
@@ -32,6 +33,8 @@ static bool any_fits(const struct other *other, int num_gpus)
 {
     struct arena_mark mark = arena_mark(other->arena);
     struct space space;
+    if (other->asked->progress)
+        other->asked->progress(1, other->asked->progress_context);
     struct walk walk = { .request = other->search->request,
                          .system = other->system,
                          .space = &space,
@@ -104,7 +107,7 @@ void search_fill_nearest(const struct search *search, const struct tally *tally,
     struct search_request quiet = *search->request; /* progress is the search's own */
     quiet.progress = NULL;
     struct search silent = { &quiet, search->system, search->space, search->start_s };
-    struct other other = { &silent, &system, &result->arena };
+    struct other other = { &silent, search->request, &system, &result->arena };
     int num_gpus = fewest_gpus(&other);
     if (num_gpus > 0)
         fill_fewest(&other, num_gpus, result);

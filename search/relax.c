@@ -1,5 +1,6 @@
 #include "search/relax.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "search/counts.h"
 #include "search/probe.h"
@@ -13,12 +14,24 @@ const char *const relaxed_names[] = { "gpus", "batch", "max-memory", "fix", "for
 
 enum { NEAR_NODES = 64, MOST_RELAXATIONS = 64, MOST_BATCHES = 512 };
 
+/* The search and what would help share one time limit. */
+static bool has_time(struct search_request *request, const struct relaxations *out)
+{
+    if (request->time_limit_s <= 0)
+        return true;
+    request->time_limit_s -= clock_now_s() - out->start_s;
+    return request->time_limit_s > 0;
+}
+
 static bool add(const struct search_request *changed, struct relaxation relaxation,
                 struct relaxations *out)
 {
     struct probe probe = { 0 };
-    if (out->count < MOST_RELAXATIONS)
-        probe = probe_best(changed, &out->arena);
+    struct search_request request = *changed;
+    if (request.progress)
+        request.progress(1, request.progress_context);
+    if (out->count < MOST_RELAXATIONS && has_time(&request, out))
+        probe = probe_best(&request, &out->arena);
     if (!probe.fits)
         return false;
     relaxation.word = relaxation.word ? relaxation.word : "";
@@ -210,7 +223,7 @@ static void relax_memory(const struct search_request *request, const struct sear
 void search_relax(const struct search_request *request, const struct search_result *result,
                   struct relaxations *out)
 {
-    *out = (struct relaxations){ 0 };
+    *out = (struct relaxations){ .start_s = clock_now_s() - result->elapsed_s };
     out->at = ARENA_ARRAY(&out->arena, struct relaxation, MOST_RELAXATIONS);
     relax_words(request, RELAXED_FIX, out);
     relax_words(request, RELAXED_FORBID, out);

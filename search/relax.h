@@ -19,6 +19,8 @@ struct relaxation {
 struct relaxations {
     struct relaxation *at;
     int count;
+    double
+        start_s; /* when the search began, by clock_now_s(): its time limit holds for these too */
     struct arena arena;
 };
 

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "sim/cost/piece.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Members that the lists set, for the lists to be filtered by. */
@@ -181,6 +182,34 @@ static bool any_fits_gpus(const struct space *space)
                 plan.cp = space->cp.at[j];
                 plan.pp = space->pp.at[k];
                 if (find_data_ranks(space, &plan))
+                    return true;
+            }
+    return false;
+}
+
+/* Necessary for the rules of heads, stages and batch, which few counts of GPUs keep. */
+static bool may_keep_rules(const struct space *space, const struct plan *plan)
+{
+    if (space->model->heads % plan->tp != 0)
+        return false;
+    if (!plan->chunk_layers && space->model->layers % plan->pp != 0)
+        return false;
+    for (int i = 0; i < space->microbatch.count; i++)
+        if (fmod(space->model->batch, (double)plan->dp * space->microbatch.at[i]) == 0)
+            return true;
+    return false;
+}
+
+bool space_may_have_plans(const struct space *space)
+{
+    struct plan plan = space->base;
+    for (int i = 0; i < space->tp.count; i++)
+        for (int j = 0; j < space->cp.count; j++)
+            for (int k = 0; k < space->pp.count; k++) {
+                plan.tp = space->tp.at[i];
+                plan.cp = space->cp.at[j];
+                plan.pp = space->pp.at[k];
+                if (find_data_ranks(space, &plan) && may_keep_rules(space, &plan))
                     return true;
             }
     return false;

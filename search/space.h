@@ -57,6 +57,10 @@ struct space_request {
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
 
+/* False where no candidate keeps the rules, as ranks divide neither heads nor layers nor the batch:
+ * one look, and no walk. */
+bool space_may_have_plans(const struct space *space);
+
 /* What a walk meets. */
 struct visitor {
     /* A candidate that keeps every rule; false ends the walk. */

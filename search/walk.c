@@ -99,7 +99,7 @@ static bool state_may_fit(const struct walk *walk)
 
 struct tally walk_run(const struct walk *walk, struct arena *arena)
 {
-    if (walk->only_whether_any_fits && !state_may_fit(walk))
+    if (walk->only_whether_any_fits && !(state_may_fit(walk) && space_may_have_plans(walk->space)))
         return tally_new(arena);
     int jobs = walk_jobs(walk->request);
     struct run run = { .walk = walk,

@@ -100,6 +100,17 @@ START_TEST(rows_outlive_the_searches_that_found_them)
 }
 END_TEST
 
+START_TEST(all_its_searches_share_one_time_limit)
+{
+    struct search_request asked = request(NULL, "tp4");
+    asked.time_limit_s = 1e-9;
+    ck_assert_msg(search_accuracy(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    ck_assert(result.timed_out);
+    ck_assert(!result.proved);
+    ck_assert_int_le(result.searches, 1);
+}
+END_TEST
+
 START_TEST(what_is_chosen_cannot_be_fixed)
 {
     static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4" };
@@ -120,6 +131,7 @@ static Suite *suite(void)
     tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
     tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
     tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, COUNT(divisions));
+    tcase_add_test(tc, all_its_searches_share_one_time_limit);
     tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
     Suite *s = suite_create("search/accuracy");
     suite_add_tcase(s, tc);

@@ -246,6 +246,34 @@ START_TEST(where_nothing_helps_nothing_is_named)
 }
 END_TEST
 
+static void count_call(double done, void *context)
+{
+    (void)done;
+    ++*(int *)context;
+}
+
+/* What a search has left of its time limit is all that its hints may take; they show that they are
+ * at work. */
+START_TEST(hints_share_the_time_limit_of_the_search)
+{
+    static const double taken_s[] = { 0, 2000 };
+    for (int i = 0; i < COUNT(taken_s); i++) {
+        int calls = 0;
+        struct search_request request = request_of(40, 7);
+        struct answer answer = run(&request);
+        relaxations_release(&answer.relaxations);
+        request.progress = count_call;
+        request.progress_context = &calls;
+        request.time_limit_s = 1000;
+        answer.result.elapsed_s = taken_s[i];
+        search_relax(&request, &answer.result, &answer.relaxations);
+        ck_assert_int_eq(answer.relaxations.count > 0, i == 0);
+        ck_assert_int_gt(calls, 0);
+        release(&answer);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("relax");
@@ -263,6 +291,7 @@ static Suite *suite(void)
     tcase_add_test(cases, words_that_only_together_stand_in_the_way_are_named_together);
     tcase_add_test(cases, a_forbidden_axis_that_is_needed_is_named);
     tcase_add_test(cases, memory_that_was_not_allowed_is_asked_for);
+    tcase_add_test(cases, hints_share_the_time_limit_of_the_search);
     tcase_add_test(cases, where_nothing_helps_nothing_is_named);
     suite_add_tcase(s, cases);
     return s;

@@ -315,6 +315,29 @@ START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
 }
 END_TEST
 
+static const char *const looks[][2] = {
+    { "", "" },    { "", "pp" },       { "tp4 mb2", "" },
+    { "pp5", "" }, { "dp8 vpp2", "" }, { "stages=5,7", "" },
+};
+
+/* One look instead of a walk, of which a search for the count that fits makes thousands. */
+START_TEST(most_counts_without_plans_are_ruled_out_by_one_look)
+{
+    int without = 0, ruled_out = 0;
+    for (int num_gpus = 1; num_gpus <= 200; num_gpus++) {
+        struct space space = new_space(num_gpus, looks[_i][0], looks[_i][1]);
+        seen->count = 0;
+        walk(&space, seen);
+        without += seen->count == 0;
+        ruled_out += !space_may_have_plans(&space);
+        ck_assert_msg(seen->count == 0 || space_may_have_plans(&space), "%d GPUs", num_gpus);
+    }
+    bool is_fixed = *looks[_i][0] != '\0';
+    ck_assert_int_gt(without, 100);
+    ck_assert(is_fixed || 2 * ruled_out >= without);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("search/space");
@@ -333,6 +356,8 @@ static Suite *suite(void)
     tcase_add_test(cases, sequence_parallel_can_be_forbidden_both_ways);
     tcase_add_test(cases, forbidding_what_is_not_searched_leaves_nothing);
     tcase_add_loop_test(cases, unknown_words_are_usage_errors_that_name_the_word, 0, COUNT(faults));
+    tcase_add_loop_test(cases, most_counts_without_plans_are_ruled_out_by_one_look, 0,
+                        COUNT(looks));
     tcase_add_test(cases, a_visitor_can_end_the_walk);
     tcase_add_test(cases, the_name_says_what_is_fixed_and_what_is_left_out);
     suite_add_tcase(s, cases);

@@ -15,6 +15,8 @@ static bool refuse_batch(const struct plan *plan, double batch, double at_once, 
 {
     double below = floor(batch / at_once) * at_once;
     char nearest[80];
+    if (err->code != ERR_NONE) /* already set, so nobody reads a text */
+        return false;
     if (below > 0)
         snprintf(nearest, sizeof nearest, "nearest are %.0f and %.0f", below, below + at_once);
     else

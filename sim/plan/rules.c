@@ -1,11 +1,26 @@
 #include "sim/plan/axes.h"
 
-#include <stdio.h>
+#include <string.h>
 
+/* Without printf: rules make one for each plan of a search, most of whose texts nobody reads. */
 struct token_text token_text(const char *name, int value)
 {
     struct token_text token;
-    snprintf(token.at, sizeof token.at, "%s%d", name, value);
+    char digits[12];
+    int count = 0;
+    size_t length = strlen(name);
+    long long rest = value < 0 ? -(long long)value : value;
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (value < 0)
+        digits[count++] = '-';
+    if (length > sizeof token.at - sizeof digits)
+        length = sizeof token.at - sizeof digits;
+    memcpy(token.at, name, length);
+    while (count > 0)
+        token.at[length++] = digits[--count];
+    token.at[length] = '\0';
     return token;
 }
 
