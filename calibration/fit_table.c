@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/length.h"
 #include "base/text.h"
 
 #include <limits.h>
@@ -90,7 +91,6 @@ const struct field fit_rows_fields[] = {
       .fallback = "100", .doc = "Of squared errors, shared evenly by the rows." },
 };
 // clang-format on
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
 const size_t num_fit_curve_fields = LENGTH(fit_curve_fields);
 const size_t num_width_rules_fields = LENGTH(width_rules_fields);
 const size_t num_fit_table_fields = LENGTH(fit_table_fields);

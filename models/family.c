@@ -1,8 +1,8 @@
 #include "models/family.h"
 
-#include <stddef.h>
+#include "base/length.h"
 
-#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#include <stddef.h>
 
 #define LAYER_NORM_MODEL .norm = NORM_LAYER, .linear_bias = true, .tied = true
 #define LLAMA_MODEL      .norm = NORM_RMS, .activation = ACTIVATION_SWIGLU, .positions = POSITION_ROTARY

@@ -1,5 +1,6 @@
 #include "search/space.h"
 
+#include "base/length.h"
 #include "base/text.h"
 #include "sim/cost/piece.h"
 
@@ -105,13 +106,12 @@ static const int default_microbatches[] = { 1, 2, 4, 8, 16 };
 static const int default_recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL };
 static const int default_zeros[] = { 0, 1, 2, 3 };
 enum { MAX_TP = 64 };
-#define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static struct values list_cps(const struct space *space, bool is_fixed, struct arena *arena)
 {
     if (is_fixed || !space->splits_attention)
         return one_value(space->base.cp, arena);
-    struct values values = copy_values(default_cps, COUNT(default_cps), arena);
+    struct values values = copy_values(default_cps, LENGTH(default_cps), arena);
     int kept = 0;
     for (int i = 0; i < values.count; i++)
         if (space->num_gpus % values.at[i] == 0)
@@ -129,16 +129,16 @@ static void list_values(struct space *space, unsigned fixed, bool placement, str
     space->cp = list_cps(space, words_have(fixed, "cp"), arena);
     space->sp = words_have(fixed, "sp") ? one_value(base->sp, arena)
                                         : copy_values(default_switch, 2, arena);
-    space->microbatch = words_have(fixed, "mb")
-                            ? one_value(base->microbatch, arena)
-                            : copy_values(default_microbatches, COUNT(default_microbatches), arena);
+    space->microbatch = words_have(fixed, "mb") ? one_value(base->microbatch, arena)
+                                                : copy_values(default_microbatches,
+                                                              LENGTH(default_microbatches), arena);
     space->pp = words_have(fixed, "pp") ? one_value(base->pp, arena) : divisors(n, n, arena);
     space->recompute = words_have(fixed, "recompute")
                            ? one_value(base->recompute, arena)
-                           : copy_values(default_recomputes, COUNT(default_recomputes), arena);
+                           : copy_values(default_recomputes, LENGTH(default_recomputes), arena);
     space->zero = words_have(fixed, "zero")
                       ? one_value(base->zero, arena)
-                      : copy_values(default_zeros, COUNT(default_zeros), arena);
+                      : copy_values(default_zeros, LENGTH(default_zeros), arena);
     space->sp_is_fixed = words_have(fixed, "sp");
     space->dp = words_have(fixed, "dp") ? base->dp : 0;
     space->vpp = words_have(fixed, "vpp") ? base->vpp : 0;
@@ -157,7 +157,7 @@ static void take_out_forbidden(struct space *space)
     static const char *const others[] = { "cp-comm", "ep",      "etp",    "stages",    "attn",
                                           "dtype",   "grad",    "reduce", "optimizer", "overlap",
                                           "order",   "offload", "shard" };
-    for (int i = 0; i < COUNT(others); i++)
+    for (int i = 0; i < LENGTH(others); i++)
         if (!forbidden_allows(&space->forbidden, others[i], &space->base))
             space->tp.count = 0;
 }
@@ -271,7 +271,7 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
 static bool reads_inner_values(const struct plan_rule *rule)
 {
     static const char *const names[] = { "zero", "recompute", "overlap", "offload" };
-    for (int i = 0; i < COUNT(names); i++)
+    for (int i = 0; i < LENGTH(names); i++)
         if (strcmp(rule->name, names[i]) == 0)
             return true;
     return false;

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static const double TINY = 1e-9;
 
 /* --- the shipped rows, scored once ----------------------------------------------------------- */

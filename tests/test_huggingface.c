@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
 /* Parameters are those of the released checkpoints, embeddings included. */
 static const struct {
     const char *file, *family, *name;

@@ -331,8 +331,6 @@ START_TEST(a_derived_time_comes_last)
 }
 END_TEST
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static Suite *suite(void)
 {
     Suite *s = suite_create("runs");

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-
 static const double TINY = 1e-12;
 
 /* What the tests of the protocol vary: a row that was measured at 1 s, and its prediction. */

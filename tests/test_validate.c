@@ -9,9 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof *(array)))
-#define MIXED         "tests/fixtures/runs/mixed.csv"
-#define FITTED        "tests/fixtures/runs/fitted_stack.json"
+#define MIXED  "tests/fixtures/runs/mixed.csv"
+#define FITTED "tests/fixtures/runs/fitted_stack.json"
 
 /* Runs `simsearch validate ARGUMENTS`; what it prints, which the caller frees. */
 static char *run_program(const char *arguments, int *code)
