@@ -227,13 +227,42 @@ static bool load_second(const struct options *options, struct setup *second, str
     return setup_load(&other, options->num_files > 0 ? options->files[0] : NULL, second, err);
 }
 
+/* A run's words are all that is asked about. */
+static bool check_run_alone(const struct options *options, struct err *err)
+{
+    const char *plan = options->num_files > 0 ? options->files[0] : NULL;
+    const struct {
+        const char *option;
+        bool is_given;
+    } others[] = {
+        { plan, plan != NULL },
+        { "--layout", options->layout != NULL },
+        { "--compare", options->compare != NULL },
+        { "--partition", options->partition },
+        { "--gpus", options->gpus > 0 },
+        { "--model", options->model != NULL },
+        { "--cluster", options->cluster != NULL },
+        { "--gpu", options->gpu != NULL },
+        { "--stack", options->stack != NULL },
+        { "--batch", options->batch != NULL },
+        { "--seq", options->seq > 0 },
+        { "--tokens", options->tokens > 0 },
+        { "--precision", options->precision >= 0 },
+        { "--optimizer", options->optimizer >= 0 },
+        { "--price", options->price > 0 },
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].is_given)
+            return err_set(err, ERR_USAGE, "--from-run",
+                           "says all in its own words; expected nothing beside it, found %s",
+                           others[i].option);
+    return true;
+}
+
 static bool check_arguments(const struct options *options, struct err *err)
 {
-    if (options->from_run && (options->num_files > 0 || options->layout || options->compare))
-        return err_set(err, ERR_USAGE, "--from-run",
-                       "tells of a run; expected no plan beside it, found one");
     if (options->from_run)
-        return true;
+        return check_run_alone(options, err);
     if (options->num_files == 0 && !options->layout)
         return err_set(err, ERR_USAGE, "--layout",
                        "is missing; expected a layout like \"tp8 pp16 mb1 sp zero1\", or a plan "

@@ -202,7 +202,7 @@ static bool has_detailed(const struct lecture *lecture)
 
 static void show_topic(const struct terminal *terminal, const char *topic, bool is_compared)
 {
-    printf("\n  %s%-*s", terminal_bold(terminal), NAME_WIDTH, topic);
+    printf("\n  %s%-*s", terminal_bold(terminal), is_compared ? NAME_WIDTH : 0, topic);
     if (is_compared)
         printf("%*s%*s%*s", NUMBER_WIDTH, "textbook", NUMBER_WIDTH, "detailed", NUMBER_WIDTH,
                "difference");
@@ -216,7 +216,8 @@ static void add_difference(const struct terminal *terminal, const struct lecture
     double percent = 100 * (row->detailed / row->textbook - 1);
     if (isfinite(percent) && fabs(percent) < 1000)
         text_add(&cell, "%s%.1f %%", percent < 0 ? terminal_minus(terminal) : "+", fabs(percent));
-    text_add_padded(out, text_get(&cell), -NUMBER_WIDTH);
+    if (cell.length > 0)
+        text_add_padded(out, text_get(&cell), -NUMBER_WIDTH);
     text_release(&cell);
 }
 

@@ -593,10 +593,12 @@ shows 'U, full recompute +44\.75 %'
 shows 'U, nothing run again +33\.56 %'
 run 0 explain --from-run "params=175B tokens=300B gpus=1024 gpu=a100 u=0.45" --json
 keys from_run days_8tp days_6tp lecture
+run 2 explain --from-run "params=175B tokens=300B gpus=8 gpu=a100 days=1" --gpus 8
+says 'found --gpus'
 run 2 explain --from-run "params=175B"
 says 'lacks tokens='
 run 2 explain --from-run "params=175B" "${tp8[@]}"
-says 'no plan beside it'
+says 'nothing beside it, found --layout'
 
 # Each formula of the textbook is called by explain, or by one that is.
 textbook=$here/../sim/textbook
