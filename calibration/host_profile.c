@@ -14,6 +14,8 @@
 #define NAME   "host"
 #define FABRIC "loopback"
 
+const char host_gpu_name[] = NAME "-core";
+
 /* --- tables --------------------------------------------------------------------------------- */
 
 static struct kernel *table_of(struct kernel *kernels, int *count, const struct host_op *op)

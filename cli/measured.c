@@ -37,8 +37,9 @@ static void fill_step(struct measured *m)
     m->step_p10_s = count > 0 ? sorted_quantile(sorted, count, 0.1) : (double)NAN;
     m->step_p90_s = count > 0 ? sorted_quantile(sorted, count, 0.9) : (double)NAN;
     free(sorted);
-    m->mfu = m->prediction->mfu * m->prediction->step_s / m->step_s;
-    m->error = log(m->prediction->step_s / m->step_s);
+    double predicted_s = m->compares ? m->prediction->step_s : (double)NAN;
+    m->mfu = m->prediction->mfu * predicted_s / m->step_s;
+    m->error = log(predicted_s / m->step_s);
     m->is_inside =
         m->step_s >= m->prediction->step_low_s && m->step_s <= m->prediction->step_high_s;
 }
@@ -85,6 +86,16 @@ static double bubble_s(const struct timeline *timeline)
     return idle_s / stages;
 }
 
+/* Bytes are the same on any machine. */
+static void forget_predictions(struct measured *m)
+{
+    m->predicted_bubble_s = (double)NAN;
+    for (int kind = 0; kind < NUM_OP_KINDS; kind++)
+        m->kinds[kind].predicted_s = (double)NAN;
+    for (int op = 0; op < NUM_OPCODES; op++)
+        m->opcodes[op].predicted_s = (double)NAN;
+}
+
 void measured_fill(struct measured *m)
 {
     fill_step(m);
@@ -95,14 +106,22 @@ void measured_fill(struct measured *m)
         m->bubble_s = bubble_s(m->session->timeline);
     }
     m->predicted_bubble_s = bubble_s(m->predicted_timeline);
+    if (!m->compares)
+        forget_predictions(m);
 }
 
 /* --- JSON --------------------------------------------------------------------------------- */
 
+/* JSON has no NaN and no infinity. */
+static json_t *finite_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
 static json_t *beside_json(const struct beside_seconds *at)
 {
-    return json_pack("{s:f, s:f, s:f}", "count", at->count, "measured_s", at->measured_s,
-                     "predicted_s", at->predicted_s);
+    return json_pack("{s:f, s:f, s:o}", "count", at->count, "measured_s", at->measured_s,
+                     "predicted_s", finite_json(at->predicted_s));
 }
 
 static json_t *kinds_json(const struct measured *m)
@@ -121,12 +140,6 @@ static json_t *opcodes_json(const struct measured *m)
         if (m->opcodes[op].count > 0)
             json_object_set_new(object, opcode_infos[op].text, beside_json(&m->opcodes[op]));
     return object;
-}
-
-/* JSON has no NaN and no infinity. */
-static json_t *finite_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static json_t *numbers_json(const double *values, int count)
@@ -205,6 +218,12 @@ static json_t *graphs_json(const struct pass_counts *passes)
                : json_null();
 }
 
+/* Times and what follows from them. */
+static double predicted(const struct measured *m, double value)
+{
+    return m->compares ? value : (double)NAN;
+}
+
 void measured_print_json(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
@@ -227,10 +246,12 @@ void measured_print_json(const struct measured *m)
                         figures_json(m->step_s, m->step_p10_s, m->step_p90_s, session->peak_bytes,
                                      m->mfu, m->bubble_s));
     json_object_set_new(object, "predicted",
-                        figures_json(p->step_s, p->step_low_s, p->step_high_s, p->peak_memory_bytes,
-                                     p->mfu, m->predicted_bubble_s));
+                        figures_json(predicted(m, p->step_s), predicted(m, p->step_low_s),
+                                     predicted(m, p->step_high_s), p->peak_memory_bytes,
+                                     predicted(m, p->mfu), m->predicted_bubble_s));
     json_object_set_new(object, "error", finite_json(m->error));
-    json_object_set_new(object, "inside_interval", json_boolean(m->is_inside));
+    json_object_set_new(object, "inside_interval",
+                        m->compares ? json_boolean(m->is_inside) : json_null());
     json_object_set_new(object, "core_share",
                         session->core_share < 0 ? json_null() : json_real(session->core_share));
     json_object_set_new(object, "graphs", graphs_json(&session->passes));
@@ -238,7 +259,8 @@ void measured_print_json(const struct measured *m)
         json_object_set_new(object, "exchange", exchange_json(m));
     json_object_set_new(object, "by_kind", kinds_json(m));
     json_object_set_new(object, "by_instruction", opcodes_json(m));
-    json_object_set_new(object, "profile", json_string(m->setup->system.profile.name));
+    json_object_set_new(object, "profile",
+                        m->compares ? json_string(m->setup->system.profile.name) : json_null());
     json_object_set(object, "assumptions", m->setup->assumptions);
     print_json(object);
     json_decref(object);
@@ -292,11 +314,17 @@ static void show_losses(const struct measured *m)
                num_skipped, steps);
 }
 
+/* A NaN is not known. */
 static void show_pair(const char *label, double predicted, double measured, const char *unit)
 {
     if ((predicted <= 0 && measured <= 0) || !isfinite(measured))
         return;
-    printf("  %-18s %12.4g %12.4g %s", label, predicted, measured, unit);
+    printf("  %-18s ", label);
+    if (isfinite(predicted))
+        printf("%12.4g ", predicted);
+    else
+        printf("%12s ", "-");
+    printf("%12.4g %s", measured, unit);
     if (predicted > 0 && measured > 0)
         printf("   %+.1f %%", 100 * log(predicted / measured));
     printf("\n");
@@ -305,7 +333,7 @@ static void show_pair(const char *label, double predicted, double measured, cons
 static void show_interval(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
-    if (!m->is_inside && isfinite(m->step_s))
+    if (m->compares && !m->is_inside && isfinite(m->step_s))
         printf("  the measured step lies outside the predicted 90 %% interval of %.4g to %.4g ms\n",
                1e3 * p->step_low_s, 1e3 * p->step_high_s);
 }
@@ -314,9 +342,9 @@ static void show_whole(const struct measured *m)
 {
     const struct prediction *p = m->prediction;
     printf("\n  %-18s %12s %12s       log(predicted / measured)\n", "", "predicted", "measured");
-    show_pair("step time", 1e3 * p->step_s, 1e3 * m->step_s, "ms");
+    show_pair("step time", 1e3 * predicted(m, p->step_s), 1e3 * m->step_s, "ms");
     show_interval(m);
-    show_pair("MFU", 100 * p->mfu, 100 * m->mfu, "%");
+    show_pair("MFU", 100 * predicted(m, p->mfu), 100 * m->mfu, "%");
     show_pair("peak memory", p->peak_memory_bytes / GIB, m->session->peak_bytes / GIB, "GiB");
     show_pair("bubble", 1e3 * m->predicted_bubble_s, 1e3 * m->bubble_s, "ms");
 }
@@ -363,8 +391,14 @@ static void show_graphs(const struct measured *m)
 static void show_profile(const struct measured *m)
 {
     const struct profile *profile = &m->setup->system.profile;
-    printf("predicted for %s (profile %s%s)", m->setup->system.cluster.name, profile->name,
-           profile->is_disturbed ? ", disturbed" : "");
+    const char *cluster = m->setup->system.cluster.name;
+    if (m->compares)
+        printf("predicted for %s (profile %s%s)", cluster, profile->name,
+               profile->is_disturbed ? ", disturbed" : "");
+    else
+        printf("no prediction beside it: %s is no cluster of cores; `simsearch calibrate -o "
+               "here.json`, then --cluster here.json",
+               cluster);
     if (m->session->num_timed > 0)
         printf("; steps took %.4g to %.4g ms (10 %% and 90 %%)", 1e3 * m->step_p10_s,
                1e3 * m->step_p90_s);

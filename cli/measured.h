@@ -18,7 +18,8 @@ struct measured {
     const struct session_result *session;
     const struct timeline *predicted_timeline;
     int num_ranks;
-    double rate; /* of learning */
+    double rate;   /* of learning */
+    bool compares; /* with the prediction: not where it is of another kind of machine */
     /* Filled by measured_fill. */
     /* Of the timed steps, or of the means of an exchange's periods: median and percentiles. */
     double step_s, step_p10_s, step_p90_s;

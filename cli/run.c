@@ -1,4 +1,5 @@
 /* cli/run.c - a plan, executed: the same lists that were costed, predicted against measured. */
+#include "calibration/host_profile.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/measured.h"
@@ -265,6 +266,13 @@ static bool write_traces(const struct options *options, const struct measured *m
     return ok;
 }
 
+/* What the host takes beside what was predicted of a GPU says nothing, unless it was asked for. */
+static bool compares(const struct options *options, const struct setup *setup)
+{
+    return strcmp(options->backend, device_host.name) != 0 || options->cluster || options->gpu ||
+           strcmp(setup->system.gpu.name, host_gpu_name) == 0;
+}
+
 /* After the answer, which holds the losses. */
 static int tell_divergence(const struct options *options, const struct divergence *divergence,
                            struct err *err)
@@ -290,6 +298,7 @@ static int tell(const struct options *options, struct setup *setup, struct evalu
                                  .prediction = prediction,
                                  .session = session,
                                  .num_ranks = place->size,
+                                 .compares = compares(options, setup),
                                  .rate = rate };
     if (place->rank > 0)
         return EXIT_DONE;

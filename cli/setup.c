@@ -92,9 +92,23 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
     return false;
 }
 
+/* The host computes in fp32, whatever values are stored as, and rounds what it stores. */
+static void widen_rate(struct setup *setup)
+{
+    double *peaks = setup->system.gpu.peak_flops_per_s;
+    enum dtype dtype = precision_dtype((enum precision)setup->plan.precision);
+    bool has_16_bits = dtype == DTYPE_BF16 || dtype == DTYPE_FP16;
+    if (setup->system.stack.runtime != RUNTIME_HOST || !has_16_bits || peaks[dtype] > 0)
+        return;
+    peaks[dtype] = peaks[DTYPE_FP32];
+    setup_assume(setup, "%s at the fp32 rate of %s, which computes in fp32; rounding is not in it",
+                 dtype_names[dtype], setup->system.gpu.name);
+}
+
 static bool check_plan(struct setup *setup, struct err *err)
 {
     const struct plan_rule *broken = NULL;
+    widen_rate(setup);
     if (!plan_derive_data(&setup->plan, setup->system.num_gpus, err))
         return false;
     broken =
@@ -128,8 +142,11 @@ static bool load_plan(const struct options *options, const struct json_file *fil
     if (default_precision(setup) && options->precision < 0 && !(text && has_word(text, "dtype")))
         setup_assume(setup, "precision %s, as %s has no bf16", default_precision(setup),
                      setup->system.gpu.name);
-    if (!text) /* what is not searched; a layout can't be empty */
-        return setup_parse(setup, options, "", "mb1", &setup->plan, err);
+    if (!text) { /* what is not searched; a layout can't be empty */
+        bool ok = setup_parse(setup, options, "", "mb1", &setup->plan, err);
+        widen_rate(setup);
+        return ok;
+    }
     bool is_read =
         setup_parse(setup, options, options->layout ? "--layout" : "", text, &setup->plan, err);
     if (!is_read)

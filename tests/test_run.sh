@@ -16,6 +16,14 @@ for key in layout backend ranks loss measured step_s step_s_p10 step_s_p90 peak_
     predicted error inside_interval core_share by_kind gemm count measured_s predicted_s profile; do
     shows "\"$key\": "
 done
+
+# --- what it is held against: a cluster of cores, or one that was asked for ------------------
+
+shows '"error": null'
+shows '"profile": null'
+run 0 run "${tiny[@]}" --gpus 1 --layout "dtype=bf16" --cluster "$(dirname "$0")/fixtures/cluster/host_core.json"
+shows '^predicted for host \(profile host-core-measured\)'
+shows 'step time +[0-9.]+ +[0-9.]+ ms'
 for layout in "pp2 dtype=fp32" "tp2 sp dtype=fp32" "dp2 zero3 dtype=fp32 recompute=full"; do
     run 0 run "${tiny[@]}" --gpus 2 --layout "$layout" --json
     [ "$(losses)" = "$alone" ] || fail "losses $(losses), alone $alone"
@@ -41,6 +49,8 @@ run 0 run "$work/plan.json" --steps 3 --trace "$work/trace.json"
 shows 'predicted +measured'
 shows 'by kind'
 shows 'by instruction'
+shows '^no prediction beside it: dgx-h100'
+shows 'step time +- +[0-9.]+ ms'
 grep -q 'measured stage 1' "$work/trace.json" || fail "the trace has no measured stage 1"
 grep -q 'predicted stage 1' "$work/trace.json" || fail "the trace has no predicted stage 1"
 run 0 run --model tiny --gpus 16 --layout "tp2 pp4 dp2 dtype=fp32" --slice --ranks 2 --steps 1 --json
