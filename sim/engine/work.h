@@ -55,8 +55,7 @@ struct stage_tail {
     double optimizer_s;
     double offload_s; /* copies of an optimizer on the host that nothing hides */
     double tied_s;
-    double
-        reduce_s; /* of the gradients at the end, after the chunks' backwards; 0 from ZeRO-2 on */
+    double reduce_s; /* of gradients, what their chunks' backwards leave; 0 from ZeRO-2 on */
     double visible_reduce_s, visible_gather_s;
     double mix_s, visible_mix_s; /* weights averaged with data peers'; what the passes don't hide */
 };
