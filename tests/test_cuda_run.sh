@@ -40,6 +40,9 @@ same() {
         END { exit !(n == 2 && !bad) }' || fail "losses $(losses), on the host $wanted"
 }
 
+# some N ITEM...: N of them, others each time; a campaign has all
+some() { shuf -n "$([ "${CAMPAIGN:-}" ] && echo $# || echo "$1")" -e -- "${@:2}"; }
+
 expect one-head "dtype=bf16" 5e-4
 same 1 "mb2"
 expect one-head "dtype=fp16" 1e-4
@@ -48,9 +51,9 @@ expect two-heads "attn=unfused dtype=fp32" 2e-5
 same 1 "mb2"
 expect two-heads "dtype=fp32" 2e-5
 same 1 "mb2 recompute=full"
-for layout in "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" "dp2 zero2" "dp2 zero3"; do
-    same 2 "$layout" nccl
-done
+mapfile -t layouts < <(some 3 "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" \
+    "dp2 zero2" "dp2 zero3")
+for layout in "${layouts[@]}"; do same 2 "$layout" nccl; done
 same 2 "tp2 sp" staged
 
 # Against as many ranks of the host: these are not the mathematics of all-reduce.
@@ -59,11 +62,12 @@ same_exchange() { # GPUS EXCHANGE COMM
     wanted=$(losses)
     same "$1" "dp$1 exchange=$2" "$3"
 }
-same_exchange 2 topk:0.1 nccl
-same_exchange 2 powersgd:2 nccl
-same_exchange 2 qsgd:4 staged
-same_exchange 4 gossip:exp nccl
-same_exchange 4 gossip:ring staged
+mapfile -t exchanges < <(some 2 "2 topk:0.1 nccl" "2 powersgd:2 nccl" "2 qsgd:4 staged" \
+    "4 gossip:exp nccl" "4 gossip:ring staged")
+for exchange in "${exchanges[@]}"; do
+    read -r gpus method comm <<<"$exchange"
+    same_exchange "$gpus" "$method" "$comm"
+done
 
 # --- graphs: a GPU's usual way, to the bit that of single ops -----------------------------------
 
