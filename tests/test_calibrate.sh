@@ -33,7 +33,7 @@ shows 'was disturbed: a rank got 12 % of its core, steps held out were up to 50 
 # What a run measured goes into the profile of the plan that was run, and of no other.
 run 0 --model tiny --gpus 1 --precision fp32 --stack host -o "$work/plan.json" --quiet
 # A run beside other programs is refused, so the share of a core is made up here.
-run 0 run "$work/plan.json" --steps 2 --json
+run 0 run "$work/plan.json" --cluster dgx-h100 --steps 2 --json
 shows '"inside_interval": (true|false)'
 sed -E 's/"core_share": [^,]*/"core_share": 0.15/' "$work/out" >"$work/busy.json"
 sed -E 's/"core_share": [^,]*/"core_share": 0.99/' "$work/out" >"$work/run.json"
@@ -49,7 +49,7 @@ says 'run.json:[0-9]+: (layout|predicted.step_s)'
 # It was predicted with launches as that run made them, whatever the stack says.
 run 0 --model tiny --gpus 1 --precision fp32 --stack cuda -o "$work/cuda.json" --quiet
 for graphs in off on; do
-    run 0 run "$work/cuda.json" --steps 4 --graphs $graphs --json
+    run 0 run "$work/cuda.json" --cluster dgx-h100 --steps 4 --graphs $graphs --json
     sed -E 's/"core_share": [^,]*/"core_share": 0.99/' "$work/out" >"$work/graphs-$graphs.json"
     run 0 calibrate --refine "$work/graphs-$graphs.json" "$work/cuda.json" --quiet
 done
