@@ -57,6 +57,13 @@ void text_release(struct text *text)
     *text = (struct text){ 0 };
 }
 
+void text_lower(char *text)
+{
+    for (; *text; text++)
+        if (*text >= 'A' && *text <= 'Z')
+            *text = (char)(*text - 'A' + 'a');
+}
+
 int text_columns(const char *utf8)
 {
     int columns = 0;

@@ -41,7 +41,7 @@ static const struct {
         { "TiB",     0x1p40,  0, BOTH },
         { "PiB",     0x1p50,  0, BOTH },
     } },
-    [QUANTITY_SECONDS] = { "2 us", "ns, us, ms, s, min, h, d", {
+    [QUANTITY_SECONDS] = { "2 us", "ns, us, ms, s, min, h, d, w", {
         { "s",            1,  0, BOTH },
         { "ms",           1, -3, BOTH },
         { "us",           1, -6, BOTH },
@@ -49,6 +49,7 @@ static const struct {
         { "min",         60,  0, WRITE },
         { "h",         3600,  0, BOTH },
         { "d",        86400,  0, BOTH },
+        { "w",       604800,  0, READ },
     } },
     [QUANTITY_BYTES_PER_S] = {
         "450 GB/s", "B/s, kB/s, MB/s, GB/s, TB/s, MiB/s, GiB/s, Mb/s, Gb/s, Tb/s", {

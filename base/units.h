@@ -11,7 +11,7 @@
 
 enum quantity {
     QUANTITY_BYTES,       /* B kB MB GB TB PB, KiB MiB GiB TiB PiB */
-    QUANTITY_SECONDS,     /* ns us ms s min h d */
+    QUANTITY_SECONDS,     /* ns us ms s min h d w */
     QUANTITY_BYTES_PER_S, /* B/s .. TB/s, MiB/s GiB/s, Mb/s Gb/s Tb/s (bits, as networks are sold)
                            */
     QUANTITY_FLOPS_PER_S, /* FLOP/s, MFLOP/s .. EFLOP/s */

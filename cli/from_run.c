@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DAY_S = 86400, MOST_GPUS = 1 << 24 };
+enum { DAY_S = 86400 };
 
 #define F(member) #member, .offset = offsetof(struct from_run, member)
 static const struct field fields[] = {

@@ -39,7 +39,12 @@ static int dispatch(int argc, char **argv, struct err *err)
 {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0) {
-        const struct command *about = argc > 2 ? command_find(argv[2]) : NULL;
+        bool names_one = argc > 2 && argv[2][0] != '-';
+        const struct command *about = names_one ? command_find(argv[2]) : NULL;
+        if (names_one && !about) {
+            command_refuse(argv[2], err);
+            return exit_code_of(err);
+        }
         if (about)
             help_print(about);
         else

@@ -19,7 +19,7 @@
 #define PREDICTS  (SEARCH | SIMULATE | EXPLAIN | RUN)
 #define ALL       (PREDICTS | VALIDATE | LIST | FIT | CALIBRATE)
 
-enum { MOST_GPUS = 1 << 24, LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
+enum { LONGEST_SEQ = 100000000, MOST_JOBS = 1024, MOST_BUDGET = 1000000000 };
 
 #define F(member)      .offset = offsetof(struct options, member)
 #define TEXT(member)   .kind = FIELD_OTHER, F(member)
@@ -32,12 +32,17 @@ const struct option_row option_rows[] = {
     { "--gpus", NULL, "N", PREDICTS,
       { "gpus", .kind = FIELD_INT, F(gpus), .min = 1, .max = MOST_GPUS,
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
+    { "--nodes", NULL, "N", PREDICTS,
+      { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
+        .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of gb200-nvl72." } },
     { "--model", NULL, "MODEL", PREDICTS,
       { "model", TEXT(model),
-        .doc = "A preset (`list models`), a preset-style file or a Hugging Face config.json." } },
+        .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
+               "folder that holds it." } },
     { "--cluster", NULL, "CLUSTER", PREDICTS | VALIDATE | CALIBRATE,
       { "cluster", TEXT(cluster),
-        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given." } },
+        .doc = "A preset (`list clusters`) or a file; dgx-h100 when not given. The name of a GPU "
+               "(h100) stands for the first preset that has it, which is said." } },
     { "--gpu", NULL, "GPU", PREDICTS,
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
@@ -50,10 +55,10 @@ const struct option_row option_rows[] = {
                "when not given." } },
     { "--seq", NULL, "TOKENS", PREDICTS,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
-        .doc = "Sequence length; the model's usual one when not given." } },
+        .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
-        .max = 1e18, .doc = "Tokens to train on (300Btok), for days and dollars." } },
+        .max = 1e18, .doc = "Tokens to train on (300B or 300Btok), for days and dollars." } },
     { "--precision", NULL, "P", PREDICTS,
       { "precision", .kind = FIELD_NAME, .names = precision_names, F(precision),
         .doc = "What is multiplied in which type: the layout's dtype=." } },
@@ -119,7 +124,7 @@ const struct option_row option_rows[] = {
         .min = 1, .max = 1e18, .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
-        .min = 0, .max = 1e9, .doc = "Of one GPU (\"2.5 $/h\"); the cluster's when not given." } },
+        .min = 0, .max = 1e9, .doc = "Of one GPU, in $/h (2.5); the cluster's when not given." } },
     { "--pareto", NULL, NULL, SEARCH,
       { "pareto", SWITCH(pareto),
         .doc = "Tells the plans that no other beats in GPUs, step time and memory at once, on the "
@@ -127,7 +132,7 @@ const struct option_row option_rows[] = {
     { "--deadline", NULL, "T", SEARCH,
       { "deadline", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(deadline_s), .min = 1,
         .max = 1e11, .doc = "Searches on the fewest GPUs, of up to --gpus, that train on all tokens "
-               "in this time (30d)." } },
+               "in this time (30d, 2w)." } },
     { "--largest", NULL, "FAMILY", SEARCH,
       { "largest", TEXT(largest),
         .doc = "Searches for the largest preset of a family (gpt3, llama) that fits the GPUs; "

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,9 +51,37 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
     return err_set(err, ERR_USAGE, name, "no option is called that; --help lists them");
 }
 
-static bool read_value(const struct option_row *row, const char *value, struct options *out,
+enum { LONGEST_VALUE = 64 };
+
+/* What people type, as the field reads it: "100B" tokens are Btok, a bare price is $/h, and a
+ * sequence of "8k" is the power of two that it means, 8192. Else the value itself. */
+static const char *in_full(const struct option_row *row, const char *value, char *room)
+{
+    size_t length = strlen(value), digits = strspn(value, "0123456789");
+    char last = length > 0 ? value[length - 1] : '\0';
+    bool is_quantity = row->field.kind == FIELD_QUANTITY;
+    if (length == 0 || length > LONGEST_VALUE - sizeof "tok")
+        return value;
+    if (is_quantity && row->field.quantity == QUANTITY_TOKENS && strchr("kKMBGT", last) &&
+        length > 1 && strchr("0123456789. ", value[length - 2]))
+        snprintf(room, LONGEST_VALUE, "%.*s%ctok", (int)length - 1, value,
+                 last == 'K' ? 'k' : last);
+    else if (is_quantity && row->field.quantity == QUANTITY_DOLLARS_PER_HOUR &&
+             strspn(value, "0123456789.") == length)
+        snprintf(room, LONGEST_VALUE, "%.*s $/h", (int)length, value);
+    else if (row->field.offset == offsetof(struct options, seq) && digits + 1 == length &&
+             digits > 0 && digits < 9 && strchr("kKM", last))
+        snprintf(room, LONGEST_VALUE, "%lld", atoll(value) << (last == 'M' ? 20 : 10));
+    else
+        return value;
+    return room;
+}
+
+static bool read_value(const struct option_row *row, const char *typed, struct options *out,
                        struct err *err)
 {
+    char room[LONGEST_VALUE];
+    const char *value = in_full(row, typed, room);
     bool ok = true;
     if (row->field.kind != FIELD_OTHER)
         ok = field_parse(&row->field, value, out, err);

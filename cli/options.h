@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { MAX_FILES = 64 };
+enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 
 /* Whether passes run as graphs; auto: on GPUs, where there is one pipeline stage. */
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
@@ -20,7 +20,7 @@ extern const char *const graphs_names[];
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
-    int gpus;
+    int gpus, nodes; /* 0: not given */
     const char *batch; /* "1536", or "3.2 Mtok" */
     int seq;
     double tokens;

@@ -34,6 +34,7 @@ struct extras {
     struct finalists finalists;
     struct relaxations relaxations;
     struct largest *largest;
+    int asked_gpus; /* that no plan divides over, where a segment of each rack is taken; else 0 */
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -134,6 +135,8 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "cluster", json_string(setup->system.cluster.name));
     json_object_set_new(object, "stack", json_string(setup->system.stack.name));
     json_object_set_new(object, "gpus", json_integer(setup->system.num_gpus));
+    if (extras->asked_gpus > 0)
+        json_object_set_new(object, "asked_gpus", json_integer(extras->asked_gpus));
     add_deadline_json(object, &extras->deadline);
     add_largest_json(object, setup, extras->largest);
     json_object_set_new(object, "method", json_string(result->method));
@@ -186,6 +189,14 @@ static bool check_draws(const struct options *options, struct err *err)
         return true;
     return err_set(err, ERR_USAGE, options->budget ? "--budget" : "--seed",
                    "is for the methods zo, rl and random; found %s, which draws nothing", name);
+}
+
+static const char *in_lower_case(const char *words, struct setup *setup)
+{
+    char *copy = words ? arena_text(&setup->arena, words) : NULL;
+    if (copy)
+        text_lower(copy);
+    return copy;
 }
 
 /* What is run at once must be what the executor can run: context ranks are not. */
@@ -298,9 +309,42 @@ static bool find_plans(const struct options *options, struct search_request *req
     return ok;
 }
 
+/* Where nothing divides over whole racks of 72, a job takes 64 of each. What is found replaces the
+ * result that has no plan. */
+static bool take_segments(const struct options *options, struct setup *setup,
+                          struct search_request *request, struct extras *extras,
+                          struct search_result *result, struct err *err)
+{
+    struct cluster *cluster = &setup->system.cluster;
+    struct search_result found = { 0 };
+    int asked = setup->system.num_gpus, node = cluster_node_size(cluster);
+    bool has_ended_early = result->timed_out || result->was_interrupted;
+    if (result->num_top > 0 || has_ended_early || cluster->segment <= 0 || asked % node != 0 ||
+        cluster->segment >= node || options->deadline_s > 0 || extras->largest->family)
+        return true;
+    setup->system.num_gpus = asked / node * cluster->segment;
+    cluster->levels[0].size = cluster_node_share(cluster, setup->system.num_gpus);
+    struct relaxations unneeded = { 0 };
+    bool ok = find_plans(options, request, &extras->deadline, &found, &unneeded, err);
+    relaxations_release(&unneeded);
+    if (ok && found.num_top > 0) {
+        search_result_release(result);
+        *result = found;
+        extras->asked_gpus = asked;
+        setup_note_segment(setup, asked);
+        return true;
+    }
+    search_result_release(&found);
+    setup->system.num_gpus = asked;
+    cluster->levels[0].size = node;
+    return ok;
+}
+
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
                   struct err *err)
 {
+    options->fix = in_lower_case(options->fix, setup);
+    options->forbid = in_lower_case(options->forbid, setup);
     struct search_request request = request_of(options, setup);
     if (!largest_choose(largest, options, setup, &request, err))
         return exit_code_of(err);
@@ -316,7 +360,8 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     int shown = request.top;
     request.top = robust_top(options, shown);
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
-        !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err))
+        !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err) ||
+        !take_segments(options, setup, &request, &extras, &result, err))
         goto done;
     extras.robust = robust_find(options, setup, &request, &result);
     if (result.num_top > 0)

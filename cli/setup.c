@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 void setup_assume(struct setup *setup, const char *format, ...)
 {
@@ -29,6 +30,15 @@ void setup_note_exchange(struct setup *setup, const struct plan *plan)
     text_add(&words, " changes the mathematics: %s", changes);
     json_array_insert_new(setup->assumptions, 0, json_string(text_get(&words)));
     text_release(&words);
+}
+
+void setup_note_segment(struct setup *setup, int asked)
+{
+    const struct cluster *cluster = &setup->system.cluster;
+    int racks = setup->system.num_gpus / cluster->segment;
+    setup_assume(setup,
+                 "%d of %d GPUs, a segment of %d of the %d in each rack: no plan divides over all",
+                 setup->system.num_gpus, asked, cluster->segment, asked / racks);
 }
 
 const char *setup_convergence_name(const struct setup *setup)
@@ -54,8 +64,9 @@ static bool load_model(const struct options *options, const struct json_file *fi
 static bool has_word(const char *layout, const char *name)
 {
     size_t length = strlen(name);
-    for (const char *at = strstr(layout, name); at; at = strstr(at + 1, name))
-        if ((at == layout || at[-1] == ' ') && at[length] == '=')
+    for (const char *at = layout; *at; at++)
+        if ((at == layout || at[-1] == ' ') && strncasecmp(at, name, length) == 0 &&
+            at[length] == '=')
             return true;
     return false;
 }
@@ -116,17 +127,29 @@ static bool check_plan(struct setup *setup, struct err *err)
     return !broken && system_check(&setup->system, &setup->plan, err);
 }
 
-/* Of the layout alone, before the system is known. */
-static bool count_gpus(const struct options *options, const char *layout, int *num_gpus,
-                       struct err *err)
+/* 0: the layout leaves its data ranks open. */
+static int ranks_of(const char *layout)
 {
     struct arena arena = { 0 };
     struct plan plan;
     struct err ignored = { 0 };
-    *num_gpus = options->gpus;
-    if (*num_gpus == 0 && layout && plan_parse(layout, &arena, &plan, &ignored) && plan.dp > 0)
-        *num_gpus = plan_ranks(&plan);
+    bool says = layout && plan_parse(layout, &arena, &plan, &ignored) && plan.dp > 0;
+    int ranks = says ? plan_ranks(&plan) : 0;
     arena_release(&arena);
+    return ranks;
+}
+
+/* Before the system is known. Another layout for a plan file leaves its GPUs as they are. */
+static bool count_gpus(const struct options *options, const struct json_file *file, int *num_gpus,
+                       struct err *err)
+{
+    *num_gpus = options->gpus;
+    if (options->nodes > 0)
+        return setup_count_nodes(options, file, num_gpus, err);
+    if (*num_gpus == 0)
+        *num_gpus = ranks_of(options->layout);
+    if (*num_gpus == 0)
+        *num_gpus = ranks_of(planfile_name(file, "layout"));
     if (*num_gpus > 0)
         return true;
     return err_set(err, ERR_USAGE, "--gpus",
@@ -158,9 +181,8 @@ static bool load_plan(const struct options *options, const struct json_file *fil
 static bool load_all(const struct options *options, const struct json_file *file,
                      struct setup *setup, struct err *err)
 {
-    const char *of_file = planfile_name(file, "layout");
     int num_gpus;
-    if (!count_gpus(options, options->layout ? options->layout : of_file, &num_gpus, err) ||
+    if (!count_gpus(options, file, &num_gpus, err) ||
         !load_model(options, file, &setup->model, err) ||
         !setup_set_system(options, file, num_gpus, setup, err))
         return false;

@@ -31,6 +31,9 @@ void setup_release(struct setup *setup);
 /* Puts what the plan's exchange does to the mathematics, if anything, before all assumptions. */
 void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
+/* Says that a job takes a segment of each rack: of `asked` GPUs as many as it now has. */
+void setup_note_segment(struct setup *setup, int asked);
+
 /* What steps to an accuracy are scaled to: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);
 

@@ -16,6 +16,10 @@ void setup_assume(struct setup *setup, const char *format, ...)
 bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
                       struct setup *setup, struct err *err);
 
+/* The GPUs of --nodes hosts. --gpus, when given, must say the same. */
+bool setup_count_nodes(const struct options *options, const struct json_file *file, int *num_gpus,
+                       struct err *err);
+
 /* cli/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`: they
  * were chosen when the plan file was written. */
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,

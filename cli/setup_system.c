@@ -85,13 +85,30 @@ static bool check_embedded(const struct system *system, struct err *err)
     return system_check_attention(system, err);
 }
 
+/* A name that no cluster has, but a GPU. */
+static bool is_gpu_alone(const char *name)
+{
+    struct cluster cluster;
+    struct gpu gpu;
+    struct err unknown = { 0 }, ignored = { 0 };
+    return !file_is_path(name, ".json") && !cluster_load(name, &cluster, &unknown) &&
+           unknown.code == ERR_USAGE && gpu_load(name, &gpu, &ignored);
+}
+
 /* The cluster that is meant, when it is one by name or path. NULL: the plan file's own, or an
  * error. */
 static const char *choose_cluster(const struct options *options, const struct json_file *file,
                                   char *room, size_t size, struct setup *setup, struct err *err)
 {
-    if (options->cluster)
+    if (options->cluster && !is_gpu_alone(options->cluster))
         return options->cluster;
+    if (options->cluster) {
+        if (!find_cluster(options->cluster, room, size, err))
+            return NULL;
+        setup_assume(setup, "cluster %s, the first preset that has the GPU %s", room,
+                     options->cluster);
+        return room;
+    }
     if (options->gpu) {
         if (!find_cluster(options->gpu, room, size, err))
             return NULL;
@@ -121,6 +138,38 @@ static const char *stack_for(const struct options *options, const char *cluster,
     else if (!has_stack)
         setup_assume(setup, "stack " DEFAULT_STACK ", as none was named");
     return usual;
+}
+
+static bool load_cluster(const struct options *options, const struct json_file *file,
+                         struct cluster *out, struct err *err)
+{
+    char room[NAME_MAX + 1];
+    struct setup silent = { .assumptions = json_array() };
+    const char *name = choose_cluster(options, file, room, sizeof room, &silent, err);
+    json_decref(silent.assumptions);
+    if (err->code != ERR_NONE)
+        return false;
+    return name ? cluster_load(name, out, err)
+                : cluster_read(planfile_part(file, "cluster"), out, err) ||
+                      planfile_blame(file, "cluster", err);
+}
+
+bool setup_count_nodes(const struct options *options, const struct json_file *file, int *num_gpus,
+                       struct err *err)
+{
+    struct cluster cluster;
+    if (!load_cluster(options, file, &cluster, err))
+        return false;
+    int host = cluster_host_size(&cluster);
+    double gpus = (double)options->nodes * host;
+    if (gpus > MOST_GPUS)
+        return err_set(err, ERR_USAGE, "--nodes", "expected at most %d of %d GPUs; found %d",
+                       MOST_GPUS / host, host, options->nodes);
+    if (options->gpus > 0 && options->gpus != gpus)
+        return err_set(err, ERR_USAGE, "--nodes", "%d of %s have %.0f GPUs, and --gpus says %d",
+                       options->nodes, cluster.name, gpus, options->gpus);
+    *num_gpus = (int)gpus;
+    return true;
 }
 
 static bool load_system(const struct options *options, const struct json_file *file, int num_gpus,

@@ -27,6 +27,7 @@ char *words_next(const char **rest, struct arena *arena)
         return NULL;
     char *word = arena_alloc(arena, length + 1);
     memcpy(word, *rest, length);
+    text_lower(word);
     *rest += length;
     return word;
 }

@@ -83,6 +83,49 @@ run 2 simulate one.json two.json
 run 2 list models gpus
 run 2 list reference --json
 
+# --- as people type it ---------------------------------------------------------------------------
+
+# same "ARGUMENTS" "OTHERS": both print the same.
+same() {
+    local first=$1 second=$2
+    # shellcheck disable=SC2086 # words
+    run 0 $first
+    grep -v '^searched' out >first
+    # shellcheck disable=SC2086
+    run 0 $second
+    grep -v '^searched' out | diff first - >changed || fail "prints otherwise: $(head -3 changed)"
+}
+llama="--model llama2-7b --jobs 1 --top 1"
+same "$llama --gpus 8 --seq 8k --tokens 100B --price 2" \
+    "$llama --gpus 8 --seq 8192 --tokens 100Btok --price 2$/h"
+same "$llama --nodes 2 --fix TP8 --forbid SP" "$llama --gpus 16 --fix tp8 --forbid sp"
+same "$llama --nodes 18 --cluster gb200-nvl72" "$llama --gpus 72 --cluster gb200-nvl72"
+same "$llama --gpus 64 --tokens 1T --deadline 4w" "$llama --gpus 64 --tokens 1T --deadline 28d"
+run 2 "${tiny[@]}" --nodes 2
+says '^simsearch: --nodes: 2 of dgx-h100 have 16 GPUs, and --gpus says 2'
+run 0 --gpus 8 --model tiny --cluster h100
+shows '^assumed: cluster dgx-h100, the first preset that has the GPU h100$'
+run 0 simulate "${tiny[@]}" --layout "DP2 MB1 ZeRO1 DTYPE=FP16"
+shows '^  layout +tp1 pp1 dp2 mb1 zero1 dtype=fp16$'
+run 0 simulate "${tiny[@]}" --layout tp2 -o two.json
+run 0 simulate two.json --layout dp2
+shows '^  layout +tp1 pp1 dp2'
+mkdir weights
+cp "$here/fixtures/huggingface/llama-2-7b.json" weights/config.json
+run 0 --gpus 8 --model weights --top 1
+shows '^ +sequence 4096 tokens, the most positions of Llama-2-7b-hf$'
+run 0 --gpus 8 --model mistral-7b --seq 8k --top 1
+shows 'sliding window of 4096 that mistral-7b has is not modelled'
+run 2 help serach
+says 'did you mean "search"'
+
+# A rack of 72 GPUs, which no power of two divides over.
+run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --json
+shows '^  "gpus": 64,$'
+shows '^  "asked_gpus": 72,$'
+run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72
+shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
+
 # --- what is missing, or not there yet ----------------------------------------------------------
 
 run 2 --model tiny
@@ -112,9 +155,9 @@ for option in --gpus --seq --top --jobs; do
     refuses search "$option" "" 0 -1 NaN inf 1.5 8x 0x8 1e400 99999999999999999999
 done
 refuses search --batch "" 0 -1 NaN 1.5 "3 MB" "0 tok" "1e300 tok" "-5 Mtok" 99999999999999999999
-refuses search --tokens "" 0 -1 NaN 300 "300 B" "0 tok" "-1 Btok" "1e300 tok"
+refuses search --tokens "" 0 -1 NaN 300 B "-3B" "0B" "0 tok" "-1 Btok" "1e300 tok"
 refuses search --max-memory "" 0 60 "60 GB/s" "-1 GiB" "0 B" "NaN GiB" "1e300 GiB" "200 GiB"
-refuses search --price "" 2.5 "2.5 $" "-1 $/h" "NaN $/h" "1e300 $/h"
+refuses search --price "" . "2.5 $" -2.5 "-1 $/h" "NaN $/h" "1e300 $/h"
 refuses search --time-limit "" 0 10 "0 s" "-1 s" "NaN s" "10 GiB" "1e300 s"
 refuses search --deadline "" 0 30 "0 d" "-1 d" "NaN d" "10 GiB" "1e300 d"
 refuses search --largest "" nothing-like-it

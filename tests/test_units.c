@@ -89,6 +89,12 @@ START_TEST(decimal_and_binary_prefixes_differ)
 }
 END_TEST
 
+START_TEST(a_week_is_seven_days)
+{
+    ck_assert_double_eq(parsed("2w", QUANTITY_SECONDS), 14 * 86400);
+}
+END_TEST
+
 /* Calls `check` with "NUMBER UNIT" for every unit that units_names lists. */
 static void for_each_unit(enum quantity quantity, const char *number,
                           void (*check)(const char *text, enum quantity quantity))
@@ -326,6 +332,7 @@ static Suite *suite(void)
     tcase_add_test(tc, exponents_signs_and_bare_points_are_read);
     tcase_add_test(tc, networks_are_sold_in_bits);
     tcase_add_test(tc, decimal_and_binary_prefixes_differ);
+    tcase_add_test(tc, a_week_is_seven_days);
     tcase_add_loop_test(tc, every_unit_of_every_quantity_is_read_and_reads_back, 0, NUM_QUANTITIES);
     tcase_add_loop_test(tc, the_example_of_every_quantity_is_written_as_it_is, 0, NUM_QUANTITIES);
     tcase_add_loop_test(tc, any_bits_read_back, 0, NUM_QUANTITIES);

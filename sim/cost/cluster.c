@@ -58,6 +58,10 @@ const struct field group_fields[] = {
       .doc = "Name or path of a profile, or its contents; absent: called like the GPU." },
     { .name = "nodes", .kind = FIELD_OTHER, .fallback = "null",
       .doc = "Number of nodes; null: as many as --gpus asks for." },
+    { .name = "segment", .kind = FIELD_INT, AT(cluster, segment), .min = 0, .max = 1 << 20,
+      .fallback = "0",
+      .doc = "GPUs of a node or rack that a job takes where no plan divides over all of them: 64 of "
+             "72; 0: all." },
     { .name = "gpus_per_host", .kind = FIELD_INT, AT(cluster, gpus_per_host), .min = 0,
       .max = 1 << 20, .fallback = "0",
       .doc = "GPUs of a host where the first level joins several; 0: they are the same." },
@@ -98,8 +102,8 @@ static bool read_part_name(const json_t *value, const char *key, char *name, siz
     const char *text = json_plain_text(is_embedded ? json_object_get(value, "name") : value);
     size_t length = text ? strlen(text) : 0;
     if (length == 0 || length >= size) {
-        err_set(err, ERR_INPUT, is_embedded ? ".name" : "", "expected a name of 1 to %zu plain bytes",
-                size - 1);
+        err_set(err, ERR_INPUT, is_embedded ? ".name" : "",
+                "expected a name of 1 to %zu plain bytes", size - 1);
         err_prefix(err, key);
         return false;
     }
@@ -222,6 +226,7 @@ json_t *cluster_write(const struct cluster *cluster)
     json_t *nodes = cluster->num_nodes > 0 ? json_integer(cluster->num_nodes) : json_null();
     json_t *group = json_pack("{s:s, s:s, s:o, s:o}", "gpu", cluster->gpu_name, "profile",
                               cluster->profile_name, "nodes", nodes, "levels", levels);
+    json_object_set_new(group, "segment", json_integer(cluster->segment));
     json_object_set_new(group, "gpus_per_host", json_integer(cluster->gpus_per_host));
     json_object_set_new(object, "cpu", json_string(cluster->amd_cpu ? "amd" : "intel"));
     json_object_set_new(object, "groups", json_pack("[o]", group));

@@ -62,6 +62,7 @@ struct cluster {
     char profile_name[48];
     char stack_name[48]; /* that the file says runs there; "": it says none */
     int num_nodes;       /* 0: as many as --gpus asks for */
+    int segment;         /* of levels[0].size, those that a job takes when not all; 0: all */
     int gpus_per_host;   /* where levels[0] joins several hosts; 0: a node is a host */
     int num_levels;
     struct level levels[MAX_LEVELS];

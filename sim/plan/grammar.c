@@ -68,6 +68,7 @@ bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct 
         size_t length = strcspn(text, blanks);
         char *token = arena_alloc(arena, length + 1);
         memcpy(token, text, length);
+        text_lower(token);
         if (!read_token(token, &seen, arena, out, err))
             return false;
         text += length;
