@@ -2,6 +2,7 @@
 
 #include "cli/scale.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,34 +33,27 @@ void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps 
            drawn->draws.count, drawn->draws.seed);
 }
 
-/* The microbatch's last digit: 0 to 9, a to j or A to J. */
+/* The microbatch's last digit: 0 to 9 or a to j. */
 static char letter(char first, int microbatch)
 {
     return (char)(first + microbatch % 10);
 }
 
-/* Every other chunk of a stage is in capitals and, where the locale has them, small digits. */
-static void add_instr(const struct terminal *terminal, const struct instr *instr, int num_stages,
-                      struct text *out)
+static void add_instr(const struct terminal *terminal, const struct instr *instr, struct text *out)
 {
-    static const char *const small_digits[] = { "₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉" };
-    bool is_odd = instr->chunk >= 0 && instr->chunk / num_stages % 2 == 1;
     switch (instr->op) {
     case INSTR_FORWARD:
-        if (is_odd && terminal->utf8)
-            text_add(out, "%s", small_digits[instr->microbatch % 10]);
-        else
-            text_add(out, "%c", letter('0', instr->microbatch));
+        text_add(out, "%c", letter('0', instr->microbatch));
         return;
     case INSTR_BACKWARD:
     case INSTR_BACKWARD_INPUT:
-        text_add(out, "%c", letter(is_odd ? 'A' : 'a', instr->microbatch));
+        text_add(out, "%c", letter('a', instr->microbatch));
         return;
     case INSTR_BACKWARD_WEIGHT:
-        text_add(out, "%c", is_odd ? 'W' : 'w');
+        text_add(out, "w");
         return;
     case INSTR_RECOMPUTE:
-        text_add(out, "%c", is_odd ? 'R' : 'r');
+        text_add(out, "r");
         return;
     case INSTR_OPTIMIZER:
         text_add(out, "o");
@@ -100,23 +94,55 @@ static const struct instr *running_at(struct cursor *cursor, double time_s)
     return is_running ? &list->at[cursor->next] : NULL;
 }
 
-static void add_row(const struct terminal *terminal, const struct timeline *timeline, int stage,
-                    int columns, struct text *out)
+/* What a stage does, column by column: on its compute lane, else with its data ranks. */
+struct row {
+    struct cursor compute, data;
+    double column_s;
+};
+
+static struct row row_of(const struct timeline *timeline, int stage, int columns)
 {
     const struct schedule *schedule = timeline->schedule;
     struct cursor compute = { &schedule->ranks[stage], timeline->ranks[stage], LANE_COMPUTE, 0 };
-    struct cursor data = compute;
-    data.lane = LANE_DATA;
-    double column_s = timeline_end_s(timeline) / columns;
+    struct row row = { compute, compute, timeline_end_s(timeline) / columns };
+    row.data.lane = LANE_DATA;
+    return row;
+}
+
+static const struct instr *row_instr(struct row *row, int column)
+{
+    const struct instr *instr = running_at(&row->compute, (column + 0.5) * row->column_s);
+    return instr ? instr : running_at(&row->data, (column + 0.5) * row->column_s);
+}
+
+static void add_row(const struct terminal *terminal, const struct timeline *timeline, int stage,
+                    int columns, struct text *out)
+{
+    struct row row = row_of(timeline, stage, columns);
     text_add(out, "  stage %-4d", stage);
     for (int column = 0; column < columns; column++) {
-        const struct instr *instr = running_at(&compute, (column + 0.5) * column_s);
-        if (!instr)
-            instr = running_at(&data, (column + 0.5) * column_s);
+        const struct instr *instr = row_instr(&row, column);
         if (instr)
-            add_instr(terminal, instr, schedule->shape.num_stages, out);
+            add_instr(terminal, instr, out);
         else
             text_add(out, "%s", terminal->utf8 ? "·" : ".");
+    }
+    text_add(out, "\n");
+}
+
+/* Below the row, which of its chunks each pass is of: 0 to 9, then a to z. */
+static void add_chunks(const struct timeline *timeline, int stage, int columns, struct text *out)
+{
+    static const char names[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    int num_stages = timeline->schedule->shape.num_stages;
+    struct row row = row_of(timeline, stage, columns);
+    text_add(out, "    chunk   ");
+    for (int column = 0; column < columns; column++) {
+        const struct instr *instr = row_instr(&row, column);
+        bool has_chunk = instr && instr->chunk >= 0 && instr->op != INSTR_OPTIMIZER &&
+                         opcode_infos[instr->op].lane == LANE_COMPUTE;
+        text_add(out, "%c",
+                 has_chunk ? names[instr->chunk / num_stages % (int)(sizeof names - 1)] : ' ');
     }
     text_add(out, "\n");
 }
@@ -125,8 +151,11 @@ void gantt_add(const struct terminal *terminal, const struct timeline *timeline,
                struct text *out)
 {
     int inner = columns - LABEL_COLUMNS > LEAST_COLUMNS ? columns - LABEL_COLUMNS : LEAST_COLUMNS;
-    for (int stage = 0; stage < timeline->schedule->shape.num_stages; stage++)
+    for (int stage = 0; stage < timeline->schedule->shape.num_stages; stage++) {
         add_row(terminal, timeline, stage, inner, out);
+        if (timeline->schedule->shape.chunks_per_stage > 1)
+            add_chunks(timeline, stage, inner, out);
+    }
     double end_s = timeline_end_s(timeline);
     struct time_scale scale = time_scale_of(end_s);
     text_add(out, "%*s0%*.*f %s\n", LABEL_COLUMNS, "", inner - 2 - (int)strlen(scale.unit),
@@ -158,17 +187,32 @@ static void show_key(const struct terminal *terminal, const struct timeline *tim
     if (more.length > 0)
         printf("%*s%s\n", LABEL_COLUMNS, "", text_get(&more) + strlen(", "));
     if (timeline->schedule->shape.chunks_per_stage > 1)
-        printf("%*s%severy other chunk of a stage\n", LABEL_COLUMNS, "",
-               terminal->utf8 ? "₀-₉ and capitals: " : "capitals: ");
+        printf("%*sbelow each stage the number of the chunk that a pass is of\n", LABEL_COLUMNS,
+               "");
     text_release(&more);
+}
+
+/* Passes of a stage to each column of the picture. */
+static double passes_per_column(const struct timeline *timeline, int columns)
+{
+    int passes = 0;
+    const struct instrs *first = &timeline->schedule->ranks[0];
+    for (int i = 0; i < first->count; i++)
+        passes += opcode_infos[first->at[i].op].lane == LANE_COMPUTE;
+    return (double)passes / (columns - LABEL_COLUMNS);
 }
 
 void show_gantt(const struct terminal *terminal, const struct timeline *timeline)
 {
     struct text picture = { 0 };
-    int columns = terminal_columns();
-    gantt_add(terminal, timeline, columns > 0 ? columns : COLUMNS_UNSEEN, &picture);
+    int known = terminal_columns();
+    int columns = known > 0 ? known : COLUMNS_UNSEEN;
+    gantt_add(terminal, timeline, columns, &picture);
     printf("\n%s", text_get(&picture));
     show_key(terminal, timeline);
+    double passes = passes_per_column(timeline, columns);
+    if (passes > 0.5)
+        printf("%*s%.1f passes to a column, so some are not seen; COLUMNS=%.0f shows all\n",
+               LABEL_COLUMNS, "", passes, LABEL_COLUMNS + ceil(2 * passes) * columns);
     text_release(&picture);
 }

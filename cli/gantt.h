@@ -14,7 +14,7 @@ void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps 
                       double recurrence_step_s);
 
 /* A row for each stage, the step from left to right over `columns`: in each column what the stage
- * computes in the middle of it. */
+ * computes in the middle of it, and below, where a stage has several chunks, of which of them. */
 void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,
                struct text *out);
 

@@ -54,10 +54,13 @@ struct terminal terminal_of_stdout(void)
 
 int terminal_columns(void)
 {
+    enum { MOST_COLUMNS = 10000 };
     struct winsize size;
-    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        return 0;
-    return size.ws_col;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    const char *columns = getenv("COLUMNS");
+    long asked = columns ? strtol(columns, NULL, 10) : 0;
+    return asked > 0 && asked <= MOST_COLUMNS ? (int)asked : 0;
 }
 
 const char *terminal_dot(const struct terminal *terminal)

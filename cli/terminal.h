@@ -20,7 +20,7 @@ struct terminal {
 };
 struct terminal terminal_of_stdout(void);
 
-/* Columns of the window that stdout shows in; 0 when nobody is looking. */
+/* Columns of the window that stdout shows in; else what $COLUMNS says; 0 when nothing does. */
 int terminal_columns(void);
 
 /* Words that the locale may lack. */
