@@ -389,7 +389,7 @@ pictures: needed
 	@for program in $(PICTURES); do SIMSEARCH_DATA=$(CURDIR) $$program docs || exit 1; done
 
 CUDA_TIDY = $(if $(filter 1,$(CUDA)),$(filter exec/cuda/% kernels/cuda/%,$(CUDA_PLUGIN_SRC)))
-SCRIPTS := $(wildcard .ci/run tests/*.sh docs/completion/*.bash)
+SCRIPTS := $(wildcard .ci/run tests/*.sh)
 # Clang's analyzer follows the paths of a function until it has seen 225,000 states, which is nine
 # tenths of the time; here 50,000, and all with CAMPAIGN=1.
 TIDY_DEPTH = $(if $(CAMPAIGN),,-Xclang -analyzer-config -Xclang max-nodes=50000)
@@ -420,7 +420,9 @@ DATA_FOLDERS := models/presets models/texts $(addprefix calibration/,hardware pr
 DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json \
                    calibration/measured/*.csv models/texts/*.txt)
 MAN  := $(wildcard docs/simsearch.1)
-COMPLETION := $(wildcard docs/completion/simsearch.bash)
+# Scripts that the program prints: SHELL:FILE.
+COMPLETIONS := bash:bash-completion/completions/simsearch zsh:zsh/site-functions/_simsearch \
+               fish:fish/vendor_completions.d/simsearch.fish
 
 install: all
 	+@$(MAKE) --no-print-directory install-files
@@ -432,11 +434,13 @@ install-files:
 	    install -D -m 755 $$plugin $(LIB)/$${plugin##*/} || exit 1; done
 	@for file in $(DATA); do install -D -m 644 $$file $(SHARE)/simsearch/$$file || exit 1; done
 	$(if $(MAN),install -D -m 644 $(MAN) $(SHARE)/man/man1/simsearch.1)
-	$(if $(COMPLETION),install -D -m 644 $(COMPLETION) $(SHARE)/bash-completion/completions/simsearch)
+	@for script in $(COMPLETIONS); do file=$(SHARE)/$${script#*:}; \
+	    mkdir -p $${file%/*} && $(PROGRAM) list completion-$${script%%:*} >$$file && \
+	    chmod 644 $$file || exit 1; done
 
 uninstall:
 	$(RM) $(BIN)/simsearch $(SHARE)/man/man1/simsearch.1 \
-	      $(SHARE)/bash-completion/completions/simsearch
+	      $(foreach script,$(COMPLETIONS),$(SHARE)/$(lastword $(subst :, ,$(script))))
 	@$(RM) $(addprefix $(SHARE)/simsearch/,$(DATA))
 	@$(RM) $(LIB)/simsearch-*.so
 	@-rmdir $(LIB) $(addprefix $(SHARE)/simsearch/,$(DATA_FOLDERS) models calibration) $(SHARE)/simsearch \

@@ -1,8 +1,110 @@
 #include "cli/help.h"
 
 #include "cli/options.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
+#include <string.h>
+
+enum { LEFT = 26, LEAST_WIDTH = 60, USUAL_WIDTH = 80, MOST_WIDTH = 110, MOST_IN_GROUP = 16 };
+
+/* By purpose, in the order that help shows; an option without a group comes last. */
+// clang-format off
+static const struct {
+    const char *title;
+    const char *names[MOST_IN_GROUP];
+} groups[] = {
+    { "What is asked", { "--gpus", "--nodes", "--model", "--cluster", "--gpu", "--stack", "--batch",
+                         "--seq", "--tokens", "--precision", "--optimizer", "--price" } },
+    { "Which plans", { "--layout", "--compare", "--partition", "--from-run", "--fix", "--forbid",
+                       "--max-memory", "--uneven", "--recompute-mixes", "--placement" } },
+    { "How to search", { "--objective", "--method", "--top", "--time-limit", "--jobs", "--budget",
+                         "--seed", "--stage-types", "--same-recompute", "--host-memory" } },
+    { "Beyond one plan", { "--pareto", "--deadline", "--largest", "--robust" } },
+    { "Measured runs", { "--source", "--why", "--tolerance", "--predictions", "--report" } },
+    { "Measuring", { "--for", "--quick", "--refine", "--convergence", "--least", "--heterogeneity",
+                     "--nccl-tests", "--osu" } },
+    { "Running a plan", { "--run", "--steps", "--ranks", "--slice", "--backend", "--comm",
+                          "--graphs", "--watchdog" } },
+    { "Training", { "--data", "--rate", "--lr-warmup", "--lr-decay", "--min-lr", "--clip",
+                    "--checkpoint", "--checkpoint-every", "--resume" } },
+    { "Fits", { "--check", "--table" } },
+    { "Output", { "--output", "--json", "--gantt", "--trace", "--schedule-text", "--draws",
+                  "--quiet", "--verbose" } },
+};
+// clang-format on
+enum { NUM_GROUPS = sizeof groups / sizeof *groups };
+
+static int width(void)
+{
+    int columns = terminal_columns();
+    if (columns == 0)
+        return USUAL_WIDTH;
+    return columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns;
+}
+
+/* Words in lines of at most `most` columns, the first from `column` on, the others from `indent`.
+ */
+static void print_words(const char *text, int column, int indent, int most)
+{
+    bool is_first = true;
+    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+        int length = (int)strcspn(text, " \n");
+        if (!is_first && column + 1 + length > most) {
+            printf("\n%*s", indent, "");
+            column = indent;
+            is_first = true;
+        }
+        printf("%s%.*s", is_first ? "" : " ", length, text);
+        column += length + !is_first;
+        is_first = false;
+        text += length;
+    }
+    printf("\n");
+}
+
+/* "  LEFT        words": on the next line where the left column is too narrow. */
+static void print_entry(const char *left, const char *text)
+{
+    printf("  %-*s", LEFT - 2, left);
+    if ((int)strlen(left) > LEFT - 3)
+        printf("\n%*s", LEFT, "");
+    print_words(text, LEFT, LEFT, width());
+}
+
+static void print_row(const struct option_row *row, unsigned command)
+{
+    struct text doc = { 0 };
+    char left[64];
+    options_left_column(row, left, sizeof left);
+    options_add_doc(row, command, &doc);
+    print_entry(left, text_get(&doc));
+    text_release(&doc);
+}
+
+/* NUM_GROUPS: none. */
+static int group_of(const struct option_row *row)
+{
+    for (int i = 0; i < NUM_GROUPS; i++)
+        for (int j = 0; j < MOST_IN_GROUP && groups[i].names[j]; j++)
+            if (strcmp(groups[i].names[j], row->name) == 0)
+                return i;
+    return NUM_GROUPS;
+}
+
+static void print_group(int group, unsigned command)
+{
+    bool has_title = false;
+    for (int i = 0; i < num_option_rows; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (!(row->commands & command) || group_of(row) != group)
+            continue;
+        if (!has_title)
+            printf("\n%s\n", group < NUM_GROUPS ? groups[group].title : "More");
+        has_title = true;
+        print_row(row, command);
+    }
+}
 
 void help_print_all(void)
 {
@@ -11,26 +113,36 @@ void help_print_all(void)
     printf("  simsearch --gpus 1024 --model 175b\n");
     printf("  simsearch simulate --model 175b --gpus 1024 --layout \"tp8 pp16 mb1 sp zero1\"\n\n");
     printf("Commands\n");
-    for (int i = 0; i < num_commands; i++)
-        printf("  %-10s %s%s\n", commands[i].name, commands[i].summary,
-               i == 0 ? " (the default)" : "");
-    printf("\nsimsearch COMMAND --help tells the options of each; `man simsearch` tells all.\n");
+    for (int i = 0; i < num_commands; i++) {
+        printf("  %-10s ", commands[i].name);
+        print_words(commands[i].summary, 13, 13, width());
+    }
+    printf("\n");
+    print_words("simsearch COMMAND --help tells the options of each, `man simsearch` all of them. "
+                "Without a command's name it is search.",
+                0, 0, width());
 }
 
 static void print_exit_codes(void)
 {
     printf("\nExit codes\n");
-    for (int i = 0; i < num_exit_meanings; i++)
-        printf("  %3d  %s\n", exit_meanings[i].code, exit_meanings[i].meaning);
+    for (int i = 0; i < num_exit_meanings; i++) {
+        printf("  %3d  ", exit_meanings[i].code);
+        print_words(exit_meanings[i].meaning, 7, 7, width());
+    }
 }
 
 void help_print(const struct command *command)
 {
     printf("simsearch %s: %s\n\n%s", command->name, command->summary, command->examples);
-    if (*command->details)
-        printf("\n%s", command->details);
+    if (*command->details) {
+        printf("\n");
+        print_words(command->details, 0, 0, width());
+    }
     printf("\nOptions\n");
-    options_print_help(command->bit, stdout);
+    for (int group = 0; group <= NUM_GROUPS; group++)
+        print_group(group, command->bit);
+    print_entry("--help, -h", "Shows this.");
     if (command == &commands[0])
         print_exit_codes();
 }

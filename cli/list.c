@@ -84,7 +84,7 @@ int cmd_list(int argc, char **argv, struct err *err)
     if (err->code != ERR_NONE)
         return exit_code_of(err);
     if (registry && registry->print && options.json)
-        err_set(err, ERR_USAGE, registry->name, "is a page of Markdown, not JSON");
+        err_set(err, ERR_USAGE, registry->name, "is a page of text, not JSON");
     else if (registry && registry->print)
         registry->print(stdout);
     if (err->code != ERR_NONE || (registry && registry->print))

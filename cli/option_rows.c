@@ -47,8 +47,7 @@ const struct option_row option_rows[] = {
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
       { "stack", TEXT(stack),
-        .doc = "The software family (`list stacks`) or a file; when not given the executor's for "
-               "--backend, and for run; else megatron-core." } },
+        .doc = "The software family (`list stacks`) or a file.[search]megatron-core when not given, or the executor's for --backend.[simulate explain validate]megatron-core when not given.[run]The executor's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "
@@ -69,8 +68,7 @@ const struct option_row option_rows[] = {
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
-        .doc = "Another layout: search tells where it ranks and what it loses, explain the "
-               "difference term by term." } },
+        .doc = "[search]Tells where another layout ranks and what it loses.[explain]Tells the difference from another layout term by term." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
@@ -111,7 +109,7 @@ const struct option_row option_rows[] = {
         .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
     { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
-        .doc = "Other chances for zo, rl, random, --robust, --draws and run; the same seed, the same answer." } },
+        .doc = "The same seed gives the same answer.[search]Other chances for zo, rl, random and --robust.[simulate]Other chances for --draws.[run]Other weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
@@ -169,8 +167,7 @@ const struct option_row option_rows[] = {
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
     { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "Processes to start: as many as the plan has ranks, or with --slice fewer; of "
-               "calibrate as many as there are cores, or those that --osu's benchmark had." } },
+        .doc = "[run]Processes to start: as many as the plan has ranks, or with --slice fewer.[calibrate]Processes that measure, as many as there are cores when not given; with --osu how many the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
       { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
                "eight. Beside other programs shapes are left out, and the file says so." } },
@@ -182,8 +179,7 @@ const struct option_row option_rows[] = {
                "it, by kind of op. A run that got less than 80 % of its cores is refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(convergence),
-        .doc = "Judges exchanges by the constants of this file instead of the shipped ones; of "
-               "calibrate: fits them on this, which `run --json` told, and on the files that follow." } },
+        .doc = "[search simulate]Judges exchanges by the constants of this file instead of the shipped ones.[calibrate]Fits the constants of convergence on this, which `run --json` told, and on the files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
       { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
         .doc = "The least loss there is, for --convergence; fitted too when not given." } },
@@ -273,8 +269,7 @@ const struct option_row option_rows[] = {
                "and transfers, and tells the median and the 90th percentile." } },
     { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT | CALIBRATE,
       { "output", TEXT(output),
-        .doc = "Writes the plan file; of calibrate the cluster file; of fit, the profiles and stacks "
-               "into this folder." } },
+        .doc = "[search simulate]Writes the plan file; - is standard output.[calibrate]Writes the cluster file; - is standard output.[fit]Writes the profiles and stacks into this folder." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

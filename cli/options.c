@@ -242,27 +242,48 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
     return check_stdout(out, err);
 }
 
-static void left_column(const struct option_row *row, char *text, size_t size)
+void options_left_column(const struct option_row *row, char *text, size_t size)
 {
     snprintf(text, size, "%s%s%s%s%s", row->name, row->argument ? " " : "",
              row->argument ? row->argument : "", row->alias ? ", " : "",
              row->alias ? row->alias : "");
 }
 
-void options_print_help(unsigned command, FILE *to)
+/* True when a list of commands, "search simulate]", has one of the set. */
+static bool is_meant(const char *list, unsigned set)
 {
-    for (int i = 0; i < num_option_rows; i++) {
-        const struct option_row *row = &option_rows[i];
-        char left[64];
-        if (!(row->commands & command))
-            continue;
-        left_column(row, left, sizeof left);
-        fprintf(to, "  %-24s %s", left, row->field.doc);
-        for (int j = 0; row->field.names && row->field.names[j]; j++)
-            fprintf(to, "%s%s", j == 0 ? " " : " | ", row->field.names[j]);
-        fprintf(to, "\n");
+    for (int i = 0; i < num_commands; i++) {
+        size_t length = strlen(commands[i].name);
+        for (const char *at = list; *at && *at != ']'; at += strcspn(at, " ]"), at += *at == ' ')
+            if (strncmp(at, commands[i].name, length) == 0 && strchr(" ]", at[length]) &&
+                (commands[i].bit & set))
+                return true;
     }
-    fprintf(to, "  %-24s %s\n", "--help, -h", "Shows this.");
+    return false;
+}
+
+void options_add_doc(const struct option_row *row, unsigned command, struct text *out)
+{
+    const char *at = row->field.doc;
+    size_t length = strcspn(at, "[");
+    text_add(out, "%.*s", (int)length, at);
+    for (at += length; *at == '['; at += length) {
+        size_t names = strcspn(at, "]");
+        const char *words = at + names + 1;
+        length = names + 1 + strcspn(words, "[");
+        if (!is_meant(at + 1, command ? command : ~0u))
+            continue;
+        text_add(out, "%s", out->length > 0 ? " " : "");
+        for (size_t i = 1; command == 0 && i < names; i++)
+            text_add(out, at[i] == ' ' ? ", " : "%c", at[i]);
+        text_add(out, "%s%.*s", command == 0 ? ": " : "", (int)(length - names - 1), words);
+    }
+    for (int i = 0; row->field.names && row->field.names[i]; i++)
+        text_add(out, command ? "%s%s" : "%s`%s`",
+                 i == 0    ? " "
+                 : command ? " | "
+                           : ", ",
+                 row->field.names[i]);
 }
 
 void options_document(FILE *to)
@@ -271,11 +292,11 @@ void options_document(FILE *to)
     for (int i = 0; i < num_option_rows; i++) {
         const struct option_row *row = &option_rows[i];
         char left[64], takers[120];
-        left_column(row, left, sizeof left);
+        struct text doc = { 0 };
+        options_left_column(row, left, sizeof left);
         name_takers(row, takers, sizeof takers);
-        fprintf(to, "| `%s` | %s | %s", left, takers, row->field.doc);
-        for (int j = 0; row->field.names && row->field.names[j]; j++)
-            fprintf(to, "%s`%s`", j == 0 ? " " : ", ", row->field.names[j]);
-        fprintf(to, " |\n");
+        options_add_doc(row, 0, &doc);
+        fprintf(to, "| `%s` | %s | %s |\n", left, takers, text_get(&doc));
+        text_release(&doc);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/field.h"
+#include "base/text.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -90,10 +91,14 @@ bool options_parse(unsigned command, int max_files, int argc, char **argv, struc
 /* True when a file that is written is "-": standard output holds it, and no answer beside it. */
 bool options_answer_is_hidden(const struct options *options);
 
-/* "  --gpus N    doc" for each option of the commands in the set. */
-void options_print_help(unsigned command, FILE *to);
+/* "--output FILE, -o" */
+void options_left_column(const struct option_row *row, char *text, size_t size);
 
-/* The same as rows of a Markdown table. */
+/* What an option does for a command, and the names that it takes. A doc is text for all commands
+ * and then parts, "[calibrate fit]...", for those; 0: all parts, with the commands before them. */
+void options_add_doc(const struct option_row *row, unsigned command, struct text *out);
+
+/* All options as rows of a Markdown table. */
 void options_document(FILE *to);
 
 #endif

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/answer.h"
+#include "cli/completion.h"
 #include "cli/reference.h"
 #include "exec/backend.h"
 #include "exec/supported.h"
@@ -332,6 +333,9 @@ static const struct registry registries[] = {
     { "layout", "words of a layout, for --layout and --fix", list_layout, NULL },
     { "fields", "keys of the files", NULL, reference_write_fields },
     { "reference", "all of it, as Markdown", NULL, reference_write },
+    { "completion-bash", "what bash completes, as a script", NULL, completion_write_bash },
+    { "completion-zsh", "what zsh completes, as a script", NULL, completion_write_zsh },
+    { "completion-fish", "what fish completes, as a script", NULL, completion_write_fish },
 };
 enum { NUM_REGISTRIES = sizeof registries / sizeof *registries };
 

@@ -55,6 +55,19 @@ for command in search simulate explain validate fit list; do
 done
 run 0 search --gpus 8 -h
 shows "^Options"
+# Grouped, in lines of 80 columns, and without what other commands do with an option.
+for command in search simulate explain validate fit calibrate run list; do
+    COLUMNS=80 run 0 "$command" --help
+    sed -n '/^Options/,/^Exit codes/p' out >options
+    ! grep -E '^.{81}' options || fail "a line is wider than 80 columns"
+    ! grep '\[' options || fail "the text of an option has parts for other commands"
+    grep -qE "^\.(It|Nm|Cm).*( |^)$command( |\$)" "$here/../docs/simsearch.1" ||
+        fail "the manual does not name the command"
+done
+COLUMNS=80 run 0 calibrate --help
+shows '^Measuring$'
+shows '^  --output FILE, -o +Writes the cluster file'
+hides 'plan file;|zo, rl'
 
 # --- what is misspelt ---------------------------------------------------------------------------
 

@@ -1,0 +1,13 @@
+/* cli/completion.h - what shells complete: scripts from the tables of commands and options.
+ *
+ * `simsearch list completion-bash` prints one; `make install` puts each where its shell looks. */
+#ifndef CLI_COMPLETION_H
+#define CLI_COMPLETION_H
+
+#include <stdio.h>
+
+void completion_write_bash(FILE *to);
+void completion_write_zsh(FILE *to);
+void completion_write_fish(FILE *to);
+
+#endif
