@@ -324,6 +324,11 @@ static bool check_run(const struct json_file *run, const struct setup *setup,
     if (!ran || strcmp(ran, text_get(&layout)) != 0)
         err_set(err, ERR_INPUT, "layout", "expected that of the plan, \"%.200s\"; found \"%.200s\"",
                 text_get(&layout), ran ? ran : "");
+    else if (json_is_null(json_object_get(predicted, "step_s")))
+        err_set(
+            err, ERR_INPUT, "predicted.step_s",
+            "expected a prediction; found null, as the run was the host's and named no cluster: "
+            "run it with --cluster");
     else if (step_s <= 0 || fabs(log(step_s / prediction->step_s)) > 1e-6)
         err_set(err, ERR_INPUT, "predicted.step_s",
                 "expected what the plan is predicted, %.6g s; found %.6g s: it was another model, "

@@ -39,6 +39,9 @@ sed -E 's/"core_share": [^,]*/"core_share": 0.15/' "$work/out" >"$work/busy.json
 sed -E 's/"core_share": [^,]*/"core_share": 0.99/' "$work/out" >"$work/run.json"
 run 4 calibrate --refine "$work/busy.json" "$work/plan.json"
 says 'busy.json:[0-9]+: core_share: expected .* 80 % of a core or more; found 15 %'
+sed -E 's/"step_s": [0-9][^,]*/"step_s": null/' "$work/run.json" >"$work/alone.json"
+run 4 calibrate --refine "$work/alone.json" "$work/plan.json"
+says 'alone.json:[0-9]+: predicted.step_s: expected a prediction; found null'
 run 0 calibrate --refine "$work/run.json" "$work/plan.json" -o "$work/better.json"
 shows 'MFU measured .* predicted before .* after'
 run 0 --model tiny --gpus 1 --precision fp32 --cluster "$work/better.json" --quiet
