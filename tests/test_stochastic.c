@@ -242,6 +242,32 @@ START_TEST(progress_rises_to_the_end)
 }
 END_TEST
 
+static double mean_step_s(const char *method, int num_seeds)
+{
+    struct search_request request = new_request(method);
+    double sum_s = 0;
+    request.budget = 1000;
+    for (request.seed = 1; request.seed <= num_seeds; request.seed++) {
+        struct search_result result = search_of(&request);
+        ck_assert_int_gt(result.num_top, 0);
+        sum_s += result.top[0].prediction.step_s;
+        search_result_release(&result);
+    }
+    return sum_s / num_seeds;
+}
+
+/* Where local optima are many: a policy that has settled on one must start anew. */
+START_TEST(what_a_policy_learns_is_worth_more_than_chance)
+{
+    struct err err = { 0 };
+    system_release(&instance.system);
+    ck_assert(system_load("dgx-a100-80g", "megatron-core", 256, &instance.system, &err));
+    ck_assert(model_load("llama3-70b", &instance.model, &err));
+    instance.model.batch = 512;
+    ck_assert_double_lt(mean_step_s("rl", 6), mean_step_s("random", 6));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("stochastic");
@@ -260,6 +286,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tests, an_empty_space_ends_at_once, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, a_search_that_is_ended_early_says_so_and_keeps_what_it_has, 0,
                         NUM_DRAWING);
+    tcase_add_test(tests, what_a_policy_learns_is_worth_more_than_chance);
     tcase_add_loop_test(tests, progress_rises_to_the_end, 0, NUM_DRAWING);
     suite_add_tcase(s, tests);
     return s;

@@ -306,6 +306,7 @@ START_TEST(what_learns_scores_better_in_the_end_than_chance)
     struct prepared *prepared = prepare(&request);
     struct tuning long_run = tuning_default();
     long_run.anneal_scores = long_run.patience_scores = budget;
+    long_run.policy_patience_scores = budget;
     const struct strategy *chance = strategy_find("random");
     int better = 0;
     for (uint64_t seed = 1; seed <= 5; seed++) {

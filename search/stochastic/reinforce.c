@@ -179,18 +179,33 @@ static bool are_all_one(const struct sample *samples, int count)
     return true;
 }
 
-/* One policy until it draws a batch of one point alone: it would draw nothing else again. False:
- * stop. */
+static double best_of(const struct sample *samples, int count)
+{
+    double best = HUGE_VAL;
+    for (int i = 0; i < count; i++)
+        best = fmin(best, samples[i].log_score);
+    return best;
+}
+
+/* One policy until it has settled: it draws a batch of one point alone, or has met nothing better
+ * for a while, as the entropy term keeps it drawing around the optimum, often a local one, that it
+ * found. False: stop. */
 static bool learn_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng,
                        struct sample *samples, struct policy *policy)
 {
-    for (int batches = 0;; batches++) {
+    double best = HUGE_VAL;
+    for (int batches = 0, gained = 0;; batches++) {
         for (int i = 0; i < tuning->batch; i++) {
             enum verdict verdict = draw_sample(policy, scorer, rng, &samples[i]);
             if (verdict != SCORED)
                 return verdict == OUT && batches > 0;
         }
-        if (are_all_one(samples, tuning->batch))
+        double found = best_of(samples, tuning->batch);
+        if (found < best)
+            gained = batches;
+        best = fmin(best, found);
+        if (are_all_one(samples, tuning->batch) ||
+            (batches - gained) * tuning->batch >= tuning->policy_patience_scores)
             return true;
         update(policy, tuning, samples, tuning->batch);
     }

@@ -27,6 +27,7 @@ struct tuning tuning_default(void)
                             .patience_scores = 100,
                             .learning_rate = 0.3,
                             .entropy_weight = 0.1,
+                            .policy_patience_scores = 200,
                             .batch = 16 };
 }
 

@@ -14,7 +14,8 @@ struct tuning {
     int patience_scores;  /* evolution starts anew after as many without a gain */
     double learning_rate; /* REINFORCE: of a batch's mean gradient */
     double entropy_weight;
-    int batch; /* points between two updates of the policy */
+    int policy_patience_scores; /* REINFORCE starts anew after as many without a gain */
+    int batch;                  /* points between two updates of the policy */
 };
 struct tuning tuning_default(void);
 
