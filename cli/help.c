@@ -26,7 +26,7 @@ static const struct {
                      "--nccl-tests", "--osu" } },
     { "Running a plan", { "--run", "--steps", "--ranks", "--slice", "--backend", "--comm",
                           "--graphs", "--watchdog" } },
-    { "Training", { "--data", "--rate", "--lr-warmup", "--lr-decay", "--min-lr", "--clip",
+    { "Training", { "--data", "--rate", "--lr-warmup", "--lr-decay", "--min-lr", "--clip", "--spike",
                     "--checkpoint", "--checkpoint-every", "--resume" } },
     { "Fits", { "--check", "--table" } },
     { "Output", { "--output", "--json", "--gantt", "--trace", "--schedule-text", "--draws",
