@@ -21,7 +21,7 @@ extern const char *const graphs_names[];
 /* Texts are borrowed from argv; NULL, 0 or -1 when not given. */
 struct options {
     const char *model, *cluster, *gpu, *stack;
-    int gpus, nodes; /* 0: not given */
+    int gpus, nodes;   /* 0: not given */
     const char *batch; /* "1536", or "3.2 Mtok" */
     int seq;
     double tokens;
@@ -59,7 +59,7 @@ struct options {
     int graphs;                        /* enum graphs */
     int ranks, steps;
     double rate, watchdog_s;
-    int lr_warmup, lr_decay;         /* -1: not given */
+    int lr_warmup, lr_decay;        /* -1: not given */
     double least_rate, clip, spike; /* likewise */
     bool slice;
     const char *checkpoint;
