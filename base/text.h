@@ -16,7 +16,7 @@ void text_add(struct text *text, const char *format, ...) __attribute__((format(
 void text_add_padded(struct text *text, const char *word, int width); /* width < 0: right-aligned */
 const char *text_get(const struct text *text);                        /* "" when empty */
 void text_release(struct text *text);
-void text_lower(char *text); /* of ASCII letters, in any locale */
+void text_lower(char *text);        /* of ASCII letters, in any locale */
 int text_columns(const char *utf8); /* code points */
 
 /* The entry of `names` nearest to `word` by edit distance, or NULL when none is near enough to be

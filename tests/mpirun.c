@@ -12,7 +12,8 @@ bool mpirun_is_here(void)
     struct err err = { 0 };
     bool is_here = comm_find("mpi", &err) != NULL;
     if (is_here && system("command -v mpirun >/dev/null") != 0)
-        is_here = err_set(&err, ERR_UNAVAILABLE, "mpi", "mpirun is not installed; its package is openmpi-bin");
+        is_here = err_set(&err, ERR_UNAVAILABLE, "mpi",
+                          "mpirun is not installed; its package is openmpi-bin");
     if (!is_here)
         printf("MPI is not tested: %s\n", err.msg);
     return is_here;

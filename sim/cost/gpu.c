@@ -73,7 +73,8 @@ static bool read_words(const json_t *words, struct gpu *out, struct err *err)
         char where[32];
         snprintf(where, sizeof where, "words[%zu]", i);
         if (length == 0 || length >= sizeof *out->words)
-            return err_set(err, ERR_INPUT, where, "expected a text of 1 to %zu plain bytes; found %zu",
+            return err_set(err, ERR_INPUT, where,
+                           "expected a text of 1 to %zu plain bytes; found %zu",
                            sizeof *out->words - 1, length);
         memcpy(out->words[i], word, length);
     }
