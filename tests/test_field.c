@@ -141,7 +141,7 @@ static const struct {
     { "memory_bytes", "\"nan B\"",
       "expected a quantity with its unit, like \"80 GiB\"; found \"nan B\"" },
     { "latency_s", "\"2 s\"", "expected 0 s to 1 s; found \"2 s\"" },
-    { "latency_s", "\"2 GB\"", "expected one of the units ns, us, ms, s, min, h, d; found \"GB\"" },
+    { "latency_s", "\"2 GB\"", "expected one of the units ns, us, ms, s, min, h, d, w; found \"GB\"" },
     { "levels", "null", "expected a value; found null" },
     { "latency", "\"2 us\"", "is not a known key; did you mean \"latency_s\"?" },
 };
@@ -359,7 +359,7 @@ START_TEST(the_reference_has_one_row_per_field)
         "| `dtypes` | list of names | bf16, fp8, fp32 | `bf16,fp32` | Some. |\n"
         "| `memory_bytes` | quantity (B, kB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB) | "
         "at least 1 B | required | Capacity. |\n"
-        "| `latency_s` | quantity (ns, us, ms, s, min, h, d) | 0 s to 1 s | `2.1 us` | "
+        "| `latency_s` | quantity (ns, us, ms, s, min, h, d, w) | 0 s to 1 s | `2.1 us` | "
         "Of an empty message. |\n"
         "| `levels` | structure |  | optional | Read by the caller. |\n";
     char *page;

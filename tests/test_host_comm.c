@@ -36,6 +36,7 @@ static bool measure(struct rank_job *job, const struct comm_options *options)
     }
     own_time_s = times_s[options->place->rank];
     clocked.note = note_made_up;
+    clocked.call = NULL; /* nor is it known how long the thread was kept from a core */
     host.api = &clocked;
     bool ok = host_curve_measure(&host, timing->kind, timing->num_ranks, &sizes, &curve, &err);
     for (int i = 0; ok && i < curve.num_points; i++)

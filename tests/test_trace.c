@@ -257,13 +257,13 @@ START_TEST(below_each_pass_is_the_number_of_its_chunk)
     char *rows = picture("interleaved", (struct schedule_shape){ 2, 2, 2 }, false, 60);
     char *line = strtok(rows, "\n");
     for (int stage = 0; stage < 2; stage++) {
-        const char *passes = line, *chunks = strtok(NULL, "\n");
+        const char *passes = line, *numbers = strtok(NULL, "\n");
         ck_assert(strncmp(passes, "  stage ", 8) == 0);
-        ck_assert(strncmp(chunks, "    chunk   ", 12) == 0);
-        ck_assert_uint_eq(strlen(passes), strlen(chunks));
-        ck_assert(strchr(chunks + 12, '0') && strchr(chunks + 12, '1'));
+        ck_assert(strncmp(numbers, "    chunk   ", 12) == 0);
+        ck_assert_uint_eq(strlen(passes), strlen(numbers));
+        ck_assert(strchr(numbers + 12, '0') && strchr(numbers + 12, '1'));
         for (int i = 12; passes[i]; i++)
-            ck_assert_int_eq(strchr(".=o", passes[i]) != NULL, chunks[i] == ' ');
+            ck_assert_int_eq(strchr(".=o", passes[i]) != NULL, numbers[i] == ' ');
         line = strtok(NULL, "\n");
     }
     free(rows);

@@ -59,6 +59,14 @@ static bool was_seen(unsigned seen, const char *name)
     return seen >> (token_find(name, strlen(name)) - plan_tokens) & 1;
 }
 
+/* Words are read in lower case; a fault is at the word as it was typed. */
+static void show_as_typed(struct err *err, const char *token, const char *typed)
+{
+    size_t length = strlen(token);
+    if (strncmp(err->where, token, length) == 0 && length < sizeof err->where)
+        memcpy(err->where, typed, length);
+}
+
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err)
 {
     *out = plan_default();
@@ -69,8 +77,10 @@ bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct 
         char *token = arena_alloc(arena, length + 1);
         memcpy(token, text, length);
         text_lower(token);
-        if (!read_token(token, &seen, arena, out, err))
+        if (!read_token(token, &seen, arena, out, err)) {
+            show_as_typed(err, token, text);
             return false;
+        }
         text += length;
     }
     if (seen == 0)
