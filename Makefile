@@ -353,7 +353,7 @@ gpu-kit: needed
 # QUESTIONS='^simulate' asks some of them; KEEP=FOLDER keeps both answers.
 same-answers: needed
 	+@$(AGAIN) $(PROGRAM)
-	@SIMSEARCH=$(abspath $(PROGRAM)) BUILD=$(abspath $(BUILD)) tests/same_answers.sh $(BASE) $(QUESTIONS)
+	@SIMSEARCH=$(abspath $(PROGRAM)) BUILD=$(abspath $(BUILD)) tests/same_answers.sh $(BASE) '$(QUESTIONS)'
 
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
