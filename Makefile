@@ -299,11 +299,19 @@ RESULTS := $(TEST_SH:tests/%=$(R)/%) $(TEST_SRC:tests/%.c=$(R)/%) \
            $(if $(T),,$(R)/layers.check $(if $(filter release,$(VARIANT)),$(R)/globals.check) \
                       $(if $(wildcard docs/reference.md),$(R)/docs-current.check))
 
+# What these tests load is built with the programs: scripts begin first, and are the longest.
+ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
+ON_EMULATED_GPU := $(filter $(addprefix $(R)/,test_cuda_run.sh test_gpu_calibration test_gpu_comm \
+                     test_gpu_device test_gpu_script.sh),$(RESULTS))
+GPU_CHECKS      := $(B)/tests/gpu_ops $(B)/tests/gpu_step
+endif
+LOADED := $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script.sh,$(ON_EMULATED_GPU)),$(GPU_CHECKS))
+
 # Everything runs, whatever fails; tests/summary.awk then counts and decides. What does not build
 # has no result, which is a failure; its errors are not shown a second time.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(R)
-	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS); then $(AGAIN) -k $(RESULTS); \
+	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN) -k $(RESULTS); \
 	  else $(AGAIN) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
@@ -318,10 +326,8 @@ show_short = @case $$(tail -n 1 $@) in \
 $(R)/%.sh: tests/%.sh $(PROGRAM) FORCE
 	@$(LAUNCH) bash $< $(keep)
 	$(call show_short,$<)
-ifeq ($(VARIANT)$(if $(shell command -v $(CXX)),,no),release)
-$(addprefix $(R)/,test_cuda_run.sh test_gpu_calibration test_gpu_comm test_gpu_device test_gpu_script.sh): $(ON_HOST_SO)
-$(R)/test_gpu_script.sh: $(B)/tests/gpu_ops $(B)/tests/gpu_step
-endif
+$(ON_EMULATED_GPU): $(ON_HOST_SO)
+$(R)/test_gpu_script.sh: $(GPU_CHECKS)
 $(R)/%.check: FORCE
 	+@$(MAKE) -s --no-print-directory $* $(keep)
 	$(call show_short,make $*)

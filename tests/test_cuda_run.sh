@@ -62,7 +62,7 @@ same_exchange() { # GPUS EXCHANGE COMM
     wanted=$(losses)
     same "$1" "dp$1 exchange=$2" "$3"
 }
-mapfile -t exchanges < <(some 2 "2 topk:0.1 nccl" "2 powersgd:2 nccl" "2 qsgd:4 staged" \
+mapfile -t exchanges < <(some 1 "2 topk:0.1 nccl" "2 powersgd:2 nccl" "2 qsgd:4 staged" \
     "4 gossip:exp nccl" "4 gossip:ring staged")
 for exchange in "${exchanges[@]}"; do
     read -r gpus method comm <<<"$exchange"
@@ -72,7 +72,8 @@ done
 # --- graphs: a GPU's usual way, to the bit that of single ops -----------------------------------
 
 graphs=(run --model "$work/one-head.json" --batch 4 --steps 3 --json --gpus 1 --backend cuda)
-for layout in "mb1 dtype=bf16" "mb2 recompute=full dtype=fp16"; do
+mapfile -t layouts < <(some 1 "mb1 dtype=bf16" "mb2 recompute=full dtype=fp16")
+for layout in "${layouts[@]}"; do
     run 0 "${graphs[@]}" --layout "$layout" --graphs off
     shows '"graphs": null'
     issued=$(sed -n '/"loss"/,/]/p' "$work/out")
@@ -83,7 +84,8 @@ done
 
 # What the stack says of graphs is what a run does.
 predicted_s() { sed -n '/"step_s"/{s/[^0-9.e-]//g;p;q}' "$work/out"; }
-for layout in "mb1" "mb1 dp2 zero1" "mb2 dp2 zero2"; do
+mapfile -t layouts < <(some 1 "mb1" "mb1 dp2 zero1" "mb2 dp2 zero2")
+for layout in "${layouts[@]}"; do
     asked=(--model "$work/one-head.json" --batch 4 --layout "$layout dtype=bf16" --json)
     [[ $layout = *dp2* ]] && asked+=(--gpus 2) || asked+=(--gpus 1)
     run 0 simulate "${asked[@]}" --stack cuda
