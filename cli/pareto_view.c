@@ -78,8 +78,9 @@ static json_t *pareto_json(const struct setup *setup, const struct pareto_result
     json_object_set_new(object, "pareto_size", json_integer(result->num_on_front));
     json_object_set_new(object, "counts", counts);
     json_object_set_new(object, "space",
-                        json_pack("{s:o, s:o}", "candidates", number_json(result->candidates),
-                                  "evaluated", number_json(result->evaluated)));
+                        json_pack("{s:o, s:o, s:o}", "candidates", number_json(result->candidates),
+                                  "evaluated", number_json(result->evaluated), "bounded",
+                                  number_json(result->bounded)));
     json_object_set_new(object, "elapsed_s", json_real(result->elapsed_s));
     json_object_set(object, "assumptions", setup->assumptions);
     return object;
@@ -97,7 +98,9 @@ static void show_swept(const struct setup *setup, const struct pareto_result *re
     add_count(&line, result->candidates);
     text_add(&line, " plans on %d counts of GPUs in %s: ", result->num_counts, elapsed);
     add_count(&line, result->evaluated);
-    text_add(&line, " fit and were timed\n%d that no other beats in GPUs, step time and memory",
+    text_add(&line, " timed, ");
+    add_count(&line, result->bounded);
+    text_add(&line, " ruled out by a bound\n%d that no other beats in GPUs, step time and memory",
              result->num_on_front);
     if (!shows_all)
         text_add(&line, "; %d of them shown: the fastest, and what saves %.1f GiB over one above",

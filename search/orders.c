@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Axes that have ranks of their own; the expert axis stands right before the data axis. */
-enum { NUM_PLACED = 4, NUM_ORDERS = 24 };
+enum { NUM_PLACED = 4, NUM_ORDERS = MAX_ORDERS - 1 };
 static const int placed[NUM_PLACED] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
 
 /* The permutation whose Lehmer code is `number`. */
@@ -58,4 +58,13 @@ bool orders_is_first(const struct orders *orders, int order, const struct plan *
         if (places_alike(orders->at[earlier], orders->at[order], plan))
             return false;
     return true;
+}
+
+int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES])
+{
+    int count = 0;
+    for (int order = 0; order < orders->count; order++)
+        if (orders_is_first(orders, order, plan))
+            memcpy(apart[count++], orders->at[order], sizeof apart[0]);
+    return count;
 }

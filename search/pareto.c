@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "search/counts.h"
+#include "search/sweep.h"
 
 #include <stdlib.h>
 
@@ -47,37 +48,16 @@ static void add(struct contenders *all, const struct ranked_plan *plan)
     all->at[all->count++] = *plan;
 }
 
-static void gather(void *context, int worker, const struct ranked_plan *plan)
+static void gather(void *context, const struct ranked_plan *plan)
 {
-    struct contenders *of_workers = context;
-    add(&of_workers[worker], plan);
-}
-
-/* Front of what all workers met on one count, added to that of the counts before. */
-static struct tally sweep_space(const struct search *search, struct contenders *front,
-                                struct arena *arena)
-{
-    int jobs = walk_jobs(search->request);
-    struct contenders *of_workers = ARENA_ARRAY(arena, struct contenders, (size_t)jobs);
-    struct walk walk = { .request = search->request,
-                         .system = search->system,
-                         .space = search->space,
-                         .start_s = search->start_s,
-                         .fits = gather,
-                         .context = of_workers };
-    struct tally tally = walk_run(&walk, arena);
-    for (int i = 0; i < jobs; i++) {
-        for (size_t j = 0; j < of_workers[i].count; j++)
-            add(front, &of_workers[i].at[j]);
-        free(of_workers[i].at);
-    }
-    return tally;
+    add(context, plan);
 }
 
 static void count_tally(const struct tally *tally, struct pareto_result *result)
 {
     result->evaluated += tally->evaluated;
-    result->candidates += tally->evaluated + tally->over_memory;
+    result->bounded += tally->bounded;
+    result->candidates += tally->evaluated + tally->bounded + tally->over_memory;
     for (int i = 0; i < num_plan_rules; i++)
         result->candidates += tally->broken[i];
     result->timed_out |= tally->timed_out;
@@ -141,20 +121,24 @@ static void predict_front(const struct search_request *asked, const struct conte
     }
 }
 
-/* Fixed words may hold lists, which plans point at: they live as long as the result. */
+/* Counts rise: what is beaten by a plan of a count before is beaten. Fixed words may hold lists,
+ * which plans point at: they live as long as the result. */
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)
 {
     double start_s = clock_now_s();
+    struct stairs stairs = { 0 };
     for (int i = 0; i < result->num_counts; i++) {
         struct prepared prepared;
         if (asked->progress)
             asked->progress((double)i / result->num_counts, asked->progress_context);
         if (counts_prepare(asked, result->counts[i], start_s, &result->arena, &prepared)) {
-            struct tally tally = sweep_space(&prepared.search, front, &result->arena);
+            struct sweep sweep = { &prepared.search, &stairs, gather, front };
+            struct tally tally = sweep_run(&sweep, &result->arena);
             count_tally(&tally, result);
         }
     }
+    stairs_release(&stairs);
     result->elapsed_s = clock_now_s() - start_s;
 }
 

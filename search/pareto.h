@@ -33,7 +33,8 @@ struct pareto_result {
     int num_on_front; /* before those that save too little were left out */
     int *counts;      /* of GPUs that were looked at */
     int num_counts;
-    double candidates, evaluated; /* over all of them */
+    /* Over all of them. Bounded: left out as a bound says that another plan beats them. */
+    double candidates, evaluated, bounded;
     bool timed_out, was_interrupted;
     double elapsed_s;
     struct arena arena;

@@ -341,6 +341,11 @@ size_t space_num_blocks(const struct space *space)
            (size_t)space->sp.count * (size_t)space->microbatch.count * (size_t)space->pp.count;
 }
 
+size_t space_num_sites(const struct space *space)
+{
+    return space_num_blocks(space) / (size_t)space->orders.count;
+}
+
 static int take_digit(size_t *number, int base)
 {
     int digit = (int)(*number % (size_t)base);
@@ -371,6 +376,16 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     plan->recompute = space->recompute.at[0];
     plan->zero = space->zero.at[0];
     return true;
+}
+
+/* Where no axes fit the GPUs one candidate stands for all, in one order. */
+int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES])
+{
+    struct plan plan;
+    struct orders walked = space->orders;
+    if (!space->fits_gpus)
+        walked.count = 1;
+    return block_plan(space, site, &plan) ? orders_apart(&walked, &plan, orders) : 0;
 }
 
 static bool lists_vpp_of(const struct space *space, const struct plan *plan, int most)

@@ -1,7 +1,10 @@
 #include "sim/engine/simulate.h"
+
+#include "search/orders.h"
 #include "tests/testing.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* A small model on one or two nodes, every plan of a lattice. */
 static const struct lattice {
@@ -62,6 +65,24 @@ static void check_floors(struct evaluator *evaluator, struct plan plan, double s
             ck_assert_double_le(evaluate_floor_s(evaluator, &plan), step_s * (1 + 1e-12));
 }
 
+/* What holds in every rank order holds in one of them. */
+static void check_unplaced(struct evaluator *evaluator, struct plan plan,
+                           const struct orders *orders, int order)
+{
+    struct rank_orders all = { orders->at, orders->count };
+    struct plan less = plan;
+    less.recompute = RECOMPUTE_NONE;
+    double floor_s = evaluate_unplaced_floor_s(evaluator, &plan, &all);
+    double less_s = evaluate_unplaced_floor_s(evaluator, &less, &all);
+    double bytes = evaluate_unplaced_bytes(evaluator, &plan);
+    memcpy(plan.order, orders->at[order], sizeof plan.order);
+    double step_s = evaluate_step_s(evaluator, &plan);
+    ck_assert_double_le(floor_s, step_s * (1 + 1e-12));
+    ck_assert_double_le(less_s, step_s * (1 + 1e-12));
+    ck_assert_double_le(bytes, evaluate_peak_bytes(evaluator, &plan));
+    ck_assert_double_gt(floor_s, 0);
+}
+
 START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
 {
     const struct lattice *l = &lattices[_i];
@@ -74,6 +95,8 @@ START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
                   err.msg);
     model.batch = l->batch;
     struct evaluator *evaluator = evaluator_new(&system, &model);
+    struct plan base = plan_default();
+    struct orders orders = orders_new(&base, true, &arena);
     int valid = 0;
     double slack = 0;
     for (int code = 0; code < NUM_CODES; code++) {
@@ -84,6 +107,8 @@ START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
         double bound_s = evaluate_bound_s(evaluator, &plan);
         ck_assert_double_le(bound_s, step_s * (1 + 1e-12));
         check_floors(evaluator, plan, step_s);
+        if (code % 5 == 0)
+            check_unplaced(evaluator, plan, &orders, code / 5 % orders.count);
         slack += step_s / bound_s - 1;
         valid++;
     }

@@ -296,11 +296,17 @@ static double runtime_bytes(const struct plan *plan, const struct stack *stack)
     return stack->context_bytes + (has_graphs ? stack->graph_bytes : 0);
 }
 
-struct stage_memory common_memory(const struct memory_input *in)
+static struct stage_memory unplaced_memory(const struct memory_input *in)
 {
     return (struct stage_memory){ .library_bytes = library_bytes(in->system),
-                                  .network_bytes = network_memory_bytes(in->system, in->plan),
                                   .context_bytes = runtime_bytes(in->plan, &in->system->stack) };
+}
+
+struct stage_memory common_memory(const struct memory_input *in)
+{
+    struct stage_memory common = unplaced_memory(in);
+    common.network_bytes = network_memory_bytes(in->system, in->plan);
+    return common;
 }
 
 struct stage_memory stage_memory(const struct memory_input *in, int stage)
@@ -319,16 +325,27 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 /* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
  * more on a later stage than on an earlier: the second stands for them all. But where the backward
  * is split, more of them wait for weight gradients on later stages, which may take more. */
-double plan_peak_bytes(const struct memory_input *in)
+static double peak_bytes(const struct memory_input *in, const struct stage_memory *common)
 {
-    struct stage_memory common = common_memory(in);
-    double peak_bytes = 0;
+    double most_bytes = 0;
     int last = in->plan->pp - 1;
     bool middle_is_alike = plan_is_even(in->plan) && !generator_splits(in->generator);
     for (int stage = 0; stage <= last; stage++) {
         if (middle_is_alike && stage == 2 && stage < last)
             stage = last;
-        peak_bytes = fmax(peak_bytes, stage_memory_with(in, stage, &common).total_bytes);
+        most_bytes = fmax(most_bytes, stage_memory_with(in, stage, common).total_bytes);
     }
-    return peak_bytes;
+    return most_bytes;
+}
+
+double plan_peak_bytes(const struct memory_input *in)
+{
+    struct stage_memory common = common_memory(in);
+    return peak_bytes(in, &common);
+}
+
+double plan_unplaced_bytes(const struct memory_input *in)
+{
+    struct stage_memory common = unplaced_memory(in);
+    return peak_bytes(in, &common);
 }

@@ -43,6 +43,8 @@ struct stage_memory stage_memory_with(const struct memory_input *input, int stag
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
 /* The largest total_bytes of them. */
 double plan_peak_bytes(const struct memory_input *input);
+/* Without the buffers of communicators, which alone depend on the rank order. */
+double plan_unplaced_bytes(const struct memory_input *input);
 
 /* Parameters of a stage's rank in its layers, and in all; tied heads count their copy when pp > 1.
  */

@@ -204,16 +204,21 @@ void work_keep_time(struct work *w, int chunk, const struct chunk_time *time)
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
-static void time_chunks(struct work *w)
+static void time_passes(struct work *w)
 {
     const struct plan *plan = w->plan;
-    work_add_links(w);
     struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
         if (!is_as_before(plan, chunk, plan_chunks(plan)))
             time = chunk_time(w, chunk);
         work_keep_time(w, chunk, &time);
     }
+}
+
+static void time_chunks(struct work *w)
+{
+    work_add_links(w);
+    time_passes(w);
 }
 
 struct prediction evaluate(struct evaluator *e, const struct plan *plan)
@@ -262,6 +267,54 @@ double evaluate_floor_s(struct evaluator *e, const struct plan *plan)
     whole.zero = 0;
     struct work w = work_begin(e, &whole);
     time_chunks(&w);
+    return work_floor_s(&w);
+}
+
+double evaluate_unplaced_bytes(struct evaluator *e, const struct plan *plan)
+{
+    struct work w = work_begin(e, plan);
+    struct memory_input input = work_memory(&w);
+    return plan_unplaced_bytes(&input);
+}
+
+static void lower_piece(struct piece_cost *least, const struct piece_cost *piece)
+{
+    least->forward.total_s = fmin(least->forward.total_s, piece->forward.total_s);
+    least->backward.total_s = fmin(least->backward.total_s, piece->backward.total_s);
+    least->weight.total_s = fmin(least->weight.total_s, piece->weight.total_s);
+    least->core.total_s = fmin(least->core.total_s, piece->core.total_s);
+}
+
+/* Each list at its fastest; all else of pieces is the same in every order. */
+static struct pieces least_pieces(struct evaluator *e, const struct work *w,
+                                  const struct rank_orders *orders)
+{
+    struct plan placed = *w->plan;
+    struct pieces least = *w->pieces;
+    for (int i = 0; i < orders->count; i++) {
+        memcpy(placed.order, orders->at[i], sizeof placed.order);
+        const struct pieces *pieces =
+            pieces_memo_find(&e->pieces, e->system, e->model, &placed, w->generator);
+        lower_piece(&least.layer, &pieces->layer);
+        lower_piece(&least.embedding, &pieces->embedding);
+        lower_piece(&least.head, &pieces->head);
+    }
+    return least;
+}
+
+/* Messages between stages may take nothing. */
+double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
+                                 const struct rank_orders *orders)
+{
+    struct plan whole = *plan;
+    whole.zero = 0;
+    struct work w = work_begin(e, &whole);
+    struct pieces least = least_pieces(e, &w, orders);
+    w.pieces = &least;
+    work_add_links(&w);
+    for (int stage = 0; stage < plan->pp; stage++)
+        w.boundaries[stage].message_s = 0;
+    time_passes(&w);
     return work_floor_s(&w);
 }
 

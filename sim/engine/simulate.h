@@ -52,6 +52,19 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
  * for a family of plans. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
+/* Rank orders, as plan.order. */
+struct rank_orders {
+    int (*at)[NUM_AXES];
+    int count;
+};
+
+/* The same two bounds whatever the rank order: never above evaluate_peak_bytes of a plan that
+ * differs in its order alone; and never above evaluate_step_s of one that has any of these orders,
+ * and otherwise differs in zero alone or recomputes more. */
+double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
+double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
+                                 const struct rank_orders *orders);
+
 /* Never above what a step of the plan has once, whatever its stages do (overhead of the host, less
  * waiting that an exchange spares it), where no stage's passes of a microbatch take longer. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);

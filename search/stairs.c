@@ -1,0 +1,52 @@
+#include "search/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Stairs that need no more bytes. */
+static size_t num_within(const struct stairs *stairs, double bytes)
+{
+    size_t low = 0, high = stairs->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (stairs->at[middle].bytes <= bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+void stairs_add(struct stairs *stairs, double bytes, double step_s)
+{
+    size_t index = num_within(stairs, bytes);
+    if (index > 0 && stairs->at[index - 1].step_s <= step_s)
+        return;
+    if (index > 0 && stairs->at[index - 1].bytes == bytes)
+        index--;
+    size_t end = index; /* those from here on that it beats give way */
+    while (end < stairs->count && stairs->at[end].step_s >= step_s)
+        end++;
+    if (stairs->count == stairs->capacity) {
+        stairs->capacity = 2 * stairs->capacity + 64;
+        stairs->at = arena_grow(stairs->at, stairs->capacity * sizeof *stairs->at);
+    }
+    memmove(&stairs->at[index + 1], &stairs->at[end], (stairs->count - end) * sizeof *stairs->at);
+    stairs->at[index] = (struct stair){ bytes, step_s };
+    stairs->count += index + 1 - end;
+}
+
+/* A bound is a sum in another order than the step time that it stands under, and rounds of a
+ * pipeline are taken to repeat when they do within rounding. */
+bool stairs_beat(const struct stairs *stairs, double bytes, double step_s)
+{
+    const double rounding = 1e-7;
+    size_t within = num_within(stairs, bytes);
+    return within > 0 && stairs->at[within - 1].step_s < step_s * (1 - rounding);
+}
+
+void stairs_release(struct stairs *stairs)
+{
+    free(stairs->at);
+    *stairs = (struct stairs){ 0 };
+}

@@ -1,0 +1,265 @@
+#include "search/sweep.h"
+
+#include "base/parallel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
+
+/* In all its rank orders. */
+struct family {
+    size_t site;
+    int vpp;
+    double floor_s;
+};
+
+struct families {
+    struct family *at;
+    size_t count, capacity;
+};
+
+struct plans {
+    struct ranked_plan *at;
+    size_t count, capacity;
+};
+
+struct worker {
+    struct evaluator *evaluator;
+    struct tally tally;
+    struct families found;
+    struct plans kept;
+};
+
+struct run {
+    const struct sweep *sweep;
+    struct worker *workers;
+    int jobs;
+    struct families families; /* by floor */
+    size_t next;              /* families before it were looked at */
+};
+
+static const struct space *space_of(const struct run *run)
+{
+    return run->sweep->search->space;
+}
+
+static struct worker *start_worker(struct run *run, int id)
+{
+    struct worker *worker = &run->workers[id];
+    const struct search *search = run->sweep->search;
+    if (!worker->evaluator)
+        worker->evaluator = evaluator_new(search->system, search->space->model);
+    return worker;
+}
+
+static bool must_stop(const struct run *run, struct worker *worker)
+{
+    const struct search *search = run->sweep->search;
+    return tally_must_stop(&worker->tally, search->request, search->start_s);
+}
+
+/* --- families ----------------------------------------------------------------------------- */
+
+/* A site, or a family of it, that is being looked at. */
+struct look {
+    const struct run *run;
+    struct worker *worker;
+    size_t site;
+    int at[MAX_ORDERS][NUM_AXES];
+    struct rank_orders orders; /* at */
+    int recompute;             /* that floor_s is of */
+    double floor_s;
+};
+
+static void look_begin(struct look *look, struct run *run, struct worker *worker, size_t site)
+{
+    look->run = run;
+    look->worker = worker;
+    look->site = site;
+    look->orders =
+        (struct rank_orders){ look->at, space_site_orders(space_of(run), site, look->at) };
+    look->recompute = -1;
+}
+
+static bool list_family(void *context, const struct plan *first)
+{
+    struct look *look = context;
+    struct families *found = &look->worker->found;
+    if (found->count == found->capacity) {
+        found->capacity = 2 * found->capacity + 64;
+        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
+    }
+    double floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, first, &look->orders);
+    found->at[found->count++] = (struct family){ look->site, first->vpp, floor_s };
+    return true;
+}
+
+static void exclude(void *context, const struct plan_rule *rule, double count)
+{
+    struct look *look = context;
+    tally_broken(&look->worker->tally, rule, count * look->orders.count);
+}
+
+static void list_site(void *context, size_t site, int id)
+{
+    struct run *run = context;
+    struct look look;
+    struct worker *worker = start_worker(run, id);
+    if (must_stop(run, worker))
+        return;
+    look_begin(&look, run, worker, site);
+    if (look.orders.count > 0)
+        space_walk_families(space_of(run), site, &(struct visitor){ list_family, exclude, &look });
+}
+
+static int compare_families(const void *a, const void *b)
+{
+    const struct family *left = a;
+    const struct family *right = b;
+    if (left->floor_s != right->floor_s)
+        return left->floor_s < right->floor_s ? -1 : 1;
+    if (left->site != right->site)
+        return left->site < right->site ? -1 : 1;
+    return left->vpp - right->vpp;
+}
+
+static void list_families(struct run *run, struct arena *arena)
+{
+    struct families *all = &run->families;
+    parallel_for(run->jobs, space_num_sites(space_of(run)), 1, list_site, run);
+    for (int i = 0; i < run->jobs; i++)
+        all->capacity += run->workers[i].found.count;
+    all->at = ARENA_ARRAY(arena, struct family, all->capacity);
+    for (int i = 0; i < run->jobs; i++) {
+        struct families *found = &run->workers[i].found;
+        if (found->count > 0)
+            memcpy(&all->at[all->count], found->at, found->count * sizeof *found->at);
+        all->count += found->count;
+        free(found->at);
+    }
+    if (all->count > 0)
+        qsort(all->at, all->count, sizeof *all->at, compare_families);
+}
+
+/* --- one family --------------------------------------------------------------------------- */
+
+static void keep_plan(struct plans *kept, const struct ranked_plan *plan)
+{
+    if (kept->count == kept->capacity) {
+        kept->capacity = 2 * kept->capacity + 64;
+        kept->at = arena_grow(kept->at, kept->capacity * sizeof *kept->at);
+    }
+    kept->at[kept->count++] = *plan;
+}
+
+static void examine_placed(struct look *look, const struct plan *plan)
+{
+    const struct sweep *sweep = look->run->sweep;
+    struct evaluator *evaluator = look->worker->evaluator;
+    struct tally *tally = &look->worker->tally;
+    struct ranked_plan ranked = { .plan = *plan };
+    ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, plan);
+    if (ranked.peak_memory_bytes > sweep->search->system->gpu.memory_bytes) {
+        tally->over_memory++;
+    } else if (stairs_beat(sweep->stairs, ranked.peak_memory_bytes,
+                           evaluate_bound_s(evaluator, plan))) {
+        tally->bounded++;
+    } else {
+        ranked.step_s = evaluate_step_s(evaluator, plan);
+        tally_evaluated(tally, &ranked);
+        keep_plan(&look->worker->kept, &ranked);
+    }
+}
+
+static bool examine_plan(void *context, const struct plan *plan)
+{
+    struct look *look = context;
+    const struct sweep *sweep = look->run->sweep;
+    struct evaluator *evaluator = look->worker->evaluator;
+    double least_bytes = evaluate_unplaced_bytes(evaluator, plan);
+    if (least_bytes > sweep->search->system->gpu.memory_bytes) {
+        look->worker->tally.over_memory += look->orders.count;
+        return true;
+    }
+    if (plan->recompute != look->recompute)
+        look->floor_s = evaluate_unplaced_floor_s(evaluator, plan, &look->orders);
+    look->recompute = plan->recompute;
+    if (stairs_beat(sweep->stairs, least_bytes, look->floor_s)) {
+        look->worker->tally.bounded += look->orders.count;
+        return true;
+    }
+    struct plan placed = *plan;
+    for (int i = 0; i < look->orders.count; i++) {
+        memcpy(placed.order, look->orders.at[i], sizeof placed.order);
+        examine_placed(look, &placed);
+    }
+    return true;
+}
+
+static void examine_family(void *context, size_t index, int id)
+{
+    struct run *run = context;
+    const struct family *family = &run->families.at[run->next + index];
+    struct worker *worker = start_worker(run, id);
+    struct look look;
+    struct plan first;
+    if (must_stop(run, worker))
+        return;
+    look_begin(&look, run, worker, family->site);
+    space_family(space_of(run), family->site, family->vpp, &first);
+    space_walk_family(space_of(run), &first, &(struct visitor){ examine_plan, exclude, &look });
+}
+
+/* --- rounds ------------------------------------------------------------------------------- */
+
+static bool is_stopped(const struct run *run)
+{
+    for (int i = 0; i < run->jobs; i++)
+        if (!tally_is_complete(&run->workers[i].tally))
+            return true;
+    return false;
+}
+
+static void close_round(struct run *run)
+{
+    const struct sweep *sweep = run->sweep;
+    for (int i = 0; i < run->jobs; i++) {
+        struct plans *kept = &run->workers[i].kept;
+        for (size_t j = 0; j < kept->count; j++) {
+            stairs_add(sweep->stairs, kept->at[j].peak_memory_bytes, kept->at[j].step_s);
+            sweep->keep(sweep->context, &kept->at[j]);
+        }
+        kept->count = 0;
+    }
+}
+
+static void run_rounds(struct run *run)
+{
+    size_t length = FIRST_ROUND;
+    while (run->next < run->families.count && !is_stopped(run)) {
+        size_t left = run->families.count - run->next;
+        length = length < left ? length : left;
+        parallel_for(run->jobs, length, 1, examine_family, run);
+        close_round(run);
+        run->next += length;
+        length = 2 * length < LONGEST_ROUND ? 2 * length : LONGEST_ROUND;
+    }
+}
+
+struct tally sweep_run(const struct sweep *sweep, struct arena *arena)
+{
+    struct run run = { .sweep = sweep, .jobs = walk_jobs(sweep->search->request) };
+    run.workers = ARENA_ARRAY(arena, struct worker, (size_t)run.jobs);
+    for (int i = 0; i < run.jobs; i++)
+        run.workers[i].tally = tally_new(arena);
+    list_families(&run, arena);
+    run_rounds(&run);
+    struct tally sum = tally_new(arena);
+    for (int i = 0; i < run.jobs; i++) {
+        tally_add(&sum, &run.workers[i].tally);
+        evaluator_free(run.workers[i].evaluator);
+        free(run.workers[i].kept.at);
+    }
+    return sum;
+}
