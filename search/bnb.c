@@ -314,9 +314,31 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
     return bnb;
 }
 
+/* In all rank orders at once, before any floor: whether nothing fits, and why. */
+static bool nothing_fits(const struct search *search, struct arena *arena, struct tally *why)
+{
+    if (search->space->orders.count == 1 || search->request->objective == OBJECTIVE_MEMORY)
+        return false;
+    struct search_request quiet = *search->request;
+    quiet.progress = NULL;
+    struct walk walk = { .request = &quiet,
+                         .system = search->system,
+                         .space = search->space,
+                         .start_s = search->start_s,
+                         .only_whether_any_fits = true,
+                         .tells_why = true };
+    *why = walk_run(&walk, arena);
+    return why->evaluated == 0 && tally_is_complete(why);
+}
+
 struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
                       double *least_s)
 {
+    struct tally why;
+    *best = frontier_new(search->request->objective, search->request->top, arena);
+    *least_s = 0;
+    if (nothing_fits(search, arena, &why))
+        return why;
     struct bnb bnb = bnb_new(search, search->request->top, arena);
     list_families(&bnb, arena);
     run_rounds(&bnb);

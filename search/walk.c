@@ -3,6 +3,7 @@
 #include "base/parallel.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* What one worker has met. */
 struct worker {
@@ -23,6 +24,8 @@ struct visit {
     struct run *run;
     struct worker *worker;
     int id;
+    int at[MAX_ORDERS][NUM_AXES];
+    int num_orders; /* that each candidate is met in: 1, or those at `at` */
 };
 
 int walk_jobs(const struct search_request *request)
@@ -33,7 +36,7 @@ int walk_jobs(const struct search_request *request)
 static void count_broken(void *context, const struct plan_rule *rule, double count)
 {
     struct visit *visit = context;
-    tally_broken(&visit->worker->tally, rule, count);
+    tally_broken(&visit->worker->tally, rule, count * visit->num_orders);
 }
 
 static bool must_stop(struct run *run, struct tally *tally)
@@ -54,15 +57,37 @@ static bool score(void *context, const struct plan *plan)
         tally_over_memory(tally, &ranked);
         return true;
     }
-    if (walk->only_whether_any_fits) {
-        tally->evaluated++;
-        atomic_store_explicit(&visit->run->stop, true, memory_order_relaxed);
-        return false;
-    }
     ranked.step_s = evaluate_step_s(visit->worker->evaluator, plan);
     tally_evaluated(tally, &ranked);
     if (walk->fits)
         walk->fits(walk->context, visit->id, &ranked);
+    return true;
+}
+
+/* In all orders: most plans are over memory without the buffers that an order needs. */
+static bool look_for_room(void *context, const struct plan *plan)
+{
+    struct visit *visit = context;
+    struct evaluator *evaluator = visit->worker->evaluator;
+    struct tally *tally = &visit->worker->tally;
+    double memory_bytes = visit->run->walk->system->gpu.memory_bytes;
+    double least_bytes = evaluate_unplaced_bytes(evaluator, plan);
+    if (least_bytes > memory_bytes && tally->has_least &&
+        least_bytes > tally->least.peak_memory_bytes) {
+        tally->over_memory += visit->num_orders;
+        return true;
+    }
+    struct ranked_plan ranked = { .plan = *plan };
+    for (int i = 0; i < visit->num_orders; i++) {
+        memcpy(ranked.plan.order, visit->at[i], sizeof ranked.plan.order);
+        ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator, &ranked.plan);
+        if (ranked.peak_memory_bytes <= memory_bytes) {
+            tally->evaluated++;
+            atomic_store_explicit(&visit->run->stop, true, memory_order_relaxed);
+            return false;
+        }
+        tally_over_memory(tally, &ranked);
+    }
     return true;
 }
 
@@ -75,9 +100,14 @@ static void walk_block(void *context, size_t block, int id)
         return;
     if (!worker->evaluator)
         worker->evaluator = evaluator_new(walk->system, walk->space->model);
-    struct visit visit = { run, worker, id };
+    struct visit visit = { .run = run, .worker = worker, .id = id, .num_orders = 1 };
     struct visitor visitor = { score, count_broken, &visit };
-    space_walk_block(walk->space, block, &visitor);
+    if (walk->only_whether_any_fits) {
+        visitor.visit = look_for_room;
+        visit.num_orders = space_site_orders(walk->space, block, visit.at);
+    }
+    if (visit.num_orders > 0)
+        space_walk_block(walk->space, block, &visitor);
     size_t done = atomic_fetch_add_explicit(&run->blocks_done, 1, memory_order_relaxed) + 1;
     if (id == 0 && walk->request->progress)
         walk->request->progress((double)done / (double)run->num_blocks,
@@ -99,12 +129,14 @@ static bool state_may_fit(const struct walk *walk)
 
 struct tally walk_run(const struct walk *walk, struct arena *arena)
 {
-    if (walk->only_whether_any_fits && !(state_may_fit(walk) && space_may_have_plans(walk->space)))
+    if (walk->only_whether_any_fits && !walk->tells_why &&
+        !(state_may_fit(walk) && space_may_have_plans(walk->space)))
         return tally_new(arena);
     int jobs = walk_jobs(walk->request);
     struct run run = { .walk = walk,
                        .workers = ARENA_ARRAY(arena, struct worker, (size_t)jobs),
-                       .num_blocks = space_num_blocks(walk->space) };
+                       .num_blocks = walk->only_whether_any_fits ? space_num_sites(walk->space)
+                                                                 : space_num_blocks(walk->space) };
     for (int i = 0; i < jobs; i++)
         run.workers[i].tally = tally_new(arena);
     parallel_for(jobs, run.num_blocks, 1, walk_block, &run);

@@ -14,6 +14,7 @@ struct walk {
     const struct space *space;
     double start_s;             /* when the time limit began, by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first that does; its time is not computed */
+    bool tells_why;             /* then: where none does, the tally is that of a whole walk */
     /* A plan that fits, in the worker's thread. NULL: nobody is told. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;

@@ -94,6 +94,57 @@ START_TEST(whether_any_plan_fits_is_what_a_brute_force_loop_finds)
 }
 END_TEST
 
+static struct search_result search_by(const char *method, const struct search_request *request)
+{
+    struct search_request asked = *request;
+    struct search_result result;
+    struct err err = { 0 };
+    asked.method = method;
+    ck_assert_msg(search_run(&asked, &result, &err), "%s: %s", err.where, err.msg);
+    return result;
+}
+
+static void check_same_reasons(const struct search_result *a, const struct search_result *b)
+{
+    ck_assert_double_eq(a->candidates, b->candidates);
+    ck_assert_double_eq(a->infeasible, b->infeasible);
+    ck_assert_int_eq(a->num_exclusions, b->num_exclusions);
+    for (int i = 0; i < a->num_exclusions; i++) {
+        ck_assert_str_eq(a->exclusions[i].rule, b->exclusions[i].rule);
+        ck_assert_double_eq(a->exclusions[i].count, b->exclusions[i].count);
+    }
+    ck_assert(a->has_nearest && b->has_nearest);
+    ck_assert(plan_equal(&a->nearest.plan, &b->nearest.plan));
+}
+
+/* Rank orders differ in what their communicators hold: a byte decides which of them fit. Where none
+ * does, all are ruled out together, and counted as one by one. */
+START_TEST(whether_any_order_fits_is_what_looking_at_each_finds)
+{
+    static const double less_bytes[] = { 1e9, 1, 0, -1e8 };
+    instance.model.batch = 12;
+    instance.system.num_gpus = 16;
+    struct search_request request = instance_request(&instance);
+    request.placement = true;
+    instance.system.gpu.memory_bytes = 1e6;
+    struct search_result none = search_by("exhaustive", &request);
+    double needed_bytes = none.nearest.prediction.peak_memory_bytes;
+    search_result_release(&none);
+    for (int i = 0; i < COUNT(less_bytes); i++) {
+        instance.system.gpu.memory_bytes = needed_bytes - less_bytes[i];
+        struct search_result each = search_by("exhaustive", &request);
+        struct search_result together = search_by("bnb", &request);
+        ck_assert_int_eq(each.num_top > 0, less_bytes[i] <= 0);
+        ck_assert_int_eq(together.num_top, each.num_top);
+        ck_assert_int_eq(probe_fits(&request).fits, each.num_top > 0);
+        if (each.num_top == 0)
+            check_same_reasons(&each, &together);
+        search_result_release(&each);
+        search_result_release(&together);
+    }
+}
+END_TEST
+
 static const struct {
     int num_gpus, batch;
 } odd_cases[] = {
@@ -281,6 +332,7 @@ static Suite *suite(void)
     tcase_set_timeout(cases, 120);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, whether_any_plan_fits_is_what_a_brute_force_loop_finds);
+    tcase_add_test(cases, whether_any_order_fits_is_what_looking_at_each_finds);
     tcase_add_loop_test(cases, the_nearest_batches_are_those_of_a_brute_force_loop, 0,
                         TURNS(NUM_ODD_CASES));
     tcase_add_loop_test(cases, the_nearest_counts_are_those_of_a_brute_force_loop, 0,
