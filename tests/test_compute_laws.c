@@ -1,3 +1,4 @@
+/* not under asan: numbers of pure functions. */
 #include "base/file.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/datafile.h"
