@@ -212,9 +212,11 @@ static bool time_size(const struct timed_call *x, double bytes, double seconds, 
     struct own_times own[MOST_REPEATS];
     struct exchange_time times[MOST_REPEATS];
     size_t count = count_of(x, bytes);
-    for (int i = 0; i < host_rank_least(x->host, WARM_UPS); i++)
+    int warm_ups = 0;
+    do {
         if (!time_once(x, count, &own[0], err))
             return false;
+    } while (++warm_ups < host_rank_least(x->host, WARM_UPS));
     double once_s = (own[0].end_s - own[0].start_s) / (x->kind == CURVE_POINT_TO_POINT ? 2 : 1);
     if (!average_time(x, &once_s, err))
         return false;

@@ -39,11 +39,13 @@ static bool time_pair(const struct host_pair *p, bool computes, bool exchanges, 
 static bool balance(struct host_pair *p, double *alone_s, struct err *err)
 {
     double compute_s, comm_s, unused_s;
+    int warm_ups = 0;
     p->works = p->exchanges = 8;
-    for (int i = 0; i < host_rank_least(p->host, WARM_UPS); i++)
+    do {
         if (!time_pair(p, true, false, &compute_s, &unused_s, err) ||
             !time_pair(p, false, true, &unused_s, &comm_s, err))
             return false;
+    } while (++warm_ups < host_rank_least(p->host, WARM_UPS));
     *alone_s = BATCH_MS * 1e-3;
     p->works = (int)ceil(p->works * *alone_s / compute_s);
     p->exchanges = (int)ceil(p->exchanges * *alone_s / comm_s);

@@ -58,8 +58,10 @@ enum { LONGEST_VALUE = 64 };
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");
-    char last = length > 0 ? value[length - 1] : '\0';
     bool is_quantity = row->field.kind == FIELD_QUANTITY;
+    char last = '\0';
+    if (length > 0)
+        last = value[length - 1];
     if (length == 0 || length > LONGEST_VALUE - sizeof "tok")
         return value;
     if (is_quantity && row->field.quantity == QUANTITY_TOKENS && strchr("kKMBGT", last) &&

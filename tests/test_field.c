@@ -141,7 +141,8 @@ static const struct {
     { "memory_bytes", "\"nan B\"",
       "expected a quantity with its unit, like \"80 GiB\"; found \"nan B\"" },
     { "latency_s", "\"2 s\"", "expected 0 s to 1 s; found \"2 s\"" },
-    { "latency_s", "\"2 GB\"", "expected one of the units ns, us, ms, s, min, h, d, w; found \"GB\"" },
+    { "latency_s", "\"2 GB\"",
+      "expected one of the units ns, us, ms, s, min, h, d, w; found \"GB\"" },
     { "levels", "null", "expected a value; found null" },
     { "latency", "\"2 us\"", "is not a known key; did you mean \"latency_s\"?" },
 };

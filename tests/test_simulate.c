@@ -289,7 +289,7 @@ END_TEST
 
 static const struct {
     const char *stack;
-    enum pipeline_buckets buckets;
+    int buckets;        /* enum pipeline_buckets */
     double least, most; /* share of the reduction that is hidden */
 } bucketed[] = {
     { "torch-ddp", PIPELINE_BUCKETS_ALL, 0.4, 1 },

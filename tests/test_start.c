@@ -140,8 +140,7 @@ START_TEST(a_crowd_that_says_nothing_makes_room)
 }
 END_TEST
 
-static const char *const lies[] = { "the program",       "the token",         "its number",
-                                    "the host's number", "what it calls for", "the size" };
+enum lie { LIE_PROGRAM, LIE_TOKEN, LIE_RANK, LIE_HOST, LIE_CALL, LIE_SIZE, NUM_LIES };
 
 /* Nothing that is said at the meeting ends the run. */
 START_TEST(a_forged_greeting_is_turned_away)
@@ -149,12 +148,12 @@ START_TEST(a_forged_greeting_is_turned_away)
     static const char request[] = "GET / HTTP/1.1\r\nHost: a web browser that is lost\r\n\r\n";
     struct rank_job job = listening_job(3);
     close(say(&job, request, sizeof request));
-    for (int lie = 0; lie < COUNT(lies); lie++) {
-        struct greeting greeting = greeting_in(&job, lie == 2 ? 3 : lie == 3 ? 0 : 1);
-        greeting.magic ^= lie == 0;
-        greeting.token[sizeof greeting.token - 1] = lie == 1 ? 1 : 0;
-        greeting.number = lie == 4 ? 0 : lie == 5 ? AT_MEETING : greeting.number;
-        greeting.size += lie == 5;
+    for (int lie = 0; lie < NUM_LIES; lie++) {
+        struct greeting greeting = greeting_in(&job, lie == LIE_RANK ? 3 : lie == LIE_HOST ? 0 : 1);
+        greeting.magic ^= lie == LIE_PROGRAM;
+        greeting.token[sizeof greeting.token - 1] = lie == LIE_TOKEN ? 1 : 0;
+        greeting.number = lie == LIE_CALL ? 0 : lie == LIE_SIZE ? AT_MEETING : greeting.number;
+        greeting.size += lie == LIE_SIZE;
         greet(&job, &greeting); /* stays open */
     }
     rank_job_run(job);
