@@ -1,5 +1,6 @@
 #include "sim/engine/pieces_memo.h"
 
+#include "sim/cost/network.h"
 #include "sim/plan/layout.h"
 
 #include <string.h>
@@ -11,9 +12,15 @@ struct pieces_key {
     bool sp, overlap_tp, has_one_stage, splits;
 };
 
+/* All that the strides are there for. */
+struct wires {
+    struct comm_group tensor, context, context_pair;
+};
+
 struct known_pieces {
     struct pieces_key key;
-    struct pieces pieces;
+    struct wires wires;
+    const struct pieces *pieces;
     struct known_pieces *older;
 };
 
@@ -38,6 +45,30 @@ static struct pieces_key pieces_key(const struct stack *stack, const struct plan
     return key;
 }
 
+static struct wires wires_of(const struct system *system, const struct plan *plan)
+{
+    struct wires wires;
+    memset(&wires, 0, sizeof wires);
+    wires.tensor = network_axis_group(system, plan, AXIS_TENSOR);
+    wires.context = network_axis_group(system, plan, AXIS_CONTEXT);
+    wires.context_pair = network_axis_pair(system, plan, AXIS_CONTEXT);
+    return wires;
+}
+
+/* Other strides often lead over the same wires. NULL: none that is known does. */
+static const struct pieces *over_same_wires(const struct known_pieces *known, struct pieces_key key,
+                                            const struct wires *wires)
+{
+    for (; known; known = known->older) {
+        key.tensor_stride = known->key.tensor_stride;
+        key.context_stride = known->key.context_stride;
+        if (memcmp(&known->key, &key, sizeof key) == 0 &&
+            memcmp(&known->wires, wires, sizeof *wires) == 0)
+            return known->pieces;
+    }
+    return NULL;
+}
+
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator)
@@ -47,13 +78,19 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
         (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_PIECES_BUCKETS - 1);
     for (struct known_pieces *k = memo->known[bucket]; k; k = k->older)
         if (memcmp(&k->key, &key, sizeof key) == 0)
-            return &k->pieces;
+            return k->pieces;
     struct known_pieces *found = ARENA_NEW(&memo->arena, struct known_pieces);
     found->key = key;
-    found->pieces = pieces_cost(system, model, plan, &memo->arena);
+    found->wires = wires_of(system, plan);
+    found->pieces = over_same_wires(memo->known[bucket], key, &found->wires);
+    if (!found->pieces) {
+        struct pieces *pieces = ARENA_NEW(&memo->arena, struct pieces);
+        *pieces = pieces_cost(system, model, plan, &memo->arena);
+        found->pieces = pieces;
+    }
     found->older = memo->known[bucket];
     memo->known[bucket] = found;
-    return &found->pieces;
+    return found->pieces;
 }
 
 void pieces_memo_release(struct pieces_memo *memo)

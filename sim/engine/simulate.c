@@ -5,6 +5,7 @@
 #include "sim/engine/pieces_memo.h"
 #include "sim/engine/work.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,13 @@ struct evaluator {
     struct pipeline last;
     double *last_duration_s, *last_lag_s;
     double last_makespan_s;
+    /* The last that evaluate_unplaced_floor_s took, and what it depends on. */
+    struct least {
+        const struct pieces *of; /* in the plan's own order; NULL: none yet */
+        int pp, dp, ep, num_orders;
+        int orders[MAX_RANK_ORDERS][NUM_AXES];
+        struct pieces pieces;
+    } least;
 };
 
 struct evaluator *evaluator_new(const struct system *system, const struct model *model)
@@ -285,21 +293,43 @@ static void lower_piece(struct piece_cost *least, const struct piece_cost *piece
     least->core.total_s = fmin(least->core.total_s, piece->core.total_s);
 }
 
-/* Each list at its fastest; all else of pieces is the same in every order. */
-static struct pieces least_pieces(struct evaluator *e, const struct work *w,
-                                  const struct rank_orders *orders)
+static bool is_least_of(const struct least *least, const struct work *w,
+                        const struct rank_orders *orders)
 {
+    return least->of == w->pieces && least->pp == w->plan->pp && least->dp == w->plan->dp &&
+           least->ep == w->plan->ep && least->num_orders == orders->count &&
+           memcmp(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at) == 0;
+}
+
+/* Each list at its fastest; all else of pieces is the same in every order. */
+static const struct pieces *least_pieces(struct evaluator *e, const struct work *w,
+                                         const struct rank_orders *orders)
+{
+    struct least *least = &e->least;
     struct plan placed = *w->plan;
-    struct pieces least = *w->pieces;
+    if (is_least_of(least, w, orders))
+        return &least->pieces;
+    assert(orders->count <= MAX_RANK_ORDERS);
+    least->of = w->pieces;
+    least->pp = placed.pp;
+    least->dp = placed.dp;
+    least->ep = placed.ep;
+    least->num_orders = orders->count;
+    memcpy(least->orders, orders->at, (size_t)orders->count * sizeof *orders->at);
+    least->pieces = *w->pieces;
+    const struct pieces *last = w->pieces;
     for (int i = 0; i < orders->count; i++) {
         memcpy(placed.order, orders->at[i], sizeof placed.order);
         const struct pieces *pieces =
             pieces_memo_find(&e->pieces, e->system, e->model, &placed, w->generator);
-        lower_piece(&least.layer, &pieces->layer);
-        lower_piece(&least.embedding, &pieces->embedding);
-        lower_piece(&least.head, &pieces->head);
+        if (pieces == last)
+            continue;
+        lower_piece(&least->pieces.layer, &pieces->layer);
+        lower_piece(&least->pieces.embedding, &pieces->embedding);
+        lower_piece(&least->pieces.head, &pieces->head);
+        last = pieces;
     }
-    return least;
+    return &least->pieces;
 }
 
 /* Messages between stages may take nothing. */
@@ -309,8 +339,7 @@ double evaluate_unplaced_floor_s(struct evaluator *e, const struct plan *plan,
     struct plan whole = *plan;
     whole.zero = 0;
     struct work w = work_begin(e, &whole);
-    struct pieces least = least_pieces(e, &w, orders);
-    w.pieces = &least;
+    w.pieces = least_pieces(e, &w, orders);
     work_add_links(&w);
     for (int stage = 0; stage < plan->pp; stage++)
         w.boundaries[stage].message_s = 0;

@@ -53,6 +53,7 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
 /* Rank orders, as plan.order. */
+enum { MAX_RANK_ORDERS = 32 };
 struct rank_orders {
     int (*at)[NUM_AXES];
     int count;
