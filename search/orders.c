@@ -60,11 +60,30 @@ bool orders_is_first(const struct orders *orders, int order, const struct plan *
     return true;
 }
 
+/* The axes of more than one rank in their sequence, as the digits of a number. */
+static int placing(const int *order, const bool is_one[NUM_AXES])
+{
+    int number = 0;
+    for (int i = 0; i < NUM_AXES; i++)
+        if (!is_one[order[i]])
+            number = number * (NUM_AXES + 1) + order[i] + 1;
+    return number;
+}
+
 int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES])
 {
+    bool is_one[NUM_AXES];
+    int placings[MAX_ORDERS];
     int count = 0;
-    for (int order = 0; order < orders->count; order++)
-        if (orders_is_first(orders, order, plan))
+    for (int axis = 0; axis < NUM_AXES; axis++)
+        is_one[axis] = axis_degree(plan, (enum axis_id)axis) == 1;
+    for (int order = 0; order < orders->count; order++) {
+        int earlier = 0;
+        placings[count] = placing(orders->at[order], is_one);
+        while (placings[earlier] != placings[count])
+            earlier++;
+        if (earlier == count)
             memcpy(apart[count++], orders->at[order], sizeof apart[0]);
+    }
     return count;
 }

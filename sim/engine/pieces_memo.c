@@ -21,7 +21,8 @@ struct known_pieces {
     struct pieces_key key;
     struct wires wires;
     const struct pieces *pieces;
-    struct known_pieces *older;
+    struct known_pieces *older;           /* of the same bucket with strides */
+    struct known_pieces *older_elsewhere; /* without them, of those that own their pieces */
 };
 
 static struct pieces_key pieces_key(const struct stack *stack, const struct plan *plan,
@@ -59,7 +60,7 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
 static const struct pieces *over_same_wires(const struct known_pieces *known, struct pieces_key key,
                                             const struct wires *wires)
 {
-    for (; known; known = known->older) {
+    for (; known; known = known->older_elsewhere) {
         key.tensor_stride = known->key.tensor_stride;
         key.context_stride = known->key.context_stride;
         if (memcmp(&known->key, &key, sizeof key) == 0 &&
@@ -74,19 +75,23 @@ const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct sys
                                       const struct generator *generator)
 {
     struct pieces_key key = pieces_key(&system->stack, plan, generator);
-    int bucket =
+    int any_stride =
         (key.tp * 31 + key.cp * 11 + key.microbatch * 7 + key.sp) & (NUM_PIECES_BUCKETS - 1);
+    unsigned strides = (unsigned)key.tensor_stride * 2654435761U + (unsigned)key.context_stride;
+    int bucket = (any_stride ^ (int)(strides * 2654435761U >> 20)) & (NUM_PIECES_BUCKETS - 1);
     for (struct known_pieces *k = memo->known[bucket]; k; k = k->older)
         if (memcmp(&k->key, &key, sizeof key) == 0)
             return k->pieces;
     struct known_pieces *found = ARENA_NEW(&memo->arena, struct known_pieces);
     found->key = key;
     found->wires = wires_of(system, plan);
-    found->pieces = over_same_wires(memo->known[bucket], key, &found->wires);
+    found->pieces = over_same_wires(memo->wired[any_stride], key, &found->wires);
     if (!found->pieces) {
         struct pieces *pieces = ARENA_NEW(&memo->arena, struct pieces);
         *pieces = pieces_cost(system, model, plan, &memo->arena);
         found->pieces = pieces;
+        found->older_elsewhere = memo->wired[any_stride];
+        memo->wired[any_stride] = found;
     }
     found->older = memo->known[bucket];
     memo->known[bucket] = found;

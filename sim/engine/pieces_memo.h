@@ -7,12 +7,13 @@
 #include "sim/cost/piece.h"
 #include "sim/schedule/schedule.h"
 
-enum { NUM_PIECES_BUCKETS = 256 };
+enum { NUM_PIECES_BUCKETS = 4096 };
 
 /* Of one system and model. Zero-initialise; its arena holds all that was found. */
 struct pieces_memo {
     struct arena arena;
-    struct known_pieces *known[NUM_PIECES_BUCKETS];
+    struct known_pieces *known[NUM_PIECES_BUCKETS]; /* by all they depend on */
+    struct known_pieces *wired[NUM_PIECES_BUCKETS]; /* whatever the strides */
 };
 
 /* Valid until the memo is released. */
