@@ -17,7 +17,7 @@ newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
 
 # Waits for the second checkpoint of the run whose launcher is $1, in $2.
 wait_for_steps() {
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         [[ $(newest "$2") > "$2/step-000000010" ]] && return
         kill -0 "$1" 2>/dev/null || break
         sleep 0.02
@@ -46,6 +46,7 @@ resume() {
     local step=$((10#${3##*-}))
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
         --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
+    [ "${VARIANT-}" != tsan ] || return 0 # the bits are the same, and steps take long
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"

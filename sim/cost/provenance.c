@@ -72,20 +72,20 @@ static bool is_told(const struct provenance *of, size_t i)
     return false;
 }
 
-void provenance_words(const struct provenance *of, struct text *out)
+void provenance_words(const struct provenance *provenance, struct text *out)
 {
     size_t alike = 0;
     for (size_t i = 0; i < num_provenance_fields; i++)
-        alike += strcmp(group_at(of, i), of->products) == 0;
+        alike += strcmp(group_at(provenance, i), provenance->products) == 0;
     for (size_t i = 0; i < num_provenance_fields && alike < num_provenance_fields; i++) {
-        if (is_told(of, i))
+        if (is_told(provenance, i))
             continue;
         text_add(out, "%s%s", i > 0 ? "; " : "", provenance_fields[i].name);
         for (size_t j = i + 1; j < num_provenance_fields; j++)
-            if (strcmp(group_at(of, j), group_at(of, i)) == 0)
+            if (strcmp(group_at(provenance, j), group_at(provenance, i)) == 0)
                 text_add(out, ", %s", provenance_fields[j].name);
-        text_add(out, " %s", group_at(of, i));
+        text_add(out, " %s", group_at(provenance, i));
     }
     if (alike == num_provenance_fields)
-        text_add(out, "%s", of->products);
+        text_add(out, "%s", provenance->products);
 }
