@@ -221,14 +221,20 @@ static void add_difference(const struct terminal *terminal, const struct lecture
     text_release(&cell);
 }
 
+/* Four digits, and no exponent. */
+static int decimals_of(double number)
+{
+    return number >= 1000 ? 0 : number >= 100 ? 1 : number >= 10 ? 2 : 3;
+}
+
 /* Lectures count in 10^9 bytes, memory is sold in 2^30. */
 static void add_gib(const struct lecture_row *row, struct text *out)
 {
     if (row->unit != LECTURE_BYTES || row->textbook < GIB / 100)
         return;
-    text_add(out, "   %.4g", row->textbook / GIB);
+    text_add(out, "   %.*f", decimals_of(row->textbook / GIB), row->textbook / GIB);
     if (isfinite(row->detailed))
-        text_add(out, " and %.4g", row->detailed / GIB);
+        text_add(out, " and %.*f", decimals_of(row->detailed / GIB), row->detailed / GIB);
     text_add(out, " GiB");
 }
 
