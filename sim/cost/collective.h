@@ -50,6 +50,9 @@ struct comm_group {
     const struct curve *message_curve; /* of a send and its receive; likewise */
 };
 
+/* Whether both are wired alike: the same call takes as long on them. Every member counts. */
+bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *b);
+
 /* One algorithm. Add yours to `collective_algos` in collectives.c; `list collectives` and the laws
  * in tests find it there. */
 struct collective_algo {

@@ -7,6 +7,28 @@
 #include <math.h>
 #include <string.h>
 
+static bool have_same_curves(const struct comm_group *a, const struct comm_group *b)
+{
+    for (int i = 0; i < NUM_COLLECTIVES; i++)
+        if (a->curves[i] != b->curves[i])
+            return false;
+    return a->message_curve == b->message_curve;
+}
+
+bool comm_groups_are_alike(const struct comm_group *a, const struct comm_group *b)
+{
+    return a->num_ranks == b->num_ranks && a->num_nodes == b->num_nodes && a->arch == b->arch &&
+           a->intra == b->intra && a->amd_cpu == b->amd_cpu && a->ll128 == b->ll128 &&
+           a->in_network == b->in_network && a->crosses_rails == b->crosses_rails &&
+           a->sharp == b->sharp && a->num_channels == b->num_channels &&
+           a->intra_bytes_per_s == b->intra_bytes_per_s &&
+           a->inter_bytes_per_s == b->inter_bytes_per_s && a->nvls_channels == b->nvls_channels &&
+           a->nvls_intra_bytes_per_s == b->nvls_intra_bytes_per_s &&
+           a->nvls_inter_bytes_per_s == b->nvls_inter_bytes_per_s &&
+           a->bandwidth_factor == b->bandwidth_factor && a->latency_factor == b->latency_factor &&
+           have_same_curves(a, b);
+}
+
 const char *const collective_names[NUM_COLLECTIVES + 1] = {
     [COLLECTIVE_ALL_REDUCE] = "all_reduce",
     [COLLECTIVE_ALL_GATHER] = "all_gather",

@@ -48,12 +48,16 @@ static struct pieces_key pieces_key(const struct stack *stack, const struct plan
 
 static struct wires wires_of(const struct system *system, const struct plan *plan)
 {
-    struct wires wires;
-    memset(&wires, 0, sizeof wires);
-    wires.tensor = network_axis_group(system, plan, AXIS_TENSOR);
-    wires.context = network_axis_group(system, plan, AXIS_CONTEXT);
-    wires.context_pair = network_axis_pair(system, plan, AXIS_CONTEXT);
-    return wires;
+    return (struct wires){ .tensor = network_axis_group(system, plan, AXIS_TENSOR),
+                           .context = network_axis_group(system, plan, AXIS_CONTEXT),
+                           .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT) };
+}
+
+static bool are_alike(const struct wires *a, const struct wires *b)
+{
+    return comm_groups_are_alike(&a->tensor, &b->tensor) &&
+           comm_groups_are_alike(&a->context, &b->context) &&
+           comm_groups_are_alike(&a->context_pair, &b->context_pair);
 }
 
 /* Other strides often lead over the same wires. NULL: none that is known does. */
@@ -63,8 +67,7 @@ static const struct pieces *over_same_wires(const struct known_pieces *known, st
     for (; known; known = known->older_elsewhere) {
         key.tensor_stride = known->key.tensor_stride;
         key.context_stride = known->key.context_stride;
-        if (memcmp(&known->key, &key, sizeof key) == 0 &&
-            memcmp(&known->wires, wires, sizeof *wires) == 0)
+        if (memcmp(&known->key, &key, sizeof key) == 0 && are_alike(&known->wires, wires))
             return known->pieces;
     }
     return NULL;
