@@ -35,6 +35,7 @@ enum { STREAM_ARGS_BYTES = 512 };
  * NULL, and so do `stream_free` and `event_free`. */
 struct device_api {
     const char *name; /* "host", "cuda" */
+    bool uses_cores;  /* work runs on the process's threads: it lasts longer beside others' */
 
     /* Whether the machine has one for that local rank; else ERR_UNAVAILABLE, which says why. */
     bool (*is_there)(int local_rank, struct err *err);

@@ -225,6 +225,7 @@ static struct event *host_new_event(struct device *device, struct err *err)
 
 const struct device_api device_host = {
     .name = "host",
+    .uses_cores = true,
     .is_there = host_is_there,
     .open = host_open,
     .close = host_close,

@@ -221,8 +221,8 @@ static bool tell_core_share(struct session *session, const struct core_time *bef
                             struct err *err)
 {
     struct core_time after = core_time_now();
-    bool is_host = session->options->device_api == &device_host;
-    double lost = 1 - (is_host ? core_share(before, &after) : -1);
+    bool uses_cores = session->options->device_api->uses_cores;
+    double lost = 1 - (uses_cores ? core_share(before, &after) : -1);
     bool ok = reduce(session, &lost, 1, REDUCTION_MAX, err);
     session->out->core_share = 1 - lost;
     return ok;
