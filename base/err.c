@@ -21,6 +21,13 @@ bool err_set(struct err *err, enum err_code code, const char *where, const char 
     return false;
 }
 
+bool err_pass(struct err *err, const struct err *from)
+{
+    if (err->code == ERR_NONE)
+        *err = *from;
+    return false;
+}
+
 void err_prefix(struct err *err, const char *outer)
 {
     size_t inner_length = strlen(err->where);
@@ -31,4 +38,19 @@ void err_prefix(struct err *err, const char *outer)
     memmove(err->where + outer_length, err->where, inner_length + 1);
     memcpy(err->where, outer, outer_length);
     plain_make(err->where);
+}
+
+bool err_within(struct err *err, const char *key)
+{
+    if (*err->where && *err->where != '[')
+        err_prefix(err, ".");
+    err_prefix(err, key);
+    return false;
+}
+
+bool err_within_item(struct err *err, const char *key, size_t index)
+{
+    char item[160];
+    snprintf(item, sizeof item, "%s[%zu]", key, index);
+    return err_within(err, item);
 }

@@ -98,20 +98,6 @@ const size_t num_fit_job_fields = LENGTH(fit_job_fields);
 const size_t num_fit_constant_fields = LENGTH(fit_constant_fields);
 const size_t num_fit_rows_fields = LENGTH(fit_rows_fields);
 
-/* False, with the key in front: "[3]." and "ids" make "ids[3]." of what is below. */
-static bool within(struct err *err, const char *format, const char *key, size_t index)
-{
-    char outer[160];
-    bool is_inner = *err->where && *err->where != '[';
-    snprintf(outer, sizeof outer, format, key, index);
-    if (is_inner)
-        err_prefix(err, ".");
-    err_prefix(err, outer);
-    return false;
-}
-#define WITHIN_KEY  "%s"
-#define WITHIN_LIST "%s[%zu]"
-
 /* --- constants ------------------------------------------------------------------------------- */
 
 static bool read_bound(const struct constant *constant, const json_t *object, const char *key,
@@ -123,7 +109,7 @@ static bool read_bound(const struct constant *constant, const json_t *object, co
         return true;
     if (!constant_read(constant, value, out, err) ||
         (*out <= 0 && !err_set(err, ERR_INPUT, "", "expected more than 0: logarithms are fitted")))
-        return within(err, WITHIN_KEY, key, 0);
+        return err_within(err, key);
     return true;
 }
 
@@ -162,7 +148,7 @@ static bool read_file_constants(struct fit_table *table, const char *file, json_
         return err_set(err, ERR_INPUT, "", "expected an object of constants by key");
     json_object_foreach (object, key, value)
         if (!read_constant(table, file, key, value, &out->constants[out->num_constants++], err))
-            return within(err, WITHIN_KEY, key, 0);
+            return err_within(err, key);
     return true;
 }
 
@@ -179,8 +165,8 @@ static bool read_constants(struct fit_table *table, json_t *files, struct fit_jo
     out->constants = ARENA_ARRAY(&table->arena, struct fit_constant, count);
     json_object_foreach (files, file, object)
         if (!read_file_constants(table, file, object, out, err)) {
-            within(err, WITHIN_KEY, file, 0);
-            return within(err, WITHIN_KEY, "constants", 0);
+            err_within(err, file);
+            return err_within(err, "constants");
         }
     return out->num_constants > 0 ||
            err_set(err, ERR_INPUT, "constants", "expected at least one; found none");
@@ -201,7 +187,7 @@ static bool read_ids(struct fit_table *table, const json_t *ids, struct fit_rows
     for (size_t i = 0; i < count; i++) {
         const char *id = json_plain_text(json_array_get(ids, i));
         if (!id && !err_set(err, ERR_INPUT, "", "expected the id of a row"))
-            return within(err, WITHIN_LIST, "ids", i);
+            return err_within_item(err, "ids", i);
         out->ids[i] = arena_text(&table->arena, id);
     }
     return true;
@@ -237,7 +223,7 @@ static bool read_where(struct fit_table *table, json_t *where, struct fit_rows *
     out->filters = ARENA_ARRAY(&table->arena, struct fit_filter, json_object_size(where));
     json_object_foreach (where, column, value)
         if (!read_filter(table, column, value, &out->filters[out->num_filters++], err))
-            return within(err, WITHIN_KEY, "where", 0);
+            return err_within(err, "where");
     return true;
 }
 
@@ -254,7 +240,7 @@ static bool read_rows(struct fit_table *table, const json_t *list, struct fit_jo
         if (!fields_read(fit_rows_fields, num_fit_rows_fields, object, rows, err) ||
             !read_ids(table, json_object_get(object, "ids"), rows, err) ||
             !read_where(table, json_object_get(object, "where"), rows, err))
-            return within(err, WITHIN_LIST, "rows", i);
+            return err_within_item(err, "rows", i);
     }
     return true;
 }
@@ -295,7 +281,7 @@ static bool read_knots(const json_t *knots, struct curve *out, struct err *err)
         if (ok && (*bytes <= 0 || (i > 0 && *bytes <= out->points[i - 1].bytes)))
             ok = err_set(err, ERR_INPUT, "", "expected a larger size than that of the knot before");
         if (!ok)
-            return within(err, WITHIN_LIST, "knots", i);
+            return err_within_item(err, "knots", i);
     }
     out->num_points = (int)count;
     return true;
@@ -318,7 +304,7 @@ static bool read_curves(struct fit_table *table, const json_t *list, struct err 
     for (size_t i = 0; i < count; i++) {
         struct fit_curve *curve = &table->curves[table->num_curves++];
         if (!read_curve(table, json_array_get(list, i), curve, err))
-            return within(err, WITHIN_LIST, "curves", i);
+            return err_within_item(err, "curves", i);
         for (int k = 0; k < curve->job.num_rows; k++)
             snprintf(curve->job.rows[k].where, sizeof curve->job.rows[k].where,
                      "curves[%zu].rows[%d]", i, k);
@@ -331,12 +317,12 @@ static bool read_intervals(const json_t *object, struct width_rules *out, struct
     if (!object)
         return true;
     if (!fields_read(width_rules_fields, num_width_rules_fields, object, out, err))
-        return within(err, WITHIN_KEY, "intervals", 0);
+        return err_within(err, "intervals");
     if (fields_read(error_width_fields, num_error_width_fields, json_object_get(object, "prior"),
                     &out->prior, err))
         return true;
-    within(err, WITHIN_KEY, "prior", 0);
-    return within(err, WITHIN_KEY, "intervals", 0);
+    err_within(err, "prior");
+    return err_within(err, "intervals");
 }
 
 static bool read_jobs(struct fit_table *table, const json_t *root, struct err *err)
@@ -357,7 +343,7 @@ static bool read_jobs(struct fit_table *table, const json_t *root, struct err *e
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct fit_job *job = &table->jobs[table->num_jobs++];
         if (!read_job(table, json_array_get(list, i), job, err))
-            return within(err, WITHIN_LIST, "jobs", i);
+            return err_within_item(err, "jobs", i);
         for (int k = 0; k < job->num_rows; k++)
             snprintf(job->rows[k].where, sizeof job->rows[k].where, "jobs[%zu].rows[%d]", i, k);
     }

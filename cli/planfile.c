@@ -54,8 +54,7 @@ bool planfile_blame(const struct json_file *file, const char *key, struct err *e
     if (err->code == ERR_USAGE)
         err->code = ERR_INPUT;
     if (err->code == ERR_INPUT) {
-        err_prefix(err, *err->where ? "." : "");
-        err_prefix(err, key);
+        err_within(err, key);
         json_file_blame(file, err);
     }
     return false;

@@ -54,7 +54,7 @@ static bool check_is_fresh(const char *folder, struct err *err)
         return err_set(err, ERR_USAGE, "--checkpoint",
                        "%s holds a run up to step %ld; --resume goes on with it", folder,
                        saved.step);
-    return none.code != ERR_SYSTEM || err_set(err, none.code, none.where, "%s", none.msg);
+    return none.code != ERR_SYSTEM || err_pass(err, &none);
 }
 
 static void take_given(const struct options *options, struct checkpoint_state *origin)

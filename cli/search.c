@@ -247,7 +247,7 @@ static bool compare(const struct options *options, struct setup *setup,
     if (!setup_parse(setup, options, "--compare", options->compare, &plan, err))
         return false;
     if (!search_rank(request, result, &plan, &setup->arena, rank, &broken))
-        return err_set(err, broken.code, broken.where, "%s", broken.msg);
+        return err_pass(err, &broken);
     *reason = broken;
     return true;
 }

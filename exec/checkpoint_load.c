@@ -57,8 +57,8 @@ bool checkpoint_newest(const char *folder, struct checkpoint_state *out, struct 
             return true;
         }
         if (found.code == ERR_SYSTEM)
-            return err_set(err, found.code, found.where, "%s", found.msg);
-        err_set(&damage, found.code, found.where, "%s", found.msg);
+            return err_pass(err, &found);
+        err_pass(&damage, &found);
     }
     return damage.code != ERR_NONE ? err_set(err, ERR_INPUT, damage.where, "%s", damage.msg)
                                    : err_set(err, ERR_INPUT, folder, "holds no checkpoint");
@@ -118,7 +118,7 @@ static enum condition condition_of_share(struct rank *rank, const char *folder, 
 static bool fail_to_read(const char *folder, const struct err *own, struct err *err)
 {
     return own->code == ERR_SYSTEM
-               ? err_set(err, own->code, own->where, "%s", own->msg)
+               ? err_pass(err, own)
                : err_set(err, ERR_SYSTEM, folder, "cannot be read, another rank found");
 }
 
@@ -155,7 +155,7 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
         if (condition == IS_UNREADABLE)
             return fail_to_read(folder, &fault, err);
         err_set(&fault, ERR_INPUT, folder, "step %ld is damaged, another rank found", step);
-        err_set(damage, fault.code, fault.where, "%s", fault.msg);
+        err_pass(damage, &fault);
         if (rank->on.rank == 0)
             checkpoint_set_aside(folder, step);
     }

@@ -22,7 +22,7 @@ void failure_keep(struct failure *failure, const struct err *err)
     if (listener->hear)
         listener->hear(listener->context);
     pthread_mutex_lock(&failure->mutex);
-    err_set(&failure->err, err->code, err->where, "%s", err->msg);
+    err_pass(&failure->err, err);
     pthread_mutex_unlock(&failure->mutex);
     atomic_store(&failure->is_kept, true);
 }
@@ -39,5 +39,5 @@ bool failure_check(struct failure *failure, struct err *err)
     pthread_mutex_lock(&failure->mutex);
     struct err first = failure->err;
     pthread_mutex_unlock(&failure->mutex);
-    return err_set(err, first.code, first.where, "%s", first.msg);
+    return err_pass(err, &first);
 }

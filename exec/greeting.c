@@ -163,7 +163,7 @@ int entrance_next(struct entrance *entrance, struct socket_limit limit, struct g
         if (fd >= 0)
             return fd;
         if (!has_room && others == 0) {
-            err_set(err, no_room.code, no_room.where, "%s", no_room.msg);
+            err_pass(err, &no_room);
             return -1;
         }
         if (!socket_has_time(limit, err))

@@ -152,7 +152,7 @@ bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
     pthread_mutex_unlock(&watchdog->mutex);
     if (fired.code == ERR_NONE)
         return false;
-    err_set(err, fired.code, fired.where, "%s", fired.msg);
+    err_pass(err, &fired);
     return true;
 }
 

@@ -25,6 +25,19 @@ START_TEST(the_first_failure_wins)
 }
 END_TEST
 
+START_TEST(a_failure_is_passed_on_whole_behind_the_first)
+{
+    struct err from = { 0 }, err = { 0 };
+    err_set(&from, ERR_SYSTEM, "a", "cause");
+    ck_assert(!err_pass(&err, &from));
+    ck_assert_int_eq(err.code, ERR_SYSTEM);
+    ck_assert_str_eq(err.where, "a");
+    ck_assert_str_eq(err.msg, "cause");
+    ck_assert(!err_pass(&err, &(struct err){ .code = ERR_INPUT, .msg = "consequence" }));
+    ck_assert_str_eq(err.msg, "cause");
+}
+END_TEST
+
 START_TEST(a_prefix_goes_before_where_and_keeps_the_rest)
 {
     struct err err = { 0 };
@@ -33,6 +46,20 @@ START_TEST(a_prefix_goes_before_where_and_keeps_the_rest)
     err_prefix(&err, "h200.json: ");
     ck_assert_str_eq(err.where, "h200.json: levels[1].bandwidth");
     ck_assert_str_eq(err.msg, "is missing");
+}
+END_TEST
+
+START_TEST(what_is_within_a_value_follows_its_key)
+{
+    struct err err = { 0 };
+    err_set(&err, ERR_INPUT, "", "expected a number");
+    err_within(&err, "[3]");
+    err_within_item(&err, "points", 2);
+    ck_assert_str_eq(err.where, "points[2][3]");
+    ck_assert(!err_within_item(&err, "kernels", 0));
+    ck_assert_str_eq(err.where, "kernels[0].points[2][3]");
+    ck_assert(!err_within(&err, "profile"));
+    ck_assert_str_eq(err.where, "profile.kernels[0].points[2][3]");
 }
 END_TEST
 
@@ -96,7 +123,9 @@ static Suite *suite(void)
     TCase *tc = tcase_create("err");
     tcase_add_test(tc, setting_an_error_returns_false_and_fills_it);
     tcase_add_test(tc, the_first_failure_wins);
+    tcase_add_test(tc, a_failure_is_passed_on_whole_behind_the_first);
     tcase_add_test(tc, a_prefix_goes_before_where_and_keeps_the_rest);
+    tcase_add_test(tc, what_is_within_a_value_follows_its_key);
     tcase_add_test(tc, a_prefix_that_is_too_long_never_costs_the_key);
     tcase_add_test(tc, control_characters_never_reach_the_terminal);
     tcase_add_loop_test(tc, only_plain_text_reaches_the_terminal, 0, COUNT(plain_texts));

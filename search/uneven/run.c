@@ -57,7 +57,7 @@ bool uneven_run_by(const struct search *search, const struct uneven_way *way,
         least_s = HUGE_VAL;
     struct uneven uneven = uneven_search(search, way, &tally, &best, &result->arena);
     if (uneven.err.code != ERR_NONE)
-        return err_set(err, uneven.err.code, uneven.err.where, "%s", uneven.err.msg);
+        return err_pass(err, &uneven.err);
     search_fill_counts(&tally, result);
     search_fill_top(search, &best, result);
     result->space_name = name_space(search, &result->arena);

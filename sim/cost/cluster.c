@@ -141,14 +141,9 @@ static bool read_levels(const json_t *levels, struct cluster *out, struct err *e
         return err_set(err, ERR_INPUT, "levels", "expected a list of 1 to %d levels; found %zu",
                        MAX_LEVELS, count);
     out->num_levels = (int)count;
-    for (size_t i = 0; i < count; i++) {
-        char outer[32];
-        if (read_level(json_array_get(levels, i), &out->levels[i], err))
-            continue;
-        snprintf(outer, sizeof outer, "levels[%zu]%s", i, *err->where ? "." : "");
-        err_prefix(err, outer);
-        return false;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!read_level(json_array_get(levels, i), &out->levels[i], err))
+            return err_within_item(err, "levels", i);
     return true;
 }
 
@@ -185,10 +180,7 @@ static bool read_groups(const json_t *groups, struct cluster *out, struct err *e
         return err_set(err, ERR_INPUT, "groups",
                        "plans over %zu groups of different nodes are not supported; found %zu",
                        count, count);
-    if (read_group(json_array_get(groups, 0), out, err))
-        return true;
-    err_prefix(err, *err->where ? "groups[0]." : "groups[0]");
-    return false;
+    return read_group(json_array_get(groups, 0), out, err) || err_within_item(err, "groups", 0);
 }
 
 static bool read_cpu(const json_t *cpu, struct cluster *out, struct err *err)

@@ -57,14 +57,6 @@ static bool read_point(const json_t *row, struct curve_point *out, struct err *e
     return true;
 }
 
-static bool blame_point(size_t i, struct err *err)
-{
-    char outer[32];
-    snprintf(outer, sizeof outer, "points[%zu]", i);
-    err_prefix(err, outer);
-    return false;
-}
-
 bool curve_read(const json_t *object, struct curve *out, struct err *err)
 {
     memset(out, 0, sizeof *out);
@@ -81,7 +73,7 @@ bool curve_read(const json_t *object, struct curve *out, struct err *err)
             ok =
                 err_set(err, ERR_INPUT, "", "expected a larger size than that of the point before");
         if (!ok)
-            return blame_point(i, err);
+            return err_within_item(err, "points", i);
     }
     out->num_points = (int)count;
     return true;

@@ -84,10 +84,8 @@ static bool read_words(const json_t *words, struct gpu *out, struct err *err)
 static bool read_peaks(const json_t *peaks, struct gpu *out, struct err *err)
 {
     bool any = false;
-    if (!fields_read(peak_fields, NUM_PEAK_FIELDS, peaks, out, err)) {
-        err_prefix(err, *err->where ? "peak." : "peak");
-        return false;
-    }
+    if (!fields_read(peak_fields, NUM_PEAK_FIELDS, peaks, out, err))
+        return err_within(err, "peak");
     for (int i = 0; i < NUM_DTYPES; i++)
         any = any || out->peak_flops_per_s[i] > 0;
     return any || err_set(err, ERR_INPUT, "peak", "expected the peak of at least one format");

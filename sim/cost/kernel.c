@@ -4,7 +4,6 @@
 #include "base/units.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,14 +221,9 @@ static bool read_points(const json_t *rows, struct kernel *out, struct err *err)
                        MAX_KERNEL_POINTS, count);
     out->points = arena_grow(NULL, count * sizeof *out->points);
     out->num_points = (int)count;
-    for (size_t i = 0; i < count; i++) {
-        char outer[32];
-        if (read_point(json_array_get(rows, i), &out->points[i], err))
-            continue;
-        snprintf(outer, sizeof outer, "points[%zu]", i);
-        err_prefix(err, outer);
-        return false;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!read_point(json_array_get(rows, i), &out->points[i], err))
+            return err_within_item(err, "points", i);
     return true;
 }
 

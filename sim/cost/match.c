@@ -62,14 +62,9 @@ static bool read_rules(const json_t *list, const char *key, struct match_rules *
                        MAX_RULES, count);
     out->at = arena_grow(NULL, count * sizeof *out->at);
     out->count = (int)count;
-    for (size_t i = 0; i < count; i++) {
-        char outer[48];
-        if (read_rule(json_array_get(list, i), &out->at[i], err))
-            continue;
-        snprintf(outer, sizeof outer, "%s[%zu]%s", key, i, *err->where ? "." : "");
-        err_prefix(err, outer);
-        return false;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!read_rule(json_array_get(list, i), &out->at[i], err))
+            return err_within_item(err, key, i);
     return true;
 }
 

@@ -4,7 +4,6 @@
 #include "sim/cost/datafile.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,13 +157,11 @@ static bool read_attention(const json_t *attention, struct profile *out, struct 
         const json_t *rate = json_object_get(attention, attention_names[i]);
         ok = !rate ||
              fields_read(attention_fields, num_attention_fields, rate, &out->attention[i], err);
-        if (ok)
-            continue;
-        err_prefix(err, *err->where ? "." : "");
-        err_prefix(err, attention_names[i]);
+        if (!ok)
+            err_within(err, attention_names[i]);
     }
     if (!ok)
-        err_prefix(err, "attention.");
+        err_within(err, "attention");
     fill_absent(out->attention);
     return ok;
 }
@@ -197,20 +194,10 @@ static bool read_point(const json_t *row, struct gemm_point *out, struct err *er
     if (json_array_size(row) != 4 || out->m <= 0 || out->n <= 0 || out->k <= 0 || !rate)
         return err_set(err, ERR_INPUT, "",
                        "expected [m, n, k, rate], like [4096, 1536, 5120, \"245.8 TFLOP/s\"]");
-    if (!units_parse(rate, QUANTITY_FLOPS_PER_S, &out->flops_per_s, err)) {
-        err_prefix(err, "[3]");
-        return false;
-    }
+    if (!units_parse(rate, QUANTITY_FLOPS_PER_S, &out->flops_per_s, err))
+        return err_within(err, "[3]");
     return out->flops_per_s > 0 ||
            err_set(err, ERR_INPUT, "[3]", "expected a rate above 0; found \"%.40s\"", rate);
-}
-
-static bool blame_row(const char *key, size_t i, struct err *err)
-{
-    char outer[48];
-    snprintf(outer, sizeof outer, "%s[%zu]", key, i);
-    err_prefix(err, outer);
-    return false;
 }
 
 static bool read_tiles(const json_t *rows, struct profile *out, struct err *err)
@@ -226,7 +213,7 @@ static bool read_tiles(const json_t *rows, struct profile *out, struct err *err)
                        MAX_GEMM_TILES, count);
     for (size_t i = 0; i < count; i++)
         if (!read_tile(json_array_get(rows, i), &out->gemm_tiles[i], err))
-            return blame_row("gemm_tiles", i, err);
+            return err_within_item(err, "gemm_tiles", i);
     out->num_gemm_tiles = (int)count;
     return true;
 }
@@ -242,7 +229,7 @@ static bool read_points(const json_t *rows, struct profile *out, struct err *err
     out->gemm_points = arena_grow(NULL, count * sizeof *out->gemm_points);
     for (size_t i = 0; i < count; i++)
         if (!read_point(json_array_get(rows, i), &out->gemm_points[i], err))
-            return blame_row("gemm_points", i, err);
+            return err_within_item(err, "gemm_points", i);
     out->num_gemm_points = (int)count;
     return true;
 }
@@ -257,10 +244,8 @@ static bool read_curves(const json_t *rows, struct profile *out, struct err *err
         return true;
     out->curves = arena_grow(NULL, count * sizeof *out->curves);
     for (size_t i = 0; i < count; i++)
-        if (!curve_read(json_array_get(rows, i), &out->curves[i], err)) {
-            err_prefix(err, *err->where ? "." : "");
-            return blame_row("collectives", i, err);
-        }
+        if (!curve_read(json_array_get(rows, i), &out->curves[i], err))
+            return err_within_item(err, "collectives", i);
     out->num_curves = (int)count;
     return true;
 }
@@ -275,10 +260,8 @@ static bool read_kernels(const json_t *rows, struct profile *out, struct err *er
         return true;
     out->kernels = arena_grow(NULL, count * sizeof *out->kernels);
     for (size_t i = 0; i < count; i++) {
-        if (!kernel_read(json_array_get(rows, i), &out->kernels[i], err)) {
-            err_prefix(err, *err->where ? "." : "");
-            return blame_row("kernels", i, err);
-        }
+        if (!kernel_read(json_array_get(rows, i), &out->kernels[i], err))
+            return err_within_item(err, "kernels", i);
         out->num_kernels = (int)i + 1;
     }
     return true;
@@ -293,9 +276,7 @@ static bool read_disturbed(const json_t *disturbed, struct profile *out, struct 
     out->is_disturbed = true;
     if (fields_read(disturbance_fields, num_disturbance_fields, disturbed, &out->disturbed, err))
         return true;
-    err_prefix(err, *err->where ? "." : "");
-    err_prefix(err, "disturbed");
-    return false;
+    return err_within(err, "disturbed");
 }
 
 bool profile_read(const json_t *object, struct profile *out, struct err *err)

@@ -52,11 +52,8 @@ bool provenance_read(const json_t *object, bool is_measured, struct provenance *
                      struct err *err)
 {
     *out = (struct provenance){ 0 };
-    if (object && !read_groups(object, out, err)) {
-        err_prefix(err, *err->where ? "." : "");
-        err_prefix(err, "provenance");
-        return false;
-    }
+    if (object && !read_groups(object, out, err))
+        return err_within(err, "provenance");
     for (size_t i = 0; i < num_provenance_fields; i++)
         if (!*group_at(out, i))
             snprintf(group_at(out, i), provenance_fields[i].size, "%s",

@@ -132,10 +132,8 @@ static bool read_widths(const json_t *errors, struct error_widths *out, struct e
 {
     if (!errors || (json_is_object(errors) && json_object_size(errors) == 0))
         return true;
-    if (fields_read(error_width_fields, num_error_width_fields, errors, out, err))
-        return true;
-    err_prefix(err, *err->where ? "errors." : "errors");
-    return false;
+    return fields_read(error_width_fields, num_error_width_fields, errors, out, err) ||
+           err_within(err, "errors");
 }
 
 bool stack_read(const json_t *object, struct stack *out, struct err *err)

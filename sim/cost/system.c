@@ -19,15 +19,14 @@ static bool blame_part(const struct json_file *file, const char *key, const stru
                        struct err *err)
 {
     if (found->code != ERR_USAGE)
-        return err_set(err, found->code, found->where, "%s", found->msg);
+        return err_pass(err, found);
     err_set(err, ERR_INPUT, key, "\"%.80s\": %s", found->where, found->msg);
     return json_file_blame(file, err);
 }
 
 static bool blame_embedded(const struct json_file *file, const char *key, struct err *err)
 {
-    err_prefix(err, *err->where ? "." : "");
-    err_prefix(err, key);
+    err_within(err, key);
     return json_file_blame(file, err);
 }
 
