@@ -23,10 +23,8 @@ struct checkpoint_model checkpoint_model_of(const struct model *model)
 {
     return (struct checkpoint_model){
 #define X(name) .name = model->name,
-        CHECKPOINT_MODEL(X)
+        CHECKPOINT_MODEL(X) CHECKPOINT_MODEL_REALS(X)
 #undef X
-            .rope_theta = model->rope_theta,
-        .norm_epsilon = model->norm_epsilon
     };
 }
 
@@ -34,18 +32,18 @@ bool checkpoint_model_is(const struct checkpoint_model *saved, const struct mode
                          struct err *err)
 {
     struct checkpoint_model own = checkpoint_model_of(model);
-#define X(name)                                                                           \
-    if (saved->name != own.name)                                                          \
-        return err_set(err, ERR_INPUT, #name, "is %d in the checkpoint, %d in the model", \
-                       saved->name, own.name);
+#define DIFFERS(name, format)                                                                   \
+    if (saved->name != own.name)                                                                \
+        return err_set(err, ERR_INPUT, #name,                                                   \
+                       "is " format " in the checkpoint, " format " in the model", saved->name, \
+                       own.name);
+#define X(name) DIFFERS(name, "%d")
     CHECKPOINT_MODEL(X)
 #undef X
-    if (saved->rope_theta != own.rope_theta)
-        return err_set(err, ERR_INPUT, "rope_theta", "is %g in the checkpoint, %g in the model",
-                       saved->rope_theta, own.rope_theta);
-    if (saved->norm_epsilon != own.norm_epsilon)
-        return err_set(err, ERR_INPUT, "norm_epsilon", "is %g in the checkpoint, %g in the model",
-                       saved->norm_epsilon, own.norm_epsilon);
+#define X(name) DIFFERS(name, "%g")
+    CHECKPOINT_MODEL_REALS(X)
+#undef X
+#undef DIFFERS
     return true;
 }
 

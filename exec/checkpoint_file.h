@@ -28,12 +28,15 @@ enum { MAX_CHECKPOINT_KEPT = 3 };
 #define CHECKPOINT_MODEL(X)                                                                       \
     X(layers) X(hidden) X(heads) X(kv_heads) X(head_dim) X(ffn) X(vocab) X(max_positions) X(norm) \
     X(activation) X(positions) X(linear_bias) X(qkv_bias) X(qk_norm) X(embedding_norm) X(tied)
+#define CHECKPOINT_MODEL_REALS(X) X(rope_theta) X(norm_epsilon)
 // clang-format on
 struct checkpoint_model {
 #define X(name) int32_t name;
     CHECKPOINT_MODEL(X)
 #undef X
-    double rope_theta, norm_epsilon;
+#define X(name) double name;
+    CHECKPOINT_MODEL_REALS(X)
+#undef X
 };
 struct checkpoint_model checkpoint_model_of(const struct model *model);
 /* ERR_INPUT, where = the first number that differs. */
