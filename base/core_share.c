@@ -13,21 +13,31 @@ const double quiet_core_share = 0.8;
  * be resumed first); a slice of another program takes milliseconds. */
 static const double wake_s = 50e-6;
 
+struct core_time core_time_of(int thread)
+{
+    char text[128];
+    double ran_ns, ready_ns, slices;
+    ssize_t length = thread >= 0 ? pread(thread, text, sizeof text - 1, 0) : -1;
+    if (length <= 0)
+        return (struct core_time){ 0 };
+    text[length] = '\0';
+    if (sscanf(text, "%lf %lf %lf", &ran_ns, &ready_ns, &slices) != 3)
+        return (struct core_time){ 0 };
+    return (struct core_time){ 1e-9 * ran_ns, 1e-9 * ready_ns, slices, true };
+}
+
 static bool add_thread(const char *folder, const char *name, struct core_time *to)
 {
     char path[PATH_MAX];
-    double ran_ns, ready_ns, slices;
     snprintf(path, sizeof path, "%s/%s/schedstat", folder, name);
-    FILE *file = fopen(path, "r");
-    bool ok = file && fscanf(file, "%lf %lf %lf", &ran_ns, &ready_ns, &slices) == 3;
-    if (file)
-        fclose(file);
-    if (!ok)
-        return false;
-    to->ran_s += 1e-9 * ran_ns;
-    to->ready_s += 1e-9 * ready_ns;
-    to->slices += slices;
-    return true;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct core_time thread = core_time_of(fd);
+    if (fd >= 0)
+        close(fd);
+    to->ran_s += thread.ran_s;
+    to->ready_s += thread.ready_s;
+    to->slices += thread.slices;
+    return thread.is_known;
 }
 
 /* A thread that ends meanwhile counts for nothing. */
@@ -51,19 +61,6 @@ struct core_time core_time_now(void)
 int core_time_open(void)
 {
     return open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-}
-
-struct core_time core_time_of(int thread)
-{
-    char text[128];
-    double ran_ns, ready_ns, slices;
-    ssize_t length = thread >= 0 ? pread(thread, text, sizeof text - 1, 0) : -1;
-    if (length <= 0)
-        return (struct core_time){ 0 };
-    text[length] = '\0';
-    if (sscanf(text, "%lf %lf %lf", &ran_ns, &ready_ns, &slices) != 3)
-        return (struct core_time){ 0 };
-    return (struct core_time){ 1e-9 * ran_ns, 1e-9 * ready_ns, slices, true };
 }
 
 double core_kept_s(const struct core_time *before, const struct core_time *after)
