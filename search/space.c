@@ -172,7 +172,9 @@ static bool find_data_ranks(const struct space *space, struct plan *plan)
     return space->dp == 0 || space->dp == plan->dp;
 }
 
-static bool any_fits_gpus(const struct space *space)
+/* Whether any tp, cp and pp divide the GPUs in a way that `accepts` takes; NULL takes all. */
+static bool any_fits(const struct space *space,
+                     bool (*accepts)(const struct space *space, const struct plan *plan))
 {
     struct plan plan = space->base;
     for (int i = 0; i < space->tp.count; i++)
@@ -181,7 +183,7 @@ static bool any_fits_gpus(const struct space *space)
                 plan.tp = space->tp.at[i];
                 plan.cp = space->cp.at[j];
                 plan.pp = space->pp.at[k];
-                if (find_data_ranks(space, &plan))
+                if (find_data_ranks(space, &plan) && (!accepts || accepts(space, &plan)))
                     return true;
             }
     return false;
@@ -202,17 +204,7 @@ static bool may_keep_rules(const struct space *space, const struct plan *plan)
 
 bool space_may_have_plans(const struct space *space)
 {
-    struct plan plan = space->base;
-    for (int i = 0; i < space->tp.count; i++)
-        for (int j = 0; j < space->cp.count; j++)
-            for (int k = 0; k < space->pp.count; k++) {
-                plan.tp = space->tp.at[i];
-                plan.cp = space->cp.at[j];
-                plan.pp = space->pp.at[k];
-                if (find_data_ranks(space, &plan) && may_keep_rules(space, &plan))
-                    return true;
-            }
-    return false;
+    return any_fits(space, may_keep_rules);
 }
 
 static const char *name_space(const struct space *space, const struct space_request *request,
@@ -253,7 +245,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, request->placement, arena);
     take_out_forbidden(out);
-    out->fits_gpus = any_fits_gpus(out);
+    out->fits_gpus = any_fits(out, NULL);
     out->name = name_space(out, request, arena);
     return true;
 }
