@@ -4,10 +4,11 @@
  *
  * Families are looked at in rounds, all of a round against what was kept before it, so that neither
  * the answer nor a count depends on the number of workers. */
-#include "base/clock.h"
 #include "search/method.h"
 
+#include "base/clock.h"
 #include "base/parallel.h"
+#include "search/families.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,29 +19,18 @@ enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 /* Floors and bounds are sums in another order than the step time that they stand under. */
 static const double rounding = 1e-12;
 
-struct family {
-    size_t block;
-    int vpp;
-    double floor_s;
-};
-
-struct families {
-    struct family *at;
-    size_t count, capacity;
-};
-
 struct worker {
     struct evaluator *evaluator;
     struct tally tally;
     bool was_late; /* did not list all its blocks */
-    struct families found;
 };
 
 struct bnb {
     const struct search *search;
     struct worker *workers;
     int jobs;
-    struct families families; /* by floor */
+    struct families *found;   /* by each worker */
+    struct families families; /* of all, by floor */
     bool is_listed;           /* every family is there */
     size_t next;              /* families before it were looked at */
     struct frontier best;
@@ -74,19 +64,15 @@ static struct evaluator *evaluator_of(const struct bnb *bnb, struct worker *work
 struct listing {
     const struct bnb *bnb;
     struct worker *worker;
+    struct families *found; /* by that worker */
     size_t block;
 };
 
 static bool list_family(void *context, const struct plan *first)
 {
     struct listing *listing = context;
-    struct families *found = &listing->worker->found;
-    if (found->count == found->capacity) {
-        found->capacity = 2 * found->capacity + 64;
-        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
-    }
     double floor_s = evaluate_floor_s(evaluator_of(listing->bnb, listing->worker), first);
-    found->at[found->count++] = (struct family){ listing->block, first->vpp, floor_s };
+    families_add(listing->found, (struct family){ listing->block, first->vpp, floor_s });
     return true;
 }
 
@@ -106,7 +92,7 @@ static bool is_late(const struct bnb *bnb)
 static void list_block(void *context, size_t block, int id)
 {
     struct bnb *bnb = context;
-    struct listing listing = { bnb, &bnb->workers[id], block };
+    struct listing listing = { bnb, &bnb->workers[id], &bnb->found[id], block };
     struct visitor visitor = { list_family, exclude_families, &listing };
     if (must_stop(bnb, listing.worker) || is_late(bnb))
         listing.worker->was_late = true;
@@ -114,36 +100,14 @@ static void list_block(void *context, size_t block, int id)
         space_walk_families(bnb->search->space, block, &visitor);
 }
 
-static int compare_families(const void *a, const void *b)
-{
-    const struct family *left = a;
-    const struct family *right = b;
-    if (left->floor_s != right->floor_s)
-        return left->floor_s < right->floor_s ? -1 : 1;
-    if (left->block != right->block)
-        return left->block < right->block ? -1 : 1;
-    return left->vpp - right->vpp;
-}
-
 static void list_families(struct bnb *bnb, struct arena *arena)
 {
-    struct families *all = &bnb->families;
+    bnb->found = ARENA_ARRAY(arena, struct families, (size_t)bnb->jobs);
     parallel_for(bnb->jobs, space_num_blocks(bnb->search->space), 1, list_block, bnb);
     bnb->is_listed = true;
-    for (int i = 0; i < bnb->jobs; i++) {
-        all->capacity += bnb->workers[i].found.count;
+    for (int i = 0; i < bnb->jobs; i++)
         bnb->is_listed &= !bnb->workers[i].was_late;
-    }
-    all->at = ARENA_ARRAY(arena, struct family, all->capacity);
-    for (int i = 0; i < bnb->jobs; i++) {
-        struct families *found = &bnb->workers[i].found;
-        if (found->count > 0)
-            memcpy(&all->at[all->count], found->at, found->count * sizeof *found->at);
-        all->count += found->count;
-        free(found->at);
-    }
-    if (all->count > 0)
-        qsort(all->at, all->count, sizeof *all->at, compare_families);
+    bnb->families = families_join(bnb->found, bnb->jobs, arena);
 }
 
 /* --- one family --------------------------------------------------------------------------- */

@@ -1,23 +1,12 @@
 #include "search/sweep.h"
 
 #include "base/parallel.h"
+#include "search/families.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
-
-/* In all its rank orders. */
-struct family {
-    size_t site;
-    int vpp;
-    double floor_s;
-};
-
-struct families {
-    struct family *at;
-    size_t count, capacity;
-};
 
 struct plans {
     struct ranked_plan *at;
@@ -27,7 +16,6 @@ struct plans {
 struct worker {
     struct evaluator *evaluator;
     struct tally tally;
-    struct families found;
     struct plans kept;
 };
 
@@ -35,7 +23,8 @@ struct run {
     const struct sweep *sweep;
     struct worker *workers;
     int jobs;
-    struct families families; /* by floor */
+    struct families *found;   /* by each worker */
+    struct families families; /* of all, by floor; each in all rank orders of its site */
     size_t next;              /* families before it were looked at */
 };
 
@@ -65,6 +54,7 @@ static bool must_stop(const struct run *run, struct worker *worker)
 struct look {
     const struct run *run;
     struct worker *worker;
+    struct families *found; /* by that worker */
     size_t site;
     int at[MAX_ORDERS][NUM_AXES];
     struct rank_orders orders; /* at */
@@ -76,6 +66,7 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
 {
     look->run = run;
     look->worker = worker;
+    look->found = &run->found[worker - run->workers];
     look->site = site;
     look->orders =
         (struct rank_orders){ look->at, space_site_orders(space_of(run), site, look->at) };
@@ -85,13 +76,8 @@ static void look_begin(struct look *look, struct run *run, struct worker *worker
 static bool list_family(void *context, const struct plan *first)
 {
     struct look *look = context;
-    struct families *found = &look->worker->found;
-    if (found->count == found->capacity) {
-        found->capacity = 2 * found->capacity + 64;
-        found->at = arena_grow(found->at, found->capacity * sizeof *found->at);
-    }
     double floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, first, &look->orders);
-    found->at[found->count++] = (struct family){ look->site, first->vpp, floor_s };
+    families_add(look->found, (struct family){ look->site, first->vpp, floor_s });
     return true;
 }
 
@@ -113,33 +99,11 @@ static void list_site(void *context, size_t site, int id)
         space_walk_families(space_of(run), site, &(struct visitor){ list_family, exclude, &look });
 }
 
-static int compare_families(const void *a, const void *b)
-{
-    const struct family *left = a;
-    const struct family *right = b;
-    if (left->floor_s != right->floor_s)
-        return left->floor_s < right->floor_s ? -1 : 1;
-    if (left->site != right->site)
-        return left->site < right->site ? -1 : 1;
-    return left->vpp - right->vpp;
-}
-
 static void list_families(struct run *run, struct arena *arena)
 {
-    struct families *all = &run->families;
+    run->found = ARENA_ARRAY(arena, struct families, (size_t)run->jobs);
     parallel_for(run->jobs, space_num_sites(space_of(run)), 1, list_site, run);
-    for (int i = 0; i < run->jobs; i++)
-        all->capacity += run->workers[i].found.count;
-    all->at = ARENA_ARRAY(arena, struct family, all->capacity);
-    for (int i = 0; i < run->jobs; i++) {
-        struct families *found = &run->workers[i].found;
-        if (found->count > 0)
-            memcpy(&all->at[all->count], found->at, found->count * sizeof *found->at);
-        all->count += found->count;
-        free(found->at);
-    }
-    if (all->count > 0)
-        qsort(all->at, all->count, sizeof *all->at, compare_families);
+    run->families = families_join(run->found, run->jobs, arena);
 }
 
 /* --- one family --------------------------------------------------------------------------- */
@@ -206,8 +170,8 @@ static void examine_family(void *context, size_t index, int id)
     struct plan first;
     if (must_stop(run, worker))
         return;
-    look_begin(&look, run, worker, family->site);
-    space_family(space_of(run), family->site, family->vpp, &first);
+    look_begin(&look, run, worker, family->block);
+    space_family(space_of(run), family->block, family->vpp, &first);
     space_walk_family(space_of(run), &first, &(struct visitor){ examine_plan, exclude, &look });
 }
 

@@ -1,0 +1,42 @@
+#include "search/families.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void families_add(struct families *families, struct family family)
+{
+    if (families->count == families->capacity) {
+        families->capacity = 2 * families->capacity + 64;
+        families->at = arena_grow(families->at, families->capacity * sizeof *families->at);
+    }
+    families->at[families->count++] = family;
+}
+
+static int compare_families(const void *a, const void *b)
+{
+    const struct family *left = a;
+    const struct family *right = b;
+    if (left->floor_s != right->floor_s)
+        return left->floor_s < right->floor_s ? -1 : 1;
+    if (left->block != right->block)
+        return left->block < right->block ? -1 : 1;
+    return left->vpp - right->vpp;
+}
+
+struct families families_join(struct families *found, int jobs, struct arena *arena)
+{
+    struct families all = { 0 };
+    for (int i = 0; i < jobs; i++)
+        all.capacity += found[i].count;
+    all.at = ARENA_ARRAY(arena, struct family, all.capacity);
+    for (int i = 0; i < jobs; i++) {
+        if (found[i].count > 0)
+            memcpy(&all.at[all.count], found[i].at, found[i].count * sizeof *found[i].at);
+        all.count += found[i].count;
+        free(found[i].at);
+        found[i] = (struct families){ 0 };
+    }
+    if (all.count > 0)
+        qsort(all.at, all.count, sizeof *all.at, compare_families);
+    return all;
+}

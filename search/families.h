@@ -1,0 +1,26 @@
+/* search/families.h - families of a space in the order of a floor under their step times. */
+#ifndef SEARCH_FAMILIES_H
+#define SEARCH_FAMILIES_H
+
+#include "base/arena.h"
+
+/* The plans of one block that share vpp (search/space.h), or of one site in all its rank orders. */
+struct family {
+    size_t block;
+    int vpp;
+    double floor_s; /* no plan of it takes less */
+};
+
+struct families {
+    struct family *at;
+    size_t count, capacity;
+};
+
+/* Grows the list, which families_join frees. */
+void families_add(struct families *families, struct family family);
+
+/* What `jobs` workers have found, by floor, then block, then vpp: the same whoever found what.
+ * In the arena; the workers' lists are freed. */
+struct families families_join(struct families *found, int jobs, struct arena *arena);
+
+#endif
