@@ -87,16 +87,15 @@ static bool write_all(int fd, const char *bytes, size_t length)
 /* Puts a file without a name, which can be read twice, in the place of a pipe or a terminal. */
 static bool keep_standard_input(size_t max_bytes)
 {
-    char name[] = "/tmp/simsearch-XXXXXX";
     size_t length;
     char *bytes = read_all(STDIN_FILENO, max_bytes, &length);
     if (!bytes)
         return false;
-    int fd = mkstemp(name);
-    bool is_kept = fd >= 0 && unlink(name) == 0 && write_all(fd, bytes, length) &&
-                   dup2(fd, STDIN_FILENO) == STDIN_FILENO;
-    if (fd >= 0)
-        close(fd);
+    FILE *file = tmpfile();
+    bool is_kept = file && write_all(fileno(file), bytes, length) &&
+                   dup2(fileno(file), STDIN_FILENO) == STDIN_FILENO;
+    if (file)
+        fclose(file);
     free(bytes);
     return is_kept;
 }
