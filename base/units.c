@@ -1,5 +1,7 @@
 #include "base/units.h"
 
+#include "base/length.h"
+
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
@@ -321,7 +323,6 @@ void units_show_count(double value, char *text, size_t size)
 void units_show_duration(double seconds, char *text, size_t size)
 {
     static const char *const years[] = { "", "thousand ", "million ", "billion ", "trillion " };
-    enum { MOST = sizeof years / sizeof *years - 1 };
     const double day_s = 86400, year_s = 365.25 * day_s, shown_as_next = 999.5;
     double value = seconds / year_s;
     int scale = 0;
@@ -332,7 +333,7 @@ void units_show_duration(double seconds, char *text, size_t size)
     } else if (isinf(seconds)) {
         snprintf(text, size, "never");
     } else {
-        for (; value >= shown_as_next && scale < MOST; scale++)
+        for (; value >= shown_as_next && scale < LENGTH(years) - 1; scale++)
             value /= 1000;
         if (value >= shown_as_next)
             snprintf(text, size, "over 1000 %syears", years[scale]);
