@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Axes that have ranks of their own; the expert axis stands right before the data axis. */
-enum { NUM_PLACED = 4, NUM_ORDERS = MAX_ORDERS - 1 };
+enum { NUM_PLACED = 4, NUM_ORDERS = MAX_RANK_ORDERS - 1 };
 static const int placed[NUM_PLACED] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_DATA, AXIS_PIPELINE };
 
 /* The permutation whose Lehmer code is `number`. */
@@ -73,7 +73,7 @@ static int placing(const int *order, const bool is_one[NUM_AXES])
 int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES])
 {
     bool is_one[NUM_AXES];
-    int placings[MAX_ORDERS];
+    int placings[MAX_RANK_ORDERS];
     int count = 0;
     for (int axis = 0; axis < NUM_AXES; axis++)
         is_one[axis] = axis_degree(plan, (enum axis_id)axis) == 1;

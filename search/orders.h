@@ -6,7 +6,7 @@
 #define SEARCH_ORDERS_H
 
 #include "base/arena.h"
-#include "sim/plan/plan.h"
+#include "sim/engine/simulate.h"
 
 struct orders {
     int (*at)[NUM_AXES]; /* as plan.order */
@@ -19,8 +19,7 @@ struct orders orders_new(const struct plan *base, bool every, struct arena *aren
 /* Whether no order before this one places the plan's ranks alike. The degrees must be set. */
 bool orders_is_first(const struct orders *orders, int order, const struct plan *plan);
 
-/* Those that place the plan's ranks each in its own way, at most MAX_ORDERS. */
-enum { MAX_ORDERS = 25 };
+/* Those that place the plan's ranks each in its own way, at most MAX_RANK_ORDERS. */
 int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES]);
 
 #endif

@@ -19,8 +19,7 @@ struct relaxation {
 struct relaxations {
     struct relaxation *at;
     int count;
-    double
-        start_s; /* when the search began, by clock_now_s(): its time limit holds for these too */
+    double start_s; /* of the search, by clock_now_s(): its time limit holds for these too */
     struct arena arena;
 };
 

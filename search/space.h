@@ -87,8 +87,8 @@ bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
 
 /* Blocks of the first order come first: space_num_sites of them. Each stands for the blocks that
- * differ from it in order alone, as rules read no order. Its orders are at most MAX_ORDERS; 0: the
- * site is empty. */
+ * differ from it in order alone, as rules read no order. Its orders are at most MAX_RANK_ORDERS; 0:
+ * the site is empty. */
 size_t space_num_sites(const struct space *space);
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES]);
 

@@ -56,7 +56,7 @@ struct look {
     struct worker *worker;
     struct families *found; /* by that worker */
     size_t site;
-    int at[MAX_ORDERS][NUM_AXES];
+    int at[MAX_RANK_ORDERS][NUM_AXES];
     struct rank_orders orders; /* at */
     int recompute;             /* that floor_s is of */
     double floor_s;

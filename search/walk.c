@@ -24,7 +24,7 @@ struct visit {
     struct run *run;
     struct worker *worker;
     int id;
-    int at[MAX_ORDERS][NUM_AXES];
+    int at[MAX_RANK_ORDERS][NUM_AXES];
     int num_orders; /* that each candidate is met in: 1, or those at `at` */
 };
 

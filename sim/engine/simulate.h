@@ -52,8 +52,8 @@ double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
  * for a family of plans. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Rank orders, as plan.order. */
-enum { MAX_RANK_ORDERS = 32 };
+/* Rank orders, as plan.order: the 4! of the axes that have ranks of their own, and a given one. */
+enum { MAX_RANK_ORDERS = 25 };
 struct rank_orders {
     int (*at)[NUM_AXES];
     int count;
