@@ -2,22 +2,26 @@
 
 #include <math.h>
 
+static bool is_in_node(const struct textbook_wires *wires, int size, int stride)
+{
+    return (size - 1) * stride < wires->ranks.per_node;
+}
+
 /* Members that are in one node: consecutive ones, which hand on among themselves. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride)
 {
-    if ((size - 1) * stride < wires->ranks.per_node)
+    if (is_in_node(wires, size, stride))
         return wires->node;
     struct textbook_link link = wires->network;
-    int in_node = wires->ranks.per_node / stride;
-    link.bytes_per_s = fmin(fmax(1, in_node) * link.bytes_per_s, wires->node.bytes_per_s);
+    int members = wires->ranks.per_node / stride; /* of one node */
+    link.bytes_per_s = fmin(fmax(1, members) * link.bytes_per_s, wires->node.bytes_per_s);
     return link;
 }
 
 struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
                                          const struct exchange_phase *phase)
 {
-    bool is_in_node = (phase->size - 1) * phase->stride < wires->ranks.per_node;
-    if (phase->kind == PHASE_PEERS && !is_in_node)
+    if (phase->kind == PHASE_PEERS && !is_in_node(wires, phase->size, phase->stride))
         return wires->network;
     return textbook_ring_link(wires, phase->size, phase->stride);
 }
