@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_layout.h"
+#include "sim/cost/provenance.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -273,7 +274,7 @@ static bool is_siblings(const json_t *root)
 {
     const char *products =
         json_string_value(json_object_get(json_object_get(root, "provenance"), "products"));
-    return products && strncmp(products, "sibling", strlen("sibling")) == 0;
+    return products && provenance_is_siblings(products);
 }
 
 static bool update(const char *file, const struct findings *findings, json_t *root, struct err *err)

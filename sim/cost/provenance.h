@@ -27,6 +27,9 @@ extern const size_t num_provenance_fields;
 bool provenance_read(const json_t *object, bool is_measured, struct provenance *out,
                      struct err *err);
 
+/* Whether a group's word is "sibling of" another GPU. */
+bool provenance_is_siblings(const char *word);
+
 /* "products, memory fitted here; attention, network datasheet", or the one word that all have. */
 void provenance_words(const struct provenance *provenance, struct text *out);
 
