@@ -49,7 +49,7 @@ static void *other_half(const struct traffic *t)
 
 static void issue_norm(const struct traffic *t, long rows, long width)
 {
-    struct norm_forward args = { .norm = { rows, width, 1e-5F },
+    struct norm_forward args = { .norm = { rows, width, (float)usual_norm_epsilon },
                                  .kind = NORM_LAYER,
                                  .x = t->from,
                                  .scale = other_half(t),

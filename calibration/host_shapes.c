@@ -84,8 +84,8 @@ struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq)
         .norm = is_llama ? NORM_RMS : NORM_LAYER,
         .activation = is_llama ? ACTIVATION_SWIGLU : ACTIVATION_GELU,
         .positions = is_llama ? POSITION_ROTARY : POSITION_LEARNED,
-        .rope_theta = is_llama ? 10000 : 0,
-        .norm_epsilon = 1e-5,
+        .rope_theta = is_llama ? usual_rope_theta : 0,
+        .norm_epsilon = usual_norm_epsilon,
         .linear_bias = !is_llama,
         .tied = !is_llama,
     };

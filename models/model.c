@@ -161,8 +161,8 @@ static bool refuse_heads(const struct model *model, struct err *err)
                    model->hidden, above_first ? above : below, above_first ? below : above);
 }
 
-static const double usual_rope_theta = 10000;  /* Su et al. 2021 */
-static const double usual_norm_epsilon = 1e-5; /* PyTorch's LayerNorm, Megatron-LM, Llama 2 and 3 */
+const double usual_rope_theta = 10000;  /* Su et al. 2021 */
+const double usual_norm_epsilon = 1e-5; /* PyTorch's LayerNorm, Megatron-LM, Llama 2 and 3 */
 
 bool model_derive(struct model *model, struct err *err)
 {

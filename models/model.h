@@ -60,6 +60,8 @@ double model_embedding_parameters(const struct model *model);
 /* The final norm, and the output head when it is not tied. */
 double model_head_parameters(const struct model *model);
 
+extern const double usual_rope_theta, usual_norm_epsilon;
+
 /* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions, rope_theta,
  * norm_epsilon), then checks. Heads that must divide hidden and don't are an error that names those
  * nearby that do. */

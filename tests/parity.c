@@ -261,7 +261,7 @@ struct model parity_llama(void)
     model.norm = NORM_RMS;
     model.activation = ACTIVATION_SWIGLU;
     model.positions = POSITION_ROTARY;
-    model.rope_theta = 10000;
+    model.rope_theta = usual_rope_theta;
     model.max_positions = 0;
     model.linear_bias = model.tied = false;
     model.heads = 4;
