@@ -284,6 +284,14 @@ static bool read_window(const json_t *config, const struct family *family, struc
     return true;
 }
 
+static bool has_key(const struct family *family, const char *name)
+{
+    for (const struct key *key = family->keys; key->name; key++)
+        if (strcmp(key->name, name) == 0)
+            return true;
+    return false;
+}
+
 /* A config says how long a sequence may be, not how long those of training are. Most of training is
  * on no more than 8192 tokens, longer ones come in a short stage at its end: Llama 3 had 8192
  * before 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3
@@ -292,20 +300,11 @@ enum { USUAL_SEQ = 8192 };
 
 static void assume_seq(const struct family *family, struct model *out)
 {
-    for (const struct key *key = family->keys; key->name; key++)
-        if (strcmp(key->name, "seq_length") == 0)
-            return; /* that of training: BLOOM's */
+    if (has_key(family, "seq_length"))
+        return; /* that of training: BLOOM's */
     out->allowed_seq = out->seq;
     if (out->seq > USUAL_SEQ)
         out->seq = USUAL_SEQ;
-}
-
-static bool has_key(const struct family *family, const char *name)
-{
-    for (const struct key *key = family->keys; key->name; key++)
-        if (strcmp(key->name, name) == 0)
-            return true;
-    return false;
 }
 
 static bool is_neutral(const json_t *value, double neutral)
