@@ -158,13 +158,18 @@ static bool time_once(const struct timed_call *x, size_t count, struct own_times
     return true;
 }
 
+/* Messages one after another in a call: a ping is answered. */
+static int ways(const struct timed_call *x)
+{
+    return x->kind == CURVE_POINT_TO_POINT ? 2 : 1;
+}
+
 /* Ranks of one machine have one clock; of others nobody knows who was late. */
 static bool share_times(const struct timed_call *x, const struct own_times *own, int count,
                         struct exchange_time *out, struct err *err)
 {
     double last_start_s[MOST_REPEATS], kept_s[MOST_REPEATS];
     bool has_one_clock = x->host->place.local_size == x->host->place.size;
-    int ways = x->kind == CURVE_POINT_TO_POINT ? 2 : 1;
     for (int i = 0; i < count; i++) {
         last_start_s[i] = own[i].start_s;
         kept_s[i] = own[i].kept_s;
@@ -174,9 +179,9 @@ static bool share_times(const struct timed_call *x, const struct own_times *own,
         return false;
     for (int i = 0; i < count; i++)
         out[i] = (struct exchange_time){
-            .took_s = (own[i].end_s - own[i].start_s) / ways,
-            .waited_s = fmax(0, last_start_s[i] - own[i].start_s - leaving_s) / ways,
-            .kept_s = kept_s[i] / ways,
+            .took_s = (own[i].end_s - own[i].start_s) / ways(x),
+            .waited_s = fmax(0, last_start_s[i] - own[i].start_s - leaving_s) / ways(x),
+            .kept_s = kept_s[i] / ways(x),
         };
     return true;
 }
@@ -217,7 +222,7 @@ static bool time_size(const struct timed_call *x, double bytes, double seconds, 
         if (!time_once(x, count, &own[0], err))
             return false;
     } while (++warm_ups < host_rank_least(x->host, WARM_UPS));
-    double once_s = (own[0].end_s - own[0].start_s) / (x->kind == CURVE_POINT_TO_POINT ? 2 : 1);
+    double once_s = (own[0].end_s - own[0].start_s) / ways(x);
     if (!average_time(x, &once_s, err))
         return false;
     int repeats = repeats_in(x->host, seconds, once_s);
