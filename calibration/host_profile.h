@@ -33,11 +33,11 @@ struct host_measured {
     char options[64]; /* as given: "--quick" */
 };
 
-/* Whoever reads the file with system_load gets what was measured; `stack` is the host's, whose
- * costs are filled in. The caller frees. */
-/* What it calls a core as a GPU. */
+/* What the cluster file calls a core as a GPU. */
 extern const char host_gpu_name[];
 
+/* Whoever reads the file with system_load gets what was measured; `stack` is the host's, whose
+ * costs are filled in. The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
 
 /* Adds to the residuals of the cluster file's profile what it predicts of the steps held out. Its
