@@ -45,14 +45,14 @@ static bool can_win(const struct trial *trial, const struct exchange *exchange, 
     plan.dp = data_ranks;
     plan.exchange = *exchange;
     struct time_to_accuracy to = to_accuracy(trial->request, &plan, trial->floor_s);
-    return to.seconds < trial->best.to.seconds;
+    return to.seconds <= trial->best.to.seconds;
 }
 
 static void keep(struct trial *trial, const struct scored_plan *found)
 {
     struct time_to_accuracy to =
         to_accuracy(trial->request, &found->plan, found->prediction.step_s);
-    if (isinf(to.seconds) || (trial->has_best && trial->best.to.seconds <= to.seconds))
+    if (isinf(to.seconds) || (trial->has_best && trial->best.to.seconds < to.seconds))
         return;
     trial->best = (struct accurate_plan){ .scored = scored_plan_copy(found, &trial->result->arena),
                                           .to = to };
@@ -102,11 +102,13 @@ static bool is_over(const struct accuracy_result *result)
     return result->timed_out || result->was_interrupted;
 }
 
+/* From few data ranks, which need the fewest steps, to many: those come to be ruled out. Of equals
+ * the last is kept. */
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;
     trial->has_best = false;
-    for (int ranks = num_gpus; ranks >= 1 && !is_over(trial->result); ranks--) {
+    for (int ranks = 1; ranks <= num_gpus && !is_over(trial->result); ranks++) {
         bool is_alone = ranks == 1 && !exchange_is_default(exchange);
         if (num_gpus % ranks != 0 || is_alone || !can_win(trial, exchange, ranks))
             continue;

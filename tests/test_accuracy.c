@@ -1,8 +1,10 @@
 #include "search/accuracy.h"
 #include "tests/instance.h"
+#include "tests/searching.h"
 #include "tests/testing.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct instance instance;
@@ -46,6 +48,84 @@ START_TEST(branch_and_bound_finds_what_looking_at_every_plan_finds)
         ck_assert(plan_equal(&result.at[i].scored.plan, &all.at[i].scored.plan));
     }
     accuracy_result_release(&all);
+}
+END_TEST
+
+/* --- what cannot win ----------------------------------------------------------------------------
+ */
+
+/* What one exchange is asked of: the scale of its transient is bent. */
+struct bent {
+    struct search_request asked;
+    struct convergence convergence;
+    struct exchange exchange;
+};
+
+static double seconds_of(const struct bent *bent, int data_ranks, double step_s)
+{
+    struct plan plan = bent->asked.base;
+    plan.dp = data_ranks;
+    plan.exchange = bent->exchange;
+    return time_to_accuracy(&bent->convergence, &instance.system, &instance.model, &plan, step_s)
+        .seconds;
+}
+
+/* The fastest step on so many data ranks. */
+static double step_s(const struct bent *bent, int data_ranks)
+{
+    char fix[64];
+    struct search_request request = bent->asked;
+    snprintf(fix, sizeof fix, "%s dp%d exchange=local:8", request.fix, data_ranks);
+    request.fix = fix;
+    struct search_result found = search_of(&request);
+    ck_assert_int_gt(found.num_top, 0);
+    double fastest_s = found.top[0].prediction.step_s;
+    search_result_release(&found);
+    return fastest_s;
+}
+
+/* All arithmetic of a step at the peak of all GPUs. */
+static double peak_s(void)
+{
+    const struct system *system = &instance.system;
+    return model_step_flops(&instance.model, instance.model.batch, instance.model.seq) /
+           (system->num_gpus * system->gpu.peak_flops_per_s[DTYPE_FP16]);
+}
+
+/* How many searches there are at a scale, and the seconds of the exchange's best. */
+static int searches_at(struct bent *bent, double scale, double *seconds)
+{
+    bent->convergence.mixing_scale = scale;
+    ck_assert(search_accuracy(&bent->asked, &result, &err));
+    for (int i = 0; i < result.count; i++)
+        if (result.at[i].scored.plan.exchange.method == bent->exchange.method)
+            *seconds = result.at[i].to.seconds;
+    int searches = result.searches;
+    accuracy_result_release(&result);
+    return searches;
+}
+
+/* Local SGD needs the more steps the more ranks there are. At one scale of its transient four ranks
+ * at peak arithmetic would take as long as two take: below it four are searched, above it not, and
+ * either way two are the answer. */
+START_TEST(ranks_that_cannot_win_at_peak_arithmetic_are_not_searched)
+{
+    struct bent bent = { .asked = request("bnb", "tp4"), .convergence = convergence_published };
+    ck_assert(exchange_read("local:8", &bent.exchange, &err));
+    bent.asked.convergence = &bent.convergence;
+    bent.asked.top = 1;
+    double two_s = step_s(&bent, 2), low = 0, high = 1e9, below_s = 0, above_s = 0;
+    for (int i = 0; i < 100; i++) {
+        bent.convergence.mixing_scale = (low + high) / 2;
+        bool can_win = seconds_of(&bent, 4, peak_s()) <= seconds_of(&bent, 2, two_s);
+        *(can_win ? &low : &high) = bent.convergence.mixing_scale;
+    }
+    ck_assert_double_gt(low, 0);
+    int below = searches_at(&bent, low * (1 - 1e-6), &below_s);
+    int above = searches_at(&bent, high * (1 + 1e-6), &above_s);
+    ck_assert_int_eq(below, above + 1);
+    ck_assert_double_eq_tol(below_s, seconds_of(&bent, 2, two_s), 1e-5 * below_s);
+    ck_assert_double_eq_tol(above_s, below_s, 1e-5 * below_s);
 }
 END_TEST
 
@@ -129,6 +209,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("accuracy");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
+    tcase_add_test(tc, ranks_that_cannot_win_at_peak_arithmetic_are_not_searched);
     tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
     tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, COUNT(divisions));
     tcase_add_test(tc, all_its_searches_share_one_time_limit);
