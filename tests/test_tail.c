@@ -1,0 +1,190 @@
+/* not under tsan: one thread. */
+/* What a stage adds once a step, against sums by hand. */
+#include "sim/cost/averaging.h"
+#include "sim/cost/exchange.h"
+#include "sim/cost/stage_load.h"
+#include "sim/engine/data_parallel.h"
+#include "sim/engine/offload.h"
+#include "sim/engine/simulate.h"
+#include "tests/planned.h"
+#include "tests/testing.h"
+
+#include <math.h>
+
+/* A small model on 16 GPUs, one plan. */
+static void load(const char *layout)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 16);
+    planned.model.batch = 64;
+    planned_layout(layout);
+}
+
+static struct stage_cost stage_cost(int stage)
+{
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    struct step_cost cost = evaluate_cost(evaluator, &planned.plan, &planned.arena);
+    evaluator_free(evaluator);
+    return cost.stages[stage];
+}
+
+static struct stage_score stage_score(int stage)
+{
+    struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
+    struct stage_share share = { stage, planned.model.layers / planned.plan.pp, 0 };
+    struct stage_score score = evaluate_stage(evaluator, &planned.plan, &share);
+    evaluator_free(evaluator);
+    return score;
+}
+
+static void check_near(double got_s, double expected_s)
+{
+    ck_assert_msg(fabs(got_s - expected_s) <= 1e-12 * expected_s, "%.15g s, not %.15g s", got_s,
+                  expected_s);
+}
+
+/* --- an optimizer on the host -------------------------------------------------------------------
+ */
+
+static double device_s(int stage)
+{
+    return optimizer_s(&planned.system, &planned.model, &planned.plan, planned_parameters(stage));
+}
+
+static struct host_optimizer host(int stage)
+{
+    return host_optimizer(&planned.system, &planned.model, &planned.plan,
+                          planned_parameters(stage));
+}
+
+/* Weights come back beside the update: of their copy only what is longer than it shows. */
+START_TEST(weights_come_back_beside_the_update)
+{
+    static const char *const layouts[] = { "tp2 pp2 mb1 offload=optimizer overlap=none",
+                                           "pp4 zero1 mb2 offload=optimizer overlap=none" };
+    for (int i = 0; i < COUNT(layouts); i++)
+        for (int stage = 0; stage < 2; stage++) {
+            load(layouts[i]);
+            struct host_optimizer slow = host(stage);
+            ck_assert_double_lt(slow.up_s, slow.update_s);
+            check_near(stage_cost(stage).optimizer_s,
+                       device_s(stage) + slow.down_s + slow.update_s);
+            planned.system.cluster.host_bytes_per_s *= 1e3;
+            struct host_optimizer quick = host(stage);
+            ck_assert_double_gt(quick.up_s, quick.update_s);
+            check_near(stage_cost(stage).optimizer_s, device_s(stage) + quick.down_s + quick.up_s);
+            planned_release();
+        }
+}
+END_TEST
+
+/* One chunk is one bucket of Megatron's: no backward hides its copy. PyTorch's many leave beside
+ * it: all but what the backward is too short for, and the last bucket at least. */
+START_TEST(gradients_leave_for_the_host_beside_the_backward)
+{
+    load("tp2 mb1 offload=optimizer overlap=grad");
+    planned.system.stack.bucket_bytes = 0;
+    planned.system.gpu.pcie_bytes_per_s *= 4;
+    struct host_optimizer of = host(0);
+    check_near(stage_cost(0).optimizer_s, device_s(0) + of.down_s + of.update_s);
+    double bytes = planned_parameters(0) * dtype_bytes((enum dtype)planned.plan.reduce_dtype);
+    planned.system.stack.bucket_bytes = bytes / 10;
+    double window_s = stage_score(0).backward_s;
+    ck_assert_double_lt(0.9 * of.down_s, window_s);
+    check_near(stage_cost(0).optimizer_s, device_s(0) + of.down_s / 10 + of.update_s);
+    planned.system.gpu.pcie_bytes_per_s /= 8;
+    of = host(0);
+    ck_assert_double_gt(0.9 * of.down_s, window_s);
+    check_near(stage_cost(0).optimizer_s, device_s(0) + of.down_s - 0.9 * window_s + of.update_s +
+                                              fmax(0, of.up_s - of.update_s));
+}
+END_TEST
+
+/* --- exchanges ----------------------------------------------------------------------------------
+ */
+
+/* Of a stage's share of the gradients or weights. */
+static struct exchange_cost exchanged(int stage, double share)
+{
+    static struct stage_load load;
+    fill_stage_load(&planned.model, &planned.plan, &planned.pieces, stage, share, &load);
+    return exchange_cost(&planned.system, &planned.plan, &load.load,
+                         averaging_share(&planned.plan.exchange, &planned.model));
+}
+
+/* Without overlap a step waits for the wire and for the device that makes and reads messages. */
+START_TEST(compressing_is_added_to_the_messages)
+{
+    static const char *const layouts[] = { "tp2 pp2 mb1 overlap=none exchange=topk:0.01",
+                                           "tp4 mb1 overlap=none exchange=qsgd:8",
+                                           "tp4 mb1 overlap=none exchange=powersgd:4" };
+    load(layouts[_i]);
+    for (int stage = 0; stage < planned.plan.pp; stage++) {
+        struct exchange_cost cost = exchanged(stage, 1);
+        struct stage_cost got = stage_cost(stage);
+        ck_assert_double_gt(cost.memory_s, 0);
+        check_near(got.reduce_s, cost.gradients_s + cost.memory_s);
+        ck_assert_double_eq(got.mix_s, 0);
+        check_near(stage_score(stage).data_comm_s - got.tied_s, cost.gradients_s + cost.memory_s);
+    }
+}
+END_TEST
+
+START_TEST(averaging_weights_is_added_to_the_messages)
+{
+    load(_i ? "tp2 mb1 overlap=none exchange=gossip:ring"
+            : "tp2 mb1 overlap=none exchange=local:4");
+    struct exchange_cost cost = exchanged(0, 1);
+    struct stage_cost got = stage_cost(0);
+    ck_assert(_i == 0 || cost.memory_s > 0);
+    check_near(got.mix_s, cost.weights_s + cost.memory_s);
+    ck_assert_double_eq(got.reduce_s, 0);
+    check_near(stage_score(0).data_comm_s, cost.weights_s + cost.memory_s);
+}
+END_TEST
+
+/* The wire hides behind the last backward bucket by bucket; the device's own work does not. */
+START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
+{
+    load("tp4 mb1 overlap=grad exchange=topk:0.01");
+    double bytes = planned_parameters(0) * plan_exchange_bytes(&planned.plan);
+    planned.system.stack.bucket_bytes = bytes / 4;
+    struct exchange_cost bucket = exchanged(0, 0.25);
+    double window_s = stage_score(0).backward_s;
+    double wire_s = exposed_s(&planned.system.profile, 4 * bucket.gradients_s, window_s, 4);
+    ck_assert_double_lt(wire_s, 4 * bucket.gradients_s);
+    check_near(stage_score(0).data_comm_s, wire_s + 4 * bucket.memory_s);
+}
+END_TEST
+
+/* Averages that travel beside all passes: of the wire what they leave, and the device's work whole.
+ */
+START_TEST(an_average_beside_the_passes_still_takes_the_device)
+{
+    load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
+    planned.system.stack.bucket_bytes = 0; /* whole: each bucket is a kernel more */
+    struct exchange_cost cost = exchanged(0, 1);
+    struct stage_score score = stage_score(0);
+    double passes_s = 8 * (score.forward_s + score.backward_s + score.weight_s);
+    double wire_s = exposed_s(&planned.system.profile, cost.weights_s, passes_s, HUGE_VAL);
+    ck_assert_double_lt(wire_s, cost.weights_s);
+    check_near(score.data_comm_s, wire_s + cost.memory_s);
+    check_near(stage_cost(0).mix_s, cost.weights_s + cost.memory_s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    TCase *tc = tcase_create("tail");
+    tcase_add_checked_fixture(tc, NULL, planned_release);
+    tcase_add_test(tc, weights_come_back_beside_the_update);
+    tcase_add_test(tc, gradients_leave_for_the_host_beside_the_backward);
+    tcase_add_loop_test(tc, compressing_is_added_to_the_messages, 0, 3);
+    tcase_add_loop_test(tc, averaging_weights_is_added_to_the_messages, 0, 2);
+    tcase_add_test(tc, what_the_device_does_for_messages_hides_behind_nothing);
+    tcase_add_test(tc, an_average_beside_the_passes_still_takes_the_device);
+    Suite *s = suite_create("sim/engine/tail");
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
