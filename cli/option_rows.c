@@ -34,7 +34,8 @@ const struct option_row option_rows[] = {
         .doc = "GPUs to use: whole nodes, or a part of one node." } },
     { "--nodes", NULL, "N", PREDICTS,
       { "nodes", .kind = FIELD_INT, F(nodes), .min = 1, .max = MOST_GPUS,
-        .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of gb200-nvl72." } },
+        .doc = "Hosts to use, all GPUs of each, instead of --gpus: 8 of dgx-h100, 4 of "
+               "gb200-nvl72." } },
     { "--model", NULL, "MODEL", PREDICTS,
       { "model", TEXT(model),
         .doc = "A preset (`list models`), a preset-style file, or a Hugging Face config.json or the "
@@ -47,13 +48,17 @@ const struct option_row option_rows[] = {
       { "gpu", TEXT(gpu), .doc = "Takes the first cluster preset that has this GPU." } },
     { "--stack", NULL, "STACK", PREDICTS | VALIDATE,
       { "stack", TEXT(stack),
-        .doc = "The software family (`list stacks`) or a file.[search]megatron-core when not given, or the executor's for --backend.[simulate explain validate]megatron-core when not given.[run]The executor's own when not given." } },
+        .doc = "The software family (`list stacks`) or a file."
+               "[search]megatron-core when not given, or the executor's for --backend."
+               "[simulate explain validate]megatron-core when not given."
+               "[run]The executor's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
         .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "
                "when not given." } },
     { "--seq", NULL, "TOKENS", PREDICTS,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
+        .quantity = QUANTITY_TOKENS,
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
@@ -68,7 +73,8 @@ const struct option_row option_rows[] = {
       { "layout", TEXT(layout), .doc = "The plan as text: \"tp8 pp16 mb1 sp zero1\"." } },
     { "--compare", NULL, "LAYOUT", SEARCH | EXPLAIN,
       { "compare", TEXT(compare),
-        .doc = "[search]Tells where another layout ranks and what it loses.[explain]Tells the difference from another layout term by term." } },
+        .doc = "[search]Tells where another layout ranks and what it loses."
+               "[explain]Tells the difference from another layout term by term." } },
     { "--partition", NULL, NULL, EXPLAIN,
       { "partition", SWITCH(partition),
         .doc = "Shows how a layer's operators are best split over the plan's tensor ranks, and what "
@@ -80,7 +86,8 @@ const struct option_row option_rows[] = {
     { "--fix", NULL, "WORDS", SEARCH,
       { "fix", TEXT(fix), .doc = "Layout words that every plan must have: \"tp8 zero1\"." } },
     { "--forbid", NULL, "WORDS", SEARCH,
-      { "forbid", TEXT(forbid), .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+      { "forbid", TEXT(forbid),
+        .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
     { "--uneven", NULL, NULL, SEARCH,
       { "uneven", SWITCH(uneven),
         .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "
@@ -98,7 +105,8 @@ const struct option_row option_rows[] = {
     { "--host-memory", NULL, "M", SEARCH,
       { "host-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(host_memory_bytes),
         .min = 1, .max = 1e18,
-        .doc = "With the method milp: what a node's host may keep of what is offloaded (\"1 TiB\")." } },
+        .doc = "With the method milp: what a node's host may keep of what is offloaded "
+               "(\"1 TiB\")." } },
     { "--placement", NULL, NULL, SEARCH,
       { "placement", SWITCH(placement),
         .doc = "Searches every rank order too, not Megatron's alone." } },
@@ -109,7 +117,10 @@ const struct option_row option_rows[] = {
         .doc = "Plans that zo, rl and random may score; 10,000 when not given." } },
     { "--seed", NULL, "N", SEARCH | SIMULATE | RUN,
       { "seed", .kind = FIELD_INT, F(seed), .min = 1, .max = INT_MAX,
-        .doc = "The same seed gives the same answer.[search]Other chances for zo, rl, random and --robust.[simulate]Other chances for --draws.[run]Other weights, tokens and dropout." } },
+        .doc = "The same seed gives the same answer."
+               "[search]Other chances for zo, rl, random and --robust."
+               "[simulate]Other chances for --draws."
+               "[run]Other weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
         .doc = "How many plans to show; 5 when not given." } },
@@ -119,7 +130,8 @@ const struct option_row option_rows[] = {
                "exchanges too, the shortest training to all-reduce's accuracy." } },
     { "--max-memory", NULL, "M", SEARCH,
       { "max-memory", .kind = FIELD_QUANTITY, .quantity = QUANTITY_BYTES, F(max_memory_bytes),
-        .min = 1, .max = 1e18, .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
+        .min = 1, .max = 1e18,
+        .doc = "What a GPU may hold (\"60 GiB\"), when less than it has." } },
     { "--price", NULL, "P", PREDICTS,
       { "price", .kind = FIELD_QUANTITY, .quantity = QUANTITY_DOLLARS_PER_HOUR, F(price),
         .min = 0, .max = 1e9, .doc = "Of one GPU, in $/h (2.5); the cluster's when not given." } },
@@ -141,7 +153,9 @@ const struct option_row option_rows[] = {
                "share (0.1), and what would make another the best." } },
     { "--time-limit", NULL, "T", SEARCH,
       { "time-limit", .kind = FIELD_QUANTITY, .quantity = QUANTITY_SECONDS, F(time_limit_s),
-        .min = 1e-3, .max = 1e9, .doc = "Ends the search early (10s) and prints the best so far and how far off it may be." } },
+        .min = 1e-3, .max = 1e9,
+        .doc = "Ends the search early (10s) and prints the best so far and how far off it "
+               "may be." } },
     { "--jobs", "-j", "N", SEARCH | VALIDATE | FIT,
       { "jobs", .kind = FIELD_INT, F(jobs), .min = 1, .max = MOST_JOBS,
         .doc = "Threads; as many as there are cores when not given. The answer is the same." } },
@@ -167,9 +181,12 @@ const struct option_row option_rows[] = {
         .doc = "Training steps; 10 when not given. The first two are not timed." } },
     { "--ranks", NULL, "N", RUN | CALIBRATE,
       { "ranks", .kind = FIELD_INT, F(ranks), .min = 1, .max = MOST_GPUS,
-        .doc = "[run]Processes to start: as many as the plan has ranks, or with --slice fewer.[calibrate]Processes that measure, as many as there are cores when not given; with --osu how many the benchmark had." } },
+        .doc = "[run]Processes to start: as many as the plan has ranks, or with --slice fewer."
+               "[calibrate]Processes that measure, as many as there are cores when not given; "
+               "with --osu how many the benchmark had." } },
     { "--quick", NULL, NULL, CALIBRATE,
-      { "quick", SWITCH(quick), .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
+      { "quick", SWITCH(quick),
+        .doc = "Fewer shapes, sizes and repeats: about a minute, of GPUs two; else four and "
                "eight. Beside other programs shapes are left out, and the file says so." } },
     { "--for", NULL, "MODEL", CALIBRATE,
       { "for", TEXT(for_model), .doc = "Measures the shapes of this model too." } },
@@ -179,7 +196,10 @@ const struct option_row option_rows[] = {
                "it, by kind of op. A run that got less than 80 % of its cores is refused." } },
     { "--convergence", NULL, "FILE", SEARCH | SIMULATE | CALIBRATE,
       { "convergence", TEXT(convergence),
-        .doc = "[search simulate]Judges exchanges by the constants of this file instead of the shipped ones.[calibrate]Fits the constants of convergence on this, which `run --json` told, and on the files that follow." } },
+        .doc = "[search simulate]Judges exchanges by the constants of this file instead of the "
+               "shipped ones."
+               "[calibrate]Fits the constants of convergence on this, which `run --json` told, "
+               "and on the files that follow." } },
     { "--least", NULL, "L", CALIBRATE,
       { "least", .kind = FIELD_NUMBER, F(least), .min = 0, .max = 1e9,
         .doc = "The least loss there is, for --convergence; fitted too when not given." } },
@@ -269,7 +289,9 @@ const struct option_row option_rows[] = {
                "and transfers, and tells the median and the 90th percentile." } },
     { "--output", "-o", "FILE", SEARCH | SIMULATE | FIT | CALIBRATE,
       { "output", TEXT(output),
-        .doc = "[search simulate]Writes the plan file; - is standard output.[calibrate]Writes the cluster file; - is standard output.[fit]Writes the profiles and stacks into this folder." } },
+        .doc = "[search simulate]Writes the plan file; - is standard output."
+               "[calibrate]Writes the cluster file; - is standard output."
+               "[fit]Writes the profiles and stacks into this folder." } },
     { "--json", NULL, NULL, ALL,
       { "json", SWITCH(json), .doc = "Prints one JSON document and nothing else." } },
     { "--quiet", "-q", NULL, ALL,

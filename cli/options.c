@@ -54,7 +54,7 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
 enum { LONGEST_VALUE = 64 };
 
 /* What people type, as the field reads it: "100B" tokens are Btok, a bare price is $/h, and a
- * sequence of "8k" is the power of two that it means, 8192. Else the value itself. */
+ * sequence of "8k" tokens is the power of two that it means, 8192. Else the value itself. */
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");
@@ -71,8 +71,8 @@ static const char *in_full(const struct option_row *row, const char *value, char
     else if (is_quantity && row->field.quantity == QUANTITY_DOLLARS_PER_HOUR &&
              strspn(value, "0123456789.") == length)
         snprintf(room, LONGEST_VALUE, "%.*s $/h", (int)length, value);
-    else if (row->field.offset == offsetof(struct options, seq) && digits + 1 == length &&
-             digits > 0 && digits < 9 && strchr("kKM", last))
+    else if (row->field.kind == FIELD_INT && row->field.quantity == QUANTITY_TOKENS &&
+             digits + 1 == length && digits > 0 && digits < 9 && strchr("kKM", last))
         snprintf(room, LONGEST_VALUE, "%lld", atoll(value) << (last == 'M' ? 20 : 10));
     else
         return value;
