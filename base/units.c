@@ -50,7 +50,7 @@ static const struct {
         { "ns",           1, -9, BOTH },
         { "min",         60,  0, WRITE },
         { "h",         3600,  0, BOTH },
-        { "d",        86400,  0, BOTH },
+        { "d",        DAY_S,  0, BOTH },
         { "w",       604800,  0, READ },
     } },
     [QUANTITY_BYTES_PER_S] = {
@@ -323,13 +323,13 @@ void units_show_count(double value, char *text, size_t size)
 void units_show_duration(double seconds, char *text, size_t size)
 {
     static const char *const years[] = { "", "thousand ", "million ", "billion ", "trillion " };
-    const double day_s = 86400, year_s = 365.25 * day_s, shown_as_next = 999.5;
+    const double year_s = 365.25 * DAY_S, shown_as_next = 999.5;
     double value = seconds / year_s;
     int scale = 0;
-    if (seconds < day_s / 100) {
+    if (seconds < DAY_S / 100) {
         units_show(seconds, QUANTITY_SECONDS, text, size);
-    } else if (seconds < shown_as_next * day_s) {
-        snprintf(text, size, "%.3g days", seconds / day_s);
+    } else if (seconds < shown_as_next * DAY_S) {
+        snprintf(text, size, "%.3g days", seconds / DAY_S);
     } else if (isinf(seconds)) {
         snprintf(text, size, "never");
     } else {

@@ -21,6 +21,8 @@ enum quantity {
     QUANTITY_TOKENS,           /* tok ktok Mtok Btok Gtok Ttok */
 };
 
+enum { DAY_S = 86400 };
+
 /* "450 GB/s" or "450GB/s" -> 4.5e11. Fails (ERR_INPUT, where = "") on a bare number, an unknown
  * unit (naming those of the quantity), NaN, infinity, or trailing text. */
 bool units_parse(const char *text, enum quantity quantity, double *out, struct err *err);

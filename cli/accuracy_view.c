@@ -8,16 +8,10 @@
 #include "cli/show.h"
 #include "search/accuracy.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* What never gets there is null. */
-static json_t *finite_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to)
 {
     json_object_set_new(object, "steps_by", json_string(steps_basis_names[to->basis]));

@@ -1,5 +1,6 @@
 #include "cli/answer.h"
 
+#include "base/units.h"
 #include "cli/command.h"
 #include "cli/idle_view.h"
 #include "cli/planfile.h"
@@ -8,7 +9,7 @@
 
 double days_to_train(const struct setup *setup, const struct prediction *prediction)
 {
-    return setup->model.tokens / prediction->tokens_per_s / 86400;
+    return setup->model.tokens / prediction->tokens_per_s / DAY_S;
 }
 
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction)
@@ -22,6 +23,11 @@ json_t *number_json(double value)
     if (value == floor(value) && fabs(value) <= 1e18)
         return json_integer((json_int_t)value);
     return json_real(value);
+}
+
+json_t *finite_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 static void set_number(json_t *object, const char *key, double value)
@@ -121,7 +127,7 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     json_object_set_new(object, "memory_by_stage", stages_json(prediction));
     json_object_set_new(object, "time", time_parts_json(&prediction->time));
     json_object_set_new(object, "busiest_stage", json_integer(prediction->busiest_stage));
-    idle_set_json(object, setup, plan);
+    idle_set_json(object, setup, plan, prediction->step_s);
     json_object_set_new(object, "microbatches", json_integer(prediction->num_microbatches));
     set_real(object, "days_to_train", days_to_train(setup, prediction));
     set_real(object, "dollars", dollars_to_train(setup, prediction));

@@ -15,6 +15,8 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
 
 /* Whole numbers without an exponent. */
 json_t *number_json(double value);
+/* null where the value is infinite or not known. */
+json_t *finite_json(double value);
 
 /* Writes the plan file. */
 bool write_plan(const char *path, const struct setup *setup, const struct plan *plan,

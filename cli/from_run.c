@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DAY_S = 86400 };
-
 #define F(member) #member, .offset = offsetof(struct from_run, member)
 static const struct field fields[] = {
     { F(params), .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, .min = 1, .max = 1e18 },
@@ -142,8 +140,6 @@ static void add_row(struct lecture *lecture, const struct from_run *run, bool re
     double value = asks_u ? utilization(run, recomputes) : run_s(run, recomputes);
     const char *const names[2][2] = { { "days, nothing run again", "days, full recompute" },
                                       { "U, nothing run again", "U, full recompute" } };
-    const char *const formulas[2][2] = { { "6 T P/(N F U)", "8 T P/(N F U)" },
-                                         { "6 T P/(N F t)", "8 T P/(N F t)" } };
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = "THE RUN BY THE LECTURES",
@@ -151,7 +147,8 @@ static void add_row(struct lecture *lecture, const struct from_run *run, bool re
                                           .unit = asks_u ? LECTURE_SHARE : LECTURE_DAYS,
                                           .textbook = value,
                                           .detailed = NAN },
-                    formulas[asks_u][recomputes]);
+                    lecture_flops_formula(recomputes));
+    text_add(&row->formula, asks_u ? "/(N F t)" : "/(N F U)");
     text_add(&row->filled, "%d x %s x %s / (%d x %s x ", recomputes ? 8 : 6,
              in_digits(run->tokens).text, in_digits(run->params).text, run->gpus,
              in_flops_per_s(gpus_of(run).peak_flops_per_s).text);

@@ -43,33 +43,13 @@ static int width(void)
     return columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns;
 }
 
-/* Words in lines of at most `most` columns, the first from `column` on, the others from `indent`.
- */
-static void print_words(const char *text, int column, int indent, int most)
-{
-    bool is_first = true;
-    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
-        int length = (int)strcspn(text, " \n");
-        if (!is_first && column + 1 + length > most) {
-            printf("\n%*s", indent, "");
-            column = indent;
-            is_first = true;
-        }
-        printf("%s%.*s", is_first ? "" : " ", length, text);
-        column += length + !is_first;
-        is_first = false;
-        text += length;
-    }
-    printf("\n");
-}
-
 /* "  LEFT        words": on the next line where the left column is too narrow. */
 static void print_entry(const char *left, const char *text)
 {
     printf("  %-*s", LEFT - 2, left);
     if ((int)strlen(left) > LEFT - 3)
         printf("\n%*s", LEFT, "");
-    print_words(text, LEFT, LEFT, width());
+    terminal_print_words(text, LEFT, LEFT, width());
 }
 
 static void print_row(const struct option_row *row, unsigned command)
@@ -115,12 +95,13 @@ void help_print_all(void)
     printf("Commands\n");
     for (int i = 0; i < num_commands; i++) {
         printf("  %-10s ", commands[i].name);
-        print_words(commands[i].summary, 13, 13, width());
+        terminal_print_words(commands[i].summary, 13, 13, width());
     }
     printf("\n");
-    print_words("simsearch COMMAND --help tells the options of each, `man simsearch` all of them. "
-                "Without a command's name it is search.",
-                0, 0, width());
+    terminal_print_words(
+        "simsearch COMMAND --help tells the options of each, `man simsearch` all of them. "
+        "Without a command's name it is search.",
+        0, 0, width());
 }
 
 static void print_exit_codes(void)
@@ -128,7 +109,7 @@ static void print_exit_codes(void)
     printf("\nExit codes\n");
     for (int i = 0; i < num_exit_meanings; i++) {
         printf("  %3d  ", exit_meanings[i].code);
-        print_words(exit_meanings[i].meaning, 7, 7, width());
+        terminal_print_words(exit_meanings[i].meaning, 7, 7, width());
     }
 }
 
@@ -137,7 +118,7 @@ void help_print(const struct command *command)
     printf("simsearch %s: %s\n\n%s", command->name, command->summary, command->examples);
     if (*command->details) {
         printf("\n");
-        print_words(command->details, 0, 0, width());
+        terminal_print_words(command->details, 0, 0, width());
     }
     printf("\nOptions\n");
     for (int group = 0; group <= NUM_GROUPS; group++)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Of a plan's stages. */
+/* How long each stage of a plan waits. */
 struct idle {
     double step_s;
     double *idle_s;
@@ -12,11 +12,12 @@ struct idle {
     int num_stages;
 };
 
-static struct idle idle_of(const struct setup *setup, const struct plan *plan, struct arena *arena)
+static struct idle idle_of(const struct setup *setup, const struct plan *plan, double step_s,
+                           struct arena *arena)
 {
     struct evaluator *evaluator = evaluator_new(&setup->system, &setup->model);
     size_t stages = (size_t)plan->pp;
-    struct idle idle = { .step_s = evaluate_step_s(evaluator, plan),
+    struct idle idle = { .step_s = step_s,
                          .idle_s = ARENA_ARRAY(arena, double, stages),
                          .share = ARENA_ARRAY(arena, double, stages),
                          .num_stages = plan->pp };
@@ -38,10 +39,11 @@ static double imbalance_of(const struct idle *idle)
     return most_s * idle->num_stages / sum_s;
 }
 
-void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan)
+void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                   double step_s)
 {
     struct arena arena = { 0 };
-    struct idle idle = idle_of(setup, plan, &arena);
+    struct idle idle = idle_of(setup, plan, step_s, &arena);
     json_t *stages = json_array();
     for (int i = 0; i < idle.num_stages; i++)
         json_array_append_new(stages, json_real(idle.idle_s[i]));
@@ -79,11 +81,11 @@ static void add_run(struct text *out, const struct idle *idle, int first, int en
 }
 
 void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
-                    bool all_stages)
+                    double step_s, bool all_stages)
 {
     enum { FEW_RUNS = 5 };
     struct arena arena = { 0 };
-    struct idle idle = idle_of(setup, plan, &arena);
+    struct idle idle = idle_of(setup, plan, step_s, &arena);
     int runs = 0;
     for (int first = 0, end; is_worth_telling(&idle) && first < idle.num_stages; first = end) {
         end = end_of_run(&idle, first);

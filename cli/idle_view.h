@@ -6,12 +6,14 @@
 #include "base/json.h"
 #include "cli/setup.h"
 
-/* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. */
-void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan);
+/* Adds "idle_s_by_stage", and "imbalance": the busiest stage's time in a step over the mean. The
+ * plan's prediction has step_s. */
+void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan,
+                   double step_s);
 
 /* "stages 0-2 97 %, stage 3 0 % of the step; the busiest has 3.6 times the mean's work" of stages
  * that differ by a twentieth of the step or more; nothing of others. */
 void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
-                    bool all_stages);
+                    double step_s, bool all_stages);
 
 #endif

@@ -1,5 +1,7 @@
 #include "cli/lecture.h"
 
+#include "base/units.h"
+#include "cli/answer.h"
 #include "cli/scale.h"
 
 #include <assert.h>
@@ -88,7 +90,7 @@ struct lecture_number in_unit(double value, enum lecture_unit unit)
     case LECTURE_SECONDS:
         return in_seconds(value);
     case LECTURE_DAYS:
-        snprintf(out.text, sizeof out.text, "%.4g days", value / 86400);
+        snprintf(out.text, sizeof out.text, "%.4g days", value / DAY_S);
         return out;
     case LECTURE_FLOPS:
         return scaled(value, large, NUM_LARGE, "FLOP");
@@ -121,6 +123,13 @@ struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,
     return added;
 }
 
+const char *lecture_flops_formula(double recomputed)
+{
+    if (recomputed == 0)
+        return "6 T P";
+    return recomputed == 1 ? "8 T P" : "(6 + 2 r) T P";
+}
+
 bool lecture_has_gap(const struct lecture_row *row)
 {
     double tolerance = 0.005;
@@ -137,6 +146,17 @@ void lecture_gap(struct lecture_row *row, const char *format, ...)
     vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
     text_add(&row->gap, "%s", sentence);
+}
+
+bool lecture_predict(const struct lecture_case *of, const struct plan *plan, struct prediction *out,
+                     struct err *err)
+{
+    const struct setup *setup = of->setup;
+    if (plan_check(plan, &setup->model, setup->model.batch, setup->system.num_gpus, err) ||
+        !system_check(&setup->system, plan, err))
+        return false;
+    *out = evaluate(of->variants, plan);
+    return true;
 }
 
 static struct lecture_case case_of(const struct setup *setup, const struct textbook_setup *textbook,
@@ -254,25 +274,11 @@ static void show_numbers(const struct terminal *terminal, const struct lecture_r
     text_release(&line);
 }
 
-/* Words of a text, broken before LINE_WIDTH. */
 static void show_wrapped(const struct text *text)
 {
-    int column = 0;
-    for (const char *at = text_get(text); *at;) {
-        int length = (int)strcspn(at, " ");
-        bool is_first = column == 0;
-        if (!is_first && column + 1 + length > LINE_WIDTH) {
-            printf("\n        ");
-            column = 8;
-        } else {
-            printf("%s", is_first ? "      " : " ");
-            column += is_first ? 6 : 1;
-        }
-        printf("%.*s", length, at);
-        column += length;
-        at += length + (at[length] == ' ');
-    }
-    printf("\n");
+    enum { INDENT = 6, NEXT_INDENT = 8 };
+    printf("%*s", INDENT, "");
+    terminal_print_words(text_get(text), INDENT, NEXT_INDENT, LINE_WIDTH);
 }
 
 static void show_row(const struct terminal *terminal, const struct lecture_row *row)
@@ -305,13 +311,12 @@ json_t *lecture_json(const struct lecture *lecture)
     json_t *list = json_array();
     for (int i = 0; i < lecture->count; i++) {
         const struct lecture_row *row = &lecture->rows[i];
-        json_t *detailed = isfinite(row->detailed) ? json_real(row->detailed) : json_null();
         json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:o, s:s}", "topic", row->topic, "name",
-                      row->name, "formula", text_get(&row->formula), "filled",
-                      text_get(&row->filled), "unit", lecture_unit_names[row->unit], "textbook",
-                      row->textbook, "detailed", detailed, "gap", text_get(&row->gap)));
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:o, s:s}", "topic", row->topic, "name",
+                            row->name, "formula", text_get(&row->formula), "filled",
+                            text_get(&row->filled), "unit", lecture_unit_names[row->unit],
+                            "textbook", row->textbook, "detailed", finite_json(row->detailed),
+                            "gap", text_get(&row->gap)));
     }
     return list;
 }

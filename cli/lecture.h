@@ -62,11 +62,19 @@ json_t *lecture_json(const struct lecture *lecture);
 /* A row to fill in. */
 struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,
                                 const char *formula);
+/* "6 T P", "8 T P" or what lies between: FLOPs of T tokens where a share of the forwards is
+ * recomputed. */
+const char *lecture_flops_formula(double recomputed);
 /* A sentence, or a part of one, where the two numbers are apart by half a percent, or one is
  * missing. */
 void lecture_gap(struct lecture_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool lecture_has_gap(const struct lecture_row *row);
+
+/* What the detailed model predicts of another plan; false, and why, where that can't be. The stages
+ * hold until the next one. */
+bool lecture_predict(const struct lecture_case *of, const struct plan *plan, struct prediction *out,
+                     struct err *err);
 
 /* A number with its unit in four digits, decimal prefixes: "444.5 GB". Lives as long as the full
  * expression that it stands in. */

@@ -204,14 +204,12 @@ static void add_data(struct lecture *lecture, const struct lecture_case *of)
 /* The data ranks' part of the step with another exchange; NAN where the plan can't have it. */
 static double exchanged_s(const struct lecture_case *of, const struct exchange *exchange)
 {
-    const struct setup *setup = of->setup;
-    struct plan plan = setup->plan;
+    struct plan plan = of->setup->plan;
+    struct prediction prediction;
     struct err ignored = { 0 };
     plan.exchange = *exchange;
-    if (plan_check(&plan, &setup->model, setup->model.batch, setup->system.num_gpus, &ignored) ||
-        !system_check(&setup->system, &plan, &ignored))
-        return NAN;
-    return evaluate(of->variants, &plan).time.data_comm_s;
+    return lecture_predict(of, &plan, &prediction, &ignored) ? prediction.time.data_comm_s
+                                                             : (double)NAN;
 }
 
 /* The same gradients by other ways that leave the same update. */

@@ -202,15 +202,13 @@ static void add_recipe(struct lecture *lecture, const struct lecture_case *of)
  * it. */
 static double zero_state_bytes(const struct lecture_case *of, int zero, struct err *err)
 {
-    const struct setup *setup = of->setup;
-    struct plan plan = setup->plan;
+    struct plan plan = of->setup->plan;
+    struct prediction prediction;
     plan.zero = zero;
     if (zero == 0)
         plan.shard = 0;
-    if (plan_check(&plan, &setup->model, setup->model.batch, setup->system.num_gpus, err) ||
-        !system_check(&setup->system, &plan, err))
+    if (!lecture_predict(of, &plan, &prediction, err))
         return NAN;
-    struct prediction prediction = evaluate(of->variants, &plan);
     const struct stage_memory *stage = &prediction.stages[0];
     return stage->weights_bytes + stage->gradients_bytes + stage->optimizer_bytes;
 }

@@ -1,6 +1,7 @@
 /* cli/lecture_run.c - the lecture's rows of the whole run: days, energy, failures. */
 #include "cli/lecture.h"
 
+#include "base/units.h"
 #include "cli/answer.h"
 #include "sim/textbook/energy.h"
 #include "sim/textbook/failure.h"
@@ -9,22 +10,18 @@
 
 static const char topic[] = "THE WHOLE RUN";
 
-enum { DAY_S = 86400 };
-
 static void add_days(struct lecture *lecture, const struct lecture_case *of, double textbook_s,
                      double detailed_s)
 {
     double tokens = of->setup->model.tokens;
-    struct lecture_row *row =
-        lecture_add(lecture,
-                    (struct lecture_row){ .topic = topic,
-                                          .name = "days of computing at U",
-                                          .unit = LECTURE_DAYS,
-                                          .textbook = textbook_s,
-                                          .detailed = detailed_s },
-                    of->textbook->recomputed == 0   ? "6 T P/(N F U)"
-                    : of->textbook->recomputed == 1 ? "8 T P/(N F U)"
-                                                    : "(6 + 2 r) T P/(N F U)");
+    struct lecture_row *row = lecture_add(lecture,
+                                          (struct lecture_row){ .topic = topic,
+                                                                .name = "days of computing at U",
+                                                                .unit = LECTURE_DAYS,
+                                                                .textbook = textbook_s,
+                                                                .detailed = detailed_s },
+                                          lecture_flops_formula(of->textbook->recomputed));
+    text_add(&row->formula, "/(N F U)");
     text_add(&row->filled, "%.5g x %s x %s / (%d x %s x %.4g)", 6 + 2 * of->textbook->recomputed,
              in_digits(tokens).text, in_digits(of->estimate->parameters).text, of->gpus.count,
              in_flops_per_s(of->gpus.peak_flops_per_s).text, of->textbook->utilization);

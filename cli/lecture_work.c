@@ -48,13 +48,6 @@ static double flops_a_weight(const struct textbook_setup *textbook)
     return textbook_flops(1, 1, textbook->recomputed);
 }
 
-static const char *flops_formula(const struct textbook_setup *textbook)
-{
-    if (textbook->recomputed == 0)
-        return "6 T P";
-    return textbook->recomputed == 1 ? "8 T P" : "(6 + 2 r) T P";
-}
-
 static double executed_flops(const struct lecture_case *of)
 {
     return of->prediction->hfu * of->prediction->step_s * of->gpus.count *
@@ -70,7 +63,7 @@ static void add_flops(struct lecture *lecture, const struct lecture_case *of)
                                                                 .unit = LECTURE_FLOPS,
                                                                 .textbook = estimate->flops,
                                                                 .detailed = executed_flops(of) },
-                                          flops_formula(of->textbook));
+                                          lecture_flops_formula(of->textbook->recomputed));
     text_add(&row->filled, "%.5g x %s x %s", flops_a_weight(of->textbook),
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text);
     lecture_gap(
@@ -114,9 +107,8 @@ static void add_utilization(struct lecture *lecture, const struct lecture_case *
                                           .unit = LECTURE_SHARE,
                                           .textbook = textbook_utilization(of->gpus, flops, step_s),
                                           .detailed = detailed },
-                    share == 0   ? "6 T P/(N F t)"
-                    : share == 1 ? "8 T P/(N F t)"
-                                 : "(6 + 2 r) T P/(N F t)");
+                    lecture_flops_formula(share));
+    text_add(&row->formula, "/(N F t)");
     text_add(&row->filled, "%.5g x %s x %s / (%d x %s x %s)", 6 + 2 * share,
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text, of->gpus.count,
              in_flops_per_s(of->gpus.peak_flops_per_s).text, in_seconds(step_s).text);

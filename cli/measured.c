@@ -113,11 +113,6 @@ void measured_fill(struct measured *m)
 /* --- JSON --------------------------------------------------------------------------------- */
 
 /* JSON has no NaN and no infinity. */
-static json_t *finite_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *beside_json(const struct beside_seconds *at)
 {
     return json_pack("{s:f, s:f, s:o}", "count", at->count, "measured_s", at->measured_s,

@@ -211,10 +211,10 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
 
 /* The parts below are the busiest stage's, so what the others wait is told apart. */
 static void show_idle(const struct terminal *terminal, const struct setup *setup,
-                      const struct plan *plan, bool all_stages)
+                      const struct plan *plan, double step_s, bool all_stages)
 {
     struct text line = { 0 };
-    idle_add_words(&line, setup, plan, all_stages);
+    idle_add_words(&line, setup, plan, step_s, all_stages);
     if (line.length > 0)
         show_row(terminal, "idle", text_get(&line));
     text_release(&line);
@@ -233,7 +233,7 @@ void show_plan(const struct terminal *terminal, const struct setup *setup, const
     show_rates(terminal, setup, plan, prediction);
     show_accuracy(terminal, setup, plan, prediction);
     show_peak(terminal, setup, prediction);
-    show_idle(terminal, setup, plan, all_stages);
+    show_idle(terminal, setup, plan, prediction->step_s, all_stages);
     printf("\n");
     show_breakdown(terminal, setup->memory_bytes, prediction, all_stages);
     text_release(&words);

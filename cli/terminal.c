@@ -93,6 +93,24 @@ const char *terminal_plain(const struct terminal *terminal)
     return terminal->colour ? "\033[0m" : "";
 }
 
+void terminal_print_words(const char *text, int column, int indent, int most)
+{
+    bool is_first = true;
+    for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+        int length = (int)strcspn(text, " \n");
+        if (!is_first && column + 1 + length > most) {
+            printf("\n%*s", indent, "");
+            column = indent;
+            is_first = true;
+        }
+        printf("%s%.*s", is_first ? "" : " ", length, text);
+        column += length + !is_first;
+        is_first = false;
+        text += length;
+    }
+    printf("\n");
+}
+
 void terminal_add_bar(const struct terminal *terminal, double share, int width, struct text *out)
 {
     static const char *const eighths[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };

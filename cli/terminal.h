@@ -33,6 +33,10 @@ const char *terminal_bold(const struct terminal *terminal);
 const char *terminal_dim(const struct terminal *terminal);
 const char *terminal_plain(const struct terminal *terminal);
 
+/* Prints words in lines of at most `most` columns and ends the last one. The first line goes on
+ * from `column`, the others begin at `indent`; a longer word has a line of its own. */
+void terminal_print_words(const char *text, int column, int indent, int most);
+
 /* A bar of `share` (0 to 1) of `width` columns, in eighths where the locale can, not padded. */
 void terminal_add_bar(const struct terminal *terminal, double share, int width, struct text *out);
 

@@ -1,13 +1,14 @@
 #include "sim/textbook/failure.h"
 
+#include "base/units.h"
+
 #include <math.h>
 
 /* Nodes fail independently: rates add. */
 double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes)
 {
-    double day_s = 86400;
     double failures_per_day = failures_per_1000_node_days / 1000 * num_nodes;
-    return day_s / failures_per_day;
+    return DAY_S / failures_per_day;
 }
 
 /* sqrt(2 C M): where C/t of writing and t/(2M) of lost work add up to least. Young 1974. */
