@@ -162,8 +162,8 @@ build_base() {
         mkdir -p "$trees/$commit"
         git archive "$commit" | tar x -C "$trees/$commit" || return 1
     fi
-    # Not this make's options and variables.
-    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$trees/$commit" CUDA=0 MPI=0 -j"$(nproc)" all >"$work/log" 2>&1 ||
+    # Not this make's options and variables, nor its folder of objects.
+    env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u BUILD make -s -C "$trees/$commit" CUDA=0 MPI=0 -j"$(nproc)" all >"$work/log" 2>&1 ||
         { cat "$work/log"; return 1; }
 }
 
