@@ -8,19 +8,19 @@
 
 #include <stdbool.h>
 
-/* Of all threads of a process, since they began. */
+/* The counts of all threads of a process, since they began. */
 struct core_time {
     double ran_s, ready_s; /* ready: wanted a core and had none */
     double slices;         /* times that a core was given */
-    bool is_known;         /* false: the system does not tell */
+    bool is_known;         /* false: the system has no such counts */
 };
 
-/* Of this process, or by the folder of its threads ("/proc/self/task"). */
+/* Reads the counts of this process, or those in a folder of threads ("/proc/self/task"). */
 struct core_time core_time_now(void);
 struct core_time core_time_read(const char *folder);
 
 /* The calling thread's counts, to be read again and again from any thread: a file descriptor that
- * the caller closes; -1 where the system does not tell. */
+ * the caller closes; -1 where the system has no such counts. */
 int core_time_open(void);
 struct core_time core_time_of(int thread);
 
@@ -28,8 +28,8 @@ struct core_time core_time_of(int thread);
  * not known. */
 double core_kept_s(const struct core_time *before, const struct core_time *after);
 
-/* What `wall_s` of a process that computes by itself would have been on cores of its own: less what
- * it was kept, but no less than it ran. */
+/* The time that `wall_s` of a process would have taken on cores of its own: less the time it was
+ * kept waiting for a core, but no less than it ran. */
 double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
 
 /* Between two times: 1 when nobody else wanted the cores, 0.5 when half was others'; negative when

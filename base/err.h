@@ -26,8 +26,8 @@ struct err {
     char msg[512];   /* one sentence, lower case, no full stop */
 };
 
-/* Always returns false, so that `return err_set(...)` reads as one step. What is not plain
- * (base/plain.h) becomes '?': the text may quote a file, and it is shown on a terminal. */
+/* Always returns false, so that `return err_set(...)` reads as one step. Bytes that are
+ * not plain (base/plain.h) become '?': the text may quote a file, and a terminal shows it. */
 bool err_set(struct err *err, enum err_code code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

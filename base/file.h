@@ -20,7 +20,7 @@ enum { FILE_MAX_BYTES = 16 << 20 };
  * by child processes: what comes through a pipe is kept in an unlinked file. */
 char *file_read(const char *path, size_t max_bytes, size_t *length, struct err *err);
 
-/* Standard output has no failure here: whoever flushes it tells. */
+/* Writing to standard output never fails here: its failure shows when it is flushed. */
 bool file_write(const char *path, const char *bytes, size_t length, struct err *err);
 
 bool file_exists(const char *path);

@@ -14,27 +14,27 @@ struct budget {
 /* Beforehand, for every part. */
 void budget_expect(struct budget *budget, double seconds);
 
-/* When a part begins of which `expected_s` were expected: those, or its share of what is left when
- * that is less than what is ahead; 0 when nothing is. */
+/* Time granted to the next part: what it asked for, scaled down when the rest no longer fits; 0
+ * when no time is left. */
 double budget_take(struct budget *budget, double now_s, double expected_s);
 
-/* Instead of taking it: the part is left out. */
+/* Leaves a part out instead of taking its time. */
 void budget_leave_out(struct budget *budget, double expected_s);
 
-/* How many times longer than expected the parts so far took, 1 or more; when none is under way. */
+/* How many times longer than expected the parts so far took, at least 1. No part is under way. */
 double budget_pace(const struct budget *budget, double now_s);
 
-/* Whether parts of which so much was expected end in time, at this pace. */
+/* Whether parts that expect so much end in time, at this pace. */
 bool budget_affords(const struct budget *budget, double now_s, double expected_s);
 
-/* What is left, at this pace, when none is under way: no more than until the end, while parts can
- * be left out to keep it. */
+/* The pass still takes so long, at this pace: no longer than to its end, as parts can be left out
+ * to keep that. No part is under way. */
 double budget_left_s(const struct budget *budget, double now_s);
 
-/* Of repeats, as many as fit into a part's time by what one takes, within limits. */
+/* Repeats that fit into a part's time, within limits. */
 int budget_repeats(double fitting, int least, int most);
 
-/* What of all that was expected has been taken, 0 to 1. */
+/* The share of all expected time that has been taken, 0 to 1. */
 double budget_done(const struct budget *budget);
 
 #endif

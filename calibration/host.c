@@ -136,7 +136,7 @@ static bool measure_curves(struct work *w, struct err *err)
 /* Longer than a scheduler lets one program run while others wait. */
 static const double wanting_s = 0.06;
 
-/* What a core does in that time for whoever wants all of it. */
+/* The share of a core that this thread gets in that time while it wants all of it. */
 static double want_core(void)
 {
     double start_s = clock_now_s(), own_s = clock_thread_s(), took_s;
@@ -186,7 +186,7 @@ static bool wait_for_quiet(struct work *w, struct err *err)
     return ok;
 }
 
-/* Least of any rank's, since `before`; 1 where nobody tells, and on GPUs. */
+/* The least share that any rank got since `before`; 1 where it is not known, and on GPUs. */
 static bool take_core_share(struct work *w, const struct core_time *before, struct err *err)
 {
     struct core_time after = core_time_now();

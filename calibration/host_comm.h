@@ -26,9 +26,9 @@ struct exchange_time {
     double kept_s;   /* that a member was without a core meanwhile: the most of any */
 };
 
-/* What an exchange takes when nobody is late and all have their cores: the lower quartile of those
- * where it was so, as others only add; without one of them, the median of all less what was lost.
- */
+/* The time of an exchange when nobody is late and all have their cores: the lower quartile of the
+ * undisturbed ones, as disturbance only adds. Where all were disturbed: their median, less the time
+ * lost. */
 double exchange_quiet_s(const struct exchange_time *times, int count);
 
 /* Fills `curve` with the lower quartiles of one collective, or of messages that go one way, in

@@ -30,7 +30,7 @@ struct host_rank {
     bool is_busy;        /* other programs want the cores: what is measured repeats less often */
 };
 
-/* Of repeats, the fewest that will do: half of `usual`, rounded up, beside other programs. */
+/* The fewest repeats that will do: `usual`, or half of that, rounded up, beside other programs. */
 int host_rank_least(const struct host_rank *host, int usual);
 
 /* All ranks of the place call it together, on a backend of exec/backend.h. On failure nothing is

@@ -5,13 +5,13 @@
 
 #include "base/err.h"
 
-/* What is asked of a machine; all ranks get the same answers. */
+/* A machine answers these; all ranks get the same answers. */
 struct quiet_machine {
     void *context;
     /* The share of a core that the rank with the least got while all wanted one, and when. */
     bool (*core_share)(void *context, double *share, double *now_s, struct err *err);
     void (*rest)(void *context, double seconds);
-    /* Told before each rest; NULL: nobody asks. */
+    /* Called before each rest; may be NULL. */
     void (*tell)(void *context, double share, double left_s);
 };
 

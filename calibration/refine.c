@@ -59,8 +59,8 @@ static bool scale_kind(struct profile *profile, int kind, double factor, const s
     return has_table;
 }
 
-/* What others computed beside it is nothing that the profile should learn. A run that does not know
- * is believed. */
+/* The profile should not learn the load of other programs. A run without a core_share is believed.
+ */
 static bool check_quiet(const json_t *run, struct err *err)
 {
     const json_t *share = json_object_get(run, "core_share");

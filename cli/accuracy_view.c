@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What never gets there is null. */
+/* null: the accuracy is never reached. */
 void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to)
 {
     json_object_set_new(object, "steps_by", json_string(steps_basis_names[to->basis]));

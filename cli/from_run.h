@@ -5,7 +5,7 @@
 
 #include "cli/lecture.h"
 
-/* A run as papers tell of it. */
+/* A run as papers report it. */
 struct from_run {
     double params, tokens;
     int gpus;

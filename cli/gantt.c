@@ -94,7 +94,7 @@ static const struct instr *running_at(struct cursor *cursor, double time_s)
     return is_running ? &list->at[cursor->next] : NULL;
 }
 
-/* What a stage does, column by column: on its compute lane, else with its data ranks. */
+/* A stage's line, read column by column: its compute lane, else its exchange with data ranks. */
 struct row {
     struct cursor compute, data;
     double column_s;

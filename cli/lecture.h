@@ -37,7 +37,7 @@ struct lecture {
     int count;
 };
 
-/* What all rows are read off. */
+/* All rows are computed from these. */
 struct lecture_case {
     const struct setup *setup; /* its plan is the one */
     const struct textbook_setup *textbook;
@@ -71,8 +71,8 @@ void lecture_gap(struct lecture_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool lecture_has_gap(const struct lecture_row *row);
 
-/* What the detailed model predicts of another plan; false, and why, where that can't be. The stages
- * hold until the next one. */
+/* The detailed model's prediction of another plan; false, and why, where that plan can't be. Its
+ * stages are valid until the next call. */
 bool lecture_predict(const struct lecture_case *of, const struct plan *plan, struct prediction *out,
                      struct err *err);
 

@@ -198,8 +198,7 @@ static void add_recipe(struct lecture *lecture, const struct lecture_case *of)
     lecture_gap(row, " bytes.");
 }
 
-/* What stage 0 would keep of state at another ZeRO stage; NAN, and why, where the plan can't have
- * it. */
+/* Bytes of state of stage 0 at another ZeRO stage; NAN, and why, where the plan can't have it. */
 static double zero_state_bytes(const struct lecture_case *of, int zero, struct err *err)
 {
     struct plan plan = of->setup->plan;

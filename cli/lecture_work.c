@@ -7,7 +7,7 @@
 
 static const char topic[] = "WORK OF A STEP";
 
-/* What a layer has that 12 h^2 does not say. */
+/* Says where a layer differs from 12 h^2. */
 static void add_shape(const struct model *model, struct lecture_row *row)
 {
     if (model->kv_heads != model->heads)

@@ -53,8 +53,8 @@ static bool refuse_option(unsigned command, const char *name, struct err *err)
 
 enum { LONGEST_VALUE = 64 };
 
-/* What people type, as the field reads it: "100B" tokens are Btok, a bare price is $/h, and a
- * sequence of "8k" tokens is the power of two that it means, 8192. Else the value itself. */
+/* Turns what people type into what the field reads: "100B" tokens are Btok, a bare price is $/h,
+ * and a sequence of "8k" tokens is the power of two that it means, 8192. Else the value itself. */
 static const char *in_full(const struct option_row *row, const char *value, char *room)
 {
     size_t length = strlen(value), digits = strspn(value, "0123456789");

@@ -94,8 +94,9 @@ bool options_answer_is_hidden(const struct options *options);
 /* "--output FILE, -o" */
 void options_left_column(const struct option_row *row, char *text, size_t size);
 
-/* What an option does for a command, and the names that it takes. A doc is text for all commands
- * and then parts, "[calibrate fit]...", for those; 0: all parts, with the commands before them. */
+/* Adds an option's text for a command, and the names that it takes. A doc is text for all commands
+ * and then parts for some, "[calibrate fit]...". Command 0: all parts, with the commands before
+ * them. */
 void options_add_doc(const struct option_row *row, unsigned command, struct text *out);
 
 /* All options as rows of a Markdown table. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What it leads to comes after it. */
+/* Prints the cause before the failures that follow from it. */
 static void tell_cause(void *context, const struct err *err)
 {
     bool *is_told = context;

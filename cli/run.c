@@ -90,7 +90,7 @@ static bool check_rates(const struct checkpoint_state *origin, struct err *err)
            err_set(err, ERR_USAGE, "--min-lr", "needs --lr-decay N");
 }
 
-/* What is trained with: as given, else as saved, else the default. */
+/* Each setting of the training is as given, else as saved, else the default. */
 static bool find_origin(const struct options *options, struct checkpoint_state *out,
                         struct err *err)
 {
@@ -266,7 +266,7 @@ static bool write_traces(const struct options *options, const struct measured *m
     return ok;
 }
 
-/* What the host takes beside what was predicted of a GPU says nothing, unless it was asked for. */
+/* The host's time beside a GPU's prediction says nothing, so it is shown only where asked for. */
 static bool compares(const struct options *options, const struct setup *setup)
 {
     return strcmp(options->backend, device_host.name) != 0 || options->cluster || options->gpu ||

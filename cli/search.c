@@ -309,8 +309,8 @@ static bool find_plans(const struct options *options, struct search_request *req
     return ok;
 }
 
-/* Where nothing divides over whole racks of 72, a job takes 64 of each. What is found replaces the
- * result that has no plan. */
+/* Where nothing divides over whole racks of 72, a job takes 64 of each. A plan found so replaces
+ * the empty result. */
 static bool take_segments(const struct options *options, struct setup *setup,
                           struct search_request *request, struct extras *extras,
                           struct search_result *result, struct err *err)

@@ -63,7 +63,7 @@ static bool set_seq(int seq, struct model *model, struct err *err)
     return false;
 }
 
-/* What a config.json leaves open, and what of it is not modelled. */
+/* Notes what a config.json leaves open, and what is not modelled. */
 static void assume_attention(const struct options *options, struct setup *setup)
 {
     const struct model *model = &setup->model;

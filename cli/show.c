@@ -209,7 +209,7 @@ static void show_peak(const struct terminal *terminal, const struct setup *setup
     text_release(&line);
 }
 
-/* The parts below are the busiest stage's, so what the others wait is told apart. */
+/* The parts below are the busiest stage's, so the others' waits are shown apart. */
 static void show_idle(const struct terminal *terminal, const struct setup *setup,
                       const struct plan *plan, double step_s, bool all_stages)
 {

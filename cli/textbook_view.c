@@ -21,8 +21,8 @@ const struct field *textbook_field(const char *name)
     return fields_find(textbook_estimate_fields, num_textbook_estimate_fields, name);
 }
 
-/* What carries a ring through the group: a link inside the node, or the NICs of the ranks that are
- * in a node, of which one alone talks to the next node. */
+/* The link that carries a ring through the group: that inside the node, or the NICs of the ranks
+ * that are in a node, of which one alone talks to the next node. */
 static struct textbook_link link_of(const struct system *system, const struct comm_group *group)
 {
     const struct cluster *cluster = &system->cluster;
@@ -36,7 +36,7 @@ static struct textbook_link link_of(const struct system *system, const struct co
                                    fmin(cards_bytes_per_s, level->bytes_per_s) };
 }
 
-/* Of a layer that is not run again. */
+/* What a layer keeps when it is not recomputed in full. */
 static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
 {
     bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
@@ -76,7 +76,7 @@ static double weight_bytes(const struct setup *setup, const struct plan *plan)
     return (in_place ? 0 : bytes) + gpu_fp8_copies(&setup->system.gpu, fp8) * fp8_value_bytes(fp8);
 }
 
-/* Of the plan's words. What is offloaded is not on the GPU. */
+/* The plan's own bytes of a parameter. Offloaded state is not on the GPU. */
 static struct textbook_recipe recipe_of(const struct setup *setup, const struct plan *plan)
 {
     struct state_bytes state = plan_state_bytes(plan, &setup->model);

@@ -84,7 +84,7 @@ bool rank_is_due(const struct rank *rank)
     return clock_now_s() > rank->told_s + telling_period_s;
 }
 
-/* One round of all ranks, in which each tells whether it is still at work. */
+/* One round of all ranks, in which each says whether it is still at work. */
 static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
 {
     whereabouts_wait(rank->on.watchdog, what);

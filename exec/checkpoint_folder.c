@@ -45,7 +45,7 @@ long checkpoint_before(const char *folder, long limit, struct err *err)
     DIR *listing = file_open_folder(folder);
     if (!listing)
         return errno == ENOENT || errno == ENOTDIR ? -1 : fail_to_list(folder, err);
-    errno = 0; /* it alone tells an error from the end */
+    errno = 0; /* readdir sets it on an error, not at the end */
     for (struct dirent *entry = readdir(listing); entry; entry = readdir(listing)) {
         long step = step_of(entry->d_name, "");
         if (step < limit && step > newest)

@@ -103,8 +103,8 @@ static bool check_share(struct rank *rank, const char *folder, long step,
     return ok;
 }
 
-/* What a rank finds its share to be; the worst that any of them finds holds for all. Nobody knows
- * whether one that cannot be read is whole, so it is neither passed over nor renamed. */
+/* A rank's verdict on its share; the worst verdict of any rank holds for all. Nobody knows whether
+ * an unreadable checkpoint is whole, so it is neither passed over nor renamed. */
 enum condition { IS_WHOLE, IS_DAMAGED, IS_UNREADABLE };
 
 static enum condition condition_of_share(struct rank *rank, const char *folder, long step,

@@ -4,7 +4,7 @@
 
 #include "base/err.h"
 
-/* What is nearer to the cause is larger: of several ranks' findings it is told. */
+/* A kind nearer to the cause is larger: the largest of the ranks' findings is reported. */
 enum divergence_kind {
     DIVERGENCE_NONE,
     DIVERGENCE_SCALE,     /* fp16: gradients overflow at the smallest loss scale */

@@ -24,7 +24,7 @@ enum { AT_MEETING = -1 };
 
 struct greeting greeting_of(const struct place *place, int number, int port);
 
-/* What rank 0 replies at the meeting, before the table of all ranks. */
+/* Rank 0's reply at the meeting, before the table of all ranks. */
 enum verdict { VERDICT_WELCOME, VERDICT_OTHER_TOKEN, VERDICT_OTHER_SIZE, VERDICT_TAKEN };
 struct reply {
     uint64_t magic;

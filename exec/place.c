@@ -115,8 +115,8 @@ static bool read_torchrun(struct place *place, struct err *err)
     return true;
 }
 
-/* What keeps others out when it cannot be guessed. One that was meant to be set and is empty would
- * keep nobody out. */
+/* A token that cannot be guessed keeps others out. An empty one would keep nobody out, so it is
+ * refused. */
 static bool read_token(struct place *place, struct err *err)
 {
     static const char name[] = "SIMSEARCH_TOKEN";

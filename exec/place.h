@@ -16,7 +16,7 @@ struct place {
     char meeting_host[256];     /* where rank 0 listens; "" when the launcher names no place */
     int meeting_port;
     int meeting_fd; /* of rank 0: the socket that listens already, else -1 */
-    /* Of this run: who does not know it is no rank of it. Zeros after its end. */
+    /* The run's secret: who does not know it is no rank of the run. Zeros after its end. */
     char token[PLACE_TOKEN_BYTES];
 };
 

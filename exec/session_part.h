@@ -8,7 +8,7 @@
 
 #include <stdatomic.h>
 
-/* What a rank's steps need. */
+/* One rank's run. */
 struct session {
     const struct session_options *options;
     struct rank_device on;
@@ -17,7 +17,7 @@ struct session {
     atomic_bool is_over;  /* the watchdog stops the run: nobody waits for other ranks any more */
     atomic_bool has_lost; /* another rank */
     struct rank *rank;
-    struct stream *stream; /* of what is told after steps */
+    struct stream *stream; /* of calls between steps */
     struct arena *arena;
     struct session_result *out;
     struct divergence own; /* the first that this rank found */

@@ -77,7 +77,7 @@ static bool trace_instructions(struct session *session, struct err *err)
     return true;
 }
 
-/* Of all ops that the passes of a list may run. */
+/* An upper bound on the ops that the passes of a list run. */
 static int most_ops(const struct session *session)
 {
     const struct run_setup *setup = session->options->setup;

@@ -1,4 +1,4 @@
-/* exec/spike.h - tells a loss that leaps from one that wavers.
+/* exec/spike.h - finds a loss that leaps among losses that waver.
  *
  * Mean and variance of the losses so far, those of about the last 50 steps counting most
  * (exponential weights: Finch 2009, "Incremental calculation of weighted mean and variance"). The
@@ -16,7 +16,7 @@ struct spike_watch {
     int64_t count;
 };
 
-/* What a loss is held against; a deviation is at least a thousandth of the mean. */
+/* The standard deviation that a loss is compared with: at least a thousandth of the mean. */
 double spike_deviation(const struct spike_watch *watch);
 
 /* Whether `loss` lies more than `limit` standard deviations above the mean, once 10 losses are

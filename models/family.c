@@ -122,8 +122,8 @@ const struct activation activations[] = {
 };
 const size_t num_activations = LENGTH(activations);
 
-/* Of the dozens of other keys (token ids, dtypes, initialisers, rope_scaling, versions) none changes
- * a cost. */
+/* These keys change costs in ways that are not modelled. The dozens of keys in no list (token ids,
+ * dtypes, initialisers, rope_scaling, versions) change none. */
 const struct refused_key refused_keys[] = {
     { "num_experts", 0 },                 { "num_local_experts", 0 },
     { "n_routed_experts", 0 },            { "n_shared_experts", 0 },

@@ -264,8 +264,8 @@ static bool window_acts(const json_t *config, const struct family *family, const
 }
 
 /* Each token attends to at most `window` before it. Over a sequence no longer than the window that
- * is plain causal attention, which is all we have; so the usual sequence is within it, and whoever
- * asks for a longer one is told. */
+ * is plain causal attention, which is all we have; so the usual sequence is within it, and a
+ * longer one gets a warning. */
 static bool read_window(const json_t *config, const struct family *family, struct model *out,
                         struct err *err)
 {

@@ -184,7 +184,7 @@ bool model_derive(struct model *model, struct err *err)
     return model_check(model, err);
 }
 
-/* Of models that did not come through fields_read, too. */
+/* Models may come from elsewhere than fields_read. */
 static bool check_texts(const struct model *model, struct err *err)
 {
     if (model->name[0] == '\0')

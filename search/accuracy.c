@@ -102,8 +102,8 @@ static bool is_over(const struct accuracy_result *result)
     return result->timed_out || result->was_interrupted;
 }
 
-/* From few data ranks, which need the fewest steps, to many: those come to be ruled out. Of equals
- * the last is kept. */
+/* Tries few data ranks first, which need the fewest steps: they rule out many. The last of equals
+ * is kept. */
 static bool try_exchange(struct trial *trial, const struct exchange *exchange, struct err *err)
 {
     int num_gpus = trial->request->system->num_gpus;

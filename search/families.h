@@ -19,8 +19,8 @@ struct families {
 /* Grows the list, which families_join frees. */
 void families_add(struct families *families, struct family family);
 
-/* What `jobs` workers have found, by floor, then block, then vpp: the same whoever found what.
- * In the arena; the workers' lists are freed. */
+/* Joins the lists of `jobs` workers, by floor, then block, then vpp, so that the order does not
+ * depend on who found which. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 
 #endif

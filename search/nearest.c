@@ -8,7 +8,7 @@ enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 /* The same request on another number of GPUs. */
 struct other {
     const struct search *search;
-    const struct search_request *asked; /* who is told that the search still goes on */
+    const struct search_request *asked; /* its progress callback hears that the search goes on */
     struct system *system;              /* scratch: its num_gpus changes */
     struct arena *arena;
 };

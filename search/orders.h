@@ -19,7 +19,7 @@ struct orders orders_new(const struct plan *base, bool every, struct arena *aren
 /* Whether no order before this one places the plan's ranks alike. The degrees must be set. */
 bool orders_is_first(const struct orders *orders, int order, const struct plan *plan);
 
-/* Those that place the plan's ranks each in its own way, at most MAX_RANK_ORDERS. */
+/* One order for each different placing of the plan's ranks, at most MAX_RANK_ORDERS. */
 int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES]);
 
 #endif

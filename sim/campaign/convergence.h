@@ -42,8 +42,8 @@ struct exchange_use {
     int group;     /* ranks that sum first and act as one in what follows */
     double period; /* steps from one average of all to the next, in the mean; 0: it has no such */
 };
-/* Of an exchange whose period stays as it is; a group of a node, whose ranks are not known here,
- * counts as one rank. */
+/* The use of an exchange whose period stays as it is. A group of a node counts as one rank, as its
+ * ranks are not known here. */
 struct exchange_use exchange_use_of(const struct exchange *exchange,
                                     const struct exchange_load *load, int num_ranks);
 
@@ -87,7 +87,7 @@ double convergence_transient_steps(const struct convergence *convergence,
 double convergence_steps(const struct convergence *convergence, const struct exchange_use *use,
                          double all_reduce_steps);
 
-/* What steps rest on. */
+/* The evidence that a number of steps rests on. */
 enum steps_basis {
     STEPS_EXACT,     /* the same sums as all-reduce's */
     STEPS_FITTED,    /* the theorems' orders by constants of one's own runs */

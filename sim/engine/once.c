@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* What passes of one replica's stage have in a step. */
+/* Sums over the passes of one replica's stage in a step. */
 struct passes {
     double sum_s;
     double squares_s2;

@@ -25,7 +25,7 @@ static bool has_buckets(const struct work *w, int stage)
     return true;
 }
 
-/* Of one chunk of `bytes`. */
+/* Buckets of one chunk of `bytes`. */
 static double num_chunk_buckets(const struct work *w, double bytes, int stage)
 {
     double bucket_bytes = w->system->stack.bucket_bytes;
@@ -63,8 +63,8 @@ static double visible_s(const struct work *w, enum overlap overlap, double comm_
                      num_buckets(w, bytes, stage));
 }
 
-/* What the chunks' own last backwards leave of their reductions: all, where a chunk is no more than
- * one bucket. */
+/* Exposed time of the reductions after each chunk hides its own behind its last backward: all of it
+ * where a chunk is no more than one bucket. */
 static double after_chunks_s(const struct work *w, double reduce_s, double bytes, int stage)
 {
     int chunks = w->plan->vpp;

@@ -37,8 +37,8 @@ struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup
 struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup);
 double textbook_boundary_bytes(const struct textbook_setup *setup); /* from one layer to the next */
 struct textbook_link textbook_shard_link(const struct textbook_setup *setup); /* of ZeRO's shards */
-/* Of what a rank of P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding
- * and head. Its tensors are the ones below, so it is not to be copied. */
+/* What a rank of P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding and
+ * head. `load` points to `tensors`, so the struct must not be copied. */
 struct textbook_load {
     struct exchange_load load;
     struct exchange_tensor tensors[4];

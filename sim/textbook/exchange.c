@@ -27,7 +27,7 @@ struct textbook_link textbook_phase_link(const struct textbook_wires *wires,
 }
 
 /* A sum by ring where no algorithm is named. A gather's buffer is all members' bytes. Neighbours
- * are told one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
+ * are sent to one after another: d (alpha + S/B). Assran et al. 2019, section 3 (gossip). */
 double textbook_phase_s(const struct textbook_wires *wires, const struct exchange_phase *phase)
 {
     const struct textbook_link link = textbook_phase_link(wires, phase);

@@ -1,6 +1,6 @@
 /* sim/textbook/exchange.h - time of an exchange of data ranks by latency and bandwidth alone.
  *
- * What a method sends is the list of phases that cost model and executor read, too. Pure. */
+ * Phases come from the list that cost model and executor read, too. Pure. */
 #ifndef SIM_TEXTBOOK_EXCHANGE_H
 #define SIM_TEXTBOOK_EXCHANGE_H
 
@@ -13,8 +13,9 @@ struct textbook_wires {
     struct exchange_ranks ranks;
 };
 
-/* What carries a ring of `size` data ranks, `stride` apart: the node's link where all are in one;
- * else the cards of those in a node, as one of them alone talks to the next node, up to that. */
+/* The link that carries a ring of `size` data ranks, `stride` apart: the node's where all are in
+ * one; else the cards of the members in a node together, up to the node's link, as one member alone
+ * talks to the next node. */
 struct textbook_link textbook_ring_link(const struct textbook_wires *wires, int size, int stride);
 
 /* The same for a phase; neighbours in a graph have each what is theirs. */

@@ -82,8 +82,8 @@ double textbook_data_parallel_traffic_bytes(double parameters)
     return half_bytes * parameters;
 }
 
-/* Of each of the s b h values that pass between layers: so many more values that a layer keeps, and
- * masks of a byte; of attention's, a s / h times as many. */
+/* A layer keeps so many values, and masks of one byte, for each of the s b h values that pass
+ * between layers; those of attention count a s / h times. */
 struct kept {
     double values, masks;                     /* on every tensor rank */
     double split_values, split_masks;         /* divided over them */

@@ -44,7 +44,7 @@ double textbook_data_parallel_bytes(double parameters, double values_per_sequenc
 /* Bytes of gradients that such a rank has to all-reduce. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
-/* What a layer keeps of its forward, and so what is sharded or recomputed. */
+/* Which activations a layer keeps: it depends on what is sharded and what is recomputed. */
 enum textbook_keep {
     TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
     TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
