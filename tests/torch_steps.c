@@ -20,7 +20,7 @@ static float value_of(const char *name, enum weight_role role, size_t index)
     uint64_t key = 0xcbf29ce484222325;
     for (const char *at = name; *at; at++)
         key = (key ^ (unsigned char)*at) * 0x100000001b3;
-    struct random rng = { .key = key, .count = index - 1 }; /* make.py begins with number 0 */
+    struct random rng = { .key = key, .count = index - 1 }; /* draws.py begins with number 0 */
     double unit = (double)(random_bits(&rng) >> 40) / 0x1p23 - 1;
     if (role == WEIGHT_SCALE)
         return (float)(1 + 0.1 * unit);

@@ -1,6 +1,6 @@
 /* tests/torch_steps.h - training steps held against PyTorch's: its results for the small GPT and
  * Llama of tests/parity.h are in fixtures/torch, which says how they were made. Weights are the
- * formulas of make.py there. */
+ * formulas of draws.py there. */
 #ifndef TESTS_TORCH_STEPS_H
 #define TESTS_TORCH_STEPS_H
 
