@@ -6,6 +6,7 @@
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 #include "tests/testing.h"
+#include "tests/time_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -146,19 +147,6 @@ static bool is_read(struct machine *machine)
     return ok;
 }
 
-static void check_parts(const struct prediction *p, const char *what)
-{
-    double sum_s = 0;
-    for (int i = 0; i < num_time_parts; i++) {
-        double part_s = time_part_s(&p->time, i);
-        ck_assert_msg(part_s >= 0, "%s: %s is %g s of %g", what, time_part_table[i].name, part_s,
-                      p->step_s);
-        sum_s += part_s;
-    }
-    ck_assert_msg(fabs(sum_s - p->step_s) <= 1e-9 * p->step_s, "%s: parts %.17g s, step %.17g s",
-                  what, sum_s, p->step_s);
-}
-
 /* Rounds of a pipeline are taken to repeat when they do within rounding, which tens of thousands of
  * them add up. */
 static void check_bounds(struct evaluator *evaluator, const struct plan *plan, double step_s,
@@ -184,7 +172,7 @@ static void check_plan(const struct machine *machine, const struct plan *plan, c
     ck_assert_msg(p.step_low_s <= p.step_s && p.step_s <= p.step_high_s, "%s: interval", what);
     ck_assert_msg(isfinite(p.peak_memory_bytes) && p.peak_memory_bytes > 0, "%s: %g bytes", what,
                   p.peak_memory_bytes);
-    check_parts(&p, what);
+    check_time_parts(&p, what);
     check_bounds(evaluator, plan, p.step_s, what);
     evaluator_free(evaluator);
 }

@@ -3,6 +3,7 @@
 #include "sim/cost/network.h"
 #include "tests/settings.h"
 #include "tests/testing.h"
+#include "tests/time_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,22 +12,9 @@
 /* --- parts --------------------------------------------------------------------------------------
  */
 
-static void check_time(const struct prediction *p, const char *layout)
-{
-    double sum_s = 0;
-    for (int i = 0; i < num_time_parts; i++) {
-        double part_s = time_part_s(&p->time, i);
-        ck_assert_msg(part_s >= 0, "%s: %s is %g s of %g", layout, time_part_table[i].name, part_s,
-                      p->step_s);
-        sum_s += part_s;
-    }
-    ck_assert_msg(fabs(sum_s - p->step_s) <= 1e-9 * p->step_s, "%s: parts %.17g s, step %.17g s",
-                  layout, sum_s, p->step_s);
-}
-
 START_TEST(parts_of_the_time_are_positive_and_add_up)
 {
-    settings_each_prediction(_i, check_time);
+    settings_each_prediction(_i, check_time_parts);
 }
 END_TEST
 
@@ -365,7 +353,7 @@ START_TEST(a_quintillion_parameters_on_a_million_gpus_are_finite)
     ck_assert_double_gt(model_parameters(model), 8e17);
     struct prediction p = predict_layout("tp8 pp64 vpp4 sp zero1", &evaluator);
     check_finite(&p);
-    check_time(&p, "tp8 pp64 vpp4 sp zero1");
+    check_time_parts(&p, "tp8 pp64 vpp4 sp zero1");
     ck_assert(!p.fits);
     evaluator_free(evaluator);
 }
@@ -378,7 +366,7 @@ START_TEST(one_token_on_one_gpu_is_finite)
     setting.model.seq = 1;
     struct prediction p = predict_layout("mb1", &evaluator);
     check_finite(&p);
-    check_time(&p, "mb1");
+    check_time_parts(&p, "mb1");
     evaluator_free(evaluator);
 }
 END_TEST
@@ -389,7 +377,7 @@ START_TEST(many_microbatches_are_finite)
     setting_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8, 1 << 18);
     struct prediction p = predict_layout("pp8 vpp3", &evaluator);
     check_finite(&p);
-    check_time(&p, "pp8 vpp3");
+    check_time_parts(&p, "pp8 vpp3");
     evaluator_free(evaluator);
 }
 END_TEST

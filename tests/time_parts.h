@@ -1,0 +1,10 @@
+/* tests/time_parts.h - the parts of a step's time. */
+#ifndef TESTS_TIME_PARTS_H
+#define TESTS_TIME_PARTS_H
+
+#include "sim/engine/simulate.h"
+
+/* None is negative, and they add up to the step; `what` is for the message. */
+void check_time_parts(const struct prediction *p, const char *what);
+
+#endif
