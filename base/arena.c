@@ -38,8 +38,8 @@ void *arena_grow(void *old, size_t bytes)
 }
 
 /* Each block is twice the one before, so that a large arena has few of them; the step is bounded,
- * so that little is left over. Of what is freed glibc keeps twice the largest block that it got
- * back: enough for the next run of a step's events, which then has no pages to ask for. */
+ * so that little is left over. glibc keeps freed memory up to twice the largest block that was
+ * freed, so the next run of a step's events needs no new pages. */
 static size_t next_capacity(const struct arena_block *newest, size_t bytes)
 {
     size_t capacity = FIRST_BLOCK_BYTES;

@@ -34,7 +34,7 @@ void arena_release(struct arena *arena);                       /* frees all; usa
 
 /* Called when the system has no memory left; must not return. One per process, set by main. */
 void arena_on_exhaustion(void (*hook)(size_t bytes));
-/* Calls it: for what a library could not allocate. */
+/* Calls that hook, for an allocation that failed inside a library. */
 _Noreturn void arena_exhausted(size_t bytes);
 /* malloc/realloc with the same promise, for the few arrays that grow. The caller frees. */
 void *arena_grow(void *old, size_t bytes);

@@ -1,8 +1,8 @@
-/* base/clock.h - seconds that pass: differences mean something, values do not. */
+/* base/clock.h - clocks: only the difference of two readings has a meaning. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
-double clock_now_s(void);    /* of the machine's clock, which never goes back */
-double clock_thread_s(void); /* that the calling thread has computed */
+double clock_now_s(void);    /* of the machine; never goes back */
+double clock_thread_s(void); /* of the calling thread's own computing */
 
 #endif

@@ -9,8 +9,8 @@
 
 const double quiet_core_share = 0.8;
 
-/* To wake takes this long at most on a core that is free (a virtual machine's halted core has to
- * be resumed first); a slice of another program takes milliseconds. */
+/* Waking takes at most this long on a free core (a virtual machine's halted core has to be resumed
+ * first); another program's slice takes milliseconds. */
 static const double wake_s = 50e-6;
 
 struct core_time core_time_of(int thread)

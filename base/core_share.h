@@ -1,8 +1,8 @@
 /* base/core_share.h - how much of a core a process got while it wanted one.
  *
  * Linux counts for each thread how long it ran and how long it was ready and no core was free
- * (schedstats.txt of the kernel: /proc/PID/task/TID/schedstat). Who waits for a message is not
- * ready, so a rank that waits for its peers loses nothing here. */
+ * (schedstats.txt of the kernel: /proc/PID/task/TID/schedstat). A thread that waits for a message
+ * is not ready, so a rank that waits for its peers loses nothing here. */
 #ifndef BASE_CORE_SHARE_H
 #define BASE_CORE_SHARE_H
 
@@ -24,19 +24,19 @@ struct core_time core_time_read(const char *folder);
 int core_time_open(void);
 struct core_time core_time_of(int thread);
 
-/* Seconds between two times without a core, beyond what waking takes on a free one; 0 when it is
- * not known. */
+/* Seconds that threads were ready without a core between two readings, less what waking takes on a
+ * free one; 0 when it is not known. */
 double core_kept_s(const struct core_time *before, const struct core_time *after);
 
 /* The time that `wall_s` of a process would have taken on cores of its own: less the time it was
  * kept waiting for a core, but no less than it ran. */
 double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
 
-/* Between two times: 1 when nobody else wanted the cores, 0.5 when half was others'; negative when
- * it is not known. */
+/* The share of a core between two readings: 1 when nobody else wanted the cores, 0.5 when others
+ * had half; negative when it is not known. */
 double core_share(const struct core_time *before, const struct core_time *after);
 
-/* Below this others had so much that what was timed is not the machine's own speed. */
+/* Below this share, others had so much that times do not show the machine's own speed. */
 extern const double quiet_core_share;
 
 #endif

@@ -95,7 +95,7 @@ json_t *fields_write(const struct field *fields, size_t n, const void *in)
             continue;
         json_t *value = field_forms[field->kind].write(field, (const char *)in + field->offset);
         int status = json_object_set_new(object, field->name, value);
-        assert(status == 0); /* a NaN, or text that isn't UTF-8, is not to be written */
+        assert(status == 0); /* callers never write a NaN, nor text that isn't UTF-8 */
         (void)status;
     }
     return object;

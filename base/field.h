@@ -27,7 +27,7 @@ enum field_kind {
 struct field {
     const char *name;
     enum field_kind kind;
-    enum quantity quantity; /* FIELD_QUANTITY; of FIELD_INT what it counts, where that is said */
+    enum quantity quantity; /* FIELD_QUANTITY; FIELD_INT: what it counts, where given */
     size_t offset;
     size_t size;              /* FIELD_TEXT: bytes of the array */
     double min, max;          /* inclusive, base units; both 0: no bounds */

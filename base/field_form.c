@@ -92,7 +92,7 @@ static bool check_range(const struct field *field, double number, const json_t *
     return field_refuse(range, value, err);
 }
 
-/* As JSON writes it; what isn't JSON stays text and is refused when it is read. */
+/* Text as the JSON that it spells; other text stays text and is refused when it is read. */
 static json_t *number_from_text(const char *text)
 {
     json_t *number = json_loads(text, JSON_DECODE_ANY, NULL);

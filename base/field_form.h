@@ -27,8 +27,8 @@ void field_add_expected(struct text *text, const struct field *field);
 /* "1 to 8", "at least 0 s", "at most 1"; "" without bounds. */
 void field_range(const struct field *field, char *text, size_t size);
 
-/* "expected ...; found ...": strings are quoted as they are; of arrays and objects only the kind is
- * told. Returns false. */
+/* "expected ...; found ...": strings are quoted as they are; arrays and objects are only named
+ * by their kind. Returns false. */
 bool field_refuse(const char *expected, const json_t *found, struct err *err);
 
 #endif

@@ -84,7 +84,7 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* Puts a file without a name, which can be read twice, in the place of a pipe or a terminal. */
+/* Replaces a pipe or a terminal by an unnamed file, which can be read twice. */
 static bool keep_standard_input(size_t max_bytes)
 {
     size_t length;
@@ -100,7 +100,7 @@ static bool keep_standard_input(size_t max_bytes)
     return is_kept;
 }
 
-/* A description of its own, at the start of the file. */
+/* Opens the file anew, so that reading starts at its beginning. */
 static int open_standard_input(size_t max_bytes, struct err *err)
 {
     int fd = -1;
@@ -141,8 +141,8 @@ static bool may_be_replaced(const char *path, struct err *err)
     return err_set(err, ERR_INPUT, path, "exists and is not a regular file");
 }
 
-/* A name that is taken belongs to another thread, or to a run that was killed. Until it has the
- * mode of the file that it replaces, nobody else may read it. */
+/* A name that is taken belongs to another thread, or to a run that was killed. Nobody else may read
+ * the new file until it has the mode of the file that it replaces. */
 static int create_beside(const char *path, char *name, size_t size)
 {
     int fd = -1;

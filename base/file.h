@@ -26,14 +26,14 @@ bool file_write(const char *path, const char *bytes, size_t length, struct err *
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 
-/* True for what is meant as a path and no name of ours: "-", with a slash, or ending in `suffix`
- * (".json"). */
+/* Whether a path is meant and not the name of something shipped: "-", a slash in it, or `suffix`
+ * (".json") at its end. */
 bool file_is_path(const char *name, const char *suffix);
 
 /* The path as messages show it: "standard input" for "-". */
 const char *file_shown(const char *path);
 
-/* opendir, but memory that runs out in it ends the program as elsewhere. */
+/* opendir; when memory runs out in it the program ends, as it does elsewhere. */
 DIR *file_open_folder(const char *path);
 
 /* Names (without `.json`) of the JSON files in a folder, sorted; caller frees each and the array.

@@ -62,7 +62,7 @@ static void skip_value(struct cursor *cursor)
         skip_token(cursor, &depth);
 }
 
-/* "FILE:12", or "FILE" for line 0. Of a long path the end is shown, which says more. */
+/* "FILE:12", or "FILE" for line 0. A long path is shown by its end, which says more. */
 static void name_place(const char *path, int line, char *where, size_t size)
 {
     enum { LONGEST_PATH = 160 };

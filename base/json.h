@@ -1,4 +1,4 @@
-/* base/json.h - JSON files whose faults can be pointed at.
+/* base/json.h - JSON files, with the line of each fault.
  *
  * Jansson parses; this adds what it lacks: a size limit, a depth limit (64), no duplicate keys, and
  * the line of a key for errors that are found after parsing. */
@@ -29,8 +29,8 @@ char *json_text(const json_t *json, int indent);
 /* Refuses keys of `object` that are not in `names`, with the nearest name. where = the key. */
 bool json_only_keys(const json_t *object, const char *const *names, size_t n, struct err *err);
 
-/* The text of a string in one line of plain text (base/plain.h), which may be shown; NULL: it is
- * none. */
+/* A string that is one line of plain text (base/plain.h), which may be shown; NULL for any other
+ * value. */
 const char *json_plain_text(const json_t *value);
 
 #endif

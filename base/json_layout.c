@@ -82,7 +82,7 @@ static void add_object(struct text *out, const json_t *object, int indent)
     text_add(out, "%*s}", indent, "");
 }
 
-/* As many elements on a line as it takes. */
+/* Puts as many elements on each line as fit. */
 static void add_array(struct text *out, const json_t *array, int indent)
 {
     int column = LINE_COLUMNS;

@@ -1,4 +1,4 @@
-/* base/statistics.h - numbers in rising order, and what stands where in them. */
+/* base/statistics.h - sorting, medians and quantiles. */
 #ifndef BASE_STATISTICS_H
 #define BASE_STATISTICS_H
 
@@ -6,10 +6,10 @@
 
 void numbers_sort(double *numbers, size_t count); /* in rising order, in place */
 
-/* Of count > 0 numbers, which it sorts; of an even count, the upper of the middle two. */
+/* The median of count > 0 numbers, which it sorts; the upper of the middle two of an even count. */
 double numbers_median(double *numbers, int count);
 
-/* Of count > 0 numbers in rising order: between the two nearest ranks, in proportion. */
+/* A quantile of count > 0 sorted numbers, interpolated between the two nearest ranks. */
 double sorted_quantile(const double *sorted, int count, double share);
 
 #endif

@@ -111,7 +111,7 @@ static bool refuse_name(const char *name, const struct corpus *all, size_t count
 
 bool corpus_path(const char *name, char path[PATH_MAX], struct err *err)
 {
-    if (file_is_path(name, ".txt")) /* which no shipped text does */
+    if (file_is_path(name, ".txt")) /* no shipped text has such a name */
         return copy_path(name, path, err);
     size_t count;
     struct corpus *all = corpora(&count, err);

@@ -1,4 +1,4 @@
-/* models/corpus.h - what is trained on: a text, shipped under a name or in a file of one's own.
+/* models/corpus.h - the text to train on: shipped under a name, or a file of one's own.
  *
  * A shipped text is models/texts/NAME.txt; NAME.json beside it says where it is from. */
 #ifndef MODELS_CORPUS_H
@@ -24,7 +24,7 @@ extern const size_t num_corpus_fields;
 struct corpus *corpora(size_t *count, struct err *err);
 
 /* The file that `name` stands for: a path, or a shipped text. An unknown name is ERR_USAGE with the
- * nearest text; whether a path can be read is told by whoever reads it. */
+ * nearest text; a path is not checked before it is read. */
 bool corpus_path(const char *name, char path[PATH_MAX], struct err *err);
 
 #endif

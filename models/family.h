@@ -1,4 +1,4 @@
-/* models/family.h - what transformers' configuration classes read, as tables.
+/* models/family.h - the keys that transformers' configuration classes read, as tables.
  *
  * One row per family and key. Keys, and the values of keys that a config may leave out, are those
  * of transformers 4.x, models/FAMILY/configuration_FAMILY.py. Add a family in family.c;
@@ -21,7 +21,7 @@ enum key_kind {
     KEY_BIAS,        /* bool: attention_bias or mlp_bias */
     KEY_WINDOW,      /* how many tokens attention looks back */
     KEY_USE_WINDOW,  /* bool: the window acts */
-    KEY_FULL_BLOCKS, /* how many blocks, the first, have no window where it acts */
+    KEY_FULL_BLOCKS, /* how many blocks, from the first, have no window where it acts */
     KEY_LAYER_TYPES, /* names, one per block */
 };
 
@@ -29,19 +29,20 @@ struct key {
     const char *name;
     enum key_kind kind;
     const char *field; /* KEY_INT, KEY_SAME: of model_fields */
-    bool is_required;  /* among keys of the same field one must be there; this one is asked for */
-    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide */
+    bool
+        is_required; /* one of the keys of its field must be there; the message asks for this one */
+    double fallback; /* when left out; KEY_INT: 0 lets model_derive decide */
 };
 
 struct family {
     const char *model_type;
     const char *architecture; /* names the family in configs without model_type */
-    struct model base;        /* what no key says */
+    struct model base;        /* for what has no key */
     int extra_positions;      /* rows of the position table beyond the sequence */
-    struct key keys[24];      /* up to the first without name */
+    struct key keys[24];      /* ends at the first without a name */
 };
 
-/* The plain and the gated feed-forward that an activation makes; -1: none that we have. */
+/* The plain and the gated feed-forward of an activation; -1: not modelled. */
 struct activation {
     const char *name;
     int plain, gated;

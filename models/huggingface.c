@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Always false. Names what was found, of arrays and objects only the kind. */
+/* Always false. Quotes the value that was found; arrays and objects are named by their kind. */
 static bool refuse(const char *key, const char *expected, const json_t *found, struct err *err)
 {
     if (!found || json_is_array(found) || json_is_object(found))
@@ -55,7 +55,7 @@ static double *number_slot_of(const struct key *key, struct model *out)
     return slot_of_kind(key, FIELD_NUMBER, out);
 }
 
-/* Within the bounds of the field called `name`, and not 0, which there means left out. */
+/* Checks the bounds of the field called `name`, and refuses 0, which means "left out" there. */
 static bool read_int(const json_t *value, const char *key, const char *name, int *out,
                      struct err *err)
 {
@@ -91,12 +91,12 @@ static bool check_same(const json_t *value, const struct key *key, struct model 
     int other = *slot_of(key, out);
     snprintf(expected, sizeof expected, "%d, the same as %s", other, key->field);
     bool is_same = json_is_integer(value) && json_integer_value(value) == other;
-    if (!is_same && other != 0) /* a missing one is for fill_in to tell */
+    if (!is_same && other != 0) /* fill_in reports a missing one */
         return refuse(key->name, expected, value, err);
     return true;
 }
 
-/* `name` says where the number is for messages. */
+/* Messages name the number `name`. */
 static bool read_positive(const json_t *value, const char *name, const struct key *key,
                           struct model *out, struct err *err)
 {
@@ -201,14 +201,14 @@ static bool read_key(const json_t *value, const struct key *key, struct model *o
     case KEY_USE_WINDOW:
         return read_bool(value, key, err);
     case KEY_WINDOW:
-        return true; /* by read_window, once the sequence is known */
+        return true; /* read_window does, once the sequence is known */
     case KEY_FULL_BLOCKS:
         return json_is_integer(value) || refuse(key->name, "an integer", value, err);
     }
     return false;
 }
 
-/* What a family does when a key is left out. */
+/* Fills in a family's value of a key that is left out. */
 static bool fill_in(const struct key *key, struct model *out, struct err *err)
 {
     if (key->kind == KEY_DROPOUT)
@@ -249,8 +249,8 @@ static bool read_biases(const json_t *config, const struct family *family, struc
     return true;
 }
 
-/* Whether the window acts, by the keys that turn it off: all blocks full by name (which decides
- * alone), use_sliding_window false, or as many full blocks as there are. */
+/* Whether the window acts. It does not when layer_types calls all blocks full (that key decides
+ * alone), when use_sliding_window is false, or when the full blocks are all blocks. */
 static bool window_acts(const json_t *config, const struct family *family, const struct model *out)
 {
     const struct key *use = key_of_kind(family, KEY_USE_WINDOW);
@@ -264,7 +264,7 @@ static bool window_acts(const json_t *config, const struct family *family, const
 }
 
 /* Each token attends to at most `window` before it. Over a sequence no longer than the window that
- * is plain causal attention, which is all we have; so the usual sequence is within it, and a
+ * is plain causal attention, the only one modelled; so the usual sequence is within it, and a
  * longer one gets a warning. */
 static bool read_window(const json_t *config, const struct family *family, struct model *out,
                         struct err *err)
@@ -292,16 +292,16 @@ static bool has_key(const struct family *family, const char *name)
     return false;
 }
 
-/* A config says how long a sequence may be, not how long those of training are. Most of training is
- * on no more than 8192 tokens, longer ones come in a short stage at its end: Llama 3 had 8192
- * before 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and DeepSeek-V3
- * 4096 before 32K and more (their reports, sections 3.3 and 4.3). */
+/* A config says how long a sequence may be, not how long training's sequences are. Most of training
+ * has no more than 8192 tokens a sequence, longer ones come in a short stage at its end: Llama 3
+ * had 8192 before 128K (Llama 3 model card; Grattafiori et al. 2024, section 3.4), Qwen2.5 and
+ * DeepSeek-V3 4096 before 32K and more (their reports, sections 3.3 and 4.3). */
 enum { USUAL_SEQ = 8192 };
 
 static void assume_seq(const struct family *family, struct model *out)
 {
     if (has_key(family, "seq_length"))
-        return; /* that of training: BLOOM's */
+        return; /* the sequence of training: BLOOM */
     out->allowed_seq = out->seq;
     if (out->seq > USUAL_SEQ)
         out->seq = USUAL_SEQ;
@@ -331,7 +331,7 @@ static bool refuse_others(const json_t *config, const struct family *family, str
     return true;
 }
 
-/* The last part of the path that the config was loaded from, if it makes a name. */
+/* The model is called after the last part of the path in the config, where that is a name. */
 static void read_name(const json_t *config, const struct family *family, struct model *out)
 {
     const char *path = json_string_value(json_object_get(config, "_name_or_path"));
@@ -370,7 +370,7 @@ static const struct family *find_family(const json_t *config, struct err *err)
     return NULL;
 }
 
-/* model_derive names fields of a model; a config calls them otherwise. */
+/* model_derive blames a field of a model; a config has other keys for it. */
 static bool blame_key(const json_t *config, const struct family *family, struct err *err)
 {
     for (const struct key *key = family->keys; key->name; key++) {

@@ -1,7 +1,7 @@
-/* models/model.h - what is trained: dimensions and options of a transformer, unsharded.
+/* models/model.h - dimensions and options of the transformer that is trained, unsharded.
  *
  * A model is a value. It comes from a preset (models/presets/NAME.json), a file in the same form,
- * or a Hugging Face config.json; which one decides nothing afterwards. */
+ * or a Hugging Face config.json; nothing depends on which. */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -25,10 +25,11 @@ struct model {
     int heads;    /* query heads */
     int kv_heads; /* key and value heads: heads (MHA), fewer (GQA), 1 (MQA) */
     int head_dim;
-    int ffn;             /* width of the feed-forward; of one of the two inputs when gated */
-    int vocab;           /* tokens of the vocabulary, before padding for tensor parallelism */
-    int seq;             /* usual training sequence length, tokens */
-    int allowed_seq;     /* of a config.json that says no more: from it seq was assumed; else 0 */
+    int ffn;         /* width of the feed-forward; of one of the two inputs when gated */
+    int vocab;       /* tokens of the vocabulary, before padding for tensor parallelism */
+    int seq;         /* usual training sequence length, tokens */
+    int allowed_seq; /* the longest that a config.json allows, where seq was assumed from it; else 0
+                      */
     int sliding_window;  /* tokens that attention looks back in some blocks; 0: all */
     int max_positions;   /* rows of the learned position table; 0 without one */
     int norm;            /* enum norm_kind */

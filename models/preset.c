@@ -74,7 +74,7 @@ static bool read_preset(const json_t *object, const char *file_name, struct mode
     return true;
 }
 
-/* Each name, in `presets` so far and in `preset` itself, stands for one model. */
+/* No name may stand for two models, among `presets` so far and `preset` itself. */
 static bool check_names(const struct model_preset *presets, size_t count,
                         const struct model_preset *preset, struct err *err)
 {
@@ -208,7 +208,7 @@ static bool refuse_name(const char *name, const struct model_preset *presets, si
 
 bool model_load(const char *name, struct model *out, struct err *err)
 {
-    if (file_is_path(name, ".json")) /* which no preset is called like */
+    if (file_is_path(name, ".json")) /* no preset has such a name */
         return load_path(name, out, err);
     size_t count;
     struct model_preset *presets = model_presets(&count, err);

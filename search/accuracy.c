@@ -35,8 +35,8 @@ static struct time_to_accuracy to_accuracy(const struct search_request *request,
     return time_to_accuracy(convergence, request->system, request->model, plan, step_s);
 }
 
-/* Steps depend on no more than exchange, data ranks and tensors, so a plan with as many data ranks
- * and nothing else stands for all; what compresses is never ruled out by it. */
+/* Steps depend on exchange, data ranks and tensors alone, so a plan with as many data ranks and
+ * nothing else stands for all. Compressing exchanges are never ruled out by it. */
 static bool can_win(const struct trial *trial, const struct exchange *exchange, int data_ranks)
 {
     if (exchange_method_of(exchange)->compressor || !trial->has_best)

@@ -2,8 +2,8 @@
  * in a family, plan by plan, a bound before the time. It ends at the first family whose floor is
  * above the worst plan that is kept.
  *
- * Families are looked at in rounds, all of a round against what was kept before it, so that neither
- * the answer nor a count depends on the number of workers. */
+ * Families are examined in rounds. All families of a round are compared with the plans kept before
+ * it, so that neither the answer nor a count depends on the number of workers. */
 #include "search/method.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 
 enum { FIRST_ROUND = 4, LONGEST_ROUND = 128 };
 
-/* Floors and bounds are sums in another order than the step time that they stand under. */
+/* Floors and bounds add up in another order than the step time that they are below. */
 static const double rounding = 1e-12;
 
 struct worker {
@@ -35,11 +35,11 @@ struct bnb {
     size_t next;              /* families before it were looked at */
     struct frontier best;
     struct frontier *round; /* of each family of a round, the plans that may be kept */
-    bool *is_open;          /* of each family of a round: not looked at to the end */
+    bool *is_open;          /* of each family of a round: not examined to the end */
     double open_floor_s;    /* least floor of those */
 };
 
-/* What a family is examined with. */
+/* One family, examined by one worker. */
 struct examination {
     const struct bnb *bnb;
     struct worker *worker;
@@ -82,7 +82,7 @@ static void exclude_families(void *context, const struct plan_rule *rule, double
     tally_broken(&listing->worker->tally, rule, count);
 }
 
-/* Half of the time is for looking at what was listed until then. */
+/* Half of the time limit is for examining the families listed until then. */
 static bool is_late(const struct bnb *bnb)
 {
     double limit_s = bnb->search->request->time_limit_s;
@@ -117,7 +117,7 @@ static bool ranks_by_memory(const struct bnb *bnb)
     return bnb->best.objective == OBJECTIVE_MEMORY;
 }
 
-/* What a plan must not be above to be kept. */
+/* A plan above these cannot be kept. */
 static double worst_step_s(const struct bnb *bnb)
 {
     const struct frontier *best = &bnb->best;
@@ -244,8 +244,8 @@ static struct tally close_workers(struct bnb *bnb, struct arena *arena)
     return sum;
 }
 
-/* Of the whole space: what was timed is not faster than the fastest, nor is the rest than its
- * floors. */
+/* The bound of the whole space: no timed plan is faster than the fastest, and no other plan is
+ * faster than its floor. */
 static double lower_bound_s(const struct bnb *bnb, const struct tally *tally)
 {
     double least_s = bnb->open_floor_s;
@@ -278,7 +278,7 @@ static struct bnb bnb_new(const struct search *search, int top, struct arena *ar
     return bnb;
 }
 
-/* In all rank orders at once, before any floor: whether nothing fits, and why. */
+/* Whether nothing fits in any rank order, and why; asked before any floor is computed. */
 static bool nothing_fits(const struct search *search, struct arena *arena, struct tally *why)
 {
     if (search->space->orders.count == 1 || search->request->objective == OBJECTIVE_MEMORY)

@@ -6,7 +6,7 @@
 static void scale_products(struct system *system, double factor, struct arena *arena)
 {
     (void)arena;
-    system->profile.sustained *= factor; /* of all products, those near a measured one too */
+    system->profile.sustained *= factor; /* for all products, also those near a measured one */
     system->profile.batched_gemm_efficiency *= factor;
 }
 

@@ -28,7 +28,7 @@ static double train_s(const struct hunt *hunt, double step_s)
     return model->tokens / (model->batch * model->seq / step_s);
 }
 
-/* What the time limit leaves, > 0; 0 where there is none. */
+/* Time left of the limit, > 0; 0 where there is no limit. */
 static double time_left_s(const struct hunt *hunt)
 {
     const double least_s = 1e-6;
@@ -72,8 +72,8 @@ static void show_progress(const struct hunt *hunt, int done, int count)
         request->progress((double)done / count, request->progress_context);
 }
 
-/* From the first count that could meet the deadline up to one that does. Where none does, the
- * fastest may be on fewer GPUs: on down until even the peak is too slow to be it. */
+/* Goes up from the first count that could meet the deadline to one that does. Where none does, the
+ * fastest plan may be on fewer GPUs: goes down until even the peak is slower than the fastest. */
 static void walk_counts(struct hunt *hunt, const struct values *counts)
 {
     const struct deadline_result *result = hunt->result;

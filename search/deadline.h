@@ -10,15 +10,15 @@ struct deadline_result {
      * fewest of these; 0: no plan fits on any count. */
     int num_gpus;
     struct scored_plan best; /* on that many, when num_gpus > 0 */
-    double train_s;          /* that it takes for all tokens */
-    int num_searched; /* counts that were looked at; a step at the GPUs' peak rules out others */
+    double train_s;          /* its time for all tokens */
+    int num_searched;        /* counts; the others are ruled out by a step at the GPUs' peak */
     bool timed_out, was_interrupted;
     struct arena arena;
 };
 
-/* Of the counts up to the system's number of GPUs (counts_all), every one that could meet it is
- * searched, from the fewest up: more GPUs are not always faster, since the batch may not divide by
- * what they leave for data ranks. The model's tokens must be known. False only when the request is
+/* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline,
+ * from the fewest up: more GPUs are not always faster, since the batch may not divide by the data
+ * ranks that they leave. The model's tokens must be known. False only when the request is
  * wrong. Release the result in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,
                      struct deadline_result *result, struct err *err);

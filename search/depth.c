@@ -42,7 +42,7 @@ static bool is_over(const struct depth *depth)
     return depth->timed_out || depth->was_interrupted;
 }
 
-/* The last of the doublings that fits: a rule may ask for more layers than the first have. 0: none.
+/* The last doubling that fits, or 0. A rule may ask for more layers than the first doublings have.
  */
 static int last_doubling(const struct dive *dive)
 {
@@ -72,8 +72,8 @@ static void deepen(const struct dive *dive)
         dive->depth->most = layers;
 }
 
-/* One chunk is enough to ask about: more of them hold more activations, and have rules of their
- * own. Unless words say which schedule, or that it must not be the usual one. */
+/* One chunk is enough: more chunks hold more activations, and have rules of their own. It is not
+ * where words fix the schedule, or forbid the usual one. */
 static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;

@@ -4,10 +4,10 @@
 
 #include "search/search.h"
 
-/* The most layers, all else of the model as it is, with which some plan with even chunks keeps the
- * rules and fits; 0: not even the fewest. For each number of stages a bisection: with all else
- * equal more layers in a stage need more memory. The request's own layers don't matter. False only
- * when the request is wrong. Ended early, `most` is what was found until then. */
+/* The most layers with which some plan of even chunks keeps the rules and fits, all else of the
+ * model as it is; 0: not even the fewest. It bisects for each number of stages: with all else
+ * equal, more layers in a stage need more memory. The request's own layers don't matter. False only
+ * when the request is wrong. Ended early, `most` is the most found until then. */
 struct depth {
     int most;
     bool timed_out, was_interrupted;

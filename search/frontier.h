@@ -1,7 +1,7 @@
 /* search/frontier.h - the best K plans of a stream, whatever its order.
  *
  * Plans are compared by objective and, when equal, by canonical layout as text; no two plans of a
- * space are equal in both, so which K are best doesn't depend on who met them when. */
+ * space are equal in both, so the best K don't depend on which worker met them when. */
 #ifndef SEARCH_FRONTIER_H
 #define SEARCH_FRONTIER_H
 
@@ -14,8 +14,8 @@ struct ranked_plan {
     double peak_memory_bytes;
 };
 
-/* Whether a comes before b. On one cluster cost is time. Least memory comes first with
- * OBJECTIVE_MEMORY, and of equal memory the faster. */
+/* Whether a comes before b. On one cluster cost is time. With OBJECTIVE_MEMORY the least memory
+ * comes first, and the faster of two with equal memory. */
 bool ranked_before(int objective, const struct ranked_plan *a, const struct ranked_plan *b);
 
 struct frontier {

@@ -123,7 +123,7 @@ static bool gives_up(struct solve *solve, const char *what, int code)
     return err_set(solve->err, ERR_SYSTEM, "GLPK", "the %s ended with code %d", what, code);
 }
 
-/* What is left of the time, as GLPK takes it; at least 1 ms, as it takes 0 for none. */
+/* The time left, in GLPK's milliseconds; at least 1, as GLPK reads 0 as no limit. */
 static int left_ms(const struct solve *solve)
 {
     if (solve->limits->time_s <= 0)
@@ -132,7 +132,7 @@ static int left_ms(const struct solve *solve)
     return left < 1 ? 1 : left >= INT_MAX ? INT_MAX : (int)ceil(left);
 }
 
-/* The relaxation, which branch and bound starts from. True when it goes on from here. */
+/* Solves the relaxation, which branch and bound starts from. True when branch and bound goes on. */
 static bool solve_relaxation(struct solve *solve, glp_prob *problem)
 {
     glp_smcp settings;
@@ -200,7 +200,7 @@ static void take_values(struct solve *solve, glp_prob *problem)
     }
 }
 
-/* Best bound of the open nodes, or, when none is open any more, what was found. */
+/* The best bound of the open nodes; when none is open any more, the cost that was found. */
 static void take_status(struct solve *solve, glp_prob *problem, int code)
 {
     struct program_result *result = &solve->result;

@@ -1,13 +1,14 @@
-/* search/integer_program.h - linear programs of which some columns are whole, solved by GLPK.
+/* search/integer_program.h - linear programs, some of whose columns are whole numbers, solved by
+ * GLPK.
  *
  * Least cost over columns within their bounds and rows within theirs. Only integer_program.c
- * includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are absolute (1e-6 for what
- * is whole, 1e-7 for rows).
+ * includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are absolute (1e-6 for
+ * whole columns, 1e-7 for rows).
  *
  * Threads: GLPK keeps its memory in an environment of the thread (Debian's build is reentrant), and
  * a solve makes one and frees it again, so several threads may solve at once where
- * integer_program_has_threads(). Where GLPK would abort the process, it is called back, its
- * environment is freed, and the solve fails with an error that says what GLPK said.
+ * integer_program_has_threads(). Where GLPK would abort the process, control comes back here, its
+ * environment is freed, and the solve fails with GLPK's words.
  *
  * The objective that GLPK computed is not in the result: compute yours from the rounded values. */
 #ifndef SEARCH_INTEGER_PROGRAM_H
@@ -18,7 +19,7 @@
 
 enum column_kind { COLUMN_CONTINUOUS, COLUMN_INTEGER, COLUMN_BINARY };
 
-/* -HUGE_VAL and HUGE_VAL are no bounds. Those of a binary column are not read. */
+/* -HUGE_VAL and HUGE_VAL: no bound. The bounds of a binary column are not read. */
 struct program_column {
     enum column_kind kind;
     double lower, upper;
@@ -67,7 +68,7 @@ enum program_status {
 struct program_result {
     enum program_status status;
     bool timed_out;      /* the limit was that on time */
-    const double *value; /* by column, in the arena; NULL without a solution; what is whole is so */
+    const double *value; /* by column, whole ones rounded; in the arena; NULL without a solution */
     double cost;         /* of these values, summed here */
     double bound;        /* no solution costs less, but for GLPK's tolerances; may be -HUGE_VAL */
     double gap;          /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */

@@ -1,4 +1,4 @@
-/* search/method.h - what search_run hands to a method, and what methods share. */
+/* search/method.h - a method's input from search_run, and functions that methods share. */
 #ifndef SEARCH_METHOD_H
 #define SEARCH_METHOD_H
 
@@ -11,7 +11,7 @@ struct search {
     double start_s;
 };
 
-/* What a search points at, made of a caller's request. */
+/* All that a search points at, made from a caller's request. */
 struct prepared {
     struct search_request request;
     struct system system;
@@ -26,7 +26,7 @@ void search_fill_counts(const struct tally *tally, struct search_result *result)
 /* The plans, best first, each predicted in full. */
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result);
-/* Below every plan's step time, without looking at any: no GPU does more than its peak. */
+/* Below every plan's step time, by the GPUs' peak alone. */
 double search_peak_floor_s(const struct search *search);
 /* A plan's prediction, its stages in the arena. */
 struct scored_plan search_predict(const struct search *search, const struct plan *plan,
@@ -45,13 +45,13 @@ bool bnb_run(const struct search *search, struct search_result *result, struct e
 bool exhaustive_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* Even plans by branch and bound, then uneven ones (search/uneven): bnb's answer with --uneven or
- * --recompute-mixes, and dp's, which is uneven without being told. */
+ * --recompute-mixes, and always dp's. */
 bool uneven_run(const struct search *search, struct search_result *result, struct err *err);
 bool dp_run(const struct search *search, struct search_result *result, struct err *err);
-/* The same with an integer program in the dynamic one's place (search/milp/milp.h). */
+/* The same, by an integer program instead of a dynamic one (search/milp/milp.h). */
 bool milp_run(const struct search *search, struct search_result *result, struct err *err);
 
-/* What to relax when nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
+/* When nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
 void search_fill_nearest(const struct search *search, const struct tally *tally,
                          struct search_result *result);
 

@@ -1,8 +1,8 @@
 #include "search/method.h"
 
-/* Counts that are looked at: the divisors of a node, one node after the other up to NODES_IN_A_ROW,
- * then doublings up to MOST_GPUS. The gap between the last that failed and the first that fits is
- * looked through in STEPS steps. */
+/* Tries these counts: the divisors of a node, one node after the other up to NODES_IN_A_ROW, then
+ * doublings up to MOST_GPUS. Then it goes through the gap between the last that failed and the
+ * first that fits in STEPS steps. */
 enum { NODES_IN_A_ROW = 16, MOST_GPUS = 65536, STEPS = 16 };
 
 /* The same request on another number of GPUs. */
@@ -45,9 +45,9 @@ static bool any_fits(const struct other *other, int num_gpus)
     return fits;
 }
 
-/* From `low` GPUs, which fail, to `high`, which fit: looked through in steps, then the step that
- * found one, until steps are of one node. Not always the least, since more GPUs can hurt: the batch
- * may not divide. */
+/* Goes from `low` GPUs, which fail, to `high`, which fit, in steps, then through the step that
+ * found one, until a step is one node. The result is not always the least, since more GPUs can
+ * hurt: the batch may not divide. */
 static int refine(const struct other *other, int low, int high, int node)
 {
     while (high - low > node) {
@@ -62,7 +62,7 @@ static int refine(const struct other *other, int low, int high, int node)
     return high;
 }
 
-/* 0 when no count that is looked at will do. */
+/* 0 when no tried count fits. */
 static int fewest_gpus(const struct other *other)
 {
     int node = cluster_node_size(&other->system->cluster);

@@ -1,7 +1,7 @@
 /* search/orders.h - the rank orders of a space.
  *
  * The base's comes first, then the others by the axes' numbers. Axes of one rank move nothing, so
- * of the orders that agree on the other axes only the first is walked. */
+ * orders that agree on the other axes are walked once, as the first of them. */
 #ifndef SEARCH_ORDERS_H
 #define SEARCH_ORDERS_H
 
@@ -13,7 +13,7 @@ struct orders {
     int count;
 };
 
-/* The base's alone, or every one. In the arena. */
+/* The base's order alone, or every order. In the arena. */
 struct orders orders_new(const struct plan *base, bool every, struct arena *arena);
 
 /* Whether no order before this one places the plan's ranks alike. The degrees must be set. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-/* Plans that may be on the front; those that are dominated are thrown out when room runs out. */
+/* Plans that may be on the front; dominated ones are thrown out when room runs out. */
 struct contenders {
     struct ranked_plan *at;
     size_t count, capacity;
@@ -34,7 +34,7 @@ static void keep_front(struct contenders *all)
     free(points);
 }
 
-/* Room doubles once half of it is front, so that a plan takes part in few sweeps. */
+/* Room doubles once half of it is on the front, so that each plan takes part in few sweeps. */
 static void add(struct contenders *all, const struct ranked_plan *plan)
 {
     enum { LEAST_ROOM = 1024 };
@@ -64,7 +64,7 @@ static void count_tally(const struct tally *tally, struct pareto_result *result)
     result->was_interrupted |= tally->was_interrupted;
 }
 
-/* By GPUs, then time; of equal points the first by layout. */
+/* By GPUs, then time; equal points by layout. */
 static int by_gpus(const void *a, const void *b)
 {
     const struct ranked_plan *left = a;
@@ -90,7 +90,7 @@ static void keep_one_of_each(struct contenders *front)
     front->count = kept;
 }
 
-/* Plans on as many GPUs rise in time and fall in memory, so the last kept needs the least. */
+/* Plans on one count of GPUs rise in time and fall in memory, so the last kept needs the least. */
 static void keep_savings(struct contenders *front, double least_saving_bytes)
 {
     size_t kept = 0;
@@ -121,7 +121,7 @@ static void predict_front(const struct search_request *asked, const struct conte
     }
 }
 
-/* Counts rise: what is beaten by a plan of a count before is beaten. Fixed words may hold lists,
+/* Counts rise, so a plan of an earlier count may beat a later one. Fixed words may hold lists,
  * which plans point at: they live as long as the result. */
 static void sweep_counts(const struct search_request *asked, struct contenders *front,
                          struct pareto_result *result)

@@ -1,8 +1,8 @@
 /* search/pareto.h - plans that no other plan beats in everything at once.
  *
- * What is compared is the number of GPUs, the step time and the memory of the heaviest stage; less
- * of each is better. Days follow from the step time, and dollars from GPUs x step time: a plan that
- * is no worse in the three is no dearer either, so that dollars would change nothing. */
+ * Plans are compared by the number of GPUs, the step time and the memory of the heaviest stage;
+ * less of each is better. Days follow from the step time, and dollars from GPUs x step time, so a
+ * plan that is no worse in the three is no dearer either. */
 #ifndef SEARCH_PARETO_H
 #define SEARCH_PARETO_H
 
@@ -30,10 +30,11 @@ struct pareto_result {
     const char *space_name; /* of the system's own number of GPUs */
     struct pareto_plan *at; /* by GPUs, then the fastest first */
     int count;
-    int num_on_front; /* before those that save too little were left out */
-    int *counts;      /* of GPUs that were looked at */
+    int num_on_front; /* before plans that save too little were left out */
+    int *counts;      /* of GPUs that were searched */
     int num_counts;
-    /* Over all of them. Bounded: left out as a bound says that another plan beats them. */
+    /* Sums over all counts. Bounded: plans left out because a bound shows that another beats them.
+     */
     double candidates, evaluated, bounded;
     bool timed_out, was_interrupted;
     double elapsed_s;
@@ -41,9 +42,9 @@ struct pareto_result {
 };
 
 /* The front over the counts of GPUs up to the system's (counts_usual), all else as in search_run.
- * Of plans with the same three numbers the first by layout stands for all; and of those on as many
- * GPUs a slower one is left out unless it saves `least_saving_bytes` over each faster one that is
- * kept. False only when the request is wrong. Release the result in either case. */
+ * The first by layout stands for all plans with the same three numbers. On one count of GPUs a
+ * slower plan is left out unless it saves `least_saving_bytes` over each faster one that is kept.
+ * False only when the request is wrong. Release the result in either case. */
 bool search_pareto(const struct search_request *request, double least_saving_bytes,
                    struct pareto_result *result, struct err *err);
 void pareto_result_release(struct pareto_result *result);

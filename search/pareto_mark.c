@@ -67,9 +67,9 @@ static struct swept *sort_points(const struct pareto_point *points, size_t count
     return swept;
 }
 
-/* Points in rising order of all keys, so that only earlier ones, which are no worse in the first,
- * can dominate. One of them does when its second key is no larger and its third neither; equal
- * points, which don't, are asked for together before any of them is added. */
+/* Points in rising order of all keys: only earlier ones, which are no worse in the first key, can
+ * dominate. One does when its second and third keys are no larger. Equal points don't dominate each
+ * other, so all of them are asked for before any is added. */
 void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front)
 {
     struct swept *swept = sort_points(points, count);

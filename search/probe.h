@@ -1,6 +1,6 @@
 /* search/probe.h - a changed request, answered in short: does anything fit, and what is best.
  *
- * Nobody is told about progress, and nothing about why plans are out. A request of no use (words
+ * It reports no progress and no reasons why plans are out. A request that cannot be used (words
  * that clash, a network that is not there) has no plan. */
 #ifndef SEARCH_PROBE_H
 #define SEARCH_PROBE_H
@@ -14,7 +14,7 @@ struct probe {
 };
 
 struct probe probe_fits(const struct search_request *asked);
-/* By the request's objective, found by the default method. */
+/* Finds the best by the request's objective with the default method. */
 struct probe probe_best(const struct search_request *asked, struct arena *arena);
 
 /* The request on another count, in `system`, which must outlast it. */

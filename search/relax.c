@@ -14,7 +14,7 @@ const char *const relaxed_names[] = { "gpus", "batch", "max-memory", "fix", "for
 
 enum { NEAR_NODES = 64, MOST_RELAXATIONS = 64, MOST_BATCHES = 512 };
 
-/* The search and what would help share one time limit. */
+/* The search and its relaxations share one time limit. */
 static bool has_time(struct search_request *request, const struct relaxations *out)
 {
     if (request->time_limit_s <= 0)
@@ -53,7 +53,8 @@ static bool add_count(const struct search_request *request, int num_gpus, struct
     return add(&changed, relaxation, out);
 }
 
-/* Below the fewest that fit nothing does; nor above, where they are more than were asked for. */
+/* No count below the fewest fits. Where the fewest are more than were asked for, the result names
+ * them already. */
 static void relax_gpus(const struct search_request *request, const struct search_result *result,
                        struct relaxations *out)
 {
@@ -89,7 +90,7 @@ static void add_batch(double batch, struct batches *batches)
         batches->at[batches->count++] = batch;
 }
 
-/* Next to what was asked for, below and above. */
+/* The multiples next below and above the batch that was asked for. */
 static void add_multiples(double asked, double at_once, struct batches *batches)
 {
     double below = floor(asked / at_once) * at_once;

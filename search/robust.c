@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* What all rivals take under other costs. */
+/* Step times of all rivals in all draws. */
 struct costs {
     const struct robust_request *request;
     double *step_s; /* [draw x num_rivals + rival]; HUGE_VAL: does not fit */
@@ -58,8 +58,8 @@ static int best_of(const double *step_s, int num_rivals)
 
 /* --- flips -------------------------------------------------------------------------------- */
 
-/* The first of the fastest, -1 when none fits, as best_of; most are ruled out by their bounds,
- * which rounding may put a hair too high. */
+/* The first of the fastest, -1 when none fits, as best_of. Bounds rule out most rivals; rounding
+ * may put a bound a little too high. */
 static int find_best(const struct robust_request *request, const struct system *system)
 {
     const double rounding = 1e-9;
@@ -95,7 +95,7 @@ static int best_at(const struct robust_request *request, int cost_class, double 
 static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FLIP };
 enum { NUM_FLIP_STEPS = sizeof flip_steps / sizeof *flip_steps, BISECTIONS = 8 };
 
-/* From `low`, at which the choice is the best, to `high`, at which `to` is. */
+/* Bisects between `low`, where the choice is the best, and `high`, where `to` is. */
 static struct flip refine(const struct robust_request *request, int cost_class, double low,
                           double high, int to)
 {

@@ -15,9 +15,9 @@
 /* One class of costs. Add yours to `cost_classes` in cost_class.c. */
 struct cost_class {
     const char *name;
-    const char *summary; /* of what is scaled */
-    /* Multiplies a rate, a latency or a size by `factor`, > 0. What the system points at is copied
-     * into the arena before it is changed. */
+    const char *summary; /* says what is scaled */
+    /* Multiplies a rate, a latency or a size by `factor`, > 0. Data that the system points at is
+     * copied into the arena before it is changed. */
     void (*scale)(struct system *system, double factor, struct arena *arena);
 };
 enum { MOST_COST_CLASSES = 16 };
@@ -62,11 +62,11 @@ struct robustness {
     struct flip flips[MOST_COST_CLASSES]; /* by class */
 };
 
-/* The factor of one class in one draw: who makes the draw doesn't matter. */
+/* The factor of one class in one draw, the same whichever worker asks. */
 double robust_factor(const struct robust_request *request, int draw, int cost_class);
 
-/* One rival at least. A flip is looked for at steps of up to LARGEST_FLIP either way, and found
- * between two of them by bisection: what flips and flips back between two steps is not seen. */
+/* Needs at least one rival. It looks for a flip at steps of up to LARGEST_FLIP either way, and
+ * bisects between two of them: a flip there and back between two steps is not seen. */
 struct robustness search_robust(const struct robust_request *request);
 
 #endif

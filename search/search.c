@@ -93,7 +93,7 @@ static const struct search_method *find_method(const char *name, struct err *err
     return method;
 }
 
-/* Refused, not ignored. */
+/* Options that the method does not know are refused, not ignored. */
 static bool can_divide(const struct search_method *method, const struct search_request *request,
                        struct err *err)
 {

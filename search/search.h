@@ -24,14 +24,14 @@ struct search_request {
     const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
     bool placement;       /* search every rank order that moves ranks */
     bool uneven;          /* divide the layers unevenly over stages too */
-    bool recompute_mixes; /* let each stage run layers of its own number again */
-    /* What the stages of a plan must keep together; for methods that join them (milp). */
-    int stage_types;          /* at most so many kinds: layers, and how many run again; 0: any */
-    bool same_recompute;      /* all stages run as many layers again, or all of theirs */
-    double host_memory_bytes; /* of a node's host, for what is offloaded; 0: any */
+    bool recompute_mixes; /* let each stage recompute a different number of layers */
+    /* Constraints on all stages of a plan together; for methods that know them (milp). */
+    int stage_types;          /* at most so many pairs of layers and recomputed layers; 0: any */
+    bool same_recompute;      /* all stages recompute as many layers, or all of theirs */
+    double host_memory_bytes; /* of a node's host, for offloaded state; 0: any */
     const struct convergence *convergence; /* of time-to-accuracy; NULL: the published one */
-    struct plan base;        /* what is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective;           /* enum objective */
+    struct plan base; /* for all that is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective;    /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
     int top;                 /* plans wanted */
     int jobs;
@@ -40,7 +40,7 @@ struct search_request {
     int seed;            /* of those methods; 0: the default */
     /* Polled now and then from any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
-    /* Told about progress in [0, 1] from the calling thread's worker. NULL: nobody. */
+    /* Gets progress in [0, 1] from the calling thread's worker. May be NULL. */
     void (*progress)(double done, void *context);
     void *progress_context;
 };
@@ -50,7 +50,7 @@ struct scored_plan {
     struct plan plan;
     struct prediction prediction; /* stages: in the result's arena */
 };
-/* With all that it points at, to outlast the result that it is from. */
+/* A copy, with all that it points at, that outlasts its result. */
 struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena *arena);
 
 /* Why candidates are out, by rule: plan_rules' names, and "memory". */
@@ -69,7 +69,7 @@ struct search_result {
     struct exclusion *exclusions; /* most frequent first */
     int num_exclusions;
     bool with_uneven;              /* plans with uneven stages were searched too */
-    struct scored_plan *even_best; /* then: the fastest of the others; NULL: none fits */
+    struct scored_plan *even_best; /* then: the fastest even plan; NULL: none fits */
     bool proved_optimal;           /* false when ended early */
     double lower_bound_s;          /* no plan of the space is faster */
     bool timed_out, was_interrupted;
@@ -95,17 +95,17 @@ struct search_method {
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
 const struct search_method *search_method_find(const char *name);
-/* Whether it knows what to do with what stages must keep together. */
+/* Whether it knows the constraints on all stages together. */
 bool search_method_joins(const struct search_method *method);
-/* Whether it knows what to do with `uneven` and `recompute_mixes`. */
+/* Whether it knows `uneven` and `recompute_mixes`. */
 bool search_method_divides(const struct search_method *method);
 
 /* False only when the request is wrong (unknown words in fix, method not there ...). No feasible
  * plan is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
 bool search_run(const struct search_request *request, struct search_result *result,
                 struct err *err);
-/* By which share of its time the best may be beaten: 0 when it is proved, 1 when nothing is known.
- */
+/* The best may be beaten by at most this share of its time: 0 when it is proved, 1 when nothing is
+ * known. */
 double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
 
@@ -116,7 +116,7 @@ struct rank_result {
     double rank, of; /* of the space's plans that fit; rank 0 when it does not fit, or was ended */
     double lost_share; /* step time over the best's, less 1 */
 };
-/* A plan from outside the space stands right behind those that are better. False only when the
+/* A plan from outside the space ranks right behind the better ones. False only when the
  * request is wrong: a plan that breaks a rule is an answer. */
 bool search_rank(const struct search_request *request, const struct search_result *result,
                  const struct plan *plan, struct arena *arena, struct rank_result *out,

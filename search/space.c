@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Members that the lists set, for the lists to be filtered by. */
+/* Each sets the member that a list of values is for, so that the list can be filtered. */
 static void set_tp(struct plan *plan, int value)
 {
     plan->tp = value;
@@ -70,8 +70,7 @@ static struct values copy_values(const int *from, int count, struct arena *arena
     return values;
 }
 
-/* The smallest divisor of n above d, or n + 1. Those above the root are found by what they leave.
- */
+/* The smallest divisor of n above d, or n + 1. Divisors above the root are found as quotients. */
 static int next_divisor(int n, int d)
 {
     for (d++; d <= n / d; d++)
@@ -83,7 +82,7 @@ static int next_divisor(int n, int d)
     return n + 1;
 }
 
-/* Those of n up to `most`, rising. */
+/* The divisors of n up to `most`, rising. */
 static struct values divisors(int n, int most, struct arena *arena)
 {
     struct values values = { 0 };
@@ -153,7 +152,7 @@ static void take_out_forbidden(struct space *space)
     keep_allowed(space, "pp", set_pp, &space->pp);
     keep_allowed(space, "recompute", set_recompute, &space->recompute);
     keep_allowed(space, "zero", set_zero, &space->zero);
-    /* What is not searched has one value: without it nothing is left. */
+    /* An axis that is not searched has one value; where it is forbidden no candidate is left. */
     static const char *const others[] = { "cp-comm", "ep",      "etp",    "stages",    "attn",
                                           "dtype",   "grad",    "reduce", "optimizer", "overlap",
                                           "order",   "offload", "shard" };
@@ -162,7 +161,7 @@ static void take_out_forbidden(struct space *space)
             space->tp.count = 0;
 }
 
-/* tp x cp x pp divides the GPUs, and what is left is the fixed dp, if there is one. */
+/* Sets dp. tp x cp x pp must divide the GPUs, and leave the fixed dp if there is one. */
 static bool find_data_ranks(const struct space *space, struct plan *plan)
 {
     long long others = (long long)plan->tp * plan->cp * plan->pp;
@@ -189,7 +188,7 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
-/* Necessary for the rules of heads, stages and batch, which few counts of GPUs keep. */
+/* A necessary condition of the rules of heads, stages and batch, which few counts of GPUs keep. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     if (space->model->heads % plan->tp != 0)
@@ -250,7 +249,8 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     return true;
 }
 
-/* The first stand for all when none fits the GPUs, so that the rule says so. */
+/* When no values fit the GPUs, the first of each list stand for all, so that the broken rule says
+ * so. */
 static bool set_data_ranks(const struct space *space, bool is_first, struct plan *plan)
 {
     plan->dp = space->dp > 0 ? space->dp : 1;
@@ -258,8 +258,8 @@ static bool set_data_ranks(const struct space *space, bool is_first, struct plan
     return stands && forbidden_allows(&space->forbidden, "dp", plan);
 }
 
-/* Rules that read what varies within a walk of recompute and zero; what any other rule says of one
- * candidate it says of all. */
+/* Rules that depend on recompute or zero. Any other rule holds for all candidates of a family or
+ * for none. */
 static bool reads_inner_values(const struct plan_rule *rule)
 {
     static const char *const names[] = { "zero", "recompute", "overlap", "offload" };
@@ -272,7 +272,7 @@ static bool reads_inner_values(const struct plan_rule *rule)
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan)
 {
     struct err ignored;
-    ignored.code = ERR_INFEASIBLE; /* already set: nobody reads a text, so none is made */
+    ignored.code = ERR_INFEASIBLE; /* already set, so that no text is made: nobody reads it */
     return plan_check(plan, space->model, space->model->batch, space->num_gpus, &ignored);
 }
 
@@ -370,7 +370,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
     return true;
 }
 
-/* Where no axes fit the GPUs one candidate stands for all, in one order. */
+/* Where no axes fit the GPUs, one candidate in one order stands for all. */
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES])
 {
     struct plan plan;
@@ -410,7 +410,7 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
     return true;
 }
 
-/* A visitor of candidates as one of families. */
+/* Makes a visitor of candidates one of families. */
 struct inside {
     const struct space *space;
     const struct visitor *visitor;

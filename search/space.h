@@ -1,6 +1,6 @@
 /* search/space.h - candidate plans in a fixed order.
  *
- * A space is a base plan and lists of values for what is searched. A candidate is one value of
+ * A space is a base plan and a list of values for each searched axis. A candidate is one value of
  * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by rank order, tp, cp,
  * sp, microbatch, pp, vpp, recompute and zero, the last fastest, and no two have the same layout.
  * By default
@@ -15,8 +15,8 @@
  *   recompute   none selective full
  *   zero        0 1 2 3
  *
- * and dp is what the GPUs leave. A fixed word leaves its value alone in the list, also one that the
- * list would not have had; forbidden values are taken out. */
+ * and dp is the number of GPUs that remain. A fixed word makes its value the only one of its list,
+ * even one that the list would not have had; forbidden values are taken out. */
 #ifndef SEARCH_SPACE_H
 #define SEARCH_SPACE_H
 
@@ -49,7 +49,7 @@ struct space_request {
     const struct plan *base;
     const char *fix, *forbid; /* layout words, or NULL */
     bool placement;           /* all rank orders, unless one is fixed */
-    /* Where attention is not a flash kernel cp is the base's; NULL: it is. */
+    /* cp is the base's where attention is not a flash kernel; NULL: it is one. */
     const struct system *system;
 };
 
@@ -57,11 +57,11 @@ struct space_request {
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
 
-/* False where no candidate keeps the rules, as ranks divide neither heads nor layers nor the batch:
- * one look, and no walk. */
+/* False where no candidate can keep the rules, because no ranks divide heads, layers and batch. It
+ * walks no candidates. */
 bool space_may_have_plans(const struct space *space);
 
-/* What a walk meets. */
+/* Called by a walk. */
 struct visitor {
     /* A candidate that keeps every rule; false ends the walk. */
     bool (*visit)(void *context, const struct plan *plan);
@@ -70,7 +70,7 @@ struct visitor {
     void *context;
 };
 
-/* A block is the candidates that share order, tp, cp, sp, microbatch and pp; some are empty. False
+/* A block is all candidates that share order, tp, cp, sp, microbatch and pp; some are empty. False
  * when the visitor ended the walk. */
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
@@ -80,8 +80,8 @@ bool space_walk_block(const struct space *space, size_t block, const struct visi
  * recompute or zero. Families that break another rule are excluded as a whole. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
 double space_family_size(const struct space *space); /* candidates in each */
-/* Its first; false when the space has no such family. A block's number is made of indices into the
- * lists in the order above, pp's the fastest. */
+/* A family's first candidate; false when the space has no such family. A block's number is made of
+ * indices into the lists in the order above, pp's the fastest. */
 bool space_family(const struct space *space, size_t block, int vpp, struct plan *first);
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
@@ -92,8 +92,8 @@ bool space_walk_family(const struct space *space, const struct plan *first,
 size_t space_num_sites(const struct space *space);
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES]);
 
-/* For methods that pick candidates one by one: whether those with the plan's pp may have its vpp,
- * and the first rule that one breaks, or NULL. */
+/* For methods that pick candidates one by one: whether candidates with the plan's pp may have its
+ * vpp; and the first rule that a candidate breaks, or NULL. */
 bool space_lists_vpp(const struct space *space, const struct plan *plan);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
 

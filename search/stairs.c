@@ -24,7 +24,7 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
         return;
     if (index > 0 && stairs->at[index - 1].bytes == bytes)
         index--;
-    size_t end = index; /* those from here on that it beats give way */
+    size_t end = index; /* the stairs from here on that it beats are removed */
     while (end < stairs->count && stairs->at[end].step_s >= step_s)
         end++;
     if (stairs->count == stairs->capacity) {
@@ -36,8 +36,8 @@ void stairs_add(struct stairs *stairs, double bytes, double step_s)
     stairs->count += index + 1 - end;
 }
 
-/* A bound is a sum in another order than the step time that it stands under, and rounds of a
- * pipeline are taken to repeat when they do within rounding. */
+/* A bound adds up in another order than the step time that it is below, and rounds of a pipeline
+ * count as repeating when they do within rounding. */
 bool stairs_beat(const struct stairs *stairs, double bytes, double step_s)
 {
     const double rounding = 1e-7;

@@ -50,15 +50,15 @@ static bool must_stop(const struct run *run, struct worker *worker)
 
 /* --- families ----------------------------------------------------------------------------- */
 
-/* A site, or a family of it, that is being looked at. */
+/* A site, or a family of it, that is being examined. */
 struct look {
     const struct run *run;
     struct worker *worker;
     struct families *found; /* by that worker */
     size_t site;
     int at[MAX_RANK_ORDERS][NUM_AXES];
-    struct rank_orders orders; /* at */
-    int recompute;             /* that floor_s is of */
+    struct rank_orders orders; /* views `at` */
+    int recompute;             /* of floor_s */
     double floor_s;
 };
 

@@ -1,14 +1,15 @@
 /* search/sweep.h - the plans of a space that no plan beats in memory and step time.
  *
- * Families of plans (search/space) are looked at in rounds, all of a round against what was known
- * before it, so that neither the plans that are left out nor a count depends on the number of
- * workers. Bounds that hold in every rank order come first: of most families no order is timed. */
+ * Families of plans (search/space) are examined in rounds. All families of a round are compared
+ * with the plans known before it, so that neither the plans left out nor a count depends on the
+ * number of workers. Bounds that hold in every rank order come first: most families are never
+ * timed. */
 #ifndef SEARCH_SWEEP_H
 #define SEARCH_SWEEP_H
 
 #include "search/method.h"
 
-/* Step times that are not to be exceeded: by rising memory, falling. Zero-initialise. */
+/* The least step time for each memory: times fall as memory rises. Zero-initialise. */
 struct stairs {
     struct stair {
         double bytes, step_s;
@@ -16,13 +17,13 @@ struct stairs {
     size_t count, capacity;
 };
 void stairs_add(struct stairs *stairs, double bytes, double step_s);
-/* Whether something that needs no more bytes takes clearly less than step_s. */
+/* Whether a known plan that needs no more bytes takes clearly less than step_s. */
 bool stairs_beat(const struct stairs *stairs, double bytes, double step_s);
 void stairs_release(struct stairs *stairs);
 
 /* Each plan that fits and is not beaten in its round is handed to `keep`, in the caller's thread,
- * and added to the stairs. What the tally has as bounded is beaten; its leanest plan is not filled
- * in. */
+ * and added to the stairs. The tally's bounded plans are the beaten ones; its leanest plan is not
+ * filled in. */
 struct sweep {
     const struct search *search;
     struct stairs *stairs;

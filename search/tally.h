@@ -1,4 +1,4 @@
-/* search/tally.h - what became of the candidates of a search.
+/* search/tally.h - how many candidates of a search were evaluated, and why the others were not.
  *
  * Counts and extremes only, so that tallies of several workers add up to the same in any order. */
 #ifndef SEARCH_TALLY_H
@@ -10,10 +10,10 @@ struct tally {
     double *broken; /* candidates by the first rule they break, indexed as plan_rules */
     double over_memory;
     double evaluated; /* step times computed: plans that fit */
-    double bounded;   /* left out because a bound says that they are no better than what is kept */
+    double bounded; /* left out because a bound shows that they are no better than the kept plans */
     double fastest_s; /* of the evaluated; 0 when there are none */
     bool has_least;
-    struct ranked_plan least; /* needs the least memory of those over it; its time is 0 */
+    struct ranked_plan least; /* the leanest of the plans over memory; its time is 0 */
     bool timed_out, was_interrupted;
 };
 

@@ -25,7 +25,7 @@ struct visit {
     struct worker *worker;
     int id;
     int at[MAX_RANK_ORDERS][NUM_AXES];
-    int num_orders; /* that each candidate is met in: 1, or those at `at` */
+    int num_orders; /* of each candidate: 1, or as many as are in `at` */
 };
 
 int walk_jobs(const struct search_request *request)
@@ -64,7 +64,7 @@ static bool score(void *context, const struct plan *plan)
     return true;
 }
 
-/* In all orders: most plans are over memory without the buffers that an order needs. */
+/* Checks all orders at once: most plans are over memory even without an order's buffers. */
 static bool look_for_room(void *context, const struct plan *plan)
 {
     struct visit *visit = context;

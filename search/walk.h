@@ -1,7 +1,7 @@
 /* search/walk.h - every candidate of a space checked and scored, by all workers.
  *
- * What is kept of the candidates is a sum or an extreme in a total order, so that it doesn't depend
- * on which worker met which. */
+ * The result is made of sums, and of extremes in a total order, so it doesn't depend on which
+ * worker met which candidate. */
 #ifndef SEARCH_WALK_H
 #define SEARCH_WALK_H
 
@@ -14,8 +14,8 @@ struct walk {
     const struct space *space;
     double start_s;             /* when the time limit began, by clock_now_s() */
     bool only_whether_any_fits; /* stop at the first that does; its time is not computed */
-    bool tells_why;             /* then: where none does, the tally is that of a whole walk */
-    /* A plan that fits, in the worker's thread. NULL: nobody is told. */
+    bool tells_why;             /* then: where none fits, the tally is that of a whole walk */
+    /* Gets each plan that fits, in the worker's thread. May be NULL. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;
 };

@@ -104,7 +104,7 @@ static bool has_schedule_token(const struct plan_token *token)
     return strcmp(token->name, "schedule") == 0;
 }
 
-/* Texts are compared because every token can write its value. A schedule is compared with what vpp
+/* Compares texts, as every token can write its value. A schedule is compared with the one that vpp
  * implies, which has no text. */
 static bool matches(const struct forbidden_word *word, const struct plan *plan)
 {

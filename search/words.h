@@ -1,4 +1,4 @@
-/* search/words.h - layout words that narrow a space: those that hold, and those that must not.
+/* search/words.h - layout words that narrow a space: fixed ones and forbidden ones.
  *
  * Words are as a layout has them, between blanks: "tp8 sp zero1". */
 #ifndef SEARCH_WORDS_H
@@ -18,8 +18,8 @@ char *words_next(const char **rest, struct arena *arena);
 unsigned words_tokens(const char *words, struct arena *arena);
 bool words_have(unsigned tokens, const char *name);
 
-/* The base's own words, where no fixed word replaces them, and the fixed ones, whose tokens are
- * `fixed`. False when a word is unknown: where = the word. */
+/* Applies the fixed words, whose tokens are `fixed`, and the base's own words for all other tokens.
+ * False when a word is unknown: where = the word. */
 bool words_apply(const struct plan *base, const char *fix, unsigned fixed, struct arena *arena,
                  struct plan *out, struct err *err);
 
