@@ -89,10 +89,12 @@ static double tied_reduce_s(const struct work *w, int stage)
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
 }
 
-/* Gradients leave bucket by bucket beside the last backward where they are reduced so; the update
- * waits for their norm. */
+/* Gradients leave bucket by bucket beside the last backward where they are reduced so. A bucket is
+ * copied once it is reduced, while the next one is: after the reductions the last copy shows, or of
+ * all copies, from the first bucket's reduction on, what backward and reductions do not hide. The
+ * update waits for the norm of all. `reduction_s` is that of all gradients, hidden or not. */
 static void add_host_optimizer(const struct work *w, struct stage_tail *tail, int stage,
-                               double parameters)
+                               double parameters, double reduction_s)
 {
     if (!plan_offloads(w->plan, OFFLOAD_OPTIMIZER))
         return;
@@ -101,7 +103,8 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
     if (plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD)) {
         double buckets =
             num_buckets(w, parameters * dtype_bytes((enum dtype)w->plan->reduce_dtype), stage);
-        down_s = fmax(down_s / buckets, down_s - window_s(w, stage, true) * (1 - 1 / buckets));
+        double hidden_s = window_s(w, stage, true) * (1 - 1 / buckets) + tail->visible_reduce_s;
+        down_s = fmax(down_s / buckets, reduction_s / buckets + down_s - hidden_s);
     }
     tail->optimizer_s += host.update_s;
     tail->offload_s = down_s + fmax(0, host.up_s - host.update_s);
@@ -127,9 +130,10 @@ static double visible_mix_s(const struct work *w, int stage, double mix_s)
 }
 
 /* Gradients leave in the buckets of a reduction that overlaps, with messages of their own; what
- * compressing takes of the device hides behind nothing. */
-static void add_exchange(const struct work *w, struct stage_tail *tail, int stage,
-                         double parameters)
+ * compressing takes of the device hides behind nothing. Returns what their wires take, hidden or
+ * not. */
+static double add_exchange(const struct work *w, struct stage_tail *tail, int stage,
+                           double parameters)
 {
     double bytes = parameters * plan_exchange_bytes(w->plan);
     bool overlaps = plan_overlaps(w->plan, &w->system->stack, OVERLAP_GRAD);
@@ -152,6 +156,24 @@ static void add_exchange(const struct work *w, struct stage_tail *tail, int stag
         tail->mix_s += memory_s;
     }
     tail->data_comm_s += tail->visible_reduce_s + tail->visible_mix_s;
+    return reduce_s;
+}
+
+/* What the library reduces and gathers, once a step. Returns all of the reduction. */
+static double add_all_reduce(const struct work *w, struct stage_tail *tail, int stage,
+                             double parameters)
+{
+    const struct plan *plan = w->plan;
+    struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
+    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
+    double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
+    double reduce_s = plan->zero < 2 ? comm.reduce_s : 0;
+    tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage);
+    tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage);
+    tail->visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
+    tail->data_comm_s += tail->visible_reduce_s;
+    tail->data_comm_s += tail->visible_gather_s;
+    return reduce_s;
 }
 
 struct stage_tail stage_tail(const struct work *w, int stage)
@@ -165,22 +187,11 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     tail.data_comm_s = tail.tied_s;
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
-    add_host_optimizer(w, &tail, stage, parameters);
-    if (plan_replicas(plan) == 1 || plan->zero >= 3)
-        return tail;
-    if (!exchange_is_default(&plan->exchange)) {
-        add_exchange(w, &tail, stage, parameters);
-        return tail;
-    }
-    struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
-    double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
-    double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
-    if (plan->zero < 2) {
-        tail.reduce_s = after_chunks_s(w, comm.reduce_s, gradient_bytes, stage);
-        tail.visible_reduce_s = visible_s(w, OVERLAP_GRAD, comm.reduce_s, gradient_bytes, stage);
-    }
-    tail.visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
-    tail.data_comm_s += tail.visible_reduce_s;
-    tail.data_comm_s += tail.visible_gather_s;
+    double reduction_s = 0;
+    if (plan_replicas(plan) > 1 && plan->zero < 3)
+        reduction_s = exchange_is_default(&plan->exchange)
+                          ? add_all_reduce(w, &tail, stage, parameters)
+                          : add_exchange(w, &tail, stage, parameters);
+    add_host_optimizer(w, &tail, stage, parameters, reduction_s);
     return tail;
 }
