@@ -1,0 +1,622 @@
+/* not under tsan: searches by several workers are in other tests. */
+/* Laws that hold of any question: each seed is a model, a system and plans drawn at random. The
+ * message of one that fails has its seed. */
+#include "cli/planfile.h"
+#include "search/orders.h"
+#include "sim/engine/event_step.h"
+#include "sim/schedule/lowering.h"
+#include "tests/check_ok.h"
+#include "tests/draw.h"
+#include "tests/random_question.h"
+#include "tests/searching.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Questions of one law, in BATCHES parts; a campaign asks ten and more times as many. */
+enum { BATCHES = 4, PLANS = 12 };
+
+static struct question question;
+static int num_claims;
+
+static void each_question(int batch, int count, int in_campaign, void (*claim)(void))
+{
+    int turns = (is_campaign() ? in_campaign : TURNS(count)) / BATCHES;
+    num_claims = 0;
+    for (int i = 0; i < turns; i++) {
+        question_draw((uint64_t)(turns * batch + i), &question);
+        claim();
+        question_release(&question);
+    }
+    ck_assert_int_gt(num_claims, turns / 3);
+}
+
+/* Calls `claim` for some plans of the question. */
+static void each_plan(int count, void (*claim)(struct evaluator *, const struct plan *))
+{
+    struct evaluator *evaluator = evaluator_new(&question.system, &question.model);
+    for (int i = 0; i < count; i++) {
+        struct plan plan;
+        if (!question_plan(&question, &plan))
+            continue;
+        claim(evaluator, &plan);
+        num_claims++;
+    }
+    evaluator_free(evaluator);
+}
+
+static void check_at_most(double less, double more, const struct plan *plan, const char *what)
+{
+    ck_assert_msg(less <= more * (1 + 1e-9),
+                  "%s, %s layers %d hidden %d batch %g, %s: %s: %.17g > %.17g", question.words,
+                  question.model.name, question.model.layers, question.model.hidden,
+                  question.model.batch, question_layout(&question, plan), what, less, more);
+}
+
+static void check_same(double got, double expected, const struct plan *plan, const char *what)
+{
+    ck_assert_msg(memcmp(&got, &expected, sizeof got) == 0, "%s, %s, %s: %s: %.17g and %.17g",
+                  question.words, question.model.name, question_layout(&question, plan), what, got,
+                  expected);
+}
+
+/* --- a better machine ------------------------------------------------------------------------- */
+
+/* NCCL chooses by its own times: with factors between them and ours its choice may be the slower;
+ * so may NVLS among part of a node's GPUs, of which it expects the rate of all (nvls_reached). What
+ * was measured is of the machine as it was. */
+static void forget_measurements(struct system *system)
+{
+    system->profile.intra_bandwidth_factor = system->profile.intra_latency_factor = 1;
+    system->profile.inter_bandwidth_factor = system->profile.inter_latency_factor = 1;
+    system->cluster.levels[0].in_network_reduction = false;
+    system->profile.num_curves = system->profile.num_gemm_points = system->profile.num_kernels = 0;
+}
+
+static void widen(struct system *system, int level, double factor)
+{
+    struct level *of = &system->cluster.levels[level];
+    of->bytes_per_s *= factor;
+    of->channel_bytes_per_s *= factor;
+    of->nvls_intra_bytes_per_s *= factor;
+}
+
+enum { BETTERMENTS = 9 };
+static const char *const betterments[BETTERMENTS] = {
+    "a faster node", "a faster network", "faster memory",
+    "a higher peak", "a lower latency",  "shorter kernels",
+    "a faster host", "more of a node",   "a faster link to the host"
+};
+
+static void better(struct system *system, int which, double factor)
+{
+    switch (which) {
+    case 0:
+        widen(system, 0, factor);
+        break;
+    case 1:
+        for (int i = 1; i < system->cluster.num_levels; i++)
+            widen(system, i, factor);
+        break;
+    case 2:
+        system->gpu.memory_bytes_per_s *= factor;
+        break;
+    case 3:
+        for (int i = 0; i < NUM_DTYPES; i++)
+            system->gpu.peak_flops_per_s[i] *= factor;
+        break;
+    case 4:
+        system->profile.intra_latency_factor /= factor;
+        system->profile.inter_latency_factor /= factor;
+        break;
+    case 5:
+        system->profile.kernel_s /= factor;
+        break;
+    case 6:
+        system->stack.issue_s /= factor;
+        system->stack.microbatch_s /= factor;
+        system->stack.step_s /= factor;
+        break;
+    case 7:
+        for (int i = 0; i < system->cluster.num_levels; i++)
+            widen(system, i, factor);
+        system->gpu.memory_bytes *= factor;
+        break;
+    default:
+        system->gpu.pcie_bytes_per_s *= factor;
+        system->cluster.host_bytes_per_s *= factor;
+    }
+}
+
+static struct evaluator *faster;
+static const char *betterment;
+
+/* What an interleaved schedule hides of its data ranks' transfers is as long as if all chunks of a
+ * stage took what its first does (sim/engine/tail.c, window_s): where that alone gets shorter, more
+ * shows than is won, by a few parts in 10^8 of the step. */
+static double leeway(const struct plan *plan)
+{
+    return plan->vpp > 1 && plan_replicas(plan) > 1 ? 1 + 1e-6 : 1;
+}
+
+static void is_no_slower(struct evaluator *evaluator, const struct plan *plan)
+{
+    check_at_most(evaluate_step_s(faster, plan), leeway(plan) * evaluate_step_s(evaluator, plan),
+                  plan, betterment);
+    check_at_most(evaluate_peak_bytes(faster, plan), evaluate_peak_bytes(evaluator, plan), plan,
+                  betterment);
+}
+
+static void no_plan_is_slower(void)
+{
+    forget_measurements(&question.system);
+    struct system system = question.system;
+    int which = random_below(&question.rng, BETTERMENTS);
+    better(&system, which, between(&question.rng, 1, 3));
+    betterment = betterments[which];
+    faster = evaluator_new(&system, &question.model);
+    each_plan(PLANS, is_no_slower);
+    evaluator_free(faster);
+}
+
+START_TEST(a_better_machine_slows_no_plan)
+{
+    each_question(_i, 240, 4000, no_plan_is_slower);
+}
+END_TEST
+
+/* Of what the search minimises. */
+static double score(const struct search_request *request, const struct search_result *result)
+{
+    const struct prediction *best = &result->top[0].prediction;
+    return request->objective == OBJECTIVE_MEMORY ? best->peak_memory_bytes : best->step_s;
+}
+
+/* A search's best, against that of the same question with something changed. */
+static void check_no_worse(const struct search_request *before, const struct search_request *after,
+                           const char *what)
+{
+    struct search_result first = search_of(before), second = search_of(after);
+    if (first.num_top > 0) {
+        ck_assert_msg(second.num_top > 0, "%s: %s: nothing fits", question.words, what);
+        const struct plan *best = &first.top[0].plan;
+        check_at_most(score(after, &second), leeway(best) * score(before, &first), best, what);
+        num_claims++;
+    }
+    search_result_release(&first);
+    search_result_release(&second);
+}
+
+static void no_best_is_worse(void)
+{
+    forget_measurements(&question.system);
+    struct search_request before = question_request(&question), after = before;
+    struct system system = question.system;
+    int which = random_below(&question.rng, BETTERMENTS);
+    double factor = between(&question.rng, 1, 3);
+    better(&system, which, factor);
+    system.gpu.memory_bytes *= which == 2 ? factor : 1;
+    after.system = &system;
+    check_no_worse(&before, &after, betterments[which]);
+}
+
+START_TEST(a_better_machine_has_no_worse_best)
+{
+    each_question(_i, 60, 2000, no_best_is_worse);
+}
+END_TEST
+
+/* --- what a search says
+ * --------------------------------------------------------------------------- */
+
+static void check_same_plan(const struct scored_plan *a, const struct scored_plan *b,
+                            const char *what)
+{
+    ck_assert_msg(plan_equal(&a->plan, &b->plan), "%s, %s: %s: %s and %s", question.words,
+                  question.model.name, what, question_layout(&question, &a->plan),
+                  question_layout(&question, &b->plan));
+    check_same(a->prediction.step_s, b->prediction.step_s, &a->plan, what);
+    check_same(a->prediction.peak_memory_bytes, b->prediction.peak_memory_bytes, &a->plan, what);
+}
+
+static void check_same_top(const struct search_result *a, const struct search_result *b,
+                           const char *what)
+{
+    ck_assert_msg(a->num_top == b->num_top, "%s: %s: %d and %d plans", question.words, what,
+                  a->num_top, b->num_top);
+    for (int i = 0; i < a->num_top; i++)
+        check_same_plan(&a->top[i], &b->top[i], what);
+    num_claims += a->num_top > 0;
+}
+
+static void all_agree(void)
+{
+    struct search_request request = question_request(&question);
+    request.placement = question.system.num_gpus <= 8 && random_below(&question.rng, 4) == 0;
+    request.method = "exhaustive";
+    struct search_result all = search_of(&request);
+    request.method = "bnb";
+    struct search_result bnb = search_of(&request);
+    check_same_top(&all, &bnb, "bnb and exhaustive");
+    ck_assert_double_eq(all.candidates, bnb.candidates);
+    ck_assert_double_eq(bnb.candidates, bnb.evaluated + bnb.bounded + bnb.infeasible);
+    ck_assert(bnb.proved_optimal && all.proved_optimal);
+    search_result_release(&all);
+    search_result_release(&bnb);
+}
+
+START_TEST(branch_and_bound_is_exhaustive)
+{
+    each_question(_i, 100, 3000, all_agree);
+}
+END_TEST
+
+/* As it was said, and from the layout's text, by an evaluator that has seen nothing else. */
+static void check_said(const struct scored_plan *said)
+{
+    struct err err = { 0 };
+    struct plan read;
+    const char *layout = question_layout(&question, &said->plan);
+    check_ok(plan_parse(layout, &question.arena, &read, &err), &err);
+    ck_assert_msg(plan_equal(&read, &said->plan), "%s: %s", question.words, layout);
+    struct evaluator *evaluator = evaluator_new(&question.system, &question.model);
+    struct prediction got = evaluate(evaluator, &read);
+    const struct prediction *expected = &said->prediction;
+    check_same(got.step_s, expected->step_s, &read, "step");
+    check_same(evaluate_step_s(evaluator, &read), expected->step_s, &read, "step alone");
+    check_same(got.peak_memory_bytes, expected->peak_memory_bytes, &read, "peak");
+    check_same(got.mfu, expected->mfu, &read, "MFU");
+    check_same(got.tokens_per_s, expected->tokens_per_s, &read, "tokens");
+    for (int i = 0; i < num_time_parts; i++)
+        check_same(time_part_s(&got.time, i), time_part_s(&expected->time, i), &read,
+                   time_part_table[i].name);
+    ck_assert_int_eq(got.num_stages, expected->num_stages);
+    for (int i = 0; i < got.num_stages; i++)
+        check_same(got.stages[i].total_bytes, expected->stages[i].total_bytes, &read, "stage");
+    evaluator_free(evaluator);
+}
+
+static const char *const methods[] = { "bnb", "exhaustive", "dp", "milp", "zo", "rl", "random" };
+
+static struct search_request request_by(const char *method)
+{
+    struct search_request request = question_request(&question);
+    request.method = method;
+    request.budget = search_method_find(method)->is_drawn ? 300 : 0;
+    bool divides = search_method_divides(search_method_find(method));
+    request.uneven = divides && random_below(&question.rng, 3) == 0 && question.model.layers <= 8;
+    if (divides && (request.uneven || strcmp(method, "bnb") != 0))
+        request.objective = OBJECTIVE_TIME;
+    return request;
+}
+
+static void simulation_says_the_same(void)
+{
+    struct search_request request =
+        request_by(methods[random_below(&question.rng, COUNT(methods))]);
+    struct search_result result = search_of(&request);
+    for (int i = 0; i < result.num_top; i++) {
+        check_said(&result.top[i]);
+        num_claims++;
+    }
+    search_result_release(&result);
+}
+
+START_TEST(a_simulation_says_what_the_search_said)
+{
+    each_question(_i, 60, 2000, simulation_says_the_same);
+}
+END_TEST
+
+static void workers_change_nothing(void)
+{
+    struct search_request request =
+        request_by(methods[random_below(&question.rng, COUNT(methods))]);
+    struct search_result one = search_of(&request);
+    for (request.jobs = 2; request.jobs <= 5; request.jobs += 3) {
+        struct search_result more = search_of(&request);
+        check_same_top(&one, &more, request.method);
+        ck_assert_double_eq(one.candidates, more.candidates);
+        ck_assert_double_eq(one.evaluated, more.evaluated);
+        ck_assert_double_eq(one.infeasible, more.infeasible);
+        ck_assert_double_eq(one.lower_bound_s, more.lower_bound_s);
+        search_result_release(&more);
+    }
+    search_result_release(&one);
+}
+
+START_TEST(the_number_of_workers_cannot_be_seen)
+{
+    each_question(_i, 40, 1000, workers_change_nothing);
+}
+END_TEST
+
+/* --- fixed and forbidden -------------------------------------------------------------------------
+ */
+
+static const char *joined(const char *words, const char *more)
+{
+    char text[256];
+    snprintf(text, sizeof text, "%s%s%s", words ? words : "", words ? " " : "", more);
+    return arena_text(&question.arena, text);
+}
+
+/* Without the words that are fixed already. */
+static bool is_free(const struct search_request *request, const char *axis)
+{
+    return !request->fix || !strstr(request->fix, axis);
+}
+
+static void restraints_help_nobody(void)
+{
+    static const char *const words[] = { "tp2",   "pp2",  "mb1", "zero1", "recompute=full",
+                                         "zero3", "vpp2", "tp1", "mb4",   "recompute=none" };
+    static const char *const axes[] = { "tp",   "pp",  "mb", "zero", "recompute",
+                                        "zero", "vpp", "tp", "mb",   "recompute" };
+    struct search_request freely = question_request(&question), bound = freely;
+    int which = random_below(&question.rng, COUNT(words));
+    if (!is_free(&freely, axes[which]))
+        return;
+    if (random_below(&question.rng, 2))
+        bound.fix = joined(freely.fix, words[which]);
+    else
+        bound.forbid = freely.forbid ? freely.forbid : words[which];
+    check_no_worse(&bound, &freely, "without a restraint");
+}
+
+START_TEST(what_is_fixed_or_forbidden_is_never_better)
+{
+    each_question(_i, 80, 2000, restraints_help_nobody);
+}
+END_TEST
+
+/* Fixing what the best has, or forbidding what it has not, leaves it the best. */
+static void its_own_words_leave_the_best(void)
+{
+    struct search_request request = question_request(&question);
+    request.top = 1;
+    request.fix = request.forbid = NULL;
+    struct search_result first = search_of(&request);
+    if (first.num_top > 0) {
+        const struct plan *best = &first.top[0].plan;
+        char fix[64];
+        snprintf(fix, sizeof fix, "tp%d pp%d mb%d", best->tp, best->pp, best->microbatch);
+        request.fix = fix;
+        struct search_result fixed = search_of(&request);
+        request.fix = NULL;
+        request.forbid = best->tp == 1 ? "tp2" : "tp1";
+        struct search_result forbidden = search_of(&request);
+        check_same_top(&first, &fixed, "its own words fixed");
+        check_same_top(&first, &forbidden, "others' words forbidden");
+        search_result_release(&fixed);
+        search_result_release(&forbidden);
+    }
+    search_result_release(&first);
+}
+
+START_TEST(what_the_best_has_can_be_fixed)
+{
+    each_question(_i, 40, 1000, its_own_words_leave_the_best);
+}
+END_TEST
+
+/* --- bounds and engines -------------------------------------------------------------------------
+ */
+
+static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct orders orders = orders_new(plan, true, &question.arena);
+    struct rank_orders all = { orders.at, orders.count };
+    double step_s = evaluate_step_s(evaluator, plan);
+    double bound_s = evaluate_bound_s(evaluator, plan);
+    check_at_most(bound_s, step_s, plan, "bound");
+    check_at_most(evaluate_floor_s(evaluator, plan), bound_s, plan, "floor");
+    check_at_most(evaluate_unplaced_floor_s(evaluator, plan, &all), step_s, plan,
+                  "floor of all rank orders");
+    check_at_most(evaluate_unplaced_bytes(evaluator, plan), evaluate_peak_bytes(evaluator, plan),
+                  plan, "memory of all rank orders");
+    ck_assert_double_gt(bound_s, 0);
+    struct plan less = *plan;
+    for (less.zero = 0; less.zero <= 3; less.zero++)
+        check_at_most(evaluate_floor_s(evaluator, &less), step_s, plan, "floor of another ZeRO");
+}
+
+static void bounds_hold_of_plans(void)
+{
+    each_plan(PLANS, bounds_hold);
+}
+
+START_TEST(no_step_is_shorter_than_its_bounds)
+{
+    each_question(_i, 240, 4000, bounds_hold_of_plans);
+}
+END_TEST
+
+/* The plan's own instructions, but messages are delays and nothing slows: what the recurrence
+ * knows. */
+static double quiet_step_s(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct err err = { 0 };
+    struct arena *arena = &question.arena;
+    struct step_cost cost = evaluate_cost(evaluator, plan, arena);
+    cost.messages_are_delays = true;
+    cost.blocking = plan->vpp == 1 || cost.blocking; /* zero-bubble too: the recurrence adds it */
+    cost.slowdowns = (struct slowdowns){ 1, 1 };
+    struct lowering lowering = plan_lowering(plan, &question.model);
+    struct schedule_shape shape = plan_shape(plan, question.model.batch);
+    struct schedule *schedule =
+        schedule_new(generator_find(plan_schedule(plan)), &shape, &lowering, arena, &err);
+    check_ok(schedule != NULL, &err);
+    struct timeline *timeline = events_run(schedule, &cost, arena, &err);
+    check_ok(timeline != NULL, &err);
+    double step_s = cost.validates ? timeline_own_s(timeline) : timeline_end_s(timeline);
+    return step_s + cost.overhead_s - cost.spared_s;
+}
+
+/* Of one stage, but for weights that travel beside its passes, the same; of a pipeline without data
+ * ranks the same where its messages are delays. Else messages wait for each other, meet compute, or
+ * are hidden by a split backward: on 14,665 plans of such machines, whose networks are up to four
+ * times slower, by -14 % to +33 %. */
+static void engines_agree(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct err err = { 0 };
+    struct event_step step;
+    double step_s = evaluate_step_s(evaluator, plan);
+    check_ok(event_step_run(evaluator, &question.model, plan, &question.arena, &step, &err), &err);
+    bool is_beside = exchange_start(&plan->exchange) == START_STEP;
+    double away = plan->pp == 1 && !is_beside ? 1e-9 : 0.4;
+    check_at_most(step.step_s, (1 + away) * step_s, plan, "events, at most");
+    check_at_most((1 - away / 2) * step_s, step.step_s, plan, "events, at least");
+    if (plan_replicas(plan) > 1)
+        return;
+    double quiet_s = quiet_step_s(evaluator, plan);
+    check_at_most(quiet_s, step_s, plan, "events without contention, at most");
+    check_at_most(step_s, quiet_s, plan, "events without contention, at least");
+}
+
+static void engines_agree_on_plans(void)
+{
+    each_plan(4, engines_agree);
+}
+
+START_TEST(events_agree_with_the_recurrence)
+{
+    each_question(_i, 100, 4000, engines_agree_on_plans);
+}
+END_TEST
+
+/* --- round trips --------------------------------------------------------------------------------
+ */
+
+static const json_t *part(const struct json_file *file, const char *key)
+{
+    const json_t *found = planfile_part(file, key);
+    ck_assert_msg(found != NULL, "%s", key);
+    return found;
+}
+
+/* The same object, and the same text of each number. */
+static void check_same_json(json_t *got, const json_t *expected, const char *what)
+{
+    char *got_text = json_text(got, 0), *expected_text = json_text(expected, 0);
+    ck_assert_msg(strcmp(got_text, expected_text) == 0, "%s: %s: %s\n%s", question.words, what,
+                  got_text, expected_text);
+    free(got_text);
+    free(expected_text);
+    json_decref(got);
+}
+
+/* All that a plan file holds, read back; the system must be released. */
+static void read_file(const struct json_file *file, struct system *system, struct model *model,
+                      struct plan *plan)
+{
+    struct err err = { 0 };
+    *system = (struct system){ .num_gpus = question.system.num_gpus };
+    check_ok(model_read(part(file, "model"), model, &err) &&
+                 cluster_read(part(file, "cluster"), &system->cluster, &err) &&
+                 gpu_read(part(file, "gpu"), &system->gpu, &err) &&
+                 profile_read(part(file, "profile"), &system->profile, &err) &&
+                 stack_read(part(file, "stack"), &system->stack, &err) &&
+                 plan_parse(planfile_name(file, "layout"), &question.arena, plan, &err),
+             &err);
+    check_same_json(model_write(model), part(file, "model"), "model");
+    check_same_json(cluster_write(&system->cluster), part(file, "cluster"), "cluster");
+    check_same_json(gpu_write(&system->gpu), part(file, "gpu"), "GPU");
+    check_same_json(profile_write(&system->profile), part(file, "profile"), "profile");
+    check_same_json(stack_write(&system->stack), part(file, "stack"), "stack");
+}
+
+static char path[] = "/tmp/test-laws.XXXXXX";
+
+static void reads_back(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct err err = { 0 };
+    struct json_file file;
+    struct system system;
+    struct model model;
+    struct plan read;
+    json_t *written = planfile_json(&question.system, &question.model, plan, NULL);
+    check_ok(planfile_write(path, written, &err), &err);
+    check_ok(planfile_open(&file, path, &err), &err);
+    read_file(&file, &system, &model, &read);
+    ck_assert_msg(plan_equal(&read, plan), "%s", question_layout(&question, plan));
+    struct evaluator *again = evaluator_new(&system, &model);
+    check_same(evaluate_step_s(again, &read), evaluate_step_s(evaluator, plan), plan, "step");
+    check_same(evaluate_peak_bytes(again, &read), evaluate_peak_bytes(evaluator, plan), plan,
+               "peak");
+    evaluator_free(again);
+    system_release(&system);
+    json_file_release(&file);
+    json_decref(written);
+}
+
+static void plans_read_back(void)
+{
+    each_plan(2, reads_back);
+}
+
+START_TEST(a_plan_file_reads_back_to_the_bit)
+{
+    int file = mkstemp(path);
+    ck_assert_int_ge(file, 0);
+    close(file);
+    each_question(_i, 60, 2000, plans_read_back);
+    unlink(path);
+}
+END_TEST
+
+static void layout_reads_back(struct evaluator *evaluator, const struct plan *plan)
+{
+    struct err err = { 0 };
+    struct plan read;
+    const char *layout = question_layout(&question, plan);
+    check_ok(plan_parse(layout, &question.arena, &read, &err), &err);
+    ck_assert_msg(plan_equal(&read, plan), "%s", layout);
+    ck_assert_str_eq(question_layout(&question, &read), layout);
+    check_same(evaluate_step_s(evaluator, &read), evaluate_step_s(evaluator, plan), plan, layout);
+}
+
+static void layouts_read_back(void)
+{
+    each_plan(PLANS, layout_reads_back);
+}
+
+START_TEST(a_layout_reads_back_to_the_bit)
+{
+    each_question(_i, 120, 4000, layouts_read_back);
+}
+END_TEST
+
+static TCase *add_case(Suite *s, const char *name)
+{
+    TCase *tc = tcase_create(name);
+    tcase_set_timeout(tc, 60);
+    suite_add_tcase(s, tc);
+    return tc;
+}
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("laws of random questions");
+    TCase *machines = add_case(s, "machines");
+    tcase_add_loop_test(machines, a_better_machine_slows_no_plan, 0, BATCHES);
+    tcase_add_loop_test(machines, a_better_machine_has_no_worse_best, 0, BATCHES);
+    TCase *searches = add_case(s, "searches");
+    tcase_add_loop_test(searches, branch_and_bound_is_exhaustive, 0, BATCHES);
+    tcase_add_loop_test(searches, a_simulation_says_what_the_search_said, 0, BATCHES);
+    tcase_add_loop_test(searches, the_number_of_workers_cannot_be_seen, 0, BATCHES);
+    tcase_add_loop_test(searches, what_is_fixed_or_forbidden_is_never_better, 0, BATCHES);
+    tcase_add_loop_test(searches, what_the_best_has_can_be_fixed, 0, BATCHES);
+    TCase *engines = add_case(s, "engines");
+    tcase_add_loop_test(engines, no_step_is_shorter_than_its_bounds, 0, BATCHES);
+    tcase_add_loop_test(engines, events_agree_with_the_recurrence, 0, BATCHES);
+    TCase *trips = add_case(s, "round trips");
+    tcase_add_loop_test(trips, a_plan_file_reads_back_to_the_bit, 0, BATCHES);
+    tcase_add_loop_test(trips, a_layout_reads_back_to_the_bit, 0, BATCHES);
+    return s;
+}
+
+TEST_MAIN(suite)
