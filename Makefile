@@ -5,6 +5,7 @@
 # make campaign        the tests that have more to do, in full; hours. T= picks some
 # make coverage        the tests in VARIANT=cov, then lines reached per folder
 # make gpu-kit         one tarball for a machine with a GPU: programs, libraries, tests/gpu.sh
+# make mutants N=300   bends or drops one thing of the source at a time: does a test notice? FILES= SEED=
 # make same-answers BASE=COMMIT   a hundred and more questions, also to the program of that commit
 # make bench           every tests/bench_*.c and bench_*.sh
 # make lint | format   clang-tidy, clang-format and shellcheck, where they are installed
@@ -363,6 +364,10 @@ same-answers: needed
 	+@$(AGAIN) $(PROGRAM)
 	@SIMSEARCH=$(abspath $(PROGRAM)) BUILD=$(abspath $(BUILD)) tests/same_answers.sh $(BASE) '$(QUESTIONS)'
 
+# In build/mutants; hours where N is large. MUTANTS="--list" shows them, "--skip 50" goes on after 50.
+mutants: needed
+	@python3 tests/mutants.py $(if $(N),-n $(N)) $(if $(SEED),--seed $(SEED)) $(MUTANTS) $(FILES)
+
 bench: needed
 	+@$(AGAIN) $(BENCHES) $(if $(MAIN_SRC),$(PROGRAM))
 	@for bench in $(BENCHES); do echo "$$bench"; $$bench || exit 1; done
@@ -496,7 +501,7 @@ needed:
 	@$(call find_missing,$(NEED_PROGRAM)); [ -z "$$missing" ] || \
 	  { echo "Missing:$$missing (Debian's names). \`make deps\` installs them." >&2; exit 1; }
 
-.PHONY: all run help test campaign coverage gpu-tests gpu-kit same-answers bench layers globals docs docs-current accuracy pictures lint format install \
+.PHONY: all run help test campaign coverage gpu-tests gpu-kit same-answers mutants bench layers globals docs docs-current accuracy pictures lint format install \
         install-files uninstall clean deps deps-program needed FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
