@@ -1,4 +1,4 @@
-/* What every division has, whatever the program says: its bounds. */
+/* Lower bounds that hold for every division. */
 #include "base/statistics.h"
 #include "search/milp/division.h"
 
@@ -17,7 +17,7 @@ double division_surrogate_s(const struct division_problem *problem, const int *c
     return sum_s + (problem->num_microbatches - 1) * longest_s;
 }
 
-/* least[k]: of the stages so far with k layers in all; one stage more. */
+/* Adds one stage to least[k], the least sum of the stages so far with k layers in all. */
 static void add_stage(const struct stage_choices *choices, int num_layers, const double *least,
                       double *longer)
 {
@@ -66,7 +66,7 @@ static int most_layers(const struct division_problem *problem, double longest_s)
     return layers;
 }
 
-/* The first of the sorted passes with which all layers are held. */
+/* The first of the sorted passes within which the stages hold all layers. */
 static double first_that_holds_s(const struct division_problem *problem, const double *passes,
                                  size_t count)
 {

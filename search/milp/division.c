@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* How far above the least that is thinkable a first guess is, and how much wider each next. A guess
- * is never trusted, so these decide nothing but the time. */
+/* How far the first guess is above the least possible value, and how much wider each next one. A
+ * guess is never trusted, so these change the time and not the answer. */
 static const double first_excess = 0.005;
 static const double widening = 4;
 static const double last_excess = 2;
@@ -13,7 +13,7 @@ struct quest {
     const struct division_problem *problem;
     const struct program_limits *limits;
     struct arena *arena;
-    double floor_s; /* no division has less: the least sum and the least longest pass */
+    double floor_s; /* below every division: the least sum and the least longest pass */
     double excess;  /* of the guess above it; HUGE_VAL: no guess */
     struct divisions *found;
 };
@@ -28,8 +28,8 @@ static void widen(struct quest *quest)
     quest->excess = quest->excess < last_excess ? widening * quest->excess : HUGE_VAL;
 }
 
-/* What was found within the guess is the best there is; more than the guess proves nothing, as
- * what was left out may be less. */
+/* A division found within the guess is the best there is. One above the guess proves nothing, as a
+ * choice that was left out may be better. */
 static bool is_answer(const struct quest *quest, const struct program_result *result,
                       double surrogate_s)
 {
@@ -39,7 +39,7 @@ static bool is_answer(const struct quest *quest, const struct program_result *re
     return result->status == PROGRAM_OPTIMAL && surrogate_s <= guess_s(quest);
 }
 
-/* The best that is not found yet. False when GLPK gave up. */
+/* Finds the next best division. False when GLPK gave up. */
 static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
                       struct program_result *result, struct err *err)
 {
@@ -55,7 +55,7 @@ static bool find_next(struct quest *quest, int *choice, double *surrogate_s,
     }
 }
 
-/* Whether there may be more. Within a guess nothing beyond it was looked at, which is no less. */
+/* Whether there may be more divisions: those beyond the guess were not searched. */
 static bool take(struct quest *quest, const int *choice, double surrogate_s,
                  const struct program_result *result)
 {

@@ -1,4 +1,4 @@
-/* The rows and columns of a division (division.h says why these). */
+/* The rows and columns of a division; division.h says why these. */
 #include "search/milp/division.h"
 
 #include <math.h>
@@ -87,7 +87,7 @@ static int find_type(const struct builder *b, int stage, int layers, int recompu
     return -1;
 }
 
-/* A stage may be of a type if that is used. */
+/* A stage may be of a type only if the type is used. */
 static void allow_type(struct builder *b, int used, int layers, int recomputed)
 {
     for (int stage = 0; stage < b->problem->num_stages; stage++) {
@@ -133,8 +133,8 @@ static int most_recomputed(const struct builder *b)
     return most;
 }
 
-/* One binary for each number of layers that run again and one for all of them, one of which is 1;
- * a stage's choice is of its number, or of all. */
+/* One binary for each number of recomputed layers, and one for recomputing all; one of them is 1. A
+ * stage's choice has that number, or recomputes all. */
 static void add_recompute(struct builder *b)
 {
     struct program_column binary = { .kind = COLUMN_BINARY };
@@ -177,7 +177,7 @@ static void add_hosts(struct builder *b)
     }
 }
 
-/* One of its choices, at least, is another. */
+/* At least one stage must choose otherwise than the excluded division. */
 static void exclude(struct builder *b, const struct division *division)
 {
     program_add_row(&b->program, -HUGE_VAL, b->problem->num_stages - 1);
@@ -188,8 +188,7 @@ static void exclude(struct builder *b, const struct division *division)
 
 /* --- one solve -------------------------------------------------------------------------------- */
 
-/* With the least sum, what a guess leaves for the longest pass; a little more, as both are rounded.
- */
+/* The longest pass that a guess allows beside the least sum; a little more, as both are rounded. */
 static double most_pass_s(const struct division_problem *problem, double guess_s)
 {
     if (guess_s == HUGE_VAL || problem->num_microbatches == 1)

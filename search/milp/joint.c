@@ -9,7 +9,7 @@
 
 /* --- types and recompute ---------------------------------------------------------------------- */
 
-/* A stage as its chunks have it. */
+/* A stage's layers and recompute, summed over its chunks. */
 struct stage_type {
     int layers, recomputed;
 };

@@ -6,7 +6,8 @@
 
 #include <math.h>
 
-/* Of one solve, so that no point takes long and none ends elsewhere on another machine. */
+/* The limit of one solve. It counts nodes, so that no point takes long and every machine gives the
+ * same answer. */
 static const int most_nodes = 2000;
 
 /* --- choices ---------------------------------------------------------------------------------- */
@@ -18,7 +19,7 @@ struct collector {
     int count;
 };
 
-/* Whether it may pay to run more layers again than memory asks for: only to be like another stage.
+/* Whether it may pay to recompute more layers than memory asks for: only to be like another stage.
  */
 static bool wants_more_recompute(const struct divided_point *point)
 {
@@ -101,7 +102,7 @@ struct division_problem milp_problem(const struct divided_point *point, struct a
 
 /* --- divisions -------------------------------------------------------------------------------- */
 
-/* What is left of the search's own limit. */
+/* The time left of the search's own limit. */
 static struct program_limits limits_of(const struct search *search)
 {
     struct program_limits limits = { .nodes = most_nodes };
@@ -149,7 +150,7 @@ static double least_bound_s(const struct divided_point *point, double limit_s, s
     return fmin(fronts_best_s(&fronts, layers), limit_s);
 }
 
-/* What is as good as known. */
+/* A bound from here on proves the known time. */
 static double cut_s(double step_s)
 {
     return step_s * (1 - proof_tolerance);
@@ -198,7 +199,7 @@ static struct expansion divide(const struct divided_point *point, struct arena *
 
 /* --- even plans ------------------------------------------------------------------------------- */
 
-/* The best that the hosts hold, of each worker. */
+/* Each worker's best plans that the hosts can hold. */
 struct even {
     const struct search *search;
     struct frontier *of_worker;
@@ -211,7 +212,7 @@ static void keep_even(void *context, int worker, const struct ranked_plan *plan)
         frontier_offer(&even->of_worker[worker], plan);
 }
 
-/* Stages of even plans are alike, so only hosts may refuse them; then all are looked at. */
+/* Stages of even plans are alike, so only hosts may refuse them; then every plan is examined. */
 static struct tally even_best(const struct search *search, struct arena *arena,
                               struct frontier *best, double *least_s)
 {

@@ -9,8 +9,8 @@ static bool accepts(struct random *rng, double score, double next, double temper
     return !(worse > 0) || random_unit(rng) < exp(-worse / temperature);
 }
 
-/* From a point of its own, the temperature falling by the same factor at each score. False: stop.
- */
+/* Starts from a point of its own; the temperature falls by the same factor at each score. False:
+ * stop. */
 static bool anneal_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point at, next;

@@ -69,7 +69,7 @@ static bool divides_gpus(const struct encoding *encoding, const struct point *po
     return encoding->space->num_gpus % ranks == 0;
 }
 
-/* Of the orders that place these degrees alike the first stands for all. */
+/* The first of the orders that place these degrees alike stands for all. */
 static bool is_first_order(const struct encoding *encoding, const struct point *point)
 {
     const struct space *space = encoding->space;

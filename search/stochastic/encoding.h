@@ -1,17 +1,17 @@
 /* search/stochastic/encoding.h - the candidates of a space as digits.
  *
- * A point has one digit for each thing that is searched, an index into its rising list of values.
- * Degrees are mostly powers of two, so a step of one digit is a factor of two. vpp is a digit in
- * all the values that some pp allows, an order is a digit in the space's list. Digits that make no
- * candidate (tp x cp x pp does not divide the GPUs, vpp not the layers of a stage) are outside the
- * space, not infeasible. */
+ * A point has one digit for each searched axis: an index into its rising list of values. Degrees
+ * are mostly powers of two, so a step of one digit is a factor of two. The digit of vpp indexes all
+ * values that some pp allows, that of the order the space's list. Digits that make no candidate (tp
+ * x cp x pp does not divide the GPUs, vpp not the layers of a stage) are outside the space, not
+ * infeasible. */
 #ifndef SEARCH_STOCHASTIC_ENCODING_H
 #define SEARCH_STOCHASTIC_ENCODING_H
 
 #include "base/random.h"
 #include "search/space.h"
 
-/* In the order in which digits are chosen: which are allowed depends on those before. */
+/* In the order in which digits are chosen: earlier digits decide which later ones are allowed. */
 enum factor {
     FACTOR_TP,
     FACTOR_CP,
@@ -32,7 +32,7 @@ struct point {
 struct encoding {
     const struct space *space;
     struct values values[NUM_FACTORS];
-    int most_digits; /* of any factor */
+    int most_digits; /* the most digits of any factor */
 };
 
 /* Lists live in the arena. */
@@ -46,15 +46,15 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
 /* The point's candidate; false when it is outside the space. */
 bool encoding_plan(const struct encoding *encoding, const struct point *point, struct plan *out);
 
-/* A number of its own for each point, and back. */
+/* Each point has a number of its own; the second function turns it back into the point. */
 uint64_t encoding_key(const struct encoding *encoding, const struct point *point);
 struct point encoding_point(const struct encoding *encoding, uint64_t key);
 
-/* Each digit drawn from those that are allowed, all alike; false at a dead end. */
+/* Draws each digit evenly from the allowed ones; false at a dead end. */
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out);
 
-/* Each digit moved with probability 1 / NUM_FACTORS, at least one, by 1 step or with halving
- * probability more, either way; past an end it is drawn anew. */
+/* Moves each digit with probability 1 / NUM_FACTORS, and at least one: by one step either way, and
+ * with halving probability by more. Past an end it is drawn anew. */
 void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point);
 
 #endif

@@ -1,7 +1,7 @@
 #include "search/stochastic/strategy.h"
 
-/* One parent, one child; the better stays, the child when they are equal, so that plateaus are
- * crossed. False: stop. */
+/* One parent, one child: the better stays. Of equals the child stays, so that plateaus are crossed.
+ * False: stop. */
 static bool evolve_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng)
 {
     struct point parent, child;

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A policy gives each factor a categorical distribution, the softmax of its logits over the digits
- * that are allowed after those already drawn. What the mask refuses afterwards is drawn again, so
- * the gradient is that of the distribution before refusals. */
+/* A policy gives each factor a categorical distribution: the softmax of its logits over the digits
+ * allowed after those already drawn. A point that the mask refuses is drawn again, so the gradient
+ * is that of the distribution before refusals. */
 struct policy {
     const struct encoding *encoding;
     size_t num_logits;
@@ -98,7 +98,7 @@ static enum verdict draw_sample(struct policy *policy, struct scorer *scorer, st
     return OUT;
 }
 
-/* Of the samples that have a score. */
+/* Over the samples that have a score. */
 static void move_baseline(struct policy *policy, const struct sample *samples, int count)
 {
     double sum = 0, squares = 0;
@@ -187,9 +187,9 @@ static double best_of(const struct sample *samples, int count)
     return best;
 }
 
-/* One policy until it has settled: it draws a batch of one point alone, or has met nothing better
- * for a while, as the entropy term keeps it drawing around the optimum, often a local one, that it
- * found. False: stop. */
+/* Runs one policy until it has settled: it draws a batch of one point alone, or has met nothing
+ * better for a while, as the entropy term keeps it drawing around its optimum, often a local one.
+ * False: stop. */
 static bool learn_once(struct scorer *scorer, const struct tuning *tuning, struct random *rng,
                        struct sample *samples, struct policy *policy)
 {

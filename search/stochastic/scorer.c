@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* How often the mask may refuse before there is nothing to be found. */
+/* After as many refusals by the mask there is taken to be nothing to find. */
 enum { MOST_STARTS = 10000, MOST_STEPS = 200 };
 
 struct scorer scorer_new(const struct search *search, const struct encoding *encoding,

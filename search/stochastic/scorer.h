@@ -1,12 +1,11 @@
 /* search/stochastic/scorer.h - points scored against a budget, by the same terms for every method.
  *
- * The score is what the search makes least: the step's seconds or the peak's bytes. A plan over
- * memory scores its value x (2 + its peak / the GPU's memory), so that there is a way down to those
- * that fit; its seconds are a bound, as nobody wants to know them exactly and timing the pipeline
- * of a plan that is far from fitting can take long. Every point that is scored counts against the
- * budget, plans over memory and plans scored before too. A plan that breaks a rule is told by the
- * mask: it costs nothing and has no score. Without the mask, which is for comparison, it costs a
- * score as well. */
+ * The search minimises the score: the step's seconds or the peak's bytes. A plan over memory scores
+ * its value x (2 + its peak / the GPU's memory), which leads down to plans that fit. Its seconds
+ * are a bound, as timing the pipeline of a plan far from fitting can take long. Every scored point
+ * counts against the budget, also plans over memory and plans scored before. The mask refuses a
+ * plan that breaks a rule: it costs nothing and has no score. Without the mask, which is for
+ * comparison, it costs a score as well. */
 #ifndef SEARCH_STOCHASTIC_SCORER_H
 #define SEARCH_STOCHASTIC_SCORER_H
 
@@ -22,14 +21,14 @@ struct scorer {
     struct evaluator *evaluator;
     struct met_table met;
     struct tally tally; /* only whether the search was ended early: tally_must_stop */
-    /* Told of each score, and whether it is that of a plan that fits. NULL: nobody. */
+    /* Gets each score, and whether its plan fits. May be NULL. */
     void (*scored)(void *context, const struct scorer *scorer, double score, bool fits);
     void *context;
 };
 
 enum verdict {
     SCORED,
-    OUT, /* outside the space, or told by the mask: draw another */
+    OUT, /* outside the space, or refused by the mask: draw another */
     OVER /* the budget is spent, or the search was ended: stop */
 };
 

@@ -16,7 +16,7 @@ struct parts {
     struct scorer scorer[MOST_PARTS];
 };
 
-/* What progress is told by: the caller's worker only. */
+/* Progress, reported by the caller's worker only. */
 struct teller {
     const struct search_request *request;
     double before, part; /* of the whole */
@@ -63,7 +63,7 @@ static void count_met(const struct parts *parts, const struct met *met, struct t
     }
 }
 
-/* All that any part met goes into the first's table. */
+/* Merges all that the parts met into the first's table. */
 static struct tally count_all(struct parts *parts, struct frontier *best, struct arena *arena)
 {
     struct tally tally = tally_new(arena);
@@ -97,7 +97,7 @@ static void fill_result(struct parts *parts, struct search_result *result)
         result->nearest = search_predict(search, &tally.least.plan, &result->arena);
 }
 
-/* The first parts get what doesn't divide. */
+/* The first parts get the remainder. */
 static double share_of(double budget, int index, int count)
 {
     double least = budget - (double)((long long)budget % count);

@@ -1,10 +1,10 @@
-/* search/stochastic/stochastic.h - search methods that look at some of a space, by chance.
+/* search/stochastic/stochastic.h - search methods that draw some plans of a space at random.
  *
  * They spend request->budget scores (see scorer.h) and draw from request->seed; the answer depends
  * on neither time nor jobs unless the search is ended early. They prove nothing: proved_optimal is
- * false and lower_bound_s what the GPUs' peak allows, which takes no search. Of the counts of a
- * result each plan that was met is one, however often it was scored: evaluated are those that fit,
- * infeasible those over memory and those that break a rule, which cost no score; bounded is 0. */
+ * false, and lower_bound_s follows from the GPUs' peak without any search. A result counts each
+ * plan once, however often it was scored: as evaluated when it fits, as infeasible when it is over
+ * memory or breaks a rule, which costs no score; bounded is 0. */
 #ifndef SEARCH_STOCHASTIC_STOCHASTIC_H
 #define SEARCH_STOCHASTIC_STOCHASTIC_H
 

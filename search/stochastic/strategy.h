@@ -1,6 +1,6 @@
 /* search/stochastic/strategy.h - ways to spend a budget of scores.
  *
- * A strategy asks for scores until the scorer is over; what it found is what the scorer has met.
+ * A strategy asks for scores until the scorer is over; the scorer keeps all points it has met.
  * Given the same stream and tuning it asks for the same points. */
 #ifndef SEARCH_STOCHASTIC_STRATEGY_H
 #define SEARCH_STOCHASTIC_STRATEGY_H

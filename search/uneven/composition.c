@@ -25,13 +25,13 @@ const struct composition surrogate = { "surrogate", "Zheng et al. 2022, section 
 
 /* --- the lower bound -------------------------------------------------------------------------- */
 
-/* ROUND_TRIP: of one microbatch, from its arrival until its gradient leaves. SPAN: from the first
+/* ROUND_TRIP: from the arrival of one microbatch until its gradient leaves. SPAN: from the first
  * arrival until the last gradient leaves. END: until the last reduction has ended. OPTIMIZER: the
- * longest. */
+ * longest of any stage. */
 enum { ROUND_TRIP, SPAN, END, OPTIMIZER };
 
-/* From the first microbatch's arrival to the last gradient's leaving, for the stage's own lists.
- * `behind_s` is the round trip through the stages behind. */
+/* Time from the first microbatch's arrival until the last gradient leaves, for the stage's own
+ * lists. `behind_s` is the round trip through the stages behind. */
 static double own_span_s(const struct stage_table *table, int stage,
                          const struct stage_option *option, double behind_s)
 {
@@ -55,8 +55,8 @@ static double own_span_s(const struct stage_table *table, int stage,
            fmax(in_flight * backward_s, backward_s + behind_s);
 }
 
-/* END and OPTIMIZER begin at what every division has: less would make no total less, but suffixes
- * differ that need not. */
+/* END and OPTIMIZER begin at the least value of any division: smaller values would lower no total,
+ * but would tell suffixes apart for nothing. */
 static struct suffix bound_stage(const struct stage_table *table, int stage,
                                  const struct stage_option *option, const struct suffix *behind)
 {

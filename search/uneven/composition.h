@@ -1,10 +1,9 @@
-/* search/uneven/composition.h - what the stages of a pipeline add up to, from the last to the
- * first.
+/* search/uneven/composition.h - the stages of a pipeline added up, from the last to the first.
  *
- * A suffix, the stages from one to the last, is known by a few keys, each of which can only make
- * the whole longer. So of two suffixes with the same layers one that has no key less than the other
- * is not needed: dominance is exact, and a dynamic program over (stage, layers) with the suffixes
- * that are left finds the least total. */
+ * A suffix is all stages from one to the last. A few keys describe it, and each key can only make
+ * the whole longer. So a suffix is not needed when another one with the same layers has no larger
+ * key: dominance is exact, and a dynamic program over (stage, layers) with the remaining suffixes
+ * finds the least total. */
 #ifndef SEARCH_UNEVEN_COMPOSITION_H
 #define SEARCH_UNEVEN_COMPOSITION_H
 
@@ -22,8 +21,8 @@ struct composition {
     /* `behind` is the suffix of stage + 1. */
     struct suffix (*prepend)(const struct stage_table *table, int stage,
                              const struct stage_option *option, const struct suffix *behind);
-    /* Seconds of a step, of the suffix that begins at stage 0; of a shorter one no more than any
-     * whole that ends in it. */
+    /* Seconds of a step for the suffix that begins at stage 0; for a shorter one, at most the
+     * seconds of any whole that ends in it. */
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
 };
 
@@ -31,7 +30,7 @@ struct composition {
  * elsewhere. Alpa (Zheng et al. 2022, section 5.2) and most planners since. */
 extern const struct composition surrogate;
 
-/* Never above the step time that evaluate_step_s has for the same stages in 1F1B. A stage does its
+/* Never above the step time that evaluate_step_s has for the same stages in 1F1B. A stage does a
  * warm-up of w forwards, w the microbatches in flight, then forward and backward in turn, then w
  * backwards. With R the round trip of a microbatch through the stages behind it:
  * - its first backward comes after w forwards and after F + R;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One stage more: from the ways of `stages` stages, by layers, to those of stages + 1. A stage of k
- * layers has one way, or k + 1; both are running sums. */
+/* Adds one stage: from the number of ways of `stages` stages, by layers, to that of stages + 1. A
+ * stage of k layers has one way, or k + 1; both are running sums. */
 static void add_stage(double *ways, int layers, bool mixes)
 {
     double once = 0;

@@ -34,7 +34,7 @@ static double cut_s(const struct expander *e)
 
 /* --- the heap --------------------------------------------------------------------------------- */
 
-/* Of equal bounds the longer beginning first, so that a whole division comes soon. */
+/* With equal bounds the longer beginning comes first, so that a whole division comes soon. */
 static bool comes_before(const struct expander *e, int a, int b)
 {
     const struct node *left = &e->nodes[a];
@@ -91,7 +91,8 @@ static const struct stage_option *option_of(const struct expander *e, int stage)
     return &stage_options(e->request->table, stage)[e->layers[stage] - 1];
 }
 
-/* The least total of the first `stages` as they are and any suffix that holds the rest. */
+/* The least total of the first `stages` as they are, with any suffix that holds the other layers.
+ */
 static double beginning_bound_s(const struct expander *e, int stages, int left)
 {
     const struct front *behind = fronts_at(&e->fronts, stages, left);
@@ -173,7 +174,7 @@ static void run(struct expander *e)
     e->best.is_proved = true;
 }
 
-/* A division near the best to begin with: what takes longer is in no front. */
+/* Begins with a division near the best: no front has suffixes that take longer. */
 static void time_seed(struct expander *e)
 {
     if (!stage_table_balance(e->request->table, e->layers))

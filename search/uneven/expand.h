@@ -1,12 +1,13 @@
 /* search/uneven/expand.h - from the bound's best division to the best one as it is timed.
  *
- * Beginnings of divisions are taken by increasing bound, that of the best completion in the fronts,
- * and split by the next stage's layers; whole divisions are timed. What was not timed when the
- * least bound left is no less than the fastest is no faster: the fastest is proved.
+ * Beginnings of divisions are taken by increasing bound, which is that of the best completion in
+ * the fronts, and split by the next stage's layers; whole divisions are timed. When the least open
+ * bound is no less than the fastest time, no division that is left is faster: the fastest is
+ * proved.
  *
- * Bounds and times are sums in different orders, so `proof_tolerance` is the least difference that
- * is one: divisions that differ by less tie, and of those that were timed the first stays. Nothing
- * depends on threads, so which are is a function of the table and the limit alone. */
+ * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; the
+ * first timed division of a tie stays. Nothing depends on threads: which divisions are timed is a
+ * function of the table and the limit alone. */
 #ifndef SEARCH_UNEVEN_EXPAND_H
 #define SEARCH_UNEVEN_EXPAND_H
 
@@ -16,18 +17,19 @@ static const double proof_tolerance = 1e-9;
 
 struct expansion_request {
     const struct stage_table *table;
-    double limit_s;    /* of no interest: what takes as long; HUGE_VAL: all is */
+    double
+        limit_s; /* divisions that take as long are of no interest; HUGE_VAL: all are of interest */
     double most_timed; /* divisions; more are left open */
-    /* `recomputed`, [stage] too: NULL for those of the table. */
+    /* `recomputed`, by stage too; NULL: the table's. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
 };
 
 struct expansion {
-    bool found;            /* one of less than limit_s */
+    bool found;            /* a division that takes less than limit_s */
     const int *layers;     /* [stage], in the arena */
-    const int *recomputed; /* [stage]; NULL: those of the table */
+    const int *recomputed; /* [stage]; NULL: the table's */
     double step_s;
     double timed;
     /* No division left is faster than this; at least step_s, or limit_s, less the tolerance where

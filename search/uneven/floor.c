@@ -2,15 +2,15 @@
 
 #include <math.h>
 
-/* The least that a stage of any place has with so many layers and nothing run again that need not
- * be. */
+/* The least times of a stage in any place, with so many layers and the least recompute that the
+ * plan allows. */
 struct least_stage {
     double pass_s, longer_s; /* forward and backward, the longer of the two */
     double optimizer_s;
 };
 
-/* What a middle stage's messages take more than the second's, at the least: none but it is scored.
- */
+/* The least time by which a middle stage's messages take longer than the second stage's, which
+ * alone is scored. */
 static double least_messages_s(const struct plan *plan, const struct stage_common *common)
 {
     const struct boundary *boundaries = common->boundaries;
@@ -39,7 +39,7 @@ static struct least_stage least_stage(struct evaluator *evaluator, const struct 
     return least;
 }
 
-/* Some stage has a p-th of the layers or more. Call its pass T, what all stages take A, the way
+/* Some stage has a p-th of the layers or more. Call its pass T, the sum of all passes A, the way
  * before it x, the microbatches m and those in flight w. By the lower bound's terms (composition.h)
  * - for w < m the whole takes x + m T and x + (m - w + 1) T + 2 (A - T - x), so no less than their
  *   mean, A + (m - 1 - (w - 1) / 2) T;
@@ -54,8 +54,9 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
     return all_s + turns_s;
 }
 
-/* All stages together take what their layers would on a stage with the most: what is once a stage
- * is shared by most there. `full` is what one with a p-th of the layers has. */
+/* All stages together take at least the time that their layers would take on a stage with the most
+ * layers, where a stage's own costs are shared by most. `full` is a stage with a p-th of the
+ * layers. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)
@@ -66,7 +67,7 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
-/* No stage has more than all layers but one for each other stage, all of them run again. */
+/* No stage has more than all layers but one for each other stage, all of them recomputed. */
 double lattice_once_s(struct evaluator *evaluator, const struct model *model,
                       const struct stack *stack, const struct plan *plan)
 {
@@ -101,7 +102,7 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
     return work_s + comm_s + full.optimizer_s + lattice_once_s(evaluator, model, stack, plan);
 }
 
-/* ZeRO 0 adds nothing to passes, and what is once a step may all be hidden or sharded. */
+/* ZeRO 0 adds nothing to passes, and the costs once a step may all be hidden or sharded. */
 double lattice_block_floor_s(struct evaluator *evaluator, const struct model *model,
                              const struct stack *stack, const struct plan *plan)
 {

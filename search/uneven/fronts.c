@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A front that grows; the heap's, as its size is not known before. */
+/* A front that grows; on the heap, as its size is not known before. */
 struct growing {
     struct front_entry *at;
     int count, capacity;
@@ -30,8 +30,8 @@ static bool dominates(const struct suffix *a, const struct suffix *b)
     return true;
 }
 
-/* Of equals the first stays. It goes for what dominates it without tolerance, so that a suffix that
- * it stood for is no further off. */
+/* The first of equal suffixes stays. It is replaced only by one that dominates it without
+ * tolerance, so that the suffixes it stood for are no further off. */
 static void offer(struct growing *front, const struct front_entry *entry)
 {
     for (int i = 0; i < front->count; i++)
@@ -66,7 +66,7 @@ struct program {
     struct growing scratch;
 };
 
-/* Every suffix of the next stage's fronts with every option of this one before it. */
+/* Puts every option of this stage before every suffix of the next stage's fronts. */
 static void fill(struct program *program, int stage, int layers, struct arena *arena)
 {
     const struct fronts *fronts = &program->fronts;
@@ -94,7 +94,7 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     *front_slot(fronts, stage, layers) = (struct front){ kept, scratch->count };
 }
 
-/* Most layers that the stages before each can have: what they can't must be behind. */
+/* The most layers that the stages before each stage can have: the rest must be behind. */
 static int *most_before(const struct stage_table *table, struct arena *arena)
 {
     int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);

@@ -24,7 +24,7 @@ struct fronts {
     struct front *of; /* see fronts_at */
 };
 
-/* In the arena. Suffixes that no division of less than `limit_s` has may be left out; HUGE_VAL
+/* In the arena. A suffix may be left out when no division of less than `limit_s` has it; HUGE_VAL
  * keeps all. */
 struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
                          double limit_s, struct arena *arena);
@@ -32,7 +32,7 @@ struct fronts fronts_new(const struct stage_table *table, const struct compositi
 /* Suffixes from `stage` on that hold `layers`; stage num_stages has the empty one. */
 const struct front *fronts_at(const struct fronts *fronts, int stage, int layers);
 
-/* The least total and one division that has it: layers[stage]. HUGE_VAL: no division fits. */
+/* The least total, and a division with that total: layers[stage]. HUGE_VAL: no division fits. */
 double fronts_best_s(const struct fronts *fronts, int *layers);
 
 #endif

@@ -20,13 +20,13 @@ const char *lattice_lacks(const struct space *space)
 
 /* Blocks of plans with one number of stages. */
 struct stages_space {
-    struct space space;  /* with one pp, and chunks that are given */
-    double divisions[2]; /* new ones of one recompute, and of block:N */
+    struct space space;  /* with one pp and given chunks */
+    double divisions[2]; /* new ones with one recompute, and with block:N */
     size_t first_block;
 };
 
-/* Points of one number of stages that are out. Divisions are too many for sums of them to be exact,
- * so points are counted, whichever worker meets them, and multiplied once. */
+/* Left-out points of one number of stages. Sums of so many divisions would not be exact, so points
+ * are counted, whichever worker meets them, and multiplied once. */
 struct left_out {
     double *broken;    /* points by the first rule they break, indexed as plan_rules */
     double bounded[2]; /* of one recompute, of block:N */
@@ -72,7 +72,7 @@ static double divisions_of(const struct collector *collector, int recompute)
     return collector->of->divisions[recompute == RECOMPUTE_BLOCK];
 }
 
-/* One floor for the block first: of most blocks it is all that is looked at. */
+/* Takes one floor for the whole block first: it rules out most blocks. */
 static bool is_worth_more(struct collector *collector, const struct plan *plan)
 {
     const struct search *search = collector->listing->search;
@@ -119,8 +119,8 @@ static void count_broken(void *context, const struct plan_rule *rule, double cou
     collector->left_out->broken[rule - plan_rules] += count;
 }
 
-/* Rules hold for all divisions alike, or none. Of recomputes that are excluded one by one each
- * counts for the mean, so that all together are right. */
+/* Rules hold for all divisions or for none. Recomputes that are excluded one by one each count with
+ * the mean number of divisions, so that their sum is right. */
 static double mean_divisions(const struct stages_space *of)
 {
     const struct values *recompute = &of->space.recompute;
@@ -147,8 +147,8 @@ static void count_left_out(const struct listing *listing, int jobs, int space, s
     }
 }
 
-/* The space of plans with `pp` stages whose chunks are given: any list of layers does, so one that
- * is nearly even stands for all. */
+/* The space of plans with `pp` stages and given chunks: a nearly even list of layers stands for all
+ * lists. */
 static struct space space_of_stages(const struct space *space, const int *pp, struct arena *arena)
 {
     struct space of = *space;
@@ -163,7 +163,7 @@ static struct space space_of_stages(const struct space *space, const int *pp, st
     return of;
 }
 
-/* block:N in place of none and full. */
+/* Puts block:N in the place of none and full. */
 static void mix_recompute(struct space *space, struct arena *arena)
 {
     struct values *recompute = &space->recompute;
@@ -185,7 +185,7 @@ int lattice_stage_layers(const struct search *search, const struct plan *plan)
     return search->request->uneven ? 0 : search->space->model->layers / plan->pp;
 }
 
-/* Every stage has L / p layers, each of which numbers 0 ... L / p may run again. */
+/* Every stage has L / p layers, and may recompute 0 ... L / p of them. */
 static double count_even_mixes(int layers, int pp)
 {
     int most = layers / pp;
@@ -195,7 +195,8 @@ static double count_even_mixes(int layers, int pp)
     return layers % pp == 0 ? choices : 0;
 }
 
-/* Less those that the space has anyway: the even one and, of block:N, none and full of it. */
+/* Without those that the space has anyway: the even division and, with block:N, its none and full.
+ */
 static void count_new(const struct search *search, int pp, double divisions[2])
 {
     int layers = search->space->model->layers;
@@ -235,7 +236,7 @@ static void begin_listing(struct listing *listing, struct arena *arena)
     }
 }
 
-/* More points than a block has. */
+/* An upper bound on the points of a block. */
 enum { NUMBERS_OF_BLOCK = 64 };
 
 static void list_block(void *context, size_t block, int worker)
@@ -280,7 +281,7 @@ static void begin_finders(struct listing *listing, int jobs, struct arena *arena
     }
 }
 
-/* What all workers found, sorted. */
+/* The points that all workers found, sorted. */
 static struct lattice gather(struct listing *listing, int jobs, struct tally *tally,
                              struct arena *arena)
 {

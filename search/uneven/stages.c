@@ -39,8 +39,9 @@ static bool fits(const struct filler *filler, int stage, int layers, int recompu
            request->memory_bytes;
 }
 
-/* The fewest in [1, layers] that fit, or `layers`: each more keeps an input in place of all its
- * activations. The first one alone may need more than none, as it is alive while it runs again. */
+/* The fewest in [1, layers] that fit, or `layers`: each further one keeps an input instead of
+ * all its activations. The first one may need more memory than none: its activations are alive
+ * while it is recomputed. */
 static int fewest_recomputed(const struct filler *filler, int stage, int layers)
 {
     int low = 1;
@@ -80,15 +81,15 @@ static struct stage_option find_option(const struct filler *filler, int stage, i
     return score(filler, stage, layers, fewest_recomputed(filler, stage, layers));
 }
 
-/* What fits in the middle with nothing recomputed fits on the next stage too, in the same time but
- * for messages over other boundaries. */
+/* An option without recompute that fits on a middle stage fits on the next one too, and takes the
+ * same time but for messages over other boundaries. */
 static bool is_as_before(const struct stage_table *table, int stage,
                          const struct stage_option *before)
 {
     return stage > 1 && stage < table->num_stages - 1 && before->fits && before->recomputed == 0;
 }
 
-/* Over the boundary behind a stage, where messages block. */
+/* Time of a message over the boundary behind a stage, where messages block. */
 static double message_s(const struct filler *filler, int stage)
 {
     return filler->common.blocking ? filler->common.boundaries[stage].message_s : 0;
@@ -103,7 +104,8 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
     return next;
 }
 
-/* Up to those that don't fit, or take too long: more layers never take less of either. */
+/* Ends at the first option that doesn't fit or takes too long: more layers never need less of
+ * either. */
 static void fill_stage(const struct filler *filler, int stage)
 {
     struct stage_table *table = filler->table;
@@ -124,9 +126,10 @@ static void fill_stage(const struct filler *filler, int stage)
     }
 }
 
-/* --- what no division can do without ---------------------------------------------------------- */
+/* --- lower bounds of any division --------------------------------------------------------------
+ */
 
-/* The most layers that a stage can have in no more than `most_s` of what `of_s` says; 0: none. */
+/* The most layers with which `of_s` of a stage is no more than `most_s`; 0: none. */
 static int most_within(const struct stage_table *table, int stage,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
@@ -150,7 +153,7 @@ static bool holds_all(const struct stage_table *table,
     return layers >= table->num_layers;
 }
 
-/* The least longest of any division: it is one of the options' own. */
+/* The least longest time of any division, which is the time of some option. */
 static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
                               struct arena *arena)

@@ -9,14 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Points of a round see the best plan of the rounds before, so that no answer depends on the number
- * of workers. */
+/* Points of a round know the best plan of the rounds before, so that no answer depends on the
+ * number of workers. */
 enum { ROUND = 8, SEED_ROUND = 64 };
 
-/* Of one point; the gap is told where they don't do. */
+/* The limit of one point; where it is reached, the gap is shown. */
 static const double most_timed = 500;
 
-/* What became of a point of the round. */
+/* The result of a point of the round. */
 struct looked {
     struct arena arena;
     struct tally tally;
@@ -26,8 +26,8 @@ struct looked {
     struct err err;
 };
 
-/* A division timed before any program: the sooner a good plan is known, the less there is to look
- * into. */
+/* A division timed before any program: the sooner a good plan is known, the fewer points are left
+ * to search. */
 struct seed {
     bool fits;
     struct ranked_plan ranked;
@@ -57,7 +57,8 @@ struct timing {
 
 /* --- seeds ------------------------------------------------------------------------------------ */
 
-/* The nearly even division of a point; of block:N none, or all where they don't fit. */
+/* The nearly even division of a point; with block:N no recompute, or all layers where that does not
+ * fit. */
 static void set_seed(const struct lattice_point *point, bool recomputes, struct plan *plan)
 {
     *plan = point->plan;
@@ -106,7 +107,7 @@ static void time_seed(void *context, size_t index, int worker)
 
 /* --- one point -------------------------------------------------------------------------------- */
 
-/* Those that are given, or the table's. */
+/* The given recomputed layers, or the table's. */
 static void read_recomputed(const struct stage_table *table, const int *layers, const int *given,
                             int *recomputed)
 {
@@ -236,7 +237,7 @@ static void keep_looked(struct rounds *rounds, size_t index, struct uneven *out,
     *looked = (struct looked){ 0 };
 }
 
-/* Points that were not looked into. */
+/* Points whose divisions were not searched. */
 static void leave_rest(const struct rounds *rounds, struct uneven *out, struct tally *tally)
 {
     const struct lattice *lattice = &rounds->lattice;
@@ -257,7 +258,7 @@ static bool must_stop_now(const struct rounds *rounds, struct tally *tally)
     return tally_must_stop(tally, rounds->search->request, rounds->search->start_s);
 }
 
-/* What is timed here is one of the point's divisions no more. */
+/* A division that is timed here no longer counts among the point's others. */
 static void keep_seed(struct rounds *rounds, size_t index, struct tally *tally,
                       struct frontier *best)
 {

@@ -3,14 +3,14 @@
  *
  * The enlarged space has all plans of the space, and each point of its lattice (uneven/lattice.h)
  * with every division of the layers over the stages and, with mixes, every number of layers that
- * each stage runs again. Points are taken by a floor under their step times; of one whose floor is
- * below the best known plan a dynamic program finds the best division and proves it. Interleaved
- * and split-backward schedules have no bound of this kind: their chunks stay even.
+ * each stage recomputes. Points are taken by rising floor of their step times. Where a floor is
+ * below the best known plan, a dynamic program finds the point's best division and proves it.
+ * Interleaved and split-backward schedules have no bound of this kind: their chunks stay even.
  *
- * The best plan of all is found; of the others of a point, only its best division and the
- * nearly even one can be in the list of the next best. Divisions of points that break a rule, or
- * that never fit, are counted as infeasible, those that were timed as evaluated and all others,
- * also those of other points that do not fit, as bounded. */
+ * The best plan of all is found. The list of the next best has at most two divisions of a point:
+ * its best and its nearly even one. Divisions are counted as infeasible where their point breaks a
+ * rule or never fits, as evaluated where they were timed, and all others as bounded, also the unfit
+ * ones of other points. */
 #ifndef SEARCH_UNEVEN_UNEVEN_H
 #define SEARCH_UNEVEN_UNEVEN_H
 
@@ -18,7 +18,7 @@
 #include "search/tally.h"
 #include "search/uneven/expand.h"
 
-/* One point whose divisions are to be looked into; only those that joint_holds may be timed. */
+/* One point whose divisions are to be searched; only divisions that joint_holds may be timed. */
 struct divided_point {
     const struct search *search;
     const struct plan *plan;
@@ -26,18 +26,18 @@ struct divided_point {
     struct expansion_request expansion;
 };
 
-/* How that is done, and how the even plans are found. */
+/* How a point's divisions are searched, and how the even plans are found. */
 struct uneven_way {
-    /* In the arena. What fails is told by the error, and is no answer. */
+    /* In the arena. A failure is reported by `err`, and is no answer. */
     struct expansion (*divide)(const struct divided_point *point, struct arena *arena,
                                struct err *err);
-    /* As bnb_best, which it may be. */
+    /* Like bnb_best, or that itself. */
     struct tally (*even)(const struct search *search, struct arena *arena, struct frontier *best,
                          double *least_s);
 };
 extern const struct uneven_way uneven_by_dynamic;
 
-/* What uneven_run does, in this way. */
+/* uneven_run, in this way. */
 bool uneven_run_by(const struct search *search, const struct uneven_way *way,
                    struct search_result *result, struct err *err);
 
@@ -47,8 +47,8 @@ struct uneven {
     struct err err; /* of a point that failed */
 };
 
-/* `best` comes sorted with the even plans, at least the fastest of them, and goes so with the
- * uneven ones; the tally gets their counts. Lists of plans are in the arena. The objective must not
+/* `best` holds the even plans, sorted, at least the fastest of them; the uneven ones are added in
+ * order, and their counts to the tally. Lists of plans are in the arena. The objective must not
  * be memory. */
 struct uneven uneven_search(const struct search *search, const struct uneven_way *way,
                             struct tally *tally, struct frontier *best, struct arena *arena);
