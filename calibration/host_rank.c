@@ -47,11 +47,11 @@ static bool find_backend(const char *name, struct host_rank *host, struct err *e
     const struct backend *backend = backend_find(name, err);
     if (!backend || !backend->device->is_there(host->place.local_rank, err))
         return false;
-    bool is_host = backend->device == &device_host;
+    bool uses_cores = backend->device->uses_cores;
     host->api = backend->device;
     host->kernel_api = backend->kernels;
-    host->load = is_host ? &load_of_core : &load_of_gpu;
-    host->precision = is_host ? PRECISION_FP32 : PRECISION_BF16;
+    host->load = uses_cores ? &load_of_core : &load_of_gpu;
+    host->precision = uses_cores ? PRECISION_FP32 : PRECISION_BF16;
     host->comm_api = comm_find(comm_usual(host->api, &host->place), err);
     return host->comm_api != NULL;
 }

@@ -215,8 +215,8 @@ static int measure_machine(const struct options *options, int argc, char **argv,
 {
     struct place place;
     const struct backend *backend = backend_find(backend_name(options), err);
-    bool is_host = backend && backend->device == &device_host;
-    int num_ranks = options->ranks > 0 ? options->ranks : is_host ? parallel_cores() : 1;
+    bool uses_cores = backend && backend->device->uses_cores;
+    int num_ranks = options->ranks > 0 ? options->ranks : uses_cores ? parallel_cores() : 1;
     if (!backend || !place_of_environment(&place, err))
         return exit_code_of(err);
     if (*place.launcher != '\0' || num_ranks == 1)
