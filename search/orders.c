@@ -25,9 +25,9 @@ static void permute(int number, int order[NUM_AXES])
     }
 }
 
-struct orders orders_new(const struct plan *base, bool every, struct arena *arena)
+struct rank_orders orders_new(const struct plan *base, bool every, struct arena *arena)
 {
-    struct orders orders = { arena_alloc(arena, (NUM_ORDERS + 1) * sizeof *orders.at), 1 };
+    struct rank_orders orders = { arena_alloc(arena, (NUM_ORDERS + 1) * sizeof *orders.at), 1 };
     memcpy(orders.at[0], base->order, sizeof base->order);
     for (int number = 0; every && number < NUM_ORDERS; number++) {
         permute(number, orders.at[orders.count]);
@@ -52,7 +52,7 @@ static bool places_alike(const int *a, const int *b, const struct plan *plan)
     return true;
 }
 
-bool orders_is_first(const struct orders *orders, int order, const struct plan *plan)
+bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan)
 {
     for (int earlier = 0; earlier < order; earlier++)
         if (places_alike(orders->at[earlier], orders->at[order], plan))
@@ -70,7 +70,7 @@ static int placing(const int *order, const bool is_one[NUM_AXES])
     return number;
 }
 
-int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES])
+int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES])
 {
     bool is_one[NUM_AXES];
     int placings[MAX_RANK_ORDERS];

@@ -8,18 +8,13 @@
 #include "base/arena.h"
 #include "sim/engine/simulate.h"
 
-struct orders {
-    int (*at)[NUM_AXES]; /* as plan.order */
-    int count;
-};
-
 /* The base's order alone, or every order. In the arena. */
-struct orders orders_new(const struct plan *base, bool every, struct arena *arena);
+struct rank_orders orders_new(const struct plan *base, bool every, struct arena *arena);
 
 /* Whether no order before this one places the plan's ranks alike. The degrees must be set. */
-bool orders_is_first(const struct orders *orders, int order, const struct plan *plan);
+bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan);
 
 /* One order for each different placing of the plan's ranks, at most MAX_RANK_ORDERS. */
-int orders_apart(const struct orders *orders, const struct plan *plan, int apart[][NUM_AXES]);
+int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES]);
 
 #endif

@@ -374,7 +374,7 @@ static bool block_plan(const struct space *space, size_t block, struct plan *pla
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES])
 {
     struct plan plan;
-    struct orders walked = space->orders;
+    struct rank_orders walked = space->orders;
     if (!space->fits_gpus)
         walked.count = 1;
     return block_plan(space, site, &plan) ? orders_apart(&walked, &plan, orders) : 0;

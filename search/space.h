@@ -34,7 +34,7 @@ struct space {
     int num_gpus;
     struct plan base; /* the fixed words are in it */
     const char *name; /* in words */
-    struct orders orders;
+    struct rank_orders orders;
     struct values tp, cp, sp, microbatch, pp, recompute, zero;
     int dp, vpp; /* 0: not fixed */
     bool sp_is_fixed;

@@ -67,7 +67,7 @@ static void check_floors(struct evaluator *evaluator, struct plan plan, double s
 
 /* What holds in every rank order holds in one of them. */
 static void check_unplaced(struct evaluator *evaluator, struct plan plan,
-                           const struct orders *orders, int order)
+                           const struct rank_orders *orders, int order)
 {
     struct rank_orders all = { orders->at, orders->count };
     struct plan less = plan;
@@ -96,7 +96,7 @@ START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
     model.batch = l->batch;
     struct evaluator *evaluator = evaluator_new(&system, &model);
     struct plan base = plan_default();
-    struct orders orders = orders_new(&base, true, &arena);
+    struct rank_orders orders = orders_new(&base, true, &arena);
     int valid = 0;
     double slack = 0;
     for (int code = 0; code < NUM_CODES; code++) {

@@ -408,7 +408,7 @@ END_TEST
 
 static void bounds_hold(struct evaluator *evaluator, const struct plan *plan)
 {
-    struct orders orders = orders_new(plan, true, &question.arena);
+    struct rank_orders orders = orders_new(plan, true, &question.arena);
     struct rank_orders all = { orders.at, orders.count };
     double step_s = evaluate_step_s(evaluator, plan);
     double bound_s = evaluate_bound_s(evaluator, plan);

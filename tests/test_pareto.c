@@ -104,7 +104,7 @@ static void add_points(int num_gpus, bool placement, struct cloud *cloud)
     struct evaluator *evaluator = evaluator_new(&smaller, &instance.model);
     for (int i = 0; i < space.count; i++) {
         struct plan plan = space.at[i];
-        struct orders orders = orders_new(&plan, placement, &arena);
+        struct rank_orders orders = orders_new(&plan, placement, &arena);
         for (int order = 0; order < orders.count; order++) {
             memcpy(plan.order, orders.at[order], sizeof plan.order);
             if (orders_is_first(&orders, order, &plan))
