@@ -326,7 +326,7 @@ void units_show_duration(double seconds, char *text, size_t size)
     const double year_s = 365.25 * DAY_S, shown_as_next = 999.5;
     double value = seconds / year_s;
     int scale = 0;
-    if (seconds < DAY_S / 100) {
+    if (seconds < DAY_S / 100.0) {
         units_show(seconds, QUANTITY_SECONDS, text, size);
     } else if (seconds < shown_as_next * DAY_S) {
         snprintf(text, size, "%.3g days", seconds / DAY_S);
