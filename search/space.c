@@ -298,12 +298,29 @@ bool space_walk_family(const struct space *space, const struct plan *first,
     return true;
 }
 
-/* The plan is the family's first. */
+static bool has_possible(const struct space *space, const struct plan *first)
+{
+    struct plan plan = *first;
+    for (int i = 0; i < space->recompute.count; i++)
+        for (int j = 0; j < space->zero.count; j++) {
+            plan.recompute = space->recompute.at[i];
+            plan.zero = space->zero.at[j];
+            if (!space_check(space, &plan))
+                return true;
+        }
+    return false;
+}
+
+/* The plan is the family's first. Of a family without a possible plan nothing can be told but why:
+ * shards, for one, that do not divide the data ranks have no groups to time. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
     const struct plan_rule *broken = space_check(space, plan);
-    if (!broken || reads_inner_values(broken))
+    bool may_stand = !broken || reads_inner_values(broken);
+    if (may_stand && broken && !has_possible(space, plan))
+        return space_walk_family(space, plan, visitor); /* tells the rules, and visits nothing */
+    if (may_stand)
         return visitor->visit(visitor->context, plan);
     visitor->exclude(visitor->context, broken, space_family_size(space));
     return true;

@@ -223,7 +223,8 @@ struct search_request question_request(struct question *question)
                                       .top = PICK(rng, 1, 3, 10),
                                       .jobs = 1 };
     request.fix = WORD(question, NULL, NULL, NULL, "zero1", "vpp1", "recompute=full", "mb2", "tp2",
-                       "pp2 schedule=zb-h1", "offload=optimizer", "exchange=local:4", "cp1");
+                       "pp2 schedule=zb-h1", "offload=optimizer", "exchange=local:4", "cp1",
+                       "shard=4", "zero1 shard=2");
     request.forbid = WORD(question, NULL, NULL, NULL, "cp", "recompute=none", "zero0 tp2", "sp");
     request.objective = PICK(rng, OBJECTIVE_TIME, OBJECTIVE_TIME, OBJECTIVE_MEMORY);
     if (question->system.gpu.peak_flops_per_s[DTYPE_BF16] <= 0)
