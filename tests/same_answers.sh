@@ -31,11 +31,23 @@ search_questions() {
     done
     echo "search --gpus 16 --model gpt3-2.7b --method milp --fix pp4 --uneven --stage-types 2 --json"
     echo "search --gpus 16 --model gpt3-2.7b --method milp --fix pp4 --recompute-mixes --same-recompute"
-    echo "search --gpus 16 --model gpt3-2.7b --method milp --fix pp4 --host-memory '256 GiB'"
+    echo "search --gpus 16 --model gpt3-2.7b --method milp --fix 'pp4 offload=optimizer' --host-memory '256 GiB'"
     for objective in time cost memory; do
         echo "search --gpus 128 --model gpt3-13b --objective $objective --price '2 \$/h' --tokens 300Btok"
     done
+    for method in bnb exhaustive; do
+        for objective in cost memory; do
+            echo "search --gpus 64 --model llama3-8b --method $method --objective $objective --placement --json"
+        done
+    done
+    for method in zo rl random; do
+        echo "search --gpus 64 --model llama3-8b --method $method --budget 500 --seed 7 --objective memory"
+    done
+    for method in bnb dp milp; do
+        echo "search --gpus 16 --model llama3-8b --method $method --fix pp4 --uneven --recompute-mixes --json --top 3"
+    done
     echo "search --gpus 64 --model gpt3-1.3b --cluster p3-v100-16g --objective time-to-accuracy --json"
+    echo "search --gpus 32 --model gpt3-350m --cluster p3-v100-16g --objective time-to-accuracy --convergence \$out/absent.json"
     for model in llama3-8b llama3-70b gpt3-175b bloom-176b qwen2.5-7b opt-175b; do
         echo "search --gpus 512 --model $model --top 8"
         echo "search --gpus 256 --model $model --cluster dgx-a100-80g --json --top 20"
@@ -56,6 +68,16 @@ search_questions() {
     echo "search --gpus 64 --model gpt3-6.7b --precision fp8 --cluster dgx-b200"
     echo "search --gpus 72 --model llama3-8b --cluster gb200-nvl72 --batch 576"
     echo "search --gpus 64 --model llama3-8b --jobs 1 --seed 3 --method zo --budget 2000 --json"
+    for dtype in fp16 fp8-cs fp8-rowwise fp8-mx fp8-block bf16-pure fp32; do
+        echo "search --gpus 32 --model llama3-8b --cluster dgx-b200 --precision $dtype --top 3 --json"
+    done
+    echo "search --nodes 4 --model mistral-7b --gbs 1Mtok --seq 8k --optimizer adam-8bit"
+    echo "search --gpus 64 --gpu h200 --model qwen2.5-7b --fix 'exchange=local:4' --json"
+    echo "search --gpus 64 --model llama3-8b --fix 'offload=optimizer shard=8' --forbid 'zero0 recompute=full' --json"
+    echo "search --gpus 64 --model llama3-8b --fix 'cp2 cp-comm=a2a' --json"
+    echo "search --gpus 64 --model llama3-8b --fix 'schedule=zb-h1 pp4' --json"
+    echo "search --gpus 64 --model llama3-8b --fix 'overlap=none order=dp-tp-cp-pp' --max-memory '40 GiB' --json"
+    echo "search --gpus 24 --model gpt2-xl --cluster rtx-2080ti-4 --stack torch-ddp --json"
 }
 
 # Layouts of one 13B on 32 GPUs: every schedule, recompute, ZeRO, context method, type, exchange.
@@ -65,7 +87,7 @@ simulate_questions() {
         "tp4 pp4 mb1 schedule=gpipe" "tp4 pp4 mb1 vpp5 sp zero1" "tp4 pp4 mb1 vpp2 sp"
         "tp4 pp4 mb1 schedule=zb-h1 sp zero1" "tp4 pp4 mb1 schedule=zb-h2 sp zero1"
         "tp4 pp4 mb1 recompute=full" "tp4 pp4 mb1 recompute=full:5" "tp4 pp4 mb1 recompute=selective sp"
-        "tp4 pp4 mb1 recompute=block,4 sp" "tp4 pp4 mb1 recompute=block,4,3,2,1 sp"
+        "tp4 pp4 mb1 recompute=block:4 sp" "tp4 pp4 mb1 recompute=block:4,3,2,1 sp"
         "tp8 sp mb1 zero2" "tp8 sp mb1 zero3" "tp1 mb1 zero3 recompute=full" "tp2 sp mb1 zero3 shard=4"
         "tp1 mb1 zero2 shard=8 recompute=full" "tp2 cp2 mb1 zero1 sp" "tp2 cp4 mb1 zero3 sp cp-comm=all-gather"
         "tp2 cp4 mb1 sp cp-comm=a2a recompute=selective" "tp4 pp4 mb1 sp dtype=fp8" "tp4 pp4 mb1 sp dtype=fp16"
@@ -74,7 +96,17 @@ simulate_questions() {
         "tp4 pp4 mb1 optimizer=adam-8bit zero1" "tp4 pp4 mb1 optimizer=sgd" "tp8 sp mb1 offload=optimizer zero1"
         "tp8 sp mb1 offload=activations" "tp4 pp4 mb1 stages=11,10,10,9 sp" "tp4 pp4 mb1 stages=0,20,20,0 sp"
         "tp2 mb1 recompute=full exchange=ring" "tp8 mb1 exchange=local:4" "tp8 mb1 exchange=gossip:one-peer"
-        "tp8 mb1 exchange=ps:1" "tp8 mb1 exchange=topk:0.01" "tp8 mb1 exchange=powersgd:4" "tp8 mb1 exchange=qsgd:8")
+        "tp8 mb1 exchange=ps:1" "tp8 mb1 exchange=topk:0.01" "tp8 mb1 exchange=powersgd:4" "tp8 mb1 exchange=qsgd:8"
+        "tp4 pp4 mb1 vpp2 zero1 sp recompute=selective overlap=grad,param" "tp2 pp4 mb1 vpp2 zero1 recompute=full:2"
+        "tp4 pp2 mb1 schedule=zb-h2 zero1 overlap=none" "tp4 pp4 mb1 schedule=gpipe zero1 sp overlap=grad"
+        "tp2 pp2 cp2 mb1 sp zero1" "tp1 pp2 cp4 mb1 cp-comm=all-gather recompute=full" "tp2 cp4 mb1 zero3 sp shard=4"
+        "tp2 pp2 mb1 zero1 shard=4 sp recompute=full" "tp8 sp mb1 zero2 shard=2" "tp8 sp mb1 offload=optimizer,activations zero1"
+        "tp4 pp4 mb1 offload=optimizer sp overlap=grad" "tp8 sp mb1 zero3 offload=optimizer" "tp4 pp4 mb1 sp dtype=fp32"
+        "tp4 pp4 mb1 sp optimizer=momentum" "tp4 pp4 mb1 sp optimizer=adafactor zero1" "tp4 pp4 mb1 sp optimizer=adam-bf16"
+        "tp4 pp4 mb1 sp grad=bf16" "tp4 pp4 mb1 order=dp-tp-cp-pp zero1" "tp4 pp4 vpp2 mb1 stages=4,6,5,5,5,5,6,4 sp zero1"
+        "tp8 mb1 exchange=hierarchical" "tp8 mb1 exchange=tree" "tp4 pp2 mb1 exchange=pga:6" "tp8 mb1 exchange=aga:4"
+        "tp8 mb1 exchange=gossip:one-peer:combine=beside" "tp8 mb1 exchange=gossip:exp:group=2" "tp8 mb1 exchange=ef21:0.01"
+        "tp8 mb1 exchange=neolithic:0.01 overlap=grad" "tp4 pp2 mb1 exchange=pga:4:group=2")
     for layout in "${layouts[@]}"; do
         echo "$ask '$layout'"
         echo "$ask '$layout' --json"
@@ -87,6 +119,23 @@ simulate_questions() {
         echo "explain --gpus 32 --model gpt3-13b --batch 64 --layout '$layout'"
         echo "explain --gpus 32 --model gpt3-13b --batch 64 --layout '$layout' --json"
     done
+    for layout in "tp4 pp4 mb1 schedule=zb-h2 sp" "tp8 mb1 sp zero3" "tp2 pp4 cp2 mb1 vpp2 recompute=full" "tp4 pp2 mb1 exchange=gossip:ring"; do
+        echo "$ask '$layout' --gantt"
+        echo "$ask '$layout' --schedule-text"
+        echo "$ask '$layout' --draws 5 --seed 2 --json"
+    done
+    for stack in nemo torchtitan megatron-2021 deepspeed-zero3 xla; do
+        echo "simulate --gpus 32 --model llama3-8b --batch 64 --stack $stack --layout 'tp2 pp4 mb1 zero1' --json"
+        echo "simulate --gpus 64 --model llama3-8b --batch 64 --stack $stack --layout 'mb1 zero3 recompute=full' --json"
+    done
+    for dtype in fp8 fp8-cs fp8-rowwise fp8-mx fp8-block; do
+        echo "simulate --gpus 32 --model llama3-8b --cluster dgx-b200 --batch 64 --layout 'tp2 sp zero1 mb1 dtype=$dtype' --json"
+        echo "simulate --gpus 32 --model llama3-8b --cluster dgx-b200 --batch 64 --layout 'zero3 mb1 dtype=$dtype' --json"
+    done
+    for model in gpt2-xl opt-175b bloom-176b llama2-70b qwen2.5-7b mistral-7b; do
+        echo "simulate --gpus 64 --model $model --cluster dgx-a100-80g --batch 64 --layout 'pp2 mb1 zero1 recompute=selective' --json"
+    done
+    echo "simulate --nodes 4 --model llama3-8b --seq 8k --batch 128 --tokens 1T --price 2 --precision fp16 --layout 'tp2 mb1'"
     echo "simulate --gpus 16384 --model llama3-405b --seq 8192 --batch 2048 --cluster meta-grand-teton --layout 'tp8 pp16 mb1 sp zero1 stages=7,8,8,8,8,8,8,8,8,8,8,8,8,8,8,7'"
     echo "explain --gpus 32 --model gpt3-13b --batch 64 --layout 'tp8 sp mb1' --partition"
     echo "explain --gpus 32 --model gpt3-13b --batch 64 --layout 'tp8 sp mb1' --compare 'tp4 pp4 mb1 vpp5 sp zero1'"
@@ -99,6 +148,12 @@ other_questions() {
     done
     echo "validate"
     echo "validate --why --json"
+    echo "validate --source megatron2021 --json --jobs 1"
+    echo "validate --source zerobubble2023 --tolerance 0.01"
+    echo "validate --report \$out/report"
+    echo "explain --from-run 'params=175B tokens=300B gpus=1024 gpu=a100 days=34' --json"
+    echo "explain --gpus 64 --model llama3-8b --cluster dgx-a100-80g --seq 8192 --batch 64 --layout 'tp2 cp2 pp2 mb1 zero1' --json"
+    echo "explain --gpus 64 --model opt-175b --stack megatron-2021 --batch 64 --layout 'tp8 pp8 mb1 recompute=full' --price 2 --tokens 300B"
     echo "validate --predictions \$out/predictions.csv"
     echo "fit --check"
     echo "search --gpus 7 --model nothing"
@@ -112,9 +167,12 @@ run_questions() {
         echo "run --gpus 1 --model tiny --batch 8 --steps 3 --json --layout '$layout'"
     done
     for layout in "dp2 dtype=fp32" "tp2 sp" "pp2 mb2" "dp2 zero2" "dp2 zero3 dtype=fp32" "dp2 exchange=qsgd:8" \
-        "pp2 mb1 schedule=zb-h1"; do
+        "pp2 mb1 schedule=zb-h1" "pp2 mb1 vpp2 recompute=block:1" "pp2 mb1 stages=1,3 recompute=selective" \
+        "pp2 mb1 schedule=gpipe" "dp2 zero1 optimizer=sgd" "dp2 zero1" "tp2 dtype=fp32 attn=unfused" \
+        "dp2 exchange=ring" "dp2 exchange=local:2" "dp2 exchange=powersgd:4" "dp2 exchange=topk:0.1"; do
         echo "run --gpus 2 --model tiny --batch 8 --steps 3 --json --layout '$layout'"
     done
+    echo "run --gpus 1 --model tiny --batch 8 --steps 4 --clip 0.5 --lr-warmup 2 --rate 0.01 --seed 5 --data workshop --json --layout 'mb4'"
 }
 
 questions() {
