@@ -311,14 +311,14 @@ static bool has_possible(const struct space *space, const struct plan *first)
     return false;
 }
 
-/* The plan is the family's first. Of a family without a possible plan nothing can be told but why:
- * shards, for one, that do not divide the data ranks have no groups to time. */
+/* The plan is the family's first. Shards that do not divide the data ranks have no groups to time:
+ * nothing can be told of their family but why it is none. */
 static bool meet_family(const struct space *space, const struct plan *plan,
                         const struct visitor *visitor)
 {
     const struct plan_rule *broken = space_check(space, plan);
     bool may_stand = !broken || reads_inner_values(broken);
-    if (may_stand && broken && !has_possible(space, plan))
+    if (may_stand && broken && plan->shard > 0 && !has_possible(space, plan))
         return space_walk_family(space, plan, visitor); /* tells the rules, and visits nothing */
     if (may_stand)
         return visitor->visit(visitor->context, plan);
