@@ -322,6 +322,18 @@ class Build:
 
 # --- tests ----------------------------------------------------------------------------------------
 
+def end_session(leader):
+    """Check puts each test into a process group of its own: all that have the session are ended."""
+    for name in os.listdir('/proc'):
+        try:
+            with open('/proc/%s/stat' % name) as opened:
+                session = int(opened.read().rpartition(')')[2].split()[3])
+            if session == leader:
+                os.kill(int(name), signal.SIGKILL)
+        except (OSError, ValueError, IndexError):
+            pass
+
+
 class Tests:
     """What can be run, how long it takes, and what has noticed what."""
 
@@ -361,10 +373,7 @@ class Tests:
             passed = process.wait(limit_s) == 0
         except subprocess.TimeoutExpired:
             passed = False
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        end_session(process.pid)
         process.wait()
         return passed, time.monotonic() - start
 

@@ -217,6 +217,36 @@ START_TEST(a_host_keeps_the_state_of_the_ranks_of_its_node)
 }
 END_TEST
 
+static double kept_on_host(const struct search *search, const char *layout)
+{
+    struct err err = { 0 };
+    struct plan plan;
+    struct arena arena = { 0 };
+    ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
+    double bytes = joint_most_host_bytes(search, &plan);
+    arena_release(&arena);
+    return bytes;
+}
+
+START_TEST(a_host_keeps_state_and_activations_beside_each_other)
+{
+    load("llama3-8b", 16);
+    struct err err = { 0 };
+    struct arena arena = { 0 };
+    struct search_request request = request_for("milp", "offload=optimizer");
+    struct prepared prepared;
+    ck_assert(search_prepare(&request, &arena, &prepared, &err));
+    const struct search *search = &prepared.search;
+    double state = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=optimizer");
+    double activations = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=activations");
+    double both = kept_on_host(search, "tp4 pp1 dp4 mb1 offload=optimizer,activations");
+    ck_assert_double_gt(activations, 0);
+    ck_assert_double_gt(state, activations / 100);
+    ck_assert_double_eq_tol(both / (state + activations), 1, 1e-12);
+    arena_release(&arena);
+}
+END_TEST
+
 /* --- refusals and limits ---------------------------------------------------------------------- */
 
 static void check_refusal(const struct search_request *request, const char *where, const char *says)
@@ -277,6 +307,7 @@ static Suite *suite(void)
     tcase_add_test(cases, all_stages_recompute_alike_when_asked_to);
     tcase_add_test(cases, offloaded_state_stays_within_the_hosts);
     tcase_add_test(cases, a_host_keeps_the_state_of_the_ranks_of_its_node);
+    tcase_add_test(cases, a_host_keeps_state_and_activations_beside_each_other);
     tcase_add_test(cases, what_joins_stages_is_refused_where_each_is_looked_at_alone);
     tcase_add_test(cases, an_ended_search_proves_nothing);
     suite_add_tcase(suite, cases);

@@ -2,6 +2,7 @@
 
 #include "exec/place.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,6 +119,24 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
 }
 END_TEST
 
+/* Steps of a job, and jobs that began one after another, may share a node. */
+START_TEST(steps_of_neighbouring_jobs_meet_at_ports_of_their_own)
+{
+    enum { JOBS = 6, STEPS = 20 };
+    int ports[JOBS * STEPS];
+    for (int i = 0; i < JOBS * STEPS; i++) {
+        char pairs[200];
+        snprintf(pairs, sizeof pairs,
+                 "SLURM_STEP_ID=%d SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=%d "
+                 "SLURM_STEP_NODELIST=a",
+                 i % STEPS, 1000 + i / STEPS);
+        ports[i] = place_in(pairs).meeting_port;
+        for (int j = 0; j < i; j++)
+            ck_assert_int_ne(ports[j], ports[i]);
+    }
+}
+END_TEST
+
 #define TORCHRUN "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=1 "
 #define SRUN     "SLURM_STEP_ID=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_JOB_ID=77 "
 #define LONGEST  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde" /* 63 */
@@ -173,6 +192,7 @@ static Suite *suite(void)
     tcase_add_test(tc, mpirun_names_ranks_but_no_meeting);
     tcase_add_test(tc, torchruns_own_store_keeps_its_port);
     tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
+    tcase_add_test(tc, steps_of_neighbouring_jobs_meet_at_ports_of_their_own);
     tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
                         COUNT(tokens));
     tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, sizeof faults / sizeof *faults);

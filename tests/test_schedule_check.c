@@ -198,6 +198,23 @@ START_TEST(changing_any_chunk_microbatch_or_peer_fails)
 }
 END_TEST
 
+START_TEST(a_microbatch_that_is_none_is_named)
+{
+    struct schedule *sound = specimen(_i);
+    int last = sound->shape.num_microbatches;
+    for (int i = 0; i < sound->ranks[0].count; i++)
+        for (int microbatch = -1; microbatch <= last; microbatch += last + 1) {
+            struct schedule *broken = copy_of(sound);
+            struct err err = { 0 };
+            if (!strchr(opcode_infos[broken->ranks[0].at[i].op].form, 'm'))
+                continue;
+            broken->ranks[0].at[i].microbatch = microbatch;
+            ck_assert(!schedule_check(broken, &err));
+            ck_assert_msg(strstr(err.msg, "is beyond the"), "%d: %s", microbatch, err.msg);
+        }
+}
+END_TEST
+
 /* Without reductions no edge is implied by another (with one, the norm is behind it anyway). */
 START_TEST(removing_any_edge_fails)
 {
@@ -358,6 +375,7 @@ static Suite *suite(void)
                         COUNT(specimens));
     tcase_add_loop_test(tc, swapping_any_neighbours_on_a_lane_of_1f1b_fails, 0, 3);
     tcase_add_loop_test(tc, changing_any_chunk_microbatch_or_peer_fails, 0, COUNT(specimens));
+    tcase_add_loop_test(tc, a_microbatch_that_is_none_is_named, 0, COUNT(specimens));
     tcase_add_loop_test(tc, removing_any_edge_fails, 0, 2);
     tcase_add_test(tc, an_order_that_is_stated_in_another_way_passes);
     tcase_add_loop_test(tc, a_fault_is_located_and_says_what_was_expected, 0, COUNT(faults));
