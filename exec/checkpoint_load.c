@@ -193,8 +193,8 @@ static struct range columns_of(const struct weight *weight)
 static size_t real_elements(const struct rank *rank, const struct weight *weight)
 {
     struct range real = { 0, (size_t)rank->setup.model->vocab };
-    return weight->is_vocabulary ? shared(rows_of(weight), real) * weight->columns
-                                 : weight_elements(weight);
+    return weight->of->is_vocabulary ? shared(rows_of(weight), real) * weight->columns
+                                     : weight_elements(weight);
 }
 
 static float *zeroed(size_t elements)
@@ -337,7 +337,7 @@ static bool set_stores(struct rank *rank, const struct staged *staged, const cha
         const struct staged *at = &staged[s];
         if (at->missing > 0)
             return err_set(err, ERR_INPUT, folder, "lacks %zu values of %s", at->missing,
-                           at->store->weights[0].weight->name);
+                           at->store->weights[0].weight->of->name);
         if (!store_set(&rank->machine, &rank->stores[s], at->values, at->moments, err))
             return false;
     }

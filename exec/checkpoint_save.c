@@ -76,7 +76,7 @@ static bool save_slice(struct saver *saver, const struct store *store,
                                       .columns = weight->columns,
                                       .from = range.from - stored->offset,
                                       .count = range_count(range) };
-    snprintf(slice.name, sizeof slice.name, "%s", weight->name);
+    snprintf(slice.name, sizeof slice.name, "%s", weight->of->name);
     const float *from = array_of(store, array) + (range.from - store_first_updated(store));
     return save_floats(saver, slice, from, err);
 }

@@ -1,29 +1,80 @@
 #include "exec/flow.h"
 
-#include <stdlib.h>
-#include <string.h>
+/* --- values ------------------------------------------------------------------------------- */
 
-/* --- memory ------------------------------------------------------------------------------- */
-
-struct value flow_new(struct flow *flow, double elements)
+static void *slot_of(const struct flow *flow, int value)
 {
-    return (struct value){ machine_take(flow->machine, machine_bytes(flow->machine, elements)),
-                           true };
+    const struct part *part = flow->part;
+    return saved_at(&flow->record->saved, part->saved.slots[part->lifetimes->place[value]]);
 }
 
-void flow_free(struct flow *flow, struct value *value)
+void *flow_at(const struct flow *flow, int value)
 {
-    if (value->is_owned)
-        machine_give_back(flow->machine, value->at);
-    *value = (struct value){ 0 };
+    void *own = flow->record->values[value];
+    return own ? own : slot_of(flow, value);
 }
 
-void flow_free_late(struct flow *flow, struct value *value)
+void *flow_in(const struct flow *flow, const struct op *op, int i)
+{
+    return flow_at(flow, op->in.at[i]);
+}
+
+void *flow_out(struct flow *flow, const struct op *op, int i)
+{
+    int value = op->out.at[i];
+    void **own = &flow->record->values[value];
+    void *slot = slot_of(flow, value);
+    if (slot)
+        return slot;
+    if (!*own)
+        *own = machine_take(flow->machine, (size_t)flow->list->operands->values[value].bytes);
+    return *own;
+}
+
+void *flow_in_place(struct flow *flow, const struct op *op, int i)
+{
+    void **values = flow->record->values;
+    void *at = flow_in(flow, op, i);
+    values[op->out.at[0]] = values[op->in.at[i]];
+    values[op->in.at[i]] = NULL;
+    return at;
+}
+
+void *flow_add_in_place(struct flow *flow, const struct op *op)
+{
+    void **values = flow->record->values;
+    values[op->out.at[0]] = values[op->sum];
+    values[op->sum] = NULL;
+    return values[op->out.at[0]];
+}
+
+double flow_elements(const struct flow *flow, int value)
+{
+    return flow->list->operands->values[value].bytes / (double)machine_bytes(flow->machine, 1);
+}
+
+void *flow_take(struct flow *flow, int value)
+{
+    if (value == NO_ID)
+        return NULL;
+    void *at = flow->record->values[value];
+    flow->record->values[value] = NULL;
+    return at;
+}
+
+void flow_free(struct flow *flow, int value)
+{
+    machine_give_back(flow->machine, flow->record->values[value]);
+    flow->record->values[value] = NULL;
+}
+
+/* The tensor stream may still read it. */
+static void free_later(struct flow *flow, int value)
 {
     struct machine *m = flow->machine;
-    if (value->is_owned && value->at)
-        m->late[m->num_late++] = value->at;
-    *value = (struct value){ 0 };
+    if (flow->record->values[value])
+        m->late[m->num_late++] = flow->record->values[value];
+    flow->record->values[value] = NULL;
 }
 
 static void free_late(struct machine *m)
@@ -31,27 +82,6 @@ static void free_late(struct machine *m)
     for (int i = 0; i < m->num_late; i++)
         machine_give_back(m, m->late[i]);
     m->num_late = 0;
-}
-
-void flow_replace(struct flow *flow, struct value *old, struct value by)
-{
-    flow_free(flow, old);
-    *old = by;
-}
-
-void *flow_own_slot(const struct flow *flow, int forward)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.own[forward]);
-}
-
-void *flow_folded_slot(const struct flow *flow, int forward)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.folded[forward]);
-}
-
-void *flow_input_slot(const struct flow *flow, int forward)
-{
-    return saved_at(&flow->record->saved, flow->part->saved.input[forward]);
 }
 
 /* --- order -------------------------------------------------------------------------------- */
@@ -67,8 +97,9 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
 }
 
 /* What compute waits for before the op at `i`: NULL when that is on its own stream. */
-static struct event *transfer_before(const struct flow *flow, const struct ops *list, int i)
+static struct event *transfer_before(const struct flow *flow, int i)
 {
+    const struct ops *list = flow->list;
     const struct op *op = &list->at[i];
     if (is_on_tensor_stream(op))
         return NULL;
@@ -79,36 +110,89 @@ static struct event *transfer_before(const struct flow *flow, const struct ops *
 }
 
 /* Makes compute wait for the op's `after` on the tensor stream. */
-static void begin(struct flow *flow, const struct ops *list, int i)
+static void begin(struct flow *flow, int i)
 {
     struct machine *m = flow->machine;
-    struct event *transfer = transfer_before(flow, list, i);
+    const struct op *op = &flow->list->at[i];
+    struct event *transfer = transfer_before(flow, i);
     if (transfer)
         m->device_api->wait(m->compute, transfer);
     if (transfer && transfer == flow->last_transfer) {
         free_late(m);
         flow->last_transfer = NULL;
     }
-    op_log_begin(m->log, m->device_api, flow_stream(flow, &list->at[i]), &list->at[i]);
+    op_log_begin(m->log, m->device_api, flow_stream(flow, op), op);
 }
 
 /* Marks the end of an op on the tensor stream. */
-static void end(struct flow *flow, const struct ops *list, int i)
+static void end(struct flow *flow, int i)
 {
     struct machine *m = flow->machine;
-    op_log_end(m->log, m->device_api, flow_stream(flow, &list->at[i]));
-    if (!is_on_tensor_stream(&list->at[i]))
+    const struct op *op = &flow->list->at[i];
+    op_log_end(m->log, m->device_api, flow_stream(flow, op));
+    if (!is_on_tensor_stream(op))
         return;
     m->device_api->record(m->tensor_stream, m->transferred[i]);
     flow->last_transfer = m->transferred[i];
 }
 
-void flow_run(struct flow *flow, const struct ops *list, int i,
-              flow_op *const handlers[NUM_OP_KINDS])
+/* What comes from the list before is copied where the first op that keeps it wants it. */
+static void keep_input(struct flow *flow, const struct op *op)
 {
-    begin(flow, list, i);
-    handlers[list->at[i].kind](flow, &list->at[i], i);
-    end(flow, list, i);
+    struct machine *m = flow->machine;
+    int input = flow->list->input;
+    if (op->pass != PASS_FORWARD || input == NO_ID || !ids_have(&op->saved, input))
+        return;
+    void *own = flow->record->values[input], *slot = slot_of(flow, input);
+    if (own && slot)
+        m->device_api->copy(m->compute, slot, own,
+                            (size_t)flow->list->operands->values[input].bytes);
+}
+
+/* The gradient that an op made joins that of the value's other readers. */
+static void join(struct flow *flow, const struct op *op)
+{
+    void **values = flow->record->values;
+    int made = op->out.count > 0 ? op->out.at[0] : NO_ID;
+    if (op->sum == NO_ID || op->adds_sum)
+        return;
+    ISSUE(flow, sum_into, sum_into, .n = (long)flow_elements(flow, made), .x = values[made],
+          .sum = values[op->sum]);
+    flow_free(flow, made);
+    values[made] = values[op->sum];
+    values[op->sum] = NULL;
+}
+
+void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
+{
+    const struct op *op = &flow->list->at[i];
+    begin(flow, i);
+    keep_input(flow, op);
+    handlers[op->kind](flow, op);
+    join(flow, op);
+    end(flow, i);
+}
+
+bool flow_is_read_last(const struct flow *flow, int i, int value)
+{
+    const struct op *op = &flow->list->at[i];
+    bool is_kept = op->pass == PASS_FORWARD && flow->part->lifetimes->is_kept[value] &&
+                   flow->list->operands->values[value].is_live;
+    return flow->last->of[value] == i && !is_kept;
+}
+
+void flow_free_read(struct flow *flow, int i)
+{
+    const struct op *op = &flow->list->at[i];
+    for (int j = 0; j < op->in.count; j++) {
+        int value = op->in.at[j];
+        if (!flow_is_read_last(flow, i, value))
+            continue;
+        if (is_on_tensor_stream(op))
+            free_later(flow, value);
+        else
+            flow_free(flow, value);
+    }
 }
 
 void flow_finish(struct flow *flow)
@@ -154,33 +238,11 @@ void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at
     m->comm_api->issue(&call);
 }
 
-/* An odd number of 16-bit values leaves half a word, which the slot's own padding has room for. */
-float *flow_statistics(const struct flow *flow, void *values, double count)
-{
-    size_t words = (machine_bytes(flow->machine, count) + sizeof(float) - 1) / sizeof(float);
-    return (float *)values + words;
-}
-
 /* --- shapes ------------------------------------------------------------------------------- */
 
-/* The attention core is one op, whether it runs as one or as scores, softmax and context. */
-static bool begins_core(enum op_kind kind)
+static struct draw draw_of(const struct flow *flow, uint16_t number)
 {
-    return kind == OP_SCORES || kind == OP_SOFTMAX;
-}
-
-/* What an op of a layer draws: ops are numbered by their place in the list without collectives,
- * with each op by itself and the attention core as one, so that every layout, every stack and both
- * ways of attention draw the same. */
-static struct draw draw_of(const struct flow *flow, int i)
-{
-    const struct machine *m = flow->machine;
-    const struct ops *list = &flow->part->ops->forward;
-    uint16_t number = 0;
-    for (int j = 0; j < i; j++)
-        if (!op_is_collective(list->at[j].kind) && !begins_core(list->at[j].kind))
-            number = (uint16_t)(number + 1 + (list->at[j].folded != NULL));
-    return (struct draw){ .seed = m->seed,
+    return (struct draw){ .seed = flow->machine->seed,
                           .layer = (uint16_t)(flow->part->layer + 1),
                           .op = number,
                           .place = flow->microbatch->place };
@@ -190,7 +252,6 @@ struct attention flow_attention(const struct flow *flow)
 {
     const struct machine *m = flow->machine;
     const struct layer_dims *d = &m->dims;
-    const int first = 0; /* a norm, which draws nothing: its number is that of both ways */
     return (struct attention){
         .sequences = (long)d->batch,
         .seq = (long)d->seq,
@@ -198,15 +259,10 @@ struct attention flow_attention(const struct flow *flow)
         .kv_heads = (long)d->kv_heads,
         .head_dim = (long)d->head_dim,
         .dropout = { .dropout = m->model->dropout,
-                     .draw = draw_of(flow, first),
+                     .draw = draw_of(flow, 0),
                      .first_head = (long)d->heads * m->tensor_rank,
                      .model_heads = m->model->heads },
     };
-}
-
-double flow_qkv_elements(const struct attention *attention)
-{
-    return (double)attention_tokens(attention) * (double)attention_qkv_width(attention);
 }
 
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op)
@@ -220,14 +276,14 @@ struct norm flow_norm(const struct flow *flow, const struct op *op)
     return (struct norm){ (long)op->m, (long)op->n, flow->machine->norm_epsilon };
 }
 
-struct residual flow_residual(const struct flow *flow, const struct op *op, int i)
+struct residual flow_residual(const struct flow *flow, const struct op *op)
 {
     const struct machine *m = flow->machine;
     uint64_t rows = (uint64_t)op->m;
     return (struct residual){ .rows = (long)op->m,
                               .width = (long)op->n,
                               .dropout = m->model->dropout,
-                              .draw = draw_of(flow, i),
+                              .draw = draw_of(flow, (uint16_t)op->draw),
                               .first_row = m->plan->sp ? rows * (uint64_t)m->tensor_rank : 0,
                               .seq = (long)m->dims.seq };
 }
@@ -238,14 +294,14 @@ struct embedding flow_embedding(const struct flow *flow, const struct op *op)
                                (int64_t)op->k * flow->machine->tensor_rank, (int64_t)op->k };
 }
 
-struct cross_entropy flow_loss(const struct flow *flow, const struct op *op)
+struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns)
 {
-    return (struct cross_entropy){ (long)op->m, (long)op->n,
-                                   (int64_t)op->n * flow->machine->tensor_rank,
+    return (struct cross_entropy){ rows, (long)columns,
+                                   (int64_t)columns * flow->machine->tensor_rank,
                                    flow->machine->model->vocab };
 }
 
-bool flow_is_head_norm(const struct op *op)
+bool flow_is_head_norm(const struct flow *flow, const struct op *op)
 {
-    return op->kind == OP_NORM && strcmp(op->name, "qk_norm") == 0;
+    return op->kind == OP_NORM && op_is_in_place(flow->list, op);
 }

@@ -5,12 +5,6 @@
 
 #include "exec/machine.h"
 
-/* A register: memory of its own, or a view of a saved slot. */
-struct value {
-    void *at;
-    bool is_owned;
-};
-
 /* Of a microbatch's. */
 struct rows {
     long first, count;
@@ -19,38 +13,42 @@ struct rows {
 struct flow {
     struct machine *machine;
     const struct part *part;
+    const struct ops *list; /* the part's forward or its backward */
+    const struct last_reader *last;
     const struct microbatch *microbatch;
-    struct record *record;
-    struct value h, x;     /* forward: the residual stream, the branch; backward: their gradients */
-    struct value gathered; /* backward: an input that was gathered again */
+    struct record *record; /* whose values are what flows */
     struct rows rows;      /* of the head, that are at work */
-    struct value logits;   /* of a run of them */
-    struct value scores;   /* backward of unfused attention: gradients of the probabilities */
     bool leaves_out;       /* some ops of the list, so that `after` may name one that did not run */
     struct event *last_transfer; /* of the tensor stream that compute has not waited for */
 };
 
-/* The op at `i` of a list, which a handler runs. */
-typedef void flow_op(struct flow *flow, const struct op *op, int i);
+/* Makes what an op of the list makes. */
+typedef void flow_op(struct flow *flow, const struct op *op);
 
-/* Device memory for values, for work that is issued from now on; as machine_take. */
-struct value flow_new(struct flow *flow, double elements);
-void flow_free(struct flow *flow, struct value *value); /* and empties it */
-void flow_replace(struct flow *flow, struct value *old,
-                  struct value by); /* old's memory is freed */
-/* What the forward op at an index keeps: its own tensors, those of the op that is folded into it,
- * and inputs that outlive a replay. */
-void *flow_own_slot(const struct flow *flow, int forward);
-void *flow_folded_slot(const struct flow *flow, int forward);
-void *flow_input_slot(const struct flow *flow, int forward);
-/* As flow_free, for what the tensor stream may still read. */
-void flow_free_late(struct flow *flow, struct value *value);
+/* Where a value is: in memory of its own, else in its slot. NULL: nobody has made it. */
+void *flow_at(const struct flow *flow, int value);
+/* The `i`-th value that an op reads. */
+void *flow_in(const struct flow *flow, const struct op *op, int i);
+/* Where the `i`-th that it makes goes: the slot that keeps it, else device memory for work that is
+ * issued from now on, as machine_take; what is there already stays. */
+void *flow_out(struct flow *flow, const struct op *op, int i);
+/* The first that it makes is its `i`-th operand's memory, which it has changed. */
+void *flow_in_place(struct flow *flow, const struct op *op, int i);
+/* ... the memory of what it is added to. */
+void *flow_add_in_place(struct flow *flow, const struct op *op);
+double flow_elements(const struct flow *flow, int value);
+/* Hands a value's own memory to the caller; NULL for NO_ID. */
+void *flow_take(struct flow *flow, int value);
+/* Frees a value's memory, if it is its own. */
+void flow_free(struct flow *flow, int value);
+/* Whether nobody reads a value behind the op at `i`; frees those of its operands. */
+bool flow_is_read_last(const struct flow *flow, int i, int value);
+void flow_free_read(struct flow *flow, int i);
 
-/* Runs the op at `i` of a list by the handler of its kind. Compute first waits for the op's `after`
- * on the tensor stream. What runs on the tensor stream waits for all that compute has been given:
- * its `after` is the last of that. */
-void flow_run(struct flow *flow, const struct ops *list, int i,
-              flow_op *const handlers[NUM_OP_KINDS]);
+/* Runs the op at `i` of the list by the handler of its kind, and adds what it made to the gradient
+ * that it says. Compute first waits for the op's `after` on the tensor stream. What runs on the
+ * tensor stream waits for all that compute has been given: its `after` is the last of that. */
+void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS]);
 /* What compute issues from now on runs after the whole list. */
 void flow_finish(struct flow *flow);
 /* The stream that an op of the list runs on. */
@@ -62,18 +60,15 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
 /* The same of fp32 on the compute stream. */
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
 
-/* fp32 behind `count` values that are kept in one slot. */
-float *flow_statistics(const struct flow *flow, void *values, double count);
-
 /* Shapes that both directions use. */
 struct attention flow_attention(const struct flow *flow);
-double flow_qkv_elements(const struct attention *attention);
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
-struct residual flow_residual(const struct flow *flow, const struct op *op, int i);
+struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
-struct cross_entropy flow_loss(const struct flow *flow, const struct op *op);
-bool flow_is_head_norm(const struct op *op);
+struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);
+/* Of queries and keys, in place. */
+bool flow_is_head_norm(const struct flow *flow, const struct op *op);
 
 /* Issues a kernel on the compute stream: ISSUE(flow, rotary_forward, rotary, .qkv = ...). */
 #define ISSUE(flow, kernel, args, ...)                                                      \

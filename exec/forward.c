@@ -1,285 +1,169 @@
 #include "exec/head.h"
 
-#include <string.h>
-
-static const struct ops *list_of(const struct flow *flow)
-{
-    return &flow->part->ops->forward;
-}
-
-/* --- where an output goes ----------------------------------------------------------------- */
-
-static bool is_in_place(const struct op *op)
-{
-    return op->kind == OP_ROTARY || flow_is_head_norm(op);
-}
-
-/* The slot in which the op at `i` keeps its input; NULL when it keeps none. */
-static void *kept_input(const struct flow *flow, int i)
-{
-    const struct op *op = &list_of(flow)->at[i];
-    switch (op->kind) {
-    case OP_GEMM:
-    case OP_ACTIVATION:
-    case OP_NORM:
-        return flow_own_slot(flow, i);
-    case OP_FLASH_ATTENTION:
-    case OP_SCORES:
-        return flow_input_slot(flow, i);
-    case OP_ALL_GATHER: /* the product behind it keeps a rank's rows */
-        return flow_own_slot(flow, i + 1);
-    default:
-        return NULL;
-    }
-}
-
-/* Where the op at `i` writes: into the slot that keeps what comes next, else into memory of its
- * own. */
-static struct value new_output(struct flow *flow, int i, double elements)
-{
-    int next = i + 1;
-    while (next < list_of(flow)->count && is_in_place(&list_of(flow)->at[next]))
-        next++;
-    void *slot = next < list_of(flow)->count ? kept_input(flow, next) : NULL;
-    return slot ? (struct value){ slot, false } : flow_new(flow, elements);
-}
-
 /* --- ops ---------------------------------------------------------------------------------- */
 
-static void run_gemm(struct flow *flow, const struct op *op, int i)
+/* One that also does the activation behind it writes what that is of, then what it makes. Partial
+ * sums get their bias when they are whole. */
+static void run_gemm(struct flow *flow, const struct op *op)
 {
     const struct part *part = flow->part;
-    struct value y = new_output(flow, i, op->m * op->n);
+    bool is_partial = op_weight(flow->list, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
+    bool makes_two = op->out.count > 1;
+    void *x = flow_in(flow, op, 0), *before_gelu = makes_two ? flow_out(flow, op, 0) : NULL;
     ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
-          .in = (long)op->k, .x = flow->x.at, .weight = part_value(part, op->name, WEIGHT_MATRIX),
-          .bias = op->column_parallel ? part_value(part, op->name, WEIGHT_BIAS) : NULL, .y = y.at,
-          .before_gelu = op->folded ? flow_folded_slot(flow, i) : NULL);
-    flow_replace(flow, &flow->x, y);
+          .in = (long)op->k, .x = x, .weight = part_value(part, op, WEIGHT_MATRIX),
+          .bias = is_partial ? NULL : part_value(part, op, WEIGHT_BIAS),
+          .y = flow_out(flow, op, makes_two), .before_gelu = before_gelu);
 }
 
-static void run_head_norm(struct flow *flow, const struct op *op, int i)
+/* Makes the values as they are now, a copy of those it was given, and their statistics. */
+static void run_head_norm(struct flow *flow, const struct op *op)
 {
-    void *inputs = flow_own_slot(flow, i);
+    void *inputs = flow_out(flow, op, 1);
+    float *statistics = flow_out(flow, op, 2);
     ISSUE(flow, head_norm_forward, head_norm_forward, .attention = flow_attention(flow),
-          .epsilon = flow->machine->norm_epsilon,
-          .scale = part_value(flow->part, op->name, WEIGHT_SCALE), .qkv = flow->x.at,
-          .inputs = inputs, .statistics = flow_statistics(flow, inputs, op->m * op->n));
+          .epsilon = flow->machine->norm_epsilon, .scale = part_value(flow->part, op, WEIGHT_SCALE),
+          .qkv = flow_in_place(flow, op, 0), .inputs = inputs, .statistics = statistics);
 }
 
-/* The stream's value is already in the slot when the residual before put it there. */
-static void *keep_stream(struct flow *flow, struct value *from, const struct op *op, int i)
+/* Of `x`; what it makes, and its statistics, are the op's last two. */
+static struct norm_forward norm_of(struct flow *flow, const struct op *op, const void *x)
 {
-    struct machine *m = flow->machine;
-    void *slot = flow_own_slot(flow, i);
-    if (from->at != slot)
-        m->device_api->copy(m->compute, slot, from->at, machine_bytes(m, op->m * op->n));
-    return slot;
-}
-
-static struct norm_forward norm_of(const struct flow *flow, const struct op *op, void *x, void *y)
-{
+    int made = op->out.count - 2;
     return (struct norm_forward){ .norm = flow_norm(flow, op),
                                   .kind = flow->machine->model->norm,
                                   .x = x,
-                                  .scale = part_value(flow->part, op->name, WEIGHT_SCALE),
-                                  .shift = part_value(flow->part, op->name, WEIGHT_SHIFT),
-                                  .y = y,
-                                  .statistics = flow_statistics(flow, x, op->m * op->n) };
+                                  .scale = part_value(flow->part, op, WEIGHT_SCALE),
+                                  .shift = part_value(flow->part, op, WEIGHT_SHIFT),
+                                  .y = flow_out(flow, op, made),
+                                  .statistics = flow_out(flow, op, made + 1) };
 }
 
-static void run_norm(struct flow *flow, const struct op *op, int i)
+static void run_norm(struct flow *flow, const struct op *op)
 {
-    if (flow_is_head_norm(op)) {
-        run_head_norm(flow, op, i);
+    if (flow_is_head_norm(flow, op)) {
+        run_head_norm(flow, op);
         return;
     }
-    struct value *from = flow->part->kind == PART_EMBEDDING ? &flow->x : &flow->h;
-    void *kept = keep_stream(flow, from, op, i);
-    struct value y = new_output(flow, i, op->m * op->n);
-    struct norm_forward args = norm_of(flow, op, kept, y.at);
+    struct norm_forward args = norm_of(flow, op, flow_in(flow, op, 0));
     struct machine *m = flow->machine;
     m->kernel_api->norm_forward(m->kernels, m->compute, &args);
-    flow_replace(flow, &flow->x, y);
 }
 
-static void run_rotary(struct flow *flow, const struct op *op, int i)
+static void run_rotary(struct flow *flow, const struct op *op)
 {
-    (void)op, (void)i;
     ISSUE(flow, rotary_forward, rotary, .attention = flow_attention(flow),
-          .turns = flow->machine->turns, .qkv = flow->x.at);
+          .turns = flow->machine->turns, .qkv = flow_in_place(flow, op, 0));
 }
 
-static double context_elements(const struct flow *flow)
+static void run_flash(struct flow *flow, const struct op *op)
 {
-    struct attention attention = flow_attention(flow);
-    return (double)attention_tokens(&attention) * (double)attention_context_width(&attention);
-}
-
-static void run_flash(struct flow *flow, const struct op *op, int i)
-{
-    (void)op;
     struct machine *m = flow->machine;
     struct attention attention = flow_attention(flow);
-    struct value context = new_output(flow, i, context_elements(flow));
+    void *context = flow_out(flow, op, 0);
+    float *log_sums = flow_out(flow, op, 1);
     void *scratch = machine_take(m, m->kernel_api->flash_scratch_bytes(m->kernels, &attention));
-    ISSUE(flow, flash_forward, flash_forward, .attention = attention, .qkv = flow->x.at,
-          .context = context.at, .log_sums = flow_own_slot(flow, i), .scratch = scratch);
+    ISSUE(flow, flash_forward, flash_forward, .attention = attention, .qkv = flow_in(flow, op, 0),
+          .context = context, .log_sums = log_sums, .scratch = scratch);
     machine_give_back(m, scratch);
-    flow_replace(flow, &flow->x, context);
 }
 
-/* The probabilities are made in the slot of the softmax, from scores that lie in the same. */
-static void run_scores(struct flow *flow, const struct op *op, int i)
+static void run_scores(struct flow *flow, const struct op *op)
 {
-    (void)op;
-    ISSUE(flow, scores, scores, .attention = flow_attention(flow), .qkv = flow->x.at,
-          .scores = flow_own_slot(flow, i + 1));
+    ISSUE(flow, scores, scores, .attention = flow_attention(flow), .qkv = flow_in(flow, op, 0),
+          .scores = flow_out(flow, op, 0));
 }
 
-static void run_softmax(struct flow *flow, const struct op *op, int i)
+/* Makes probabilities, and with dropout which of them stay and what is left. */
+static void run_softmax(struct flow *flow, const struct op *op)
 {
-    bool drops = flow->machine->model->dropout > 0;
-    char *probabilities = flow_own_slot(flow, i);
-    size_t bytes = machine_bytes(flow->machine, op->batch * op->m * op->n);
-    ISSUE(flow, softmax, softmax, .attention = flow_attention(flow), .scores = probabilities,
-          .probabilities = probabilities, .keeps = drops ? (uint8_t *)probabilities + bytes : NULL,
-          .dropped = drops ? flow_own_slot(flow, i + 1) : NULL);
+    bool drops = op->out.count > 1;
+    ISSUE(flow, softmax, softmax, .attention = flow_attention(flow), .scores = flow_in(flow, op, 0),
+          .probabilities = flow_out(flow, op, 0), .keeps = drops ? flow_out(flow, op, 1) : NULL,
+          .dropped = drops ? flow_out(flow, op, 2) : NULL);
 }
 
-static void run_context(struct flow *flow, const struct op *op, int i)
+static void run_context(struct flow *flow, const struct op *op)
 {
-    (void)op;
-    bool drops = flow->machine->model->dropout > 0;
-    struct value context = new_output(flow, i, context_elements(flow));
     ISSUE(flow, context, context, .attention = flow_attention(flow),
-          .dropped = flow_own_slot(flow, drops ? i : i - 1), .qkv = flow->x.at,
-          .context = context.at);
-    flow_replace(flow, &flow->x, context);
+          .dropped = flow_in(flow, op, 0), .qkv = flow_in(flow, op, 1),
+          .context = flow_out(flow, op, 0));
 }
 
-static void run_activation(struct flow *flow, const struct op *op, int i)
+static void run_activation(struct flow *flow, const struct op *op)
 {
-    struct value y = new_output(flow, i, op->m * op->n);
-    ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op), .x = flow->x.at,
-          .y = y.at);
-    flow_replace(flow, &flow->x, y);
+    ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op),
+          .x = flow_in(flow, op, 0), .y = flow_out(flow, op, 0));
 }
 
-/* The bias of the row-parallel product whose sum this is. */
-static const void *row_parallel_bias(const struct flow *flow, int i)
-{
-    for (int j = i - 1; j >= 0; j--)
-        if (list_of(flow)->at[j].kind == OP_GEMM)
-            return part_value(flow->part, list_of(flow)->at[j].name, WEIGHT_BIAS);
-    return NULL;
-}
-
-static struct residual_args residual_of(const struct flow *flow, const struct op *op, int i,
-                                        void *y)
+/* Reads a branch and, if there is one, the stream; makes the sum and with dropout a mask. */
+static struct residual_args residual_of(struct flow *flow, const struct op *op)
 {
     bool drops = flow->machine->model->dropout > 0;
-    return (struct residual_args){ .residual = flow_residual(flow, op, i),
-                                   .x = flow->x.at,
-                                   .bias = row_parallel_bias(flow, i),
-                                   .h = flow->h.at,
-                                   .keeps = drops ? flow_own_slot(flow, i) : NULL,
-                                   .y = y };
+    return (struct residual_args){ .residual = flow_residual(flow, op),
+                                   .x = flow_in(flow, op, 0),
+                                   .bias = part_value(flow->part, op, WEIGHT_BIAS),
+                                   .h = op->in.count > 1 ? flow_in(flow, op, 1) : NULL,
+                                   .keeps = drops ? flow_out(flow, op, 1) : NULL,
+                                   .y = flow_out(flow, op, 0) };
 }
 
-/* The norm behind it, of the same kernel, keeps the stream. */
-static void run_residual_norm(struct flow *flow, const struct op *op, int i)
+/* One that has a scale does the norm of the sum too. */
+static void run_residual(struct flow *flow, const struct op *op)
 {
-    void *kept = flow_folded_slot(flow, i);
-    struct value y = new_output(flow, i, op->m * op->n);
-    ISSUE(flow, residual_norm, residual_norm, .residual = residual_of(flow, op, i, kept),
-          .norm = norm_of(flow, op->folded, kept, y.at));
-    flow_free(flow, &flow->h);
-    flow->h = (struct value){ kept, false };
-    flow_replace(flow, &flow->x, y);
-}
-
-static void run_residual(struct flow *flow, const struct op *op, int i)
-{
-    if (op->folded) {
-        run_residual_norm(flow, op, i);
-        return;
-    }
-    struct value y = new_output(flow, i, op->m * op->n);
-    struct residual_args args = residual_of(flow, op, i, y.at);
     struct machine *m = flow->machine;
-    m->kernel_api->residual(m->kernels, m->compute, &args);
-    flow_free(flow, &flow->h);
-    if (flow->part->kind == PART_EMBEDDING) {
-        flow_replace(flow, &flow->x, y);
-    } else {
-        flow_free(flow, &flow->x);
-        flow->h = y;
-    }
+    struct residual_args args = residual_of(flow, op);
+    if (op_weight(flow->list, op, WEIGHT_SCALE))
+        ISSUE(flow, residual_norm, residual_norm, .residual = args,
+              .norm = norm_of(flow, op, args.y));
+    else
+        m->kernel_api->residual(m->kernels, m->compute, &args);
 }
 
 /* One tensor rank adds the positions: the others' rows are summed to its own. */
-static void run_embedding(struct flow *flow, const struct op *op, int i)
+static void run_embedding(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
-    int64_t *ids = flow_own_slot(flow, i);
+    int64_t *ids = flow_in(flow, op, 0);
     m->device_api->copy(m->compute, ids, flow->microbatch->ids, sizeof *ids * (size_t)op->m);
-    flow->x = new_output(flow, i, op->m * op->n);
-    const void *positions = part_value(flow->part, op->name, WEIGHT_POSITIONS);
+    const void *positions = part_value(flow->part, op, WEIGHT_POSITIONS);
     ISSUE(flow, embedding, embedding_args, .embedding = flow_embedding(flow, op),
-          .seq = (long)m->dims.seq, .ids = ids,
-          .table = part_value(flow->part, op->name, WEIGHT_TABLE),
-          .positions = m->tensor_rank == 0 ? positions : NULL, .y = flow->x.at);
+          .seq = (long)m->dims.seq, .ids = ids, .table = part_value(flow->part, op, WEIGHT_TABLE),
+          .positions = m->tensor_rank == 0 ? positions : NULL, .y = flow_out(flow, op, 0));
 }
 
 /* --- the loss ----------------------------------------------------------------------------- */
 
-/* All rows are at work, and their logits stay for the backward. */
-static void keep_logits(struct flow *flow, const struct op *loss)
+/* All rows are at work. */
+static void run_cross_entropy(struct flow *flow, const struct op *op)
 {
-    struct record *record = flow->record;
-    record->logits = flow->x.at;
-    flow->rows = (struct rows){ 0, (long)loss->m };
-    head_take_statistics(flow, loss);
-    head_find_statistics(flow, loss, record->logits);
-    flow->x = (struct value){ 0 };
-}
-
-static void run_cross_entropy(struct flow *flow, const struct op *op, int i)
-{
-    (void)i;
-    if (!flow->record->logits)
-        keep_logits(flow, op);
-    head_add_losses(flow);
+    flow->rows = (struct rows){ 0, (long)op->m };
+    head_find_loss(flow, op);
 }
 
 /* --- collectives -------------------------------------------------------------------------- */
 
-static void run_all_reduce(struct flow *flow, const struct op *op, int i)
+static void run_all_reduce(struct flow *flow, const struct op *op)
 {
-    if (strcmp(op->name, "loss_reduce") == 0) {
-        keep_logits(flow, &list_of(flow)->at[i + 1]);
+    if (!op_is_in_place(flow->list, op)) {
+        flow->rows = (struct rows){ 0, (long)op->m };
+        head_reduce_rows(flow, op);
         return;
     }
-    flow_collective(flow, op, COMM_ALL_REDUCE, flow->x.at, flow->x.at, op->m * op->n);
+    void *x = flow_in_place(flow, op, 0);
+    flow_collective(flow, op, COMM_ALL_REDUCE, x, x, op->m * op->n);
 }
 
-static void run_all_gather(struct flow *flow, const struct op *op, int i)
+static void run_all_gather(struct flow *flow, const struct op *op)
 {
-    (void)i;
-    struct value whole = flow_new(flow, op->m * op->n);
-    flow_collective(flow, op, COMM_ALL_GATHER, flow->x.at, whole.at,
+    flow_collective(flow, op, COMM_ALL_GATHER, flow_in(flow, op, 0), flow_out(flow, op, 0),
                     op->m * op->n / flow->machine->plan->tp);
-    flow_free_late(flow, &flow->x);
-    flow->x = whole;
 }
 
-static void run_reduce_scatter(struct flow *flow, const struct op *op, int i)
+static void run_reduce_scatter(struct flow *flow, const struct op *op)
 {
-    double part = op->m * op->n / flow->machine->plan->tp;
-    struct value own = new_output(flow, i, part);
-    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow->x.at, own.at, part);
-    flow_free_late(flow, &flow->x);
-    flow->x = own;
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow_in(flow, op, 0), flow_out(flow, op, 0),
+                    op->m * op->n / flow->machine->plan->tp);
 }
 
 static flow_op *const handlers[NUM_OP_KINDS] = {
@@ -299,47 +183,47 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_REDUCE_SCATTER] = run_reduce_scatter,
 };
 
-static int run_op(struct flow *flow, const struct ops *list, int i)
+static int run_op(struct flow *flow, int i)
 {
-    flow_run(flow, list, i, handlers);
+    flow_run(flow, i, handlers);
+    flow_free_read(flow, i);
     return i + 1;
+}
+
+static struct flow flow_of(struct machine *machine, const struct part *part,
+                           const struct microbatch *microbatch, struct record *record)
+{
+    return (struct flow){ .machine = machine,
+                          .part = part,
+                          .list = &part->ops->forward,
+                          .last = &part->lifetimes->forward,
+                          .microbatch = microbatch,
+                          .record = record };
 }
 
 void *machine_forward(struct machine *machine, const struct part *part,
                       const struct microbatch *microbatch, struct record *record, void *input)
 {
-    struct flow flow = { .machine = machine,
-                         .part = part,
-                         .microbatch = microbatch,
-                         .record = record,
-                         .h = { input, true } };
-    const struct ops *list = list_of(&flow);
+    struct flow flow = flow_of(machine, part, microbatch, record);
+    const struct ops *list = flow.list;
+    if (list->input != NO_ID)
+        record->values[list->input] = input;
     for (int i = 0; i < list->count;)
-        i = list->at[i].chunks > 1 ? head_forward_runs(&flow, list, i) : run_op(&flow, list, i);
+        i = list->at[i].chunks > 1 ? head_forward_runs(&flow, i) : run_op(&flow, i);
     flow_finish(&flow);
-    if (part->kind == PART_HEAD)
-        flow_free(&flow, &flow.h);
-    return part->kind == PART_EMBEDDING ? flow.x.at : flow.h.at;
+    return flow_take(&flow, list->output);
 }
 
-static bool is_core(const struct op *op)
-{
-    return op->region == REGION_ATTENTION_CORE;
-}
-
+/* What its ops read is kept. */
 void machine_replay_core(struct machine *machine, const struct part *part,
                          const struct microbatch *microbatch, struct record *record)
 {
-    struct flow flow = {
-        .machine = machine, .part = part, .microbatch = microbatch, .record = record
-    };
-    const struct ops *list = list_of(&flow);
-    for (int i = 0; i < list->count; i++) {
-        if (!is_core(&list->at[i]))
+    struct flow flow = flow_of(machine, part, microbatch, record);
+    for (int i = 0; i < flow.list->count; i++) {
+        const struct op *op = &flow.list->at[i];
+        if (op->region != REGION_ATTENTION_CORE)
             continue;
-        if (!flow.x.at)
-            flow.x = (struct value){ flow_input_slot(&flow, i), false };
-        handlers[list->at[i].kind](&flow, &list->at[i], i);
+        handlers[op->kind](&flow, op);
+        flow_free_read(&flow, i);
     }
-    flow_free(&flow, &flow.x);
 }

@@ -4,36 +4,22 @@
 
 /* --- the loss of some rows ---------------------------------------------------------------- */
 
-void head_take_statistics(struct flow *flow, const struct op *loss)
+/* Of a vocabulary of which this rank has a part; an op that reduces rows has no width of its own,
+ * and its logits say it. */
+static struct cross_entropy loss_of(const struct flow *flow, const struct op *op, int logits)
 {
-    struct record *record = flow->record;
-    record->maxima = machine_take(flow->machine, sizeof(float) * (size_t)loss->m);
-    record->sums = machine_take(flow->machine, sizeof(float) * 2 * (size_t)loss->m);
+    double columns = flow_elements(flow, logits) / op->m;
+    return flow_loss(flow, flow->rows.count, columns);
 }
 
-void head_give_back_statistics(struct flow *flow)
+static float *maxima_of(const struct flow *flow, int value)
 {
-    struct record *record = flow->record;
-    machine_give_back(flow->machine, record->maxima);
-    machine_give_back(flow->machine, record->sums);
-    record->maxima = record->sums = NULL;
+    return (float *)flow_at(flow, value) + flow->rows.first;
 }
 
-static struct cross_entropy loss_of(const struct flow *flow, const struct op *loss)
+static float *sums_of(const struct flow *flow, int value)
 {
-    struct cross_entropy of = flow_loss(flow, loss);
-    of.rows = flow->rows.count;
-    return of;
-}
-
-static float *maxima_of(const struct flow *flow)
-{
-    return flow->record->maxima + flow->rows.first;
-}
-
-static float *sums_of(const struct flow *flow)
-{
-    return flow->record->sums + 2 * flow->rows.first;
+    return (float *)flow_at(flow, value) + 2 * flow->rows.first;
 }
 
 static const int64_t *targets_of(const struct flow *flow)
@@ -42,34 +28,49 @@ static const int64_t *targets_of(const struct flow *flow)
 }
 
 /* Between the two reductions are sums of what the first one gave: all on one stream. */
-void head_find_statistics(struct flow *flow, const struct op *loss, const void *logits)
+void head_reduce_rows(struct flow *flow, const struct op *reduce)
 {
     bool is_shared = flow->machine->plan->tp > 1;
     double rows = (double)flow->rows.count;
-    ISSUE(flow, loss_maxima, loss_maxima, .loss = loss_of(flow, loss), .logits = logits,
-          .maxima = maxima_of(flow));
+    const void *logits = flow_in(flow, reduce, 0);
+    struct cross_entropy loss = loss_of(flow, reduce, reduce->in.at[0]);
+    float *maxima = (float *)flow_out(flow, reduce, 0) + flow->rows.first;
+    float *sums = (float *)flow_out(flow, reduce, 1) + 2 * flow->rows.first;
+    ISSUE(flow, loss_maxima, loss_maxima, .loss = loss, .logits = logits, .maxima = maxima);
     if (is_shared)
-        flow_all_reduce_fp32(flow, REDUCTION_MAX, maxima_of(flow), rows);
-    ISSUE(flow, loss_sums, loss_sums, .loss = loss_of(flow, loss), .logits = logits,
-          .targets = targets_of(flow), .maxima = maxima_of(flow), .sums = sums_of(flow));
+        flow_all_reduce_fp32(flow, REDUCTION_MAX, maxima, rows);
+    ISSUE(flow, loss_sums, loss_sums, .loss = loss, .logits = logits, .targets = targets_of(flow),
+          .maxima = maxima, .sums = sums);
     if (is_shared)
-        flow_all_reduce_fp32(flow, REDUCTION_SUM, sums_of(flow), 2 * rows);
+        flow_all_reduce_fp32(flow, REDUCTION_SUM, sums, 2 * rows);
 }
 
-void head_add_losses(struct flow *flow)
+void head_find_loss(struct flow *flow, const struct op *loss)
 {
+    bool reduces = loss->out.count > 0;
+    if (reduces)
+        head_reduce_rows(flow, loss);
+    int sums = reduces ? loss->out.at[1] : loss->in.at[2];
     ISSUE(flow, loss_total, loss_total, .rows = flow->rows.count, .targets = targets_of(flow),
-          .sums = sums_of(flow), .total = flow->machine->loss);
+          .sums = sums_of(flow, sums), .total = flow->machine->loss);
 }
 
-void head_find_gradient(struct flow *flow, const struct op *loss, void *logits)
+void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, int first)
 {
-    ISSUE(flow, loss_gradient, loss_gradient, .loss = loss_of(flow, loss), .logits = logits,
-          .targets = targets_of(flow), .maxima = maxima_of(flow), .sums = sums_of(flow),
+    ISSUE(flow, loss_gradient, loss_gradient, .loss = loss_of(flow, loss, loss->out.at[0]),
+          .logits = logits, .targets = targets_of(flow),
+          .maxima = maxima_of(flow, loss->in.at[first]),
+          .sums = sums_of(flow, loss->in.at[first + 1]),
           .scale = flow->machine->loss_gradient_scale, .dlogits = logits);
 }
 
 /* --- runs --------------------------------------------------------------------------------- */
+
+/* Ops from `first` to `end` - 1 go through all rows a run at a time. */
+struct runs {
+    struct flow *flow;
+    int first, end;
+};
 
 /* Of rows of `width` values, those of the run. */
 static void *rows_of(const struct flow *flow, const void *values, double width)
@@ -77,114 +78,98 @@ static void *rows_of(const struct flow *flow, const void *values, double width)
     return (char *)values + machine_bytes(flow->machine, (double)flow->rows.first * width);
 }
 
-static void make_logits(struct flow *flow, const struct op *logits, const void *input)
+static bool is_made_in(const struct runs *runs, int value)
 {
-    flow->logits = flow_new(flow, (double)flow->rows.count * logits->n);
-    ISSUE(flow, linear_forward, linear_forward, .rows = flow->rows.count, .out = (long)logits->n,
-          .in = (long)logits->k, .x = rows_of(flow, input, logits->k),
-          .weight = part_value(flow->part, logits->name, WEIGHT_MATRIX), .y = flow->logits.at);
+    int maker = ops_maker(runs->flow->list, value);
+    return maker >= runs->first && maker < runs->end;
+}
+
+/* Logits are there for one run, what is whole until the last. */
+static void free_read(const struct runs *runs, int i, bool is_last_run)
+{
+    struct flow *flow = runs->flow;
+    const struct op *op = &flow->list->at[i];
+    if (is_last_run)
+        flow_free_read(flow, i);
+    for (int j = 0; j < op->in.count; j++)
+        if (is_made_in(runs, op->in.at[j]) && flow_is_read_last(flow, i, op->in.at[j]))
+            flow_free(flow, op->in.at[j]);
 }
 
 /* Runs are of one length or one row less. */
-static int each_run(struct flow *flow, const struct ops *list, int i,
-                    flow_op *const handlers[NUM_OP_KINDS])
+static int each_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
+    const struct ops *list = flow->list;
     long chunks = (long)list->at[i].chunks, rows = (long)flow->machine->dims.tokens;
-    int end = i;
-    while (end < list->count && list->at[end].chunks > 1)
-        end++;
+    struct runs runs = { flow, i, i };
+    while (runs.end < list->count && list->at[runs.end].chunks > 1)
+        runs.end++;
     for (long chunk = 0; chunk < chunks; chunk++) {
         long first = rows * chunk / chunks;
         flow->rows = (struct rows){ first, rows * (chunk + 1) / chunks - first };
-        for (int j = i; j < end; j++)
-            flow_run(flow, list, j, handlers);
+        for (int j = i; j < runs.end; j++) {
+            flow_run(flow, j, handlers);
+            free_read(&runs, j, chunk + 1 == chunks);
+        }
     }
-    return end;
+    return runs.end;
 }
 
-/* --- forward ------------------------------------------------------------------------------ */
-
-static void run_logits(struct flow *flow, const struct op *op, int i)
+static void make_logits(struct flow *flow, const struct op *op)
 {
-    (void)i;
-    make_logits(flow, op, flow->x.at);
-}
-
-static void run_reduce(struct flow *flow, const struct op *op, int i)
-{
-    (void)op;
-    head_find_statistics(flow, &flow->part->ops->forward.at[i + 1], flow->logits.at);
-}
-
-static void run_loss(struct flow *flow, const struct op *op, int i)
-{
-    (void)i;
-    if (flow->machine->plan->tp == 1)
-        head_find_statistics(flow, op, flow->logits.at);
-    head_add_losses(flow);
-    flow_free(flow, &flow->logits);
+    struct machine *m = flow->machine;
+    void **logits = &flow->record->values[op->out.at[0]];
+    *logits = machine_take(m, machine_bytes(m, (double)flow->rows.count * op->n));
+    ISSUE(flow, linear_forward, linear_forward, .rows = flow->rows.count, .out = (long)op->n,
+          .in = (long)op->k, .x = rows_of(flow, flow_in(flow, op, 0), op->k),
+          .weight = part_value(flow->part, op, WEIGHT_MATRIX), .y = *logits);
 }
 
 static flow_op *const forward_handlers[NUM_OP_KINDS] = {
-    [OP_GEMM] = run_logits,
-    [OP_ALL_REDUCE] = run_reduce,
-    [OP_CROSS_ENTROPY] = run_loss,
+    [OP_GEMM] = make_logits,
+    [OP_ALL_REDUCE] = head_reduce_rows,
+    [OP_CROSS_ENTROPY] = head_find_loss,
 };
 
-static const struct op *loss_op(const struct flow *flow)
+int head_forward_runs(struct flow *flow, int i)
 {
-    const struct ops *forward = &flow->part->ops->forward;
-    return &forward->at[forward->count - 1];
-}
-
-int head_forward_runs(struct flow *flow, const struct ops *list, int i)
-{
-    head_take_statistics(flow, loss_op(flow));
-    int end = each_run(flow, list, i, forward_handlers);
-    flow_free(flow, &flow->x);
-    return end;
+    return each_run(flow, i, forward_handlers);
 }
 
 /* --- backward ----------------------------------------------------------------------------- */
-
-/* What the product read: gathered again, or as it was kept. */
-static const void *kept_input(const struct flow *flow, int i)
-{
-    return flow->gathered.at ? flow->gathered.at : flow_own_slot(flow, flow->part->source[i]);
-}
 
 /* Into its rows of the whole gradient. */
 static void find_input_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = flow->rows.count,
-          .out = (long)op->k, .in = (long)op->n, .dy = flow->logits.at,
-          .weight = part_value(flow->part, op->name, WEIGHT_MATRIX),
-          .dx = rows_of(flow, flow->x.at, op->n));
+          .out = (long)op->k, .in = (long)op->n, .dy = flow_in(flow, op, 0),
+          .weight = part_value(flow->part, op, WEIGHT_MATRIX),
+          .dx = rows_of(flow, flow_out(flow, op, 0), op->n));
 }
 
-static void add_weight_gradient(struct flow *flow, const struct op *op, int i)
+static void add_weight_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = flow->rows.count,
-          .out = (long)op->m, .in = (long)op->n, .dy = flow->logits.at,
-          .x = rows_of(flow, kept_input(flow, i), op->n),
-          .dweight = part_gradient(flow->part, op->name, WEIGHT_MATRIX));
-    flow_free(flow, &flow->logits);
+          .out = (long)op->m, .in = (long)op->n, .dy = flow_in(flow, op, 0),
+          .x = rows_of(flow, flow_in(flow, op, 1), op->n),
+          .dweight = part_gradient(flow->part, op, WEIGHT_MATRIX));
 }
 
-static void run_product(struct flow *flow, const struct op *op, int i)
+static void run_product(struct flow *flow, const struct op *op)
 {
     if (op->pass == PASS_FORWARD)
-        make_logits(flow, op, kept_input(flow, i));
+        make_logits(flow, op);
     else if (op->pass == PASS_BACKWARD_INPUT)
         find_input_gradient(flow, op);
     else
-        add_weight_gradient(flow, op, i);
+        add_weight_gradient(flow, op);
 }
 
-static void run_loss_gradient(struct flow *flow, const struct op *op, int i)
+/* It reads maxima and sums as its forward kept them, and the logits that were made again. */
+static void run_loss_gradient(struct flow *flow, const struct op *op)
 {
-    (void)op, (void)i;
-    head_find_gradient(flow, loss_op(flow), flow->logits.at);
+    int logits = op->in.count - 1;
+    head_find_gradient(flow, op, flow_in_place(flow, op, logits), 0);
 }
 
 static flow_op *const backward_handlers[NUM_OP_KINDS] = {
@@ -192,13 +177,8 @@ static flow_op *const backward_handlers[NUM_OP_KINDS] = {
     [OP_CROSS_ENTROPY] = run_loss_gradient,
 };
 
-int head_backward_runs(struct flow *flow, const struct ops *list, int i)
+int head_backward_runs(struct flow *flow, int i)
 {
-    const struct layer_dims *dims = &flow->machine->dims;
     assert(!flow->leaves_out && "a split backward makes all logits at once");
-    flow->x = flow_new(flow, dims->tokens * dims->hidden);
-    int end = each_run(flow, list, i, backward_handlers);
-    flow_free(flow, &flow->gathered);
-    head_give_back_statistics(flow);
-    return end;
+    return each_run(flow, i, backward_handlers);
 }

@@ -5,20 +5,18 @@
 
 #include "exec/flow.h"
 
-/* Room in the record for the maxima and sums of all rows. */
-void head_take_statistics(struct flow *flow, const struct op *loss);
-void head_give_back_statistics(struct flow *flow);
+/* Of the rows of `flow`, whose logits lie packed. What an op that reduces them, or a loss that
+ * nobody reduces for, makes of them: maxima and sums, over all tensor ranks. */
+void head_reduce_rows(struct flow *flow, const struct op *reduce);
+/* What they add to the loss. */
+void head_find_loss(struct flow *flow, const struct op *loss);
+/* Their gradients in the same place; the op's operands from `first` on are maxima and sums. */
+void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, int first);
 
-/* Of the rows of `flow`, whose logits lie packed: their maxima and sums, over all tensor ranks;
- * what they add to the loss; their gradients in the same place. `loss` is the forward op. */
-void head_find_statistics(struct flow *flow, const struct op *loss, const void *logits);
-void head_add_losses(struct flow *flow);
-void head_find_gradient(struct flow *flow, const struct op *loss, void *logits);
-
-/* All runs of the ops of a list from `i` on that have as many chunks: the index behind them. The
+/* All runs of the ops of the list from `i` on that have as many chunks: the index behind them. The
  * forward leaves no logits; the backward makes them again, and the gradients of their input and of
  * the weights as it goes. */
-int head_forward_runs(struct flow *flow, const struct ops *list, int i);
-int head_backward_runs(struct flow *flow, const struct ops *list, int i);
+int head_forward_runs(struct flow *flow, int i);
+int head_backward_runs(struct flow *flow, int i);
 
 #endif

@@ -1,9 +1,8 @@
 /* exec/machine.h - runs the op lists of a part, forward and backward, on a device's streams.
  *
- * The lists are the program, and a few registers carry what flows: h, the residual stream, and x,
- * the branch that is being computed, and their gradients dh and dx. Each op reads and writes
- * registers, reads weights, and fills or reads its saved slots; nothing but the list says what runs
- * in which order. Tokens of a microbatch are rows [sequence x seq + position]; under sequence
+ * The lists are the program: an op reads and makes the values that it names, and what it names as
+ * kept has a slot; nothing but the list says what runs in which order, what reads what, and how
+ * long it is there. Tokens of a microbatch are rows [sequence x seq + position]; under sequence
  * parallelism a tensor rank has an equal share of neighbouring rows. */
 #ifndef EXEC_MACHINE_H
 #define EXEC_MACHINE_H
@@ -66,17 +65,14 @@ struct microbatch {
     const struct draw_place *place;
 };
 
-/* What one part keeps of one microbatch from its forward to the end of its backward. */
+/* What there is of one microbatch in one part, from its forward to the end of its backward. */
 struct record {
     struct saved saved;
-    void *output_gradients[MAX_PART_OPS]; /* by forward op: of products whose weight gradient
-                                             waits */
-    void *logits;                         /* of the head */
-    float *maxima, *sums;
+    void *values[MAX_VALUES]; /* memory of their own, of those that have no slot; NULL: none */
 };
 
-/* Takes the part's input (NULL for the embedding), whose memory it frees, and returns its output:
- * device memory of the caller, NULL for the head. */
+/* Takes the value that the list has from the one before (NULL: none), whose memory it frees, and
+ * returns that for the one behind: device memory of the caller, NULL where there is none. */
 void *machine_forward(struct machine *machine, const struct part *part,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
@@ -85,8 +81,8 @@ void machine_replay_core(struct machine *machine, const struct part *part,
                          const struct microbatch *microbatch, struct record *record);
 
 /* Runs the ops of both gradients, or those of one of them, inputs' first; takes the gradient of the
- * output (NULL for the head, and for weights alone) and returns that of the input (NULL for the
- * embedding, and for weights alone). The record is empty after the weights'. */
+ * output (NULL where there is none, and for weights alone) and returns that of the input
+ * (likewise). The record is empty after the weights'. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
 void *machine_backward(struct machine *machine, const struct part *part,
                        const struct microbatch *microbatch, struct record *record,

@@ -3,6 +3,7 @@
 #ifndef EXEC_PART_H
 #define EXEC_PART_H
 
+#include "exec/lifetime.h"
 #include "exec/saved.h"
 #include "sim/plan/weights.h"
 
@@ -14,7 +15,7 @@ struct part {
     enum part_kind kind;
     int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
     const struct local_ops *ops;
-    const int *source; /* by backward op: the forward op that it belongs to */
+    const struct lifetimes *lifetimes;
     struct saved_layout saved;
     enum keeping keeping;
     struct weights weights;
@@ -22,11 +23,9 @@ struct part {
     size_t value_bytes;             /* of one value */
 };
 
-/* The forward op of each backward op, by name. In the arena. */
-const int *part_sources(const struct local_ops *ops, struct arena *arena);
-
-/* Of the weight that op `name` uses, where its store has them now; NULL when it has none. */
-void *part_value(const struct part *part, const char *name, enum weight_role role);
-float *part_gradient(const struct part *part, const char *name, enum weight_role role);
+/* The weight of a role that an op names, where its store has it now, and its gradient; NULL when
+ * the op names none, and the gradient of one that is frozen. */
+void *part_value(const struct part *part, const struct op *op, enum weight_role role);
+float *part_gradient(const struct part *part, const struct op *op, enum weight_role role);
 
 #endif

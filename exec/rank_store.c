@@ -1,13 +1,12 @@
 #include "exec/rank_store.h"
 
 #include <math.h>
-#include <string.h>
 
 /* What the parts of one kind share. */
 struct part_shape {
     struct local_ops ops;
-    const int *source;
     struct weights weights;
+    struct lifetimes lifetimes;
     struct saved_layout saved;
     enum keeping keeping;
 };
@@ -37,9 +36,8 @@ static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum 
                       setup->overlaps_tensor, arena),
         .keeping = keeping_of(setup->plan, kind),
     };
-    shape.source = part_sources(&shape.ops, arena);
-    shape.weights =
-        weights_of(&shape.ops.forward, setup->plan, setup->model, rank->at.at[AXIS_TENSOR], arena);
+    shape.weights = weights_of(&shape.ops.forward, setup->plan, rank->at.at[AXIS_TENSOR], arena);
+    shape.lifetimes = lifetimes_of(&shape.ops);
     shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping,
                                   machine_stream_bytes(&rank->machine), arena);
     return shape;
@@ -52,28 +50,27 @@ static bool is_copy_of_tied(const struct rank *rank, enum part_kind kind)
     return kind == PART_HEAD && rank->setup.model->tied;
 }
 
-/* Output layers of a block begin narrower, by the number that the residual stream sums (GPT-2). */
-static double deviation_of(const struct rank *rank, const struct weight *weight)
+/* Matrices whose outputs the residual stream sums begin narrower, by their number (GPT-2). */
+static double deviation_of(const struct rank *rank, const struct op_weight *weight)
 {
     static const double usual = 0.02; /* Megatron-LM's init-method-std */
-    bool leaves_block = strcmp(weight->name, "projection") == 0 || strcmp(weight->name, "fc2") == 0;
     if (weight->role == WEIGHT_BIAS || weight->role == WEIGHT_SCALE || weight->role == WEIGHT_SHIFT)
         return 0;
-    return leaves_block ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
+    return weight->feeds_stream ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
 }
 
 /* A tied head's rows are those of the embedding: the same draw, counted there. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
                                           enum part_kind kind, int layer, int number)
 {
-    bool is_copy = weight->is_vocabulary && is_copy_of_tied(rank, kind);
+    bool is_copy = weight->of->is_vocabulary && is_copy_of_tied(rank, kind);
     return (struct stored_weight){
         .weight = weight,
         .offset = weight->offset,
         .layer = (uint16_t)(is_copy ? 0 : layer + 1),
         .number = (uint16_t)(is_copy ? 0 : number),
-        .deviation = deviation_of(rank, weight),
-        .constant = weight->role == WEIGHT_SCALE ? 1 : 0,
+        .deviation = deviation_of(rank, weight->of),
+        .constant = weight->of->role == WEIGHT_SCALE ? 1 : 0,
         .is_counted = (weight->is_split || rank->at.at[AXIS_TENSOR] == 0) && !is_copy,
         .is_partial = weight_is_partial(weight, rank->setup.plan),
     };
@@ -103,7 +100,7 @@ static struct store *add_store(struct rank *rank, const struct part_shape *shape
     store->padded = padded(elements, (size_t)store->shards);
     store->weights = ARENA_ARRAY(&rank->arena, struct stored_weight, (size_t)shape->weights.count);
     for (int i = 0; i < shape->weights.count; i++)
-        if (shape->weights.at[i].is_vocabulary == of_vocabulary)
+        if (shape->weights.at[i].of->is_vocabulary == of_vocabulary)
             store->weights[store->num_weights++] =
                 stored_weight(rank, &shape->weights.at[i], kind, layer, i);
     return store;
@@ -115,7 +112,7 @@ static struct store *vocabulary_store(struct rank *rank, const struct part_shape
 {
     if (is_copy_of_tied(rank, kind) && rank->setup.plan->pp == 1)
         for (int i = 0; i < rank->num_stores; i++)
-            if (rank->stores[i].weights[0].weight->role == WEIGHT_TABLE)
+            if (rank->stores[i].weights[0].weight->of->role == WEIGHT_TABLE)
                 return &rank->stores[i];
     return add_store(rank, shape, kind, layer, true);
 }
@@ -140,7 +137,7 @@ static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind 
     *part = (struct part){ .kind = kind,
                            .layer = layer,
                            .ops = &shape->ops,
-                           .source = shape->source,
+                           .lifetimes = &shape->lifetimes,
                            .saved = shape->saved,
                            .keeping = shape->keeping,
                            .value_bytes = machine_bytes(&rank->machine, 1),

@@ -1,9 +1,8 @@
 /* exec/saved.h - where a part's forward keeps what its backward reads.
  *
- * Sizes are those of the op list: an op's own tensors (saved_bytes), those of an op that is
- * folded into it apart, and its inputs that outlive a replay (saved_input_bytes). Recompute moves
- * tensors from the kept block, which lives from forward to backward, to the replayed one, which
- * lives while one part runs. */
+ * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
+ * which lives from forward to backward, to the replayed one, which lives while one part runs. Live
+ * values have none: they are memory of their own. */
 #ifndef EXEC_SAVED_H
 #define EXEC_SAVED_H
 
@@ -22,11 +21,12 @@ enum keeping {
 
 struct slot {
     size_t offset;
+    bool is_there;
     bool is_replayed; /* in the replayed block, else in the kept one */
 };
 
 struct saved_layout {
-    struct slot *own, *folded, *input; /* by forward op */
+    struct slot *slots; /* by value */
     size_t kept_bytes, replayed_bytes;
     size_t checkpoint; /* KEEP_INPUT: offset of the part's input in the kept block */
 };
@@ -39,8 +39,11 @@ struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keep
 struct saved {
     char *kept, *replayed;
 };
+/* NULL: the value has no slot. */
 static inline void *saved_at(const struct saved *saved, struct slot slot)
 {
+    if (!slot.is_there)
+        return NULL;
     return (slot.is_replayed ? saved->replayed : saved->kept) + slot.offset;
 }
 

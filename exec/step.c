@@ -205,7 +205,7 @@ static void run_reduce_tied(struct rank *rank, const struct instr *instr, int i)
     (void)i;
     for (int s = 0; s < rank->num_stores; s++) {
         struct store *store = &rank->stores[s];
-        if (store->weights[0].weight->is_vocabulary)
+        if (store->weights[0].weight->of->is_vocabulary)
             store_sum_tied(&rank->machine, store, rank_group(rank, GROUP_EMBEDDING),
                            stream_of(rank, instr));
     }

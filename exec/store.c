@@ -77,7 +77,7 @@ static void draw_row(const struct first_values *first, size_t row, float *out)
     const struct weight *weight = stored->weight;
     struct draw draw = { .seed = first->seed, .layer = stored->layer, .op = stored->number };
     size_t index = weight_whole_index(weight, row * weight->columns);
-    if (weight->is_vocabulary && weight->first_row + row >= first->real_rows)
+    if (weight->of->is_vocabulary && weight->first_row + row >= first->real_rows)
         for (size_t i = 0; i < weight->columns; i++)
             out[i] = 0;
     else

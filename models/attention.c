@@ -8,7 +8,8 @@ static void add_context_mark(struct builder *b, enum op_kind kind, const char *n
                              double key_value_heads)
 {
     const struct layer_dims *d = b->dims;
-    struct op *op = add_op(b, kind, name, d->tokens, (d->heads + key_value_heads) * d->head_dim);
+    struct op *op =
+        add_op_in_place(b, kind, name, d->tokens, (d->heads + key_value_heads) * d->head_dim);
     op->k = key_value_heads * d->head_dim;
     op->kernels = 0;
     op->region = REGION_ATTENTION_CORE;
@@ -19,17 +20,19 @@ static void add_rotary(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     struct op *op =
-        add_op(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
+        add_op_in_place(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
     bool one_kernel = is_fused(b, FUSION_ROTARY);
     op->bytes = op->backward_bytes = (one_kernel ? 2 : 8) * b->element_bytes * op->m * op->n;
     op->kernels = op->backward_kernels = one_kernel ? 2 : 10;
 }
 
-/* One product for each head of each sequence. */
+/* One product for each head of each sequence. What a layer's attention draws has its first number,
+ * which a norm does not need. */
 static void set_attention_size(const struct builder *b, struct op *op)
 {
     op->batch = b->dims->batch * b->dims->heads;
     op->region = REGION_ATTENTION_CORE;
+    op->draw = 0;
 }
 
 /* The fused kernel's own limits (Megatron-LM fused_softmax.py, is_kernel_available). */
@@ -65,7 +68,8 @@ static void add_scores(struct builder *b, const struct attention_sizes *sizes)
     scores->flops = 2 * sizes->probabilities * d->head_dim;
     scores->model_flops = scores->flops / 2; /* a causal mask lets half of them count for MFU */
     scores->bytes = sizes->query_bytes + sizes->key_bytes + element_bytes * sizes->probabilities;
-    scores->saved_input_bytes = sizes->query_bytes + sizes->key_bytes;
+    keep_input(b, scores);
+    b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
 }
 
 /* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
@@ -86,16 +90,23 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
         sizes->probabilities * ((one_kernel ? 2 * element_bytes : 40) + dropout_bytes);
     softmax->kernels = (one_kernel ? 1 : 7) + (dropout ? 1 : 0);
     softmax->backward_kernels = (one_kernel ? 1 : 5) + (dropout ? 1 : 0);
-    softmax->saved_bytes = sizes->probabilities * (element_bytes + (dropout ? 1 : 0));
+    b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
+    ids_add(&softmax->saved, b->value);
+    if (!dropout)
+        return;
+    keep_output(b, softmax, VALUE_MASK, sizes->probabilities);
+    b->value = add_output(b, softmax, VALUE_ROWS, element_bytes * sizes->probabilities);
 }
 
-/* The heads are interleaved again by a copy of the output. */
-static void add_context(struct builder *b, const struct attention_sizes *sizes)
+/* The heads are interleaved again by a copy of the output. Probabilities that were dropped from are
+ * kept beside those that were not. */
+static void add_context(struct builder *b, const struct attention_sizes *sizes, int qkv)
 {
     const struct layer_dims *d = b->dims;
     double element_bytes = b->element_bytes;
-    bool dropout = b->model->dropout > 0;
     struct op *context = add_op(b, OP_CONTEXT, "context", d->seq, d->head_dim);
+    ids_add(&context->in, qkv);
+    b->ops.operands->values[b->value].bytes = sizes->query_bytes;
     set_attention_size(b, context);
     context->k = d->kv_seq;
     context->flops = 2 * sizes->probabilities * d->head_dim;
@@ -103,22 +114,23 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes)
     context->bytes =
         element_bytes * sizes->probabilities + sizes->key_bytes + 3 * sizes->query_bytes;
     context->kernels = 2;
-    context->saved_bytes = dropout ? element_bytes * sizes->probabilities : 0;
-    context->saved_input_bytes = sizes->key_bytes;
+    keep_input(b, context);
+    keep(b, context, qkv);
 }
 
 /* Scores, scale + mask + softmax (+ dropout), context: the probabilities live in memory. */
 static void add_unfused_attention(struct builder *b)
 {
     struct attention_sizes sizes = attention_sizes(b);
+    int qkv = b->value;
     add_scores(b, &sizes);
     add_softmax(b, &sizes);
-    add_context(b, &sizes);
+    add_context(b, &sizes, qkv);
 }
 
 /* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
- * log-sum-exp of each row; the output is kept by the projection that reads it, or in 16 bits here
- * when that keeps it in fp8. */
+ * log-sum-exp of each row, and its output, which the projection that reads it keeps too unless it
+ * does so in fp8. */
 static void add_flash_attention(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
@@ -131,23 +143,41 @@ static void add_flash_attention(struct builder *b)
     op->bytes = row_bytes * d->tokens * 2 * (d->heads + d->kv_heads);
     op->backward_bytes = 2.5 * op->bytes;
     op->backward_kernels = 3;
-    op->saved_input_bytes = row_bytes * d->tokens * (d->heads + 2 * d->kv_heads);
-    op->saved_bytes = 4 * d->tokens * d->heads;
-    if (b->options->fp8)
-        op->saved_bytes += row_bytes * d->tokens * d->heads;
+    b->ops.operands->values[b->value].bytes = row_bytes * d->tokens * d->heads;
+    keep_input(b, op);
+    keep_output(b, op, VALUE_STATISTICS, 4 * d->tokens * d->heads);
+}
+
+/* Flash attention's backward reads its output, as it leaves the context ranks. */
+static void leave_core(struct builder *b)
+{
+    struct op *core = &b->ops.at[b->ops.count - 1];
+    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
+    if (core->kind == OP_FLASH_ATTENTION)
+        ids_add(&core->saved, b->value);
 }
 
 void add_attention_block(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     const struct model *model = b->model;
-    bool bias = model->linear_bias;
-    add_stream_norm(b, "attention_norm");
+    struct linear qkv = { .name = "qkv",
+                          .out = (d->heads + 2 * d->kv_heads) * d->head_dim,
+                          .in = d->hidden,
+                          .split = SPLIT_ROWS,
+                          .has_bias = model->linear_bias || model->qkv_bias };
+    struct linear projection = { .name = "projection",
+                                 .out = d->hidden,
+                                 .in = d->heads * d->head_dim,
+                                 .split = SPLIT_COLUMNS,
+                                 .has_bias = model->linear_bias };
+    b->value = b->stream;
+    add_norm(b, "attention_norm", d->norm_tokens, d->hidden);
     add_enter(b, "attention_enter", "qkv_input");
-    add_linear(b, "qkv", (d->heads + 2 * d->kv_heads) * d->head_dim, d->hidden, true,
-               bias || model->qkv_bias);
+    add_linear(b, &qkv);
+    b->ops.operands->values[b->value].form = VALUE_HEADS;
     if (model->qk_norm)
-        add_norm(b, "qk_norm", d->tokens * (d->heads + d->kv_heads), d->head_dim);
+        add_head_norm(b, "qk_norm");
     if (model->positions == POSITION_ROTARY)
         add_rotary(b);
     add_context_mark(b, OP_CONTEXT_ENTER, "context_enter", 2 * d->kv_heads);
@@ -155,9 +185,9 @@ void add_attention_block(struct builder *b)
         add_flash_attention(b);
     else
         add_unfused_attention(b);
-    add_context_mark(b, OP_CONTEXT_LEAVE, "context_leave", 0);
+    leave_core(b);
     add_quantize(b, "projection_input", d->tokens, d->heads * d->head_dim);
-    add_linear(b, "projection", d->hidden, d->heads * d->head_dim, false, bias);
+    add_linear(b, &projection);
     add_leave(b, "attention_leave");
-    add_residual(b, "attention_residual", bias);
+    add_residual(b, "attention_residual");
 }

@@ -3,25 +3,102 @@
 
 #include <assert.h>
 
-/* One forward op becomes at most this many: bias gradient, quantised gradient, input gradient, its
- * collective, the re-gathered input, weight gradient. */
-enum { MAX_BACKWARD_OPS_EACH = 6 };
+/* A product becomes at most this many: bias gradient, quantised gradient, input gradient, its
+ * collective, the re-gathered input, weight gradient. Others become two. */
+enum { MOST_OF_PRODUCT = 6, MOST_OF_OTHER = 2 };
+
+/* A backward under construction. */
+struct maker {
+    const struct layer_options *options;
+    const struct ops *forward;
+    struct ops out;
+    short gradient[MAX_VALUES]; /* by forward value: the sum so far; NO_ID: none yet */
+    bool is_learnt[MAX_VALUES]; /* by forward value: something that it is made of has a gradient */
+};
 
 static bool is_fused_in(const struct layer_options *options, enum fusion fusion)
 {
     return (options->fusions >> fusion & 1) != 0;
 }
 
-static struct op *push(struct ops *out, struct op op, enum op_pass pass)
+/* --- operands --------------------------------------------------------------------------------- */
+
+static bool is_trained(const struct maker *m, int weight)
 {
-    op.pass = pass;
-    op.saved_bytes = op.saved_input_bytes = 0;
-    op.backward_bytes = op.backward_kernels = 0;
-    op.folded = NULL;
-    op.after = out->count - 1;
-    out->at[out->count] = op;
-    return &out->at[out->count++];
+    return !m->forward->operands->weights[weight].is_frozen;
 }
+
+static bool is_made_of_learnt(const struct maker *m, const struct op *op)
+{
+    for (int i = 0; i < op->weights.count; i++)
+        if (is_trained(m, op->weights.at[i]))
+            return true;
+    for (int i = 0; i < op->in.count; i++)
+        if (m->is_learnt[op->in.at[i]])
+            return true;
+    return false;
+}
+
+/* What comes from the list before is, but for the ids of tokens. */
+static void find_learnt(struct maker *m)
+{
+    const struct operands *operands = m->forward->operands;
+    for (int i = 0; i < operands->num_values; i++)
+        m->is_learnt[i] = operands->values[i].form != VALUE_IDS;
+    for (int i = 0; i < m->forward->count; i++) {
+        const struct op *op = &m->forward->at[i];
+        for (int j = 0; j < op->out.count; j++)
+            m->is_learnt[op->out.at[j]] = is_made_of_learnt(m, op);
+    }
+}
+
+static struct op *push(struct maker *m, const struct op *forward, enum op_pass pass)
+{
+    struct op *op = &m->out.at[m->out.count];
+    *op = *forward;
+    op->pass = pass;
+    op->in = op->out = op->weights = op->saved = (struct ids){ 0 };
+    op->sum = NO_ID;
+    op->backward_bytes = op->backward_kernels = 0;
+    op->after = m->out.count - 1;
+    m->out.count++;
+    return op;
+}
+
+static int make_like(struct maker *m, struct op *op, int value)
+{
+    struct op_value like = m->out.operands->values[value];
+    like.is_live = false;
+    int made = operands_add_value(m->out.operands, like);
+    ids_add(&op->out, made);
+    return made;
+}
+
+/* The op makes a gradient of a forward value, to which that of its other readers is added. */
+static void give_gradient(struct maker *m, struct op *op, int value)
+{
+    op->sum = m->gradient[value];
+    m->gradient[value] = (short)make_like(m, op, value);
+}
+
+/* That of another is that of `value` too, as it is. */
+static void pass_gradient(struct maker *m, int gradient, int value)
+{
+    assert(m->gradient[value] == NO_ID && "no op that would add it");
+    m->gradient[value] = (short)gradient;
+}
+
+/* Of what an op makes; NO_ID: nobody asks. */
+static int gradient_of(const struct maker *m, const struct op *forward)
+{
+    int gradient = NO_ID;
+    for (int i = 0; i < forward->out.count; i++)
+        if (m->gradient[forward->out.at[i]] != NO_ID)
+            gradient = m->gradient[forward->out.at[i]];
+    return gradient;
+}
+
+/* --- ops -------------------------------------------------------------------------------------- */
 
 /* How often what does not depend on rows is read or written. */
 static double runs_of(const struct op *op)
@@ -37,57 +114,77 @@ static double input_bytes(const struct op *op, const struct layer_options *optio
 
 /* What a mark turns into on the way back: gathering becomes summing and the other way round. What
  * is gathered has been quantised, sums are in 16 bits. */
-static void push_mark(struct ops *out, const struct op *mark, enum op_kind kind, enum op_pass pass,
-                      const struct layer_options *options)
+static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind kind,
+                            enum op_pass pass)
 {
-    struct op *op = push(out, *mark, pass);
-    double gathered_bytes = input_bytes(mark, options);
+    struct op *op = push(m, mark, pass);
+    double gathered_bytes = input_bytes(mark, m->options);
     op->kind = kind;
     if (mark->dtype == DTYPE_FP8)
-        op->comm_bytes = mark->m * mark->n *
-                         (kind == OP_TENSOR_ENTER ? gathered_bytes : layer_element_bytes(options));
+        op->comm_bytes =
+            mark->m * mark->n *
+            (kind == OP_TENSOR_ENTER ? gathered_bytes : layer_element_bytes(m->options));
+    return op;
 }
 
-/* The output's gradient, of which both gradients are made. */
-static void push_quantize(struct ops *out, const struct op *forward)
+static void push_turned_mark(struct maker *m, const struct op *mark, enum op_kind kind,
+                             int gradient)
 {
-    struct op *op = push(out, *forward, PASS_BACKWARD_INPUT);
+    struct op *op = push_mark(m, mark, kind, PASS_BACKWARD_INPUT);
+    ids_add(&op->in, gradient);
+    give_gradient(m, op, mark->in.at[0]);
+}
+
+/* The output's gradient, of which both gradients are made. Returns what it makes. */
+static int push_quantize(struct maker *m, const struct op *forward, int gradient)
+{
+    struct op *op = push(m, forward, PASS_BACKWARD_INPUT);
     op->kind = OP_QUANTIZE;
     op->flops = op->model_flops = op->comm_bytes = 0;
     op->k = 1;
     op->bytes = forward->backward_bytes;
     op->kernels = forward->backward_kernels;
+    ids_add(&op->in, gradient);
+    return make_like(m, op, gradient);
 }
 
-/* dY (m x n) . W^T: m x k from n; times the derivative of the activation that made X, where that is
- * folded into the product before, at what this one kept. */
-static void push_input_gradient(struct ops *out, const struct op *gemm, const struct op *folding,
-                                const struct layer_options *options)
+/* dY (m x n) . W^T: m x k from n. */
+static void push_input_gradient(struct maker *m, const struct op *gemm, int gradient)
 {
-    struct op *op = push(out, *gemm, PASS_BACKWARD_INPUT);
+    struct op *op = push(m, gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
-    op->has_bias = false;
-    op->variant = folding ? folding->variant : "";
-    op->bytes = input_bytes(gemm, options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
-                layer_element_bytes(options) * op->m * op->n * (folding ? 2 : 1);
+    op->bytes = input_bytes(gemm, m->options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
+                layer_element_bytes(m->options) * op->m * op->n;
+    ids_add(&op->in, gradient);
+    ids_add(&op->weights, gemm->weights.at[0]);
+    give_gradient(m, op, gemm->in.at[0]);
+}
+
+/* The bias that a product has and that learns; NO_ID: none. */
+static int bias_of(const struct maker *m, const struct op *gemm)
+{
+    return gemm->weights.count > 1 && is_trained(m, gemm->weights.at[1]) ? gemm->weights.at[1]
+                                                                         : NO_ID;
 }
 
 /* What reads the gradient anyway sums it, unless it reads fp8. */
-static bool sums_bias(const struct op *gemm, const struct layer_options *options)
+static bool sums_bias(const struct maker *m, const struct op *gemm)
 {
-    return gemm->has_bias && gemm->dtype != DTYPE_FP8 && is_fused_in(options, FUSION_WGRAD_BIAS);
+    return bias_of(m, gemm) != NO_ID && is_trained(m, gemm->weights.at[0]) &&
+           gemm->dtype != DTYPE_FP8 && is_fused_in(m->options, FUSION_WGRAD_BIAS);
 }
 
 /* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and
  * writes the accumulator, or by a second kernel that also reads what the product wrote. The
  * bias's sums can't be added by the product: a small kernel reads them and updates the accumulator.
  */
-static void push_weight_gradient(struct ops *out, const struct op *gemm,
-                                 const struct layer_options *options)
+static void push_weight_gradient(struct maker *m, const struct op *gemm, int gradient, int input)
 {
+    const struct layer_options *options = m->options;
     bool accumulates = is_fused_in(options, FUSION_WGRAD_ACCUMULATE);
-    struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
+    bool with_bias = sums_bias(m, gemm);
+    struct op *op = push(m, gemm, PASS_BACKWARD_WEIGHT);
     op->m = gemm->n;
     op->n = gemm->k;
     op->k = gemm->m;
@@ -96,148 +193,229 @@ static void push_weight_gradient(struct ops *out, const struct op *gemm,
     op->bytes = input_bytes(gemm, options) * op->k * (op->m + op->n) +
                 runs_of(gemm) * written_bytes * op->m * op->n;
     op->kernels = runs_of(gemm) * (accumulates ? 1 : 2);
-    op->has_bias = sums_bias(gemm, options);
-    op->variant = op->has_bias ? "bias_grad" : "";
-    if (!op->has_bias)
+    op->variant = with_bias ? "bias_grad" : "";
+    ids_add(&op->in, gradient);
+    ids_add(&op->in, input);
+    ids_add(&op->weights, gemm->weights.at[0]);
+    if (!with_bias)
         return;
+    ids_add(&op->weights, gemm->weights.at[1]);
     op->bytes += 4 * options->gradient_bytes * op->m;
     op->kernels++;
 }
 
-static void push_bias_gradient(struct ops *out, const struct op *gemm,
-                               const struct layer_options *options)
+static void push_bias_gradient(struct maker *m, const struct op *gemm, int gradient)
 {
-    struct op *op = push(out, *gemm, PASS_BACKWARD_WEIGHT);
+    struct op *op = push(m, gemm, PASS_BACKWARD_WEIGHT);
     op->kind = OP_BIAS_GRAD;
     op->variant = "";
     op->flops = op->model_flops = op->k = 0;
-    op->bytes = layer_element_bytes(options) * gemm->m * gemm->n;
+    op->bytes = layer_element_bytes(m->options) * gemm->m * gemm->n;
+    ids_add(&op->in, gradient);
+    ids_add(&op->weights, gemm->weights.at[1]);
+}
+
+/* The mark that a value came through into the tensor region; NULL: it was made there. */
+static const struct op *enter_of(const struct maker *m, int value)
+{
+    int maker = ops_maker(m->forward, value);
+    bool entered = maker >= 0 && m->forward->at[maker].kind == OP_TENSOR_ENTER;
+    return entered ? &m->forward->at[maker] : NULL;
 }
 
 /* Under sequence parallelism the saved input is a shard and is gathered again for the weight
- * gradient; the mark between the two gradients is what may run beside the second one. */
-static void push_gemm(struct ops *out, struct ops forward, int i, const struct op *enter,
-                      const struct layer_options *options)
+ * gradient. Returns what that reads. */
+static int push_gather(struct maker *m, const struct op *enter)
 {
-    const struct op *gemm = &forward.at[i];
-    const struct op *folding = ops_folds_before(&forward, i) ? &forward.at[i - 1] : NULL;
-    if (gemm->has_bias && !sums_bias(gemm, options))
-        push_bias_gradient(out, gemm, options);
-    if (gemm->backward_bytes > 0)
-        push_quantize(out, gemm);
-    if (enter)
-        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT, options);
-    push_input_gradient(out, gemm, folding, options);
-    if (enter)
-        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
-    push_weight_gradient(out, gemm, options);
+    struct op *op = push_mark(m, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT);
+    ids_add(&op->in, enter->in.at[0]);
+    return make_like(m, op, enter->out.at[0]);
 }
 
-static void push_traffic(struct ops *out, const struct op *forward, enum op_pass pass)
+/* Behind the gradients of all that read it. The backward comes to the first of them last. */
+static bool is_first_reader(const struct maker *m, const struct op *op, int value)
 {
-    struct op *op = push(out, *forward, pass);
+    return &m->forward->at[ops_next_reader(m->forward, value, -1)] == op;
+}
+
+static void push_leave(struct maker *m, const struct op *enter)
+{
+    push_turned_mark(m, enter, OP_TENSOR_LEAVE, m->gradient[enter->out.at[0]]);
+}
+
+/* The mark between the two gradients is what may run beside the second one. */
+static void push_gemm(struct maker *m, const struct op *gemm)
+{
+    int gradient = gradient_of(m, gemm), input = gemm->in.at[0], kept = input;
+    bool learns = is_trained(m, gemm->weights.at[0]);
+    const struct op *enter = enter_of(m, input);
+    if (bias_of(m, gemm) != NO_ID && !sums_bias(m, gemm))
+        push_bias_gradient(m, gemm, gradient);
+    if (gemm->backward_bytes > 0)
+        gradient = push_quantize(m, gemm, gradient);
+    if (enter && learns)
+        kept = push_gather(m, enter);
+    if (m->is_learnt[input])
+        push_input_gradient(m, gemm, gradient);
+    if (enter && m->is_learnt[input] && is_first_reader(m, gemm, input))
+        push_leave(m, enter);
+    if (learns)
+        push_weight_gradient(m, gemm, gradient, kept);
+}
+
+/* It reads the gradient of what the forward made, and what that kept. */
+static void read_kept(struct op *op, const struct op *forward, int gradient)
+{
+    if (gradient != NO_ID)
+        ids_add(&op->in, gradient);
+    for (int i = 0; i < forward->saved.count; i++)
+        ids_add(&op->in, forward->saved.at[i]);
+    op->weights = forward->weights;
+}
+
+static struct op *push_traffic(struct maker *m, const struct op *forward, enum op_pass pass)
+{
+    struct op *op = push(m, forward, pass);
     op->bytes = forward->backward_bytes;
     op->kernels = forward->backward_kernels;
-    if (op->adds_stream)
-        op->variant = "adds_stream";
+    read_kept(op, forward, gradient_of(m, forward));
+    if (pass == PASS_BACKWARD_INPUT)
+        give_gradient(m, op, forward->in.at[0]);
+    return op;
+}
+
+/* One that also adds the gradient of the stream reads it too. */
+static void push_norm(struct maker *m, const struct op *norm)
+{
+    struct op *op = push_traffic(m, norm, PASS_BACKWARD_INPUT);
+    if (op->sum == NO_ID || !is_fused_in(m->options, FUSION_RESIDUAL_NORM))
+        return;
+    op->adds_sum = true;
+    op->variant = "adds_stream";
+    op->bytes += layer_element_bytes(m->options) * op->m * op->n;
+}
+
+/* The stream's gradient goes on as it is. */
+static void push_residual(struct maker *m, const struct op *residual)
+{
+    struct op *op = push_traffic(m, residual, PASS_BACKWARD_INPUT);
+    op->weights.count = 0; /* the product that left its bias sums that gradient */
+    if (residual->in.count > 1)
+        pass_gradient(m, op->in.at[0], residual->in.at[1]);
+}
+
+static const struct op *loss_of(const struct maker *m, const struct op *logits)
+{
+    int i = ops_next_reader(m->forward, logits->out.at[0], -1);
+    while (m->forward->at[i].kind != OP_CROSS_ENTROPY)
+        i = ops_next_reader(m->forward, logits->out.at[0], i);
+    return &m->forward->at[i];
 }
 
 /* The head's, when its logits are made a run of rows at a time and none were kept: those of a run
  * again, which no model counts, their gradients, and what is made of them. */
-static void push_runs(struct ops *out, const struct op *logits, const struct op *loss,
-                      const struct op *enter, const struct layer_options *options)
+static void push_runs(struct maker *m, const struct op *logits)
 {
+    int input = logits->in.at[0];
+    const struct op *enter = enter_of(m, input);
+    int kept = enter ? push_gather(m, enter) : input;
+    struct op *again = push(m, logits, PASS_FORWARD);
+    again->model_flops = 0;
+    again->weights = logits->weights;
+    ids_add(&again->in, kept);
+    int made = make_like(m, again, logits->out.at[0]);
+    struct op *loss = push_traffic(m, loss_of(m, logits), PASS_BACKWARD_INPUT);
+    ids_add(&loss->in, made);
+    push_input_gradient(m, logits, gradient_of(m, logits));
+    push_weight_gradient(m, logits, gradient_of(m, logits), kept);
     if (enter)
-        push_mark(out, enter, OP_TENSOR_ENTER, PASS_BACKWARD_WEIGHT, options);
-    push(out, *logits, PASS_FORWARD)->model_flops = 0;
-    push_traffic(out, loss, PASS_BACKWARD_INPUT);
-    push_input_gradient(out, logits, NULL, options);
-    push_weight_gradient(out, logits, options);
-    if (enter)
-        push_mark(out, enter, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
+        push_leave(m, enter);
 }
 
-static const struct op *loss_of(struct ops forward)
+/* Two products of the forward's size for each of the forward's one: of the first operand, and of
+ * the last. The parts of the gradient of queries, keys and values are written to one place. */
+static void push_attention_product(struct maker *m, const struct op *product)
 {
-    return &forward.at[forward.count - 1];
-}
-
-/* Two products of the forward's size for each of the forward's one. */
-static void push_attention_product(struct ops *out, const struct op *product)
-{
-    for (int i = 0; i < 2; i++)
-        push(out, *product, PASS_BACKWARD_INPUT);
+    int gradient = gradient_of(m, product);
+    for (int i = 0; i < 2; i++) {
+        struct op *op = push(m, product, PASS_BACKWARD_INPUT);
+        read_kept(op, product, gradient);
+        give_gradient(m, op, product->in.at[i * (product->in.count - 1)]);
+        op->adds_sum = op->sum != NO_ID;
+    }
 }
 
 /* Five products for the forward's two. */
-static void push_flash(struct ops *out, const struct op *attention)
+static void push_flash(struct maker *m, const struct op *attention)
 {
-    struct op *op = push(out, *attention, PASS_BACKWARD_INPUT);
+    struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
     op->flops = 2.5 * attention->flops;
     op->model_flops = 2 * attention->model_flops;
-    op->bytes = attention->backward_bytes;
-    op->kernels = attention->backward_kernels;
 }
 
-/* Emits the backward of forward.at[i]; returns how many forward ops it has dealt with. */
-static int push_backward(struct ops *out, struct ops forward, int i,
-                         const struct layer_options *options)
+/* Where the gradients of all products behind it have been made, it has been left with them. */
+static bool is_left_by_product(const struct maker *m, const struct op *enter)
 {
-    const struct op *op = &forward.at[i];
+    int first = ops_next_reader(m->forward, enter->out.at[0], -1);
+    return first < m->forward->count && m->forward->at[first].kind == OP_GEMM;
+}
+
+static void push_backward(struct maker *m, const struct op *op)
+{
     switch (op->kind) {
-    case OP_GEMM: {
-        bool entered = i > 0 && forward.at[i - 1].kind == OP_TENSOR_ENTER;
-        const struct op *enter = entered ? &forward.at[i - 1] : NULL;
+    case OP_GEMM:
         if (op->chunks > 1)
-            push_runs(out, op, loss_of(forward), enter, options);
+            push_runs(m, op);
         else
-            push_gemm(out, forward, i, enter, options);
-        return entered ? 2 : 1;
-    }
+            push_gemm(m, op);
+        return;
     case OP_SCORES:
     case OP_CONTEXT:
-        push_attention_product(out, op);
-        return 1;
+        push_attention_product(m, op);
+        return;
     case OP_FLASH_ATTENTION:
-        push_flash(out, op);
-        return 1;
+        push_flash(m, op);
+        return;
     case OP_EMBEDDING:
-        push_traffic(out, op, PASS_BACKWARD_WEIGHT);
-        return 1;
+        push_traffic(m, op, PASS_BACKWARD_WEIGHT);
+        return;
     case OP_RESIDUAL:
-        if (op->folded)
-            push_traffic(out, op->folded, PASS_BACKWARD_INPUT);
-        push_traffic(out, op, PASS_BACKWARD_INPUT);
-        return 1;
-    case OP_SOFTMAX:
+        push_residual(m, op);
+        return;
     case OP_NORM:
+        push_norm(m, op);
+        return;
+    case OP_SOFTMAX:
     case OP_ACTIVATION:
     case OP_ROTARY:
-        push_traffic(out, op, PASS_BACKWARD_INPUT);
-        return 1;
+        push_traffic(m, op, PASS_BACKWARD_INPUT);
+        return;
     case OP_CROSS_ENTROPY: /* with chunks: where the logits are made again */
-        if (op->chunks > 1)
-            return 1;
-        push_traffic(out, op, PASS_BACKWARD_INPUT);
-        return 1;
-    case OP_TENSOR_LEAVE:
+        if (op->chunks <= 1)
+            push_traffic(m, op, PASS_BACKWARD_INPUT);
+        return;
+    case OP_TENSOR_LEAVE: {
+        int gradient = gradient_of(m, op);
         if (op->backward_bytes > 0)
-            push_quantize(out, op);
-        push_mark(out, op, OP_TENSOR_ENTER, PASS_BACKWARD_INPUT, options);
-        return 1;
+            gradient = push_quantize(m, op, gradient);
+        push_turned_mark(m, op, OP_TENSOR_ENTER, gradient);
+        return;
+    }
     case OP_TENSOR_ENTER:
-        push_mark(out, op, OP_TENSOR_LEAVE, PASS_BACKWARD_INPUT, options);
-        return 1;
-    case OP_QUANTIZE: /* gradients pass as they are */
-        return 1;
+        if (!is_left_by_product(m, op))
+            push_leave(m, op);
+        return;
+    case OP_QUANTIZE:
+        pass_gradient(m, gradient_of(m, op), op->in.at[0]);
+        return;
     case OP_CONTEXT_LEAVE:
-        push_mark(out, op, OP_CONTEXT_ENTER, PASS_BACKWARD_INPUT, options);
-        return 1;
+        push_turned_mark(m, op, OP_CONTEXT_ENTER, gradient_of(m, op));
+        return;
     case OP_CONTEXT_ENTER:
-        push_mark(out, op, OP_CONTEXT_LEAVE, PASS_BACKWARD_INPUT, options);
-        return 1;
+        push_turned_mark(m, op, OP_CONTEXT_LEAVE, gradient_of(m, op));
+        return;
     case OP_ALL_REDUCE: /* of the loss: its gradient needs no exchange */
-        return 1;
+        return;
     case OP_BIAS_GRAD:
     case OP_ALL_GATHER:
     case OP_REDUCE_SCATTER:
@@ -246,15 +424,52 @@ static int push_backward(struct ops *out, struct ops forward, int i,
         break;
     }
     assert(0 && "not a forward op");
-    return 1;
+}
+
+/* Whose output, or weights, someone asks the gradient of. */
+static bool is_asked(const struct maker *m, const struct op *op)
+{
+    bool learns = false;
+    for (int i = 0; i < op->out.count; i++)
+        learns |= m->is_learnt[op->out.at[i]];
+    return op->kind == OP_CROSS_ENTROPY || op->chunks > 1 ||
+           (learns && gradient_of(m, op) != NO_ID);
+}
+
+/* Every output of the list has a gradient that comes to the backward. */
+static void begin(struct maker *m)
+{
+    struct ops *out = &m->out;
+    for (int i = 0; i < MAX_VALUES; i++)
+        m->gradient[i] = NO_ID;
+    out->input = out->output = NO_ID;
+    if (m->forward->output == NO_ID)
+        return;
+    struct op_value like = out->operands->values[m->forward->output];
+    out->input = (short)operands_add_value(out->operands, like);
+    m->gradient[m->forward->output] = out->input;
+}
+
+static size_t most_ops(const struct ops *forward)
+{
+    size_t most = 0;
+    for (int i = 0; i < forward->count; i++)
+        most += forward->at[i].kind == OP_GEMM ? MOST_OF_PRODUCT : MOST_OF_OTHER;
+    return most;
 }
 
 struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena)
 {
-    struct ops out = { .at = ARENA_ARRAY(arena, struct op,
-                                         (size_t)(forward.count * MAX_BACKWARD_OPS_EACH)) };
-    for (int i = forward.count - 1; i >= 0;)
-        i -= push_backward(&out, forward, i, options);
-    return out;
+    struct maker m = { .options = options, .forward = &forward };
+    m.out.at = ARENA_ARRAY(arena, struct op, most_ops(&forward));
+    m.out.operands = forward.operands;
+    find_learnt(&m);
+    begin(&m);
+    for (int i = forward.count - 1; i >= 0; i--)
+        if (is_asked(&m, &forward.at[i]))
+            push_backward(&m, &forward.at[i]);
+    if (forward.input != NO_ID)
+        m.out.output = m.gradient[forward.input];
+    return m.out;
 }

@@ -7,17 +7,26 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
 {
     struct builder b = layer_begin(model, dims, options, arena);
     double row_bytes = b.element_bytes * dims->hidden;
+    add_input(&b, 0, 0);
+    b.ops.operands->values[b.value] = (struct op_value){ 8 * dims->tokens, VALUE_IDS, false };
     struct op *op = add_op(&b, OP_EMBEDDING, "embedding", dims->tokens, dims->hidden);
+    bool has_positions = model->positions == POSITION_LEARNED;
     op->k = dims->vocab;
-    op->bytes = dims->tokens * (8 + row_bytes * (model->positions == POSITION_LEARNED ? 5 : 2));
+    op->bytes = dims->tokens * (8 + row_bytes * (has_positions ? 5 : 2));
     op->backward_bytes = dims->tokens * row_bytes * 4;
-    op->kernels = model->positions == POSITION_LEARNED ? 3 : 1;
+    op->kernels = has_positions ? 3 : 1;
     op->backward_kernels = 2 * op->kernels;
-    op->saved_bytes = 8 * dims->tokens;
+    keep_input(&b, op);
+    struct op_weight *table = add_weight(&b, op, WEIGHT_TABLE, op->k, op->n);
+    table->split = SPLIT_ROWS;
+    table->is_vocabulary = true;
+    if (has_positions)
+        add_weight(&b, op, WEIGHT_POSITIONS, model->max_positions, op->n);
     add_mark(&b, OP_TENSOR_LEAVE, "embedding_leave");
     if (model->embedding_norm)
         add_norm(&b, "embedding_norm", dims->norm_tokens, dims->hidden);
     if (model->dropout > 0)
-        add_residual(&b, "embedding_dropout", false);
+        add_residual(&b, "embedding_dropout");
+    b.ops.output = (short)b.value;
     return b.ops;
 }

@@ -19,6 +19,46 @@ static void set_chunks(struct op *op, double chunks, double shared_bytes)
     op->bytes += (chunks - 1) * shared_bytes;
 }
 
+/* Known of every rank's logits of a row: the largest; the sum of their exponentials, and the
+ * target's. */
+static void add_row_sums(struct builder *b, struct op *reduce)
+{
+    double rows = b->dims->tokens;
+    add_output(b, reduce, VALUE_STATISTICS, 4 * rows);
+    add_output(b, reduce, VALUE_STATISTICS, 2 * 4 * rows);
+}
+
+/* All that the loss reads is kept for its backward, once for all microbatches in flight: but not
+ * logits that are made a run of rows at a time. */
+static void keep_live(struct builder *b, struct op *loss, bool keeps_logits)
+{
+    for (int i = keeps_logits ? 0 : 1; i < loss->in.count; i++) {
+        b->ops.operands->values[loss->in.at[i]].is_live = true;
+        ids_add(&loss->saved, loss->in.at[i]);
+    }
+}
+
+static void add_loss(struct builder *b, double chunks)
+{
+    const struct layer_dims *dims = b->dims;
+    struct op *reduce = add_reader(b, OP_ALL_REDUCE, "loss_reduce", dims->tokens, 3);
+    add_row_sums(b, reduce);
+    reduce->comm_bytes = 3 * 4 * dims->tokens;
+    reduce->kernels = 3;
+    set_chunks(reduce, chunks, 0);
+    struct op *loss = add_reader(b, OP_CROSS_ENTROPY, "cross_entropy", dims->tokens, dims->vocab);
+    for (int i = 0; i < reduce->out.count; i++)
+        ids_add(&loss->in, reduce->out.at[i]);
+    keep_live(b, loss, chunks == 0);
+    bool one_kernel = is_fused(b, FUSION_CROSS_ENTROPY);
+    double values = loss->m * loss->n;
+    loss->bytes = values * (one_kernel ? b->element_bytes : b->element_bytes + 28);
+    loss->backward_bytes = values * (one_kernel ? 2 * b->element_bytes : b->element_bytes + 16);
+    loss->kernels = one_kernel ? 2 : 12;
+    loss->backward_kernels = one_kernel ? 1 : 5;
+    set_chunks(loss, chunks, 0);
+}
+
 /* Final norm, logits, loss. The logits themselves are not counted as saved: they live once, not for
  * each microbatch in flight, and sim/cost/memory adds them for the microbatch at the loss. The loss
  * over a split vocabulary needs the maximum, the sum and the target's logit of each token. Run by
@@ -28,22 +68,14 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
                         const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
+    struct linear output = { "logits", dims->vocab, dims->hidden, SPLIT_ROWS, false };
+    b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter");
     double chunks = head_chunks(dims, options);
-    struct op *logits = add_gemm(&b, "logits", dims->vocab, dims->hidden, true, false);
+    struct op *logits = add_gemm(&b, &output);
+    b.ops.operands->weights[logits->weights.at[0]].is_vocabulary = true;
     set_chunks(logits, chunks, b.element_bytes * logits->k * logits->n);
-    struct op *reduce = add_op(&b, OP_ALL_REDUCE, "loss_reduce", dims->tokens, 3);
-    reduce->comm_bytes = 3 * 4 * dims->tokens;
-    reduce->kernels = 3;
-    set_chunks(reduce, chunks, 0);
-    struct op *loss = add_op(&b, OP_CROSS_ENTROPY, "cross_entropy", dims->tokens, dims->vocab);
-    bool one_kernel = is_fused(&b, FUSION_CROSS_ENTROPY);
-    double values = loss->m * loss->n;
-    loss->bytes = values * (one_kernel ? b.element_bytes : b.element_bytes + 28);
-    loss->backward_bytes = values * (one_kernel ? 2 * b.element_bytes : b.element_bytes + 16);
-    loss->kernels = one_kernel ? 2 : 12;
-    loss->backward_kernels = one_kernel ? 1 : 5;
-    set_chunks(loss, chunks, 0);
+    add_loss(&b, chunks);
     return b.ops;
 }

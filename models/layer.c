@@ -12,8 +12,11 @@ struct ops layer_forward(const struct model *model, const struct layer_dims *dim
                          const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
+    b.stream = add_input(&b, dims->norm_tokens, dims->hidden);
+    b.ops.input = (short)b.stream;
     add_attention_block(&b);
     add_feed_forward_block(&b);
+    b.ops.output = (short)b.stream;
     return b.ops;
 }
 

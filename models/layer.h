@@ -40,7 +40,7 @@ enum fusion {
                                 that of the input gradient behind it; not in fp8 */
     NUM_FUSIONS,
 };
-/* Those that leave ops out of the list: the ones before have taken them in (op.h, `folded`). */
+/* Those that leave ops out of the list: the ones before have taken them in (ops_fuse). */
 enum { FOLDING_FUSIONS = 1u << FUSION_GEMM_GELU | 1u << FUSION_RESIDUAL_NORM };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
@@ -69,9 +69,15 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
  * The forward then keeps none, and the backward makes those of each run again. */
 double head_chunks(const struct layer_dims *dims, const struct layer_options *options);
 
-/* The backward of a forward list, in reverse; every op tagged B or W. */
+/* The backward of a forward list, in reverse; every op tagged B or W. Its values are added to the
+ * forward's operands. */
 struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena);
+
+/* A forward or a backward list with what FOLDING_FUSIONS say done by one op, which writes what both
+ * did; a product's input gradient reads what the activation before it was of. A backward is made of
+ * the list that is not fused. */
+struct ops ops_fuse(struct ops ops, const struct layer_options *options);
 
 /* Sums over a list. */
 double ops_flops(struct ops ops);

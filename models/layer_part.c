@@ -23,11 +23,90 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
         .options = options,
         .element_bytes = layer_element_bytes(options),
         .arena = arena,
-        .ops = { .at = ARENA_ARRAY(arena, struct op, MAX_LAYER_OPS) },
+        .ops = { .at = ARENA_ARRAY(arena, struct op, MAX_LAYER_OPS),
+                 .operands = ARENA_NEW(arena, struct operands),
+                 .input = NO_ID,
+                 .output = NO_ID },
+        .value = NO_ID,
+        .stream = NO_ID,
     };
 }
 
-struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n)
+/* --- operands --------------------------------------------------------------------------------- */
+
+static int new_value(struct builder *b, enum value_form form, double bytes)
+{
+    return operands_add_value(b->ops.operands, (struct op_value){ .form = form, .bytes = bytes });
+}
+
+int add_input(struct builder *b, double rows, double width)
+{
+    b->value = new_value(b, VALUE_ROWS, b->element_bytes * rows * width);
+    return b->value;
+}
+
+int add_output(struct builder *b, struct op *op, enum value_form form, double bytes)
+{
+    int value = new_value(b, form, bytes);
+    ids_add(&op->out, value);
+    return value;
+}
+
+void keep_output(struct builder *b, struct op *op, enum value_form form, double bytes)
+{
+    ids_add(&op->saved, add_output(b, op, form, bytes));
+}
+
+static bool is_enter(const struct op *op)
+{
+    return op->kind == OP_TENSOR_ENTER || op->kind == OP_CONTEXT_ENTER;
+}
+
+void keep(struct builder *b, struct op *op, int value)
+{
+    int maker = ops_maker(&b->ops, value);
+    if (maker >= 0 && is_enter(&b->ops.at[maker]))
+        value = b->ops.at[maker].in.at[0];
+    ids_add(&op->saved, value);
+}
+
+void keep_input(struct builder *b, struct op *op)
+{
+    keep(b, op, op->in.at[0]);
+}
+
+struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
+                             double columns)
+{
+    struct operands *operands = b->ops.operands;
+    int id = operands_add_weight(
+        operands,
+        (struct op_weight){ .name = op->name, .role = role, .rows = rows, .columns = columns });
+    ids_add(&op->weights, id);
+    return &operands->weights[id];
+}
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* So that every layout, every stack and both ways of attention draw the same, neither what ranks
+ * exchange nor how attention is divided into ops counts. */
+static bool has_number(enum op_kind kind)
+{
+    switch (kind) {
+    case OP_TENSOR_ENTER:
+    case OP_TENSOR_LEAVE:
+    case OP_CONTEXT_ENTER:
+    case OP_CONTEXT_LEAVE:
+    case OP_QUANTIZE:
+    case OP_SCORES:
+    case OP_SOFTMAX:
+        return false;
+    default:
+        return !op_is_collective(kind);
+    }
+}
+
+struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, double m, double n)
 {
     assert(b->ops.count < MAX_LAYER_OPS);
     struct op *op = &b->ops.at[b->ops.count];
@@ -36,6 +115,8 @@ struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double
         .name = name,
         .variant = "",
         .dtype = b->options->dtype,
+        .sum = NO_ID,
+        .draw = b->draws,
         .m = m,
         .n = n,
         .k = 1,
@@ -44,43 +125,64 @@ struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double
         .backward_kernels = 1,
         .after = b->ops.count - 1,
     };
+    b->draws = (short)(b->draws + has_number(kind));
     b->ops.count++;
+    if (b->value != NO_ID)
+        ids_add(&op->in, b->value);
     return op;
 }
 
-void fold_last(struct builder *b, const char *variant)
+struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n)
 {
-    struct op *folded = ARENA_NEW(b->arena, struct op);
-    *folded = b->ops.at[--b->ops.count];
-    struct op *op = &b->ops.at[b->ops.count - 1];
-    op->folded = folded;
-    op->variant = variant;
-    op->saved_bytes += folded->saved_bytes;
-    op->bytes += b->element_bytes * folded->m * folded->n;
+    struct op *op = add_reader(b, kind, name, m, n);
+    b->value = add_output(b, op, VALUE_ROWS, b->element_bytes * m * n);
+    return op;
 }
 
-/* Reads the residual stream, writes as much, and keeps its input and fp32 statistics. The backward
- * reads input and gradient and writes a gradient; weight gradients are a small second kernel. */
-void add_norm(struct builder *b, const char *name, double rows, double width)
+struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *name, double m,
+                           double n)
 {
-    struct op *op = add_op(b, OP_NORM, name, rows, width);
-    op->variant = norm_names[b->model->norm];
-    double element_bytes = b->element_bytes;
+    struct op_value value = b->ops.operands->values[b->value];
+    struct op *op = add_reader(b, kind, name, m, n);
+    b->value = add_output(b, op, value.form, value.bytes);
+    return op;
+}
+
+/* Reads the residual stream, writes as much, and keeps fp32 statistics. The backward reads input
+ * and gradient and writes a gradient; weight gradients are a small second kernel. */
+static void size_norm(struct builder *b, struct op *op)
+{
+    double values_bytes = b->element_bytes * op->m * op->n;
     bool one_kernel = is_fused(b, FUSION_NORM) || is_fused(b, FUSION_RESIDUAL_NORM);
-    double statistics_bytes = b->model->norm == NORM_LAYER ? 8 : 4;
-    op->bytes = (one_kernel ? 2 : 6) * element_bytes * rows * width;
-    op->backward_bytes = (one_kernel ? 4 : 10) * element_bytes * rows * width;
+    op->variant = norm_names[b->model->norm];
+    op->bytes = (one_kernel ? 2 : 6) * values_bytes;
+    op->backward_bytes = (one_kernel ? 4 : 10) * values_bytes;
     op->kernels = one_kernel ? 1 : 5;
     op->backward_kernels = one_kernel ? 2 : 10;
-    op->saved_bytes = rows * (element_bytes * width + statistics_bytes);
+    keep_output(b, op, VALUE_STATISTICS, op->m * (b->model->norm == NORM_LAYER ? 8 : 4));
 }
 
-void add_stream_norm(struct builder *b, const char *name)
+struct op *add_norm(struct builder *b, const char *name, double rows, double width)
 {
-    add_norm(b, name, b->dims->norm_tokens, b->dims->hidden);
-    struct op *op = &b->ops.at[b->ops.count - 1];
-    op->adds_stream = is_fused(b, FUSION_RESIDUAL_NORM);
-    op->backward_bytes += op->adds_stream ? b->element_bytes * op->m * op->n : 0;
+    struct op *op = add_op(b, OP_NORM, name, rows, width);
+    keep_input(b, op);
+    size_norm(b, op);
+    add_weight(b, op, WEIGHT_SCALE, 1, width)->summed = SUMMED_OVER_TOKENS;
+    if (b->model->norm == NORM_LAYER)
+        add_weight(b, op, WEIGHT_SHIFT, 1, width)->summed = SUMMED_OVER_TOKENS;
+    return op;
+}
+
+/* In place, so that it keeps a copy of what it reads. Queries and keys have a scale each, whatever
+ * the model's norm is. */
+void add_head_norm(struct builder *b, const char *name)
+{
+    const struct layer_dims *d = b->dims;
+    double rows = d->tokens * (d->heads + d->kv_heads);
+    struct op *op = add_op_in_place(b, OP_NORM, name, rows, d->head_dim);
+    keep_output(b, op, VALUE_ROWS, b->element_bytes * rows * d->head_dim);
+    size_norm(b, op);
+    add_weight(b, op, WEIGHT_SCALE, 2, d->head_dim)->summed = SUMMED_OVER_HEADS;
 }
 
 struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
@@ -88,21 +190,24 @@ struct op *add_mark(struct builder *b, enum op_kind kind, const char *name)
     struct op *op = add_op(b, kind, name, b->dims->tokens, b->dims->hidden);
     op->kernels = 0;
     op->comm_bytes = b->element_bytes * op->m * op->n;
+    if (kind == OP_TENSOR_LEAVE) /* with the rows that a rank has of the stream */
+        b->ops.operands->values[b->value].bytes = b->element_bytes * b->dims->norm_tokens * op->n;
     return op;
 }
 
 /* 2 FLOPs a multiply-add. Keeps its input: sequence-sharded when that is how it came. */
-struct op *add_gemm(struct builder *b, const char *name, double width_out, double width_in,
-                    bool column_parallel, bool bias)
+struct op *add_gemm(struct builder *b, const struct linear *linear)
 {
-    struct op *op = add_op(b, OP_GEMM, name, b->dims->tokens, width_out);
+    struct op *op = add_op(b, OP_GEMM, linear->name, b->dims->tokens, linear->out);
     double element_bytes = b->element_bytes;
-    op->k = width_in;
+    op->k = linear->in;
     op->flops = op->model_flops = 2 * op->m * op->n * op->k;
     op->bytes = element_bytes * (op->m * op->k + op->k * op->n + op->m * op->n);
-    op->column_parallel = column_parallel;
-    op->has_bias = bias;
-    op->saved_bytes = element_bytes * width_in * (column_parallel ? b->dims->norm_tokens : op->m);
+    keep_input(b, op);
+    add_weight(b, op, WEIGHT_MATRIX, op->n, op->k)->split = linear->split;
+    if (linear->has_bias)
+        add_weight(b, op, WEIGHT_BIAS, op->n, 1)->split =
+            linear->split == SPLIT_COLUMNS ? SPLIT_NONE : linear->split;
     return op;
 }
 
@@ -115,6 +220,7 @@ void add_quantize(struct builder *b, const char *name, double rows, double width
     struct op *op = add_op(b, OP_QUANTIZE, name, rows, width);
     op->bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, rows * width);
     op->kernels = recipe->kernels;
+    b->ops.operands->values[b->value].bytes = fp8_value_bytes(recipe) * rows * width;
 }
 
 /* Sequence-sharded tokens are quantised before they are gathered, and travel as such: forward here,
@@ -128,6 +234,7 @@ void add_enter(struct builder *b, const char *name, const char *quantize_name)
         return;
     op->dtype = DTYPE_FP8;
     op->comm_bytes = fp8_value_bytes(b->options->fp8) * op->m * op->n;
+    b->ops.operands->values[b->value].bytes = op->comm_bytes;
 }
 
 void add_leave(struct builder *b, const char *name)
@@ -142,33 +249,60 @@ void add_leave(struct builder *b, const char *name)
     op->backward_kernels = b->options->fp8->kernels;
 }
 
-/* The quantised input is kept along columns; the gradient of a column-parallel output is quantised
- * where it is, that of a row-parallel one before it is gathered. */
-void add_linear(struct builder *b, const char *name, double width_out, double width_in,
-                bool column_parallel, bool bias)
+/* The quantised input is kept along columns; the gradient of an output that is whole is quantised
+ * where it is, that of partial sums before it is gathered. */
+void add_linear(struct builder *b, const struct linear *linear)
 {
     const struct fp8_recipe *recipe = b->options->fp8;
-    struct op *op = add_gemm(b, name, width_out, width_in, column_parallel, bias);
+    struct op *op = add_gemm(b, linear);
     if (!recipe)
         return;
-    double value_bytes = fp8_value_bytes(recipe);
-    op->saved_bytes *= value_bytes / b->element_bytes;
     op->dtype = DTYPE_FP8;
-    op->bytes = value_bytes * (op->m * op->k + op->k * op->n) + b->element_bytes * op->m * op->n;
-    if (!column_parallel)
+    op->bytes = fp8_value_bytes(recipe) * (op->m * op->k + op->k * op->n) +
+                b->element_bytes * op->m * op->n;
+    if (linear->split == SPLIT_COLUMNS)
         return;
     op->backward_bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, op->m * op->n);
     op->backward_kernels = recipe->kernels;
 }
 
+/* Whose output is at hand, summed over tensor ranks or as it is; NULL: that of another op. */
+static const struct op *product_behind(const struct builder *b)
+{
+    int maker = ops_maker(&b->ops, b->value);
+    while (maker >= 0 && b->ops.at[maker].kind == OP_TENSOR_LEAVE)
+        maker = ops_maker(&b->ops, b->ops.at[maker].in.at[0]);
+    return maker >= 0 && b->ops.at[maker].kind == OP_GEMM ? &b->ops.at[maker] : NULL;
+}
+
+/* Returns whether the product left a bias to its reader, which takes it. */
+static bool read_product(struct builder *b, const struct op *product, struct op *op)
+{
+    struct op_weight *weights = b->ops.operands->weights;
+    if (!product)
+        return false;
+    struct op_weight *matrix = &weights[product->weights.at[0]];
+    matrix->feeds_stream = true;
+    bool has_bias = product->weights.count > 1 && matrix->split == SPLIT_COLUMNS;
+    if (has_bias)
+        ids_add(&op->weights, product->weights.at[1]);
+    return has_bias;
+}
+
 /* Bias, dropout, add to the residual stream. Its backward unmasks the branch's gradient and adds
  * the two branches' gradients; where the norms add them, it copies one for the branch. */
-void add_residual(struct builder *b, const char *name, bool bias)
+void add_residual(struct builder *b, const char *name)
 {
     double element_bytes = b->element_bytes;
     bool dropout = b->model->dropout > 0;
     bool one_kernel = is_fused(b, FUSION_RESIDUAL) || is_fused(b, FUSION_RESIDUAL_NORM);
+    const struct op *product = product_behind(b);
     struct op *op = add_op(b, OP_RESIDUAL, name, b->dims->norm_tokens, b->dims->hidden);
+    if (b->stream != NO_ID) {
+        ids_add(&op->in, b->stream);
+        b->stream = b->value;
+    }
+    bool bias = read_product(b, product, op);
     op->variant = dropout ? "dropout" : "";
     double values = op->m * op->n;
     double separate = (bias ? 2 * element_bytes : 0) + (dropout ? 2 * element_bytes : 0);
@@ -179,5 +313,6 @@ void add_residual(struct builder *b, const char *name, bool bias)
         values * (norms_add ? branch_bytes : 3 * element_bytes + (dropout ? branch_bytes : 0));
     op->kernels = one_kernel ? 1 : 1 + (bias ? 1 : 0) + (dropout ? 1 : 0);
     op->backward_kernels = dropout && !norms_add ? 2 : 1;
-    op->saved_bytes = dropout ? values : 0;
+    if (dropout)
+        keep_output(b, op, VALUE_MASK, values);
 }

@@ -1,7 +1,8 @@
 /* models/layer_part.h - what the op lists of layer.h are put together from; only their sources
  * include it.
  *
- * Every add_... appends one op that waits for the one before it. */
+ * Every add_... appends one op that waits for the one before it, reads the value at hand and puts
+ * what it makes in its place. */
 #ifndef MODELS_LAYER_PART_H
 #define MODELS_LAYER_PART_H
 
@@ -15,6 +16,9 @@ struct builder {
     double element_bytes; /* of an activation */
     struct arena *arena;
     struct ops ops;
+    int value;  /* at hand */
+    int stream; /* the residual stream; NO_ID: the list has none */
+    short draws;
 };
 
 /* Of a value that is not quantised. */
@@ -25,25 +29,45 @@ struct builder layer_begin(const struct model *model, const struct layer_dims *d
                            const struct layer_options *options, struct arena *arena);
 bool is_fused(const struct builder *b, enum fusion fusion);
 
+/* A value that no op of the list makes: of `rows` of `width`, at hand from now on. */
+int add_input(struct builder *b, double rows, double width);
+/* Another value that an op makes, and one that it keeps of its own making. */
+int add_output(struct builder *b, struct op *op, enum value_form form, double bytes);
+void keep_output(struct builder *b, struct op *op, enum value_form form, double bytes);
+/* The op keeps a value that it reads: as it was before the mark that it came through. */
+void keep(struct builder *b, struct op *op, int value);
+void keep_input(struct builder *b, struct op *op); /* the first */
+struct op_weight *add_weight(struct builder *b, struct op *op, enum weight_role role, double rows,
+                             double columns);
+
+/* Reads the value at hand and makes none yet. */
+struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, double m, double n);
 /* Of m x n values, with neither FLOPs nor bytes yet. */
 struct op *add_op(struct builder *b, enum op_kind kind, const char *name, double m, double n);
+/* What it makes lies where its input was, of which it changes m x n values. */
+struct op *add_op_in_place(struct builder *b, enum op_kind kind, const char *name, double m,
+                           double n);
 
-/* Folds the op that was added last into the one before it, which writes its output too. */
-void fold_last(struct builder *b, const char *variant);
+struct op *add_norm(struct builder *b, const char *name, double rows, double width);
+/* Of each head of the queries and keys at hand. */
+void add_head_norm(struct builder *b, const char *name);
 
-void add_norm(struct builder *b, const char *name, double rows, double width);
-/* Of the residual stream, whose gradient it may add to its own. */
-void add_stream_norm(struct builder *b, const char *name);
+/* Dropout, and the bias that the product before left to it; the sum with the residual stream, if
+ * there is one, is the stream from now on. */
+void add_residual(struct builder *b, const char *name);
 
-/* Bias, dropout, add to the residual stream. */
-void add_residual(struct builder *b, const char *name, bool bias);
-
+/* A linear layer. One whose columns are split makes partial sums, and leaves its bias to the op
+ * that reads the whole. */
+struct linear {
+    const char *name;
+    double out, in; /* widths on this rank */
+    enum weight_split split;
+    bool has_bias;
+};
 /* A product in the list's dtype; and one of a block's linear layers, which is in fp8 where a recipe
  * says so, its output staying in 16 bits. */
-struct op *add_gemm(struct builder *b, const char *name, double width_out, double width_in,
-                    bool column_parallel, bool bias);
-void add_linear(struct builder *b, const char *name, double width_out, double width_in,
-                bool column_parallel, bool bias);
+struct op *add_gemm(struct builder *b, const struct linear *linear);
+void add_linear(struct builder *b, const struct linear *linear);
 
 /* What comes next multiplies in fp8; nothing without a recipe. */
 void add_quantize(struct builder *b, const char *name, double rows, double width);

@@ -1,5 +1,6 @@
 #include "models/op.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 const struct op_kind_info op_kind_infos[NUM_OP_KINDS] = {
@@ -49,13 +50,104 @@ struct op op_run(const struct op *op)
     return run;
 }
 
-double op_own_saved_bytes(const struct op *op)
+bool ids_have(const struct ids *ids, int id)
 {
-    return op->saved_bytes - (op->folded ? op->folded->saved_bytes : 0);
+    for (int i = 0; i < ids->count; i++)
+        if (ids->at[i] == id)
+            return true;
+    return false;
 }
 
-bool ops_folds_before(const struct ops *forward, int i)
+void ids_add(struct ids *ids, int id)
 {
-    return i > 0 && forward->at[i].kind == OP_GEMM && forward->at[i - 1].kind == OP_GEMM &&
-           forward->at[i - 1].folded;
+    assert(ids->count < MAX_IDS);
+    ids->at[ids->count++] = (short)id;
+}
+
+int operands_add_value(struct operands *operands, struct op_value value)
+{
+    assert(operands->num_values < MAX_VALUES);
+    operands->values[operands->num_values] = value;
+    return operands->num_values++;
+}
+
+int operands_add_weight(struct operands *operands, struct op_weight weight)
+{
+    assert(operands->num_weights < MAX_WEIGHTS);
+    operands->weights[operands->num_weights] = weight;
+    return operands->num_weights++;
+}
+
+int ops_maker(const struct ops *ops, int value)
+{
+    int i = ops->count - 1;
+    while (i >= 0 && !ids_have(&ops->at[i].out, value))
+        i--;
+    return i;
+}
+
+static bool reads(const struct op *op, int value)
+{
+    return ids_have(&op->in, value) || op->sum == value;
+}
+
+int ops_next_reader(const struct ops *ops, int value, int after)
+{
+    int i = after + 1;
+    while (i < ops->count && !reads(&ops->at[i], value))
+        i++;
+    return i;
+}
+
+int ops_readers(const struct ops *ops, int value)
+{
+    int count = 0;
+    for (int i = 0; i < ops->count; i++)
+        count += reads(&ops->at[i], value);
+    return count;
+}
+
+bool op_keeps_last(const struct ops *forward, const struct op *op, int value)
+{
+    for (const struct op *later = op + 1; later < forward->at + forward->count; later++)
+        if (ids_have(&later->saved, value))
+            return false;
+    return true;
+}
+
+double op_saved_bytes(const struct ops *forward, const struct op *op)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->saved.count; i++) {
+        const struct op_value *value = &forward->operands->values[op->saved.at[i]];
+        if (!value->is_live && op_keeps_last(forward, op, op->saved.at[i]))
+            bytes += value->bytes;
+    }
+    return bytes;
+}
+
+bool op_remakes(const struct ops *forward, const struct op *op, int value)
+{
+    if (op->region != REGION_ATTENTION_CORE)
+        return false;
+    int maker = ops_maker(forward, value);
+    return maker >= 0 && forward->at[maker].region == REGION_ATTENTION_CORE &&
+           op_keeps_last(forward, op, value);
+}
+
+double op_replayed_bytes(const struct ops *forward, const struct op *op)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->saved.count; i++)
+        if (op_remakes(forward, op, op->saved.at[i]))
+            bytes += forward->operands->values[op->saved.at[i]].bytes;
+    return bytes;
+}
+
+const struct op_weight *op_weight(const struct ops *ops, const struct op *op, enum weight_role role)
+{
+    for (int i = 0; i < op->weights.count; i++)
+        if (ops->operands->weights[op->weights.at[i]].role == role)
+            return &ops->operands->weights[op->weights.at[i]];
+    return NULL;
 }

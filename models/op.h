@@ -1,8 +1,10 @@
-/* models/op.h - one operation of a training step, with its size.
+/* models/op.h - one operation of a training step, with its size and its operands.
  *
- * The lists made of these are the only description of the work in a layer: FLOPs, time, memory and,
- * later, the executor's calls are all read off them. An op is a value; sizes are those that one
- * rank handles. Rows of a matrix are tokens; 2 FLOPs a multiply-add. */
+ * The lists made of these are the only description of the work in a layer: FLOPs, time, memory and
+ * the executor's calls are all read off them. An op names what it reads, writes, multiplies by and
+ * keeps by ids of its list's operands; what depends on what is read off these, never off an op's
+ * name or place. Sizes are those that one rank handles. Rows of a matrix are tokens; 2 FLOPs a
+ * multiply-add. */
 #ifndef MODELS_OP_H
 #define MODELS_OP_H
 
@@ -63,38 +65,100 @@ enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, NUM_DTYPES };
 extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
 double dtype_bytes(enum dtype dtype);
 
+/* Ids of values or of weights, in the order that the op's kind says. */
+enum { MAX_IDS = 5, NO_ID = -1 };
+struct ids {
+    short count, at[MAX_IDS];
+};
+
 struct op {
     enum op_kind kind;
     enum op_pass pass;
     enum op_region region;
     enum op_stream stream;
     enum dtype dtype;
-    const char *name;    /* "qkv", "fc1" ...: static text */
+    const char *name;    /* to be shown: "qkv", "fc1" ...: static text */
     const char *variant; /* what else its kernel depends on: "gelu", "dropout"; "": nothing */
+    struct ids in, out;
+    struct ids weights; /* that it reads; of a weight gradient: whose gradients it adds to */
+    struct ids saved;   /* forward ops: values kept for its backward, which reads them */
+    short sum;  /* a value that out[0] is added to, as another reader's gradient; or NO_ID */
+    short draw; /* its number among those that a seed draws for */
     double m, n, k, batch;
-    double flops;             /* executed */
-    double model_flops;       /* what MFU counts: a causal mask's half of attention */
-    double bytes;             /* least traffic to and from device memory */
-    double kernels;           /* launches */
-    double saved_bytes;       /* kept from forward to backward, inside the op's region */
-    double saved_input_bytes; /* kept too, but an input of the region: stays when it is replayed */
-    const struct op *folded;  /* the op behind it that its kernel does too, and that is in no list:
-                                 saved_bytes are of both; NULL: none. In the list's arena */
-    double comm_bytes;        /* collectives: payload, see the table */
-    double backward_bytes;    /* forward ops: traffic of the input gradient; GEMMs and marks: of
-                                 quantising the output's gradient */
-    double backward_kernels;  /* forward ops: its launches */
-    double chunks;        /* runs of rows, which the ops of the list that have so many go through
-                             together, one run after the other; sizes are of all. 0: at once */
-    bool adds_stream;     /* NORM: its backward adds the gradient of the stream to its own */
-    bool column_parallel; /* GEMM whose input came through TENSOR_ENTER */
-    bool has_bias;        /* GEMM that has a bias; a weight gradient: that sums the bias's too */
-    int after;            /* index in the same list that must have finished, or -1 */
+    double flops;            /* executed */
+    double model_flops;      /* what MFU counts: a causal mask's half of attention */
+    double bytes;            /* least traffic to and from device memory */
+    double kernels;          /* launches */
+    double comm_bytes;       /* collectives: payload, see the table */
+    double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: of
+                                quantising the output's gradient */
+    double backward_kernels; /* forward ops: its launches */
+    double chunks;           /* runs of rows, which the ops of the list that have so many go through
+                                together, one run after the other; sizes are of all. 0: at once */
+    bool adds_sum;           /* its kernel adds `sum`; else one of its own does */
+    int after;               /* index in the same list that must have finished, or -1 */
+};
+
+/* What ops hand on. */
+enum value_form {
+    VALUE_ROWS,       /* m rows of n */
+    VALUE_HEADS,      /* queries, keys and values, packed by heads (kernels/host/attention.h) */
+    VALUE_STATISTICS, /* fp32 of each row: of a norm, of attention, of a loss */
+    VALUE_MASK,       /* a byte of each value */
+    VALUE_IDS,        /* of tokens, 8 bytes each */
+};
+
+struct op_value {
+    double bytes; /* on this rank */
+    enum value_form form;
+    bool is_live; /* saved for the microbatch at the loss alone: memory counts it once */
+};
+
+enum weight_role {
+    WEIGHT_MATRIX, /* of a linear layer */
+    WEIGHT_BIAS,
+    WEIGHT_SCALE, /* of a norm */
+    WEIGHT_SHIFT,
+    WEIGHT_TABLE, /* token embedding */
+    WEIGHT_POSITIONS,
+};
+
+/* Over tensor ranks: all hold the same, or each some rows or columns of the whole. */
+enum weight_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
+
+/* Where a rank's gradient is one summand of several tensor ranks' though all hold the weight. */
+enum weight_summed {
+    SUMMED_NEVER,
+    SUMMED_OVER_TOKENS, /* under sequence parallelism: each rank sees its own */
+    SUMMED_OVER_HEADS,
+};
+
+/* Of a matrix, a row is one output. */
+struct op_weight {
+    const char *name; /* of its layer, in checkpoints: "qkv" */
+    enum weight_role role;
+    enum weight_split split;
+    enum weight_summed summed;
+    double rows, columns; /* on this rank */
+    bool
+        is_vocabulary; /* rows of the token table, or of the output matrix that may be tied to it */
+    bool feeds_stream; /* its layer's output is added to the residual stream */
+    bool is_frozen;    /* has no gradient */
+};
+
+/* What the ids of a list name. A backward adds its own to its forward's. */
+enum { MAX_VALUES = 128, MAX_WEIGHTS = 24 };
+struct operands {
+    struct op_value values[MAX_VALUES];
+    struct op_weight weights[MAX_WEIGHTS];
+    int num_values, num_weights;
 };
 
 struct ops {
     struct op *at;
     int count;
+    struct operands *operands;
+    short input, output; /* values from and for the list before and behind; NO_ID: none such */
 };
 
 bool op_is_collective(enum op_kind kind);
@@ -102,11 +166,31 @@ bool op_is_collective(enum op_kind kind);
 /* One run of those that an op with chunks is done in; others as they are. */
 struct op op_run(const struct op *op);
 
-/* What an op keeps beside what the one that is folded into it keeps. */
-double op_own_saved_bytes(const struct op *op);
+/* Whether `id` is one of them; adds one. */
+bool ids_have(const struct ids *ids, int id);
+void ids_add(struct ids *ids, int id);
 
-/* Whether the product at `i` of a forward list reads what the one before it made by an activation
- * in its epilogue: the derivative is then in that of its input gradient. */
-bool ops_folds_before(const struct ops *forward, int i);
+/* Adds one, and returns its id. */
+int operands_add_value(struct operands *operands, struct op_value value);
+int operands_add_weight(struct operands *operands, struct op_weight weight);
+
+/* Index of the op of a list that makes a value; -1: it is there before. */
+int ops_maker(const struct ops *ops, int value);
+/* Index of the first op behind `after` that reads a value; count: none. How many do. */
+int ops_next_reader(const struct ops *ops, int value, int after);
+int ops_readers(const struct ops *ops, int value);
+
+/* Whether no later op keeps a value that this one keeps. `op`, here and below, is of the list. */
+bool op_keeps_last(const struct ops *forward, const struct op *op, int value);
+/* Whether a replay of the attention core makes it again, as no op but the core's keeps it. */
+bool op_remakes(const struct ops *forward, const struct op *op, int value);
+/* Kept from forward to backward, but for live values, by the last op to keep each; and what a
+ * replay of the core makes again of that. */
+double op_saved_bytes(const struct ops *forward, const struct op *op);
+double op_replayed_bytes(const struct ops *forward, const struct op *op);
+
+/* A linear layer's matrix and bias, or NULL. */
+const struct op_weight *op_weight(const struct ops *ops, const struct op *op,
+                                  enum weight_role role);
 
 #endif

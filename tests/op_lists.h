@@ -21,6 +21,10 @@ int op_index(struct ops ops, const char *name, enum op_kind kind, enum op_pass p
 /* The product that makes a gradient. */
 const struct op *gradient_product(struct ops backward, const char *name, enum op_pass pass);
 
+/* Fails the test unless every value that an op reads is there when it runs: made once, before it,
+ * or come from the list before; for a backward, kept by the forward or come from behind. */
+void check_operands(struct ops forward, struct ops backward);
+
 /* Kept from forward to backward. Selective recompute drops what only the attention core keeps. */
 double activation_bytes(struct ops forward, bool selective);
 

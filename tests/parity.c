@@ -62,7 +62,7 @@ static void keep_weight(struct parity_result *result, const struct store *store,
 {
     const struct weight *weight = stored->weight;
     char name[48];
-    snprintf(name, sizeof name, "%d.%s.%d", stored->layer, weight->name, (int)weight->role);
+    snprintf(name, sizeof name, "%d.%s.%d", stored->layer, weight->of->name, (int)weight->of->role);
     struct parity_weight *whole =
         find_weight(result, name, weight->whole_rows * weight->whole_columns);
     struct range updated = store_updated_range(store);

@@ -135,7 +135,7 @@ static double saved_bytes(struct ops ops)
 {
     double bytes = 0;
     for (int i = 0; i < ops.count; i++)
-        bytes += ops.at[i].saved_bytes + ops.at[i].saved_input_bytes;
+        bytes += op_saved_bytes(&ops, &ops.at[i]);
     return bytes;
 }
 

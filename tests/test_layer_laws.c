@@ -91,6 +91,8 @@ static void check_lists(const struct model *model, const struct layer_options *o
     for (int i = 0; i < NUM_BUILDERS; i++) {
         struct ops forward = builders[i](model, &dims, options, &arena);
         struct ops backward = ops_backward(forward, options, &arena);
+        check_operands(forward, backward);
+        check_operands(ops_fuse(forward, options), ops_fuse(backward, options));
         for (int j = 0; j < forward.count; j++) {
             check_op(&forward.at[j]);
             ck_assert_int_eq(forward.at[j].pass, PASS_FORWARD);
@@ -100,7 +102,7 @@ static void check_lists(const struct model *model, const struct layer_options *o
             check_op(&backward.at[j]);
             ck_assert_int_ne(backward.at[j].pass, PASS_FORWARD);
             ck_assert_int_eq(backward.at[j].after, j - 1);
-            ck_assert_double_eq(backward.at[j].saved_bytes, 0);
+            ck_assert_int_eq(backward.at[j].saved.count, 0);
         }
     }
 }
@@ -122,7 +124,7 @@ static void check_gradients(const struct model *model, const struct layer_option
     for (int i = 0; i < backward.count; i++) {
         const struct op *op = &backward.at[i];
         if (op->kind == OP_GEMM && op->pass == PASS_BACKWARD_WEIGHT)
-            weights += op->m * op->n + (op->has_bias ? op->m : 0);
+            weights += op->m * op->n + (op->weights.count > 1 ? op->m : 0);
         if (op->kind == OP_BIAS_GRAD)
             biases += op->n;
     }

@@ -12,9 +12,9 @@ enum { UPDATES = 5 };
 static uint64_t hash_name(const struct stored_weight *stored)
 {
     uint64_t hash = 14695981039346656037U; /* FNV-1a */
-    for (const char *at = stored->weight->name; *at; at++)
+    for (const char *at = stored->weight->of->name; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 1099511628211U;
-    return hash * 31 + (uint64_t)stored->layer * 7 + (uint64_t)stored->weight->role;
+    return hash * 31 + (uint64_t)stored->layer * 7 + (uint64_t)stored->weight->of->role;
 }
 
 /* Between -1 and 1, by the element's place in the whole model and nothing else. */

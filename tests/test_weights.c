@@ -51,17 +51,16 @@ static void count_held(const struct weight *weight, unsigned char *held)
         held[weight_whole_index(weight, i)]++;
 }
 
-static void check_whole(const struct part *part, const struct plan *plan, const struct model *model,
-                        struct arena *arena)
+static void check_whole(const struct part *part, const struct plan *plan, struct arena *arena)
 {
-    struct weights first = weights_of(&part->forward, plan, model, 0, arena);
+    struct weights first = weights_of(&part->forward, plan, 0, arena);
     for (int i = 0; i < first.count; i++) {
         const struct weight *weight = &first.at[i];
         size_t elements = weight->whole_rows * weight->whole_columns;
         unsigned char *held = calloc(elements, 1);
         for (int rank = 0; rank < plan->tp; rank++) {
-            struct weights weights = weights_of(&part->forward, plan, model, rank, arena);
-            const struct weight *same = weights_find(&weights, weight->name, weight->role);
+            struct weights weights = weights_of(&part->forward, plan, rank, arena);
+            const struct weight *same = &weights.at[i];
             ck_assert_uint_eq(same->offset, weight->offset);
             count_held(same, held);
         }
@@ -83,11 +82,11 @@ START_TEST(ranks_hold_what_the_cost_model_counts_and_together_the_whole)
     struct part parts[3];
     load_parts(&plan, &model, &arena, parts);
     for (int p = 0; p < 3; p++) {
-        struct weights weights = weights_of(&parts[p].forward, &plan, &model, 0, &arena);
+        struct weights weights = weights_of(&parts[p].forward, &plan, 0, &arena);
         bool is_tied_head = p == 2 && model.tied;
         size_t own = is_tied_head ? 0 : weights.vocabulary_elements;
         ck_assert_double_eq((double)(weights.elements + own), parts[p].parameters);
-        check_whole(&parts[p], &plan, &model, &arena);
+        check_whole(&parts[p], &plan, &arena);
     }
     arena_release(&arena);
 }
@@ -95,9 +94,10 @@ END_TEST
 
 START_TEST(gradients_of_norms_are_partial_where_tokens_or_heads_are_split)
 {
-    struct weight scale = { .name = "final_norm", .role = WEIGHT_SCALE };
-    struct weight heads = { .name = "qk_norm", .role = WEIGHT_SCALE };
-    struct weight bias = { .name = "fc2", .role = WEIGHT_BIAS };
+    struct op_weight of[] = { { .summed = SUMMED_OVER_TOKENS },
+                              { .summed = SUMMED_OVER_HEADS },
+                              { .summed = SUMMED_NEVER } };
+    struct weight scale = { .of = &of[0] }, heads = { .of = &of[1] }, bias = { .of = &of[2] };
     struct plan plan = plan_default();
     plan.tp = 2;
     ck_assert(!weight_is_partial(&scale, &plan) && weight_is_partial(&heads, &plan));

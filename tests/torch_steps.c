@@ -33,12 +33,12 @@ static void name_of(const struct model *model, const struct stored_weight *store
 {
     static const char *const roles[] = { "matrix", "bias", "scale", "shift", "table", "positions" };
     const struct weight *weight = stored->weight;
-    if (weight->is_vocabulary && stored->layer == 0)
+    if (weight->of->is_vocabulary && stored->layer == 0)
         snprintf(name, size, "embedding.table");
     else if (stored->layer == 0 || stored->layer > model->layers)
-        snprintf(name, size, "%s.%s", weight->name, roles[weight->role]);
+        snprintf(name, size, "%s.%s", weight->of->name, roles[weight->of->role]);
     else
-        snprintf(name, size, "%d.%s.%s", stored->layer, weight->name, roles[weight->role]);
+        snprintf(name, size, "%d.%s.%s", stored->layer, weight->of->name, roles[weight->of->role]);
 }
 
 /* Rows of ours that are packed for tensor ranks (kernels/host/attention.h, activation.h) in
@@ -47,9 +47,9 @@ static size_t torch_row(const struct model *model, const struct weight *weight, 
 {
     size_t width = (size_t)model->head_dim, groups = (size_t)model->kv_heads;
     size_t heads = (size_t)model->heads, each = heads / groups;
-    if (strcmp(weight->name, "fc1") == 0 && model->activation == ACTIVATION_SWIGLU)
+    if (strcmp(weight->of->name, "fc1") == 0 && model->activation == ACTIVATION_SWIGLU)
         return row / 2 + row % 2 * (size_t)model->ffn;
-    if (strcmp(weight->name, "qkv") != 0)
+    if (strcmp(weight->of->name, "qkv") != 0)
         return row;
     size_t group = row / width / (each + 2), head = row / width % (each + 2), i = row % width;
     if (head < each)
@@ -62,10 +62,10 @@ static size_t torch_index(const struct model *model, const struct weight *weight
 {
     size_t whole = weight_whole_index(weight, i);
     size_t row = whole / weight->whole_columns, column = whole % weight->whole_columns;
-    if (weight->is_vocabulary && row >= (size_t)model->vocab)
+    if (weight->of->is_vocabulary && row >= (size_t)model->vocab)
         return SIZE_MAX;
     /* vectors are a row, or for biases a column */
-    if (weight->role == WEIGHT_MATRIX || weight->role == WEIGHT_BIAS)
+    if (weight->of->role == WEIGHT_MATRIX || weight->of->role == WEIGHT_BIAS)
         row = torch_row(model, weight, row);
     return row * weight->whole_columns + column;
 }
@@ -82,7 +82,7 @@ static bool set_store(struct machine *machine, struct store *store, struct err *
         for (size_t i = 0; i < weight->rows * weight->columns; i++) {
             size_t index = torch_index(machine->model, weight, i);
             if (index != SIZE_MAX)
-                values[store->weights[w].offset + i] = value_of(name, weight->role, index);
+                values[store->weights[w].offset + i] = value_of(name, weight->of->role, index);
         }
     }
     bool ok = store_set(machine, store, values, moments, err);

@@ -25,21 +25,20 @@ const struct known_partition known_partitions[] = {
 const int num_known_partitions = sizeof known_partitions / sizeof *known_partitions;
 // clang-format on
 
-static bool is_one_of(const char *name, const char *a, const char *b)
+static enum sharding sharding_of(const struct known_partition *known, enum operator_role role)
 {
-    return strcmp(name, a) == 0 || strcmp(name, b) == 0;
-}
-
-static enum sharding sharding_of(const struct known_partition *known, const char *name)
-{
-    if (is_one_of(name, "qkv", "fc1"))
+    switch (role) {
+    case OPERATOR_FIRST:
         return known->first;
-    if (is_one_of(name, "projection", "fc2"))
+    case OPERATOR_SECOND:
         return known->second;
-    if (strcmp(name, "attention") == 0)
+    case OPERATOR_CORE:
         return known->core;
-    if (strcmp(name, "activation") == 0)
+    case OPERATOR_ACTIVATION:
         return known->activation;
+    case OPERATOR_STREAM:
+        break;
+    }
     return known->stream;
 }
 
@@ -48,7 +47,7 @@ struct partition known_partition_of(const struct known_partition *known,
 {
     struct partition partition = { 0 };
     for (int i = 0; i < problem->num_operators; i++)
-        partition.of[i] = (unsigned char)sharding_of(known, problem->operators[i].name);
+        partition.of[i] = (unsigned char)sharding_of(known, problem->operators[i].role);
     partition.total = partition_score(problem, partition.of);
     return partition;
 }

@@ -112,21 +112,37 @@ static void add_edge(const struct scorer *scorer, struct partition_problem *prob
                 !partition_allows(problem, to, (enum sharding)j))
                 continue;
             edge->score[i][j] =
-                scorer->stretches[to].is_linear
+                layer_is_linear(scorer, to)
                     ? linear_edge(scorer, to, &passage, (enum sharding)i, (enum sharding)j)
                     : other_edge(scorer, &passage, (enum sharding)i, (enum sharding)j);
         }
 }
 
+/* The operator that made a value, by whatever marks it came. */
+static int operator_of(const struct scorer *scorer, int value)
+{
+    int maker = ops_maker(&scorer->whole, value);
+    for (int i = 0; i < scorer->num_stretches && maker >= 0; i++) {
+        const struct stretch *stretch = &scorer->stretches[i];
+        if (maker >= stretch->first && maker < stretch->first + stretch->count)
+            return i;
+    }
+    return maker < 0 ? scorer->num_stretches - 1
+                     : operator_of(scorer, scorer->whole.at[maker].in.at[0]);
+}
+
+static const struct op *first_op(const struct scorer *scorer, int index)
+{
+    return &scorer->whole.at[scorer->stretches[index].first];
+}
+
 void layer_add_edges(const struct scorer *scorer, struct partition_problem *problem)
 {
     int count = scorer->num_stretches;
-    int residual = count - 1;
     for (int i = 0; i < count; i++) {
-        add_edge(scorer, problem, i, (i + 1) % count);
-        if (scorer->whole.at[scorer->stretches[i].first].kind == OP_RESIDUAL) {
-            add_edge(scorer, problem, residual, i);
-            residual = i;
-        }
+        int next = (i + 1) % count;
+        add_edge(scorer, problem, operator_of(scorer, first_op(scorer, next)->in.at[0]), next);
+        for (int j = 1; j < first_op(scorer, i)->in.count; j++)
+            add_edge(scorer, problem, operator_of(scorer, first_op(scorer, i)->in.at[j]), i);
     }
 }

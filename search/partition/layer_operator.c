@@ -3,8 +3,6 @@
 #include "sim/cost/compute.h"
 #include "sim/plan/local.h"
 
-#include <string.h>
-
 /* --- which there are -------------------------------------------------------------------------- */
 
 static struct ops list_of(const struct scorer *scorer, const struct layer_dims *dims)
@@ -36,55 +34,78 @@ static bool is_mark(const struct op *op)
            op->kind == OP_CONTEXT_ENTER || op->kind == OP_CONTEXT_LEAVE;
 }
 
-/* What lies between the first product and the projection, and sees whole heads. */
-static bool is_core(const struct op *op)
+static enum value_form form_of(const struct scorer *scorer, int value)
 {
-    return op->region == REGION_ATTENTION_CORE || op->kind == OP_ROTARY ||
-           strcmp(op->name, "qk_norm") == 0;
+    return scorer->whole.operands->values[value].form;
+}
+
+/* What lies between the first product and the projection, and sees whole heads. */
+static bool is_core(const struct scorer *scorer, const struct op *op)
+{
+    return op->region == REGION_ATTENTION_CORE || form_of(scorer, op->in.at[0]) == VALUE_HEADS;
+}
+
+static enum operator_role role_of(const struct scorer *scorer, const struct op *op)
+{
+    if (is_core(scorer, op))
+        return OPERATOR_CORE;
+    if (op->kind == OP_ACTIVATION)
+        return OPERATOR_ACTIVATION;
+    if (op->kind != OP_GEMM)
+        return OPERATOR_STREAM;
+    bool is_second = op_weight(&scorer->whole, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
+    return is_second ? OPERATOR_SECOND : OPERATOR_FIRST;
 }
 
 void layer_find_operators(struct scorer *scorer)
 {
     build_lists(scorer);
-    bool was_core = false;
     for (int i = 0; i < scorer->whole.count; i++) {
         const struct op *op = &scorer->whole.at[i];
-        bool core = is_core(op);
-        if (is_mark(op) && !core)
+        enum operator_role role = role_of(scorer, op);
+        int last = scorer->num_stretches - 1;
+        if (is_mark(op) && role != OPERATOR_CORE)
             continue;
-        if (core && was_core) {
-            scorer->stretches[scorer->num_stretches - 1].count++;
-            continue;
-        }
-        was_core = core;
-        scorer->stretches[scorer->num_stretches++] =
-            (struct stretch){ core ? "attention" : op->name, i, 1, op->kind == OP_GEMM };
+        if (role == OPERATOR_CORE && last >= 0 && scorer->stretches[last].role == role)
+            scorer->stretches[last].count++;
+        else
+            scorer->stretches[scorer->num_stretches++] =
+                (struct stretch){ role == OPERATOR_CORE ? "attention" : op->name, i, 1, role };
     }
 }
 
-static unsigned allowed_of(const struct scorer *scorer, const struct stretch *stretch)
+bool layer_is_linear(const struct scorer *scorer, int index)
+{
+    enum operator_role role = scorer->stretches[index].role;
+    return role == OPERATOR_FIRST || role == OPERATOR_SECOND;
+}
+
+static unsigned allowed_of(const struct stretch *stretch)
 {
     enum {
         WHOLE = 1 << SHARDING_REPLICATED,
         TOKENS = 1 << SHARDING_SEQUENCE,
         VALUES = 1 << SHARDING_HIDDEN
     };
-    if (stretch->is_linear)
+    switch (stretch->role) {
+    case OPERATOR_FIRST:
+    case OPERATOR_SECOND:
         return 1 << SHARDING_COLUMN | 1 << SHARDING_ROW | WHOLE | TOKENS;
-    const struct op *op = &scorer->whole.at[stretch->first];
-    if (is_core(op))
+    case OPERATOR_CORE:
         return WHOLE | VALUES;
-    return op->kind == OP_ACTIVATION ? WHOLE | TOKENS | VALUES : WHOLE | TOKENS;
+    case OPERATOR_ACTIVATION:
+        return WHOLE | TOKENS | VALUES;
+    case OPERATOR_STREAM:
+        break;
+    }
+    return WHOLE | TOKENS;
 }
 
 double layer_output_bytes(const struct scorer *scorer, int index)
 {
     const struct stretch *stretch = &scorer->stretches[index];
-    const struct op *op = &scorer->whole.at[stretch->first];
-    if (is_core(op))
-        op = &scorer->whole.at[scorer->stretches[index + 1].first];
-    return scorer->element_bytes * op->m *
-           (is_core(&scorer->whole.at[stretch->first]) ? op->k : op->n);
+    const struct op *last = &scorer->whole.at[stretch->first + stretch->count - 1];
+    return scorer->whole.operands->values[last->out.at[0]].bytes;
 }
 
 /* --- products --------------------------------------------------------------------------------- */
@@ -113,7 +134,6 @@ struct op layer_product_of(const struct scorer *scorer, int index, enum sharding
     if (sharding == SHARDING_ROW)
         set_size(scorer, &op, whole->m, whole->n,
                  split->k < whole->k ? split->k : whole->k / ranks);
-    op.column_parallel = sharding == SHARDING_COLUMN;
     return op;
 }
 
@@ -135,7 +155,10 @@ double layer_pass_s(const struct scorer *scorer, struct ops ops, enum op_pass pa
 
 struct ops layer_backward_of(const struct scorer *scorer, struct op *op)
 {
-    return ops_backward((struct ops){ op, 1 }, &scorer->options, scorer->arena);
+    struct operands *operands = ARENA_NEW(scorer->arena, struct operands);
+    *operands = *scorer->whole.operands;
+    struct ops one = { op, 1, operands, op->in.at[0], op->out.at[0] };
+    return ops_backward(one, &scorer->options, scorer->arena);
 }
 
 /* --- scores ----------------------------------------------------------------------------------- */
@@ -147,11 +170,11 @@ static bool reruns(const struct scorer *scorer, const struct op *op)
            (recompute == RECOMPUTE_SELECTIVE && op->region == REGION_ATTENTION_CORE);
 }
 
-static double kept_bytes(const struct scorer *scorer, const struct op *op)
+static double kept_bytes(const struct scorer *scorer, const struct ops *list, const struct op *op)
 {
     if (scorer->of->plan->recompute == RECOMPUTE_FULL)
         return 0;
-    return op->saved_input_bytes + (reruns(scorer, op) ? 0 : op->saved_bytes);
+    return op_saved_bytes(list, op) - (reruns(scorer, op) ? op_replayed_bytes(list, op) : 0);
 }
 
 static double compute_s(const struct scorer *scorer, struct op *op)
@@ -174,7 +197,7 @@ static struct partition_score linear_score(const struct scorer *scorer, int inde
                                            enum sharding sharding)
 {
     struct op op = layer_product_of(scorer, index, sharding);
-    double parameters = op.n * op.k + (op.has_bias ? op.n : 0);
+    double parameters = op.n * op.k + (op.weights.count > 1 ? op.n : 0);
     struct partition_score score = { .bytes = parameters * scorer->state_bytes };
     if (sharding == SHARDING_SEQUENCE) {
         score.comm = weight_reduce_s(scorer, parameters);
@@ -185,14 +208,16 @@ static struct partition_score linear_score(const struct scorer *scorer, int inde
     return score;
 }
 
-/* Every rank has them, whatever tokens it sees. */
+/* Every rank has them, whatever tokens it sees. A bias is that of the product that leaves it. */
 static double norm_parameters(const struct scorer *scorer, const struct op *op)
 {
-    if (op->kind != OP_NORM)
-        return 0;
-    bool of_queries_and_keys = is_core(op);
-    bool has_bias = !of_queries_and_keys && scorer->of->model->norm == NORM_LAYER;
-    return op->n * (of_queries_and_keys || has_bias ? 2 : 1);
+    double parameters = 0;
+    for (int i = 0; i < op->weights.count; i++) {
+        const struct op_weight *weight = &scorer->whole.operands->weights[op->weights.at[i]];
+        if (weight->role == WEIGHT_SCALE || weight->role == WEIGHT_SHIFT)
+            parameters += weight->rows * weight->columns;
+    }
+    return parameters;
 }
 
 static struct partition_score other_score(const struct scorer *scorer, int index,
@@ -206,7 +231,7 @@ static struct partition_score other_score(const struct scorer *scorer, int index
     for (int i = stretch->first; i < stretch->first + stretch->count; i++)
         if (!is_mark(&list.at[i])) {
             score.cost += compute_s(scorer, &list.at[i]);
-            score.bytes += kept_bytes(scorer, &list.at[i]) * scorer->in_flight +
+            score.bytes += kept_bytes(scorer, &list, &list.at[i]) * scorer->in_flight +
                            norm_parameters(scorer, &list.at[i]) * scorer->state_bytes;
         }
     return score;
@@ -216,9 +241,11 @@ void layer_add_operator(const struct scorer *scorer, int index, struct partition
 {
     const struct stretch *stretch = &scorer->stretches[index];
     *out = (struct partition_operator){ .name = stretch->name,
-                                        .allowed = allowed_of(scorer, stretch) };
+                                        .role = stretch->role,
+                                        .allowed = allowed_of(stretch) };
     for (int i = 0; i < NUM_SHARDINGS; i++)
         if (out->allowed >> i & 1)
-            out->score[i] = stretch->is_linear ? linear_score(scorer, index, (enum sharding)i)
-                                               : other_score(scorer, index, (enum sharding)i);
+            out->score[i] = layer_is_linear(scorer, index)
+                                ? linear_score(scorer, index, (enum sharding)i)
+                                : other_score(scorer, index, (enum sharding)i);
 }

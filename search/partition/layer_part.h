@@ -11,7 +11,7 @@
 struct stretch {
     const char *name;
     int first, count;
-    bool is_linear;
+    enum operator_role role;
 };
 
 /* What all operators of a layer are scored with. */
@@ -44,6 +44,7 @@ double layer_output_bytes(const struct scorer *scorer, int index);
 
 /* One rank's part of a linear layer. Megatron's split where it splits the same side, as it knows
  * how many heads have keys of their own; else an equal part. */
+bool layer_is_linear(const struct scorer *scorer, int index);
 struct op layer_product_of(const struct scorer *scorer, int index, enum sharding sharding);
 struct ops layer_backward_of(const struct scorer *scorer, struct op *op);
 /* Seconds of an op with nothing beside it, and of all of one pass. */
@@ -52,8 +53,8 @@ double layer_pass_s(const struct scorer *scorer, struct ops ops, enum op_pass pa
 
 /* search/partition/layer_edge.c - what it takes to hand a tensor on. */
 
-/* From each operator to the next and, as the next layer is alike, from the last to the first; and
- * beside them from one residual to the one after. */
+/* To each operator from those whose values it reads: the layer's own input is the last one's, as
+ * the layer before is alike. */
 void layer_add_edges(const struct scorer *scorer, struct partition_problem *problem);
 
 #endif

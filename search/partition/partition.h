@@ -22,8 +22,18 @@ struct partition_score {
     double bytes; /* kept on one rank */
 };
 
+/* What an operator is of a layer. */
+enum operator_role {
+    OPERATOR_STREAM, /* norms and residuals */
+    OPERATOR_FIRST,
+    OPERATOR_SECOND, /* linear layers: from the stream, and back to it */
+    OPERATOR_CORE,   /* attention */
+    OPERATOR_ACTIVATION,
+};
+
 struct partition_operator {
     const char *name;
+    enum operator_role role;
     unsigned allowed; /* bit set of enum sharding */
     struct partition_score score[NUM_SHARDINGS];
 };

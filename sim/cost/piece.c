@@ -198,36 +198,56 @@ static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), st
     return some;
 }
 
-/* What a weight gradient is made of: the op's input, as it was saved, and the gradient of its
- * output. */
-static double read_by_weight_gradient(const struct op *forward)
+static double element_bytes(const struct op *op)
 {
-    if (forward->kind != OP_GEMM && forward->kind != OP_EMBEDDING)
-        return 0;
-    return op_own_saved_bytes(forward) +
-           forward->m * forward->n * (forward->dtype == DTYPE_FP32 ? 4 : 2);
+    return op->dtype == DTYPE_FP32 ? 4 : 2;
+}
+
+/* What a weight gradient is made of beside what was saved: the gradient of its op's output. */
+static double output_gradient_bytes(const struct op *weight_gradient)
+{
+    const struct op *op = weight_gradient;
+    if (op->kind == OP_GEMM)
+        return op->k * op->m * element_bytes(op);
+    return op->kind == OP_EMBEDDING ? op->m * op->n * element_bytes(op) : 0;
+}
+
+static bool is_read_by_weight_half(const struct ops *backward, int value)
+{
+    for (int i = 0; i < backward->count; i++)
+        if (is_weight_half(&backward->at[i]) && ids_have(&backward->at[i].in, value))
+            return true;
+    return false;
 }
 
 /* The executor's host backend lets go of a microbatch's activations at once, behind its weight
- * gradients; until then it has the gradients of the products' outputs too. */
-static double waiting_bytes(const struct timer *timer, const struct op *forward)
+ * gradients; others of those that no weight gradient reads behind the input gradients. */
+static double waiting_bytes(const struct timer *timer, const struct local_ops *local)
 {
-    double read_bytes = read_by_weight_gradient(forward);
-    if (timer->system->stack.runtime != RUNTIME_HOST)
-        return read_bytes;
-    double saved_bytes = forward->saved_bytes + forward->saved_input_bytes;
-    double folded_bytes = forward->saved_bytes - op_own_saved_bytes(forward);
-    return read_bytes > 0 ? read_bytes + forward->saved_input_bytes + folded_bytes : saved_bytes;
+    const struct operands *operands = local->forward.operands;
+    bool is_host = timer->system->stack.runtime == RUNTIME_HOST;
+    bool is_saved[MAX_VALUES] = { false };
+    double bytes = 0;
+    for (int i = 0; i < local->forward.count; i++)
+        for (int j = 0; j < local->forward.at[i].saved.count; j++)
+            is_saved[local->forward.at[i].saved.at[j]] = true;
+    for (int i = 0; i < operands->num_values; i++)
+        if (is_saved[i] && !operands->values[i].is_live &&
+            (is_host || is_read_by_weight_half(&local->backward, i)))
+            bytes += operands->values[i].bytes;
+    for (int i = 0; i < local->backward.count; i++)
+        if (is_weight_half(&local->backward.at[i]))
+            bytes += output_gradient_bytes(&local->backward.at[i]);
+    return bytes;
 }
 
 /* In the backward of an op: the gradient that comes, and the one that it makes. */
-static double working_bytes(const struct op *forward)
+static double working_bytes(const struct ops *forward, const struct op *op)
 {
-    double element_bytes = forward->dtype == DTYPE_FP32 ? 4 : 2;
-    double out_bytes = forward->m * forward->n * element_bytes;
-    if (forward->kind == OP_GEMM)
-        return out_bytes + forward->m * forward->k * element_bytes;
-    return forward->kind == OP_ACTIVATION ? out_bytes + forward->saved_bytes : 0;
+    double out_bytes = op->m * op->n * element_bytes(op);
+    if (op->kind == OP_GEMM)
+        return out_bytes + op->m * op->k * element_bytes(op);
+    return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
 /* Tied rows of the vocabulary are the embedding's, unless the head holds a copy of its own. */
@@ -236,7 +256,7 @@ static void add_tensors(struct piece_cost *cost, const struct weights *weights, 
     assert(weights->count <= MAX_PIECE_TENSORS);
     for (int i = 0; i < weights->count; i++) {
         const struct weight *weight = &weights->at[i];
-        if (weight->is_vocabulary && !has_vocabulary)
+        if (weight->of->is_vocabulary && !has_vocabulary)
             continue;
         cost->tensors[cost->num_tensors++] =
             (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
@@ -251,6 +271,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .core = list_cost(timer, some_of(local.forward, is_core, arena)),
         .parameters = parameters,
         .input_bytes = input_bytes,
+        .waiting_bytes = waiting_bytes(timer, &local),
     };
     if (timer->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));
@@ -260,11 +281,9 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
     }
     for (int i = 0; i < local.forward.count; i++) {
         const struct op *op = &local.forward.at[i];
-        cost.saved_bytes += op->saved_bytes + op->saved_input_bytes;
-        cost.waiting_bytes += waiting_bytes(timer, op);
-        cost.working_bytes = fmax(cost.working_bytes, working_bytes(op));
-        if (op->region == REGION_ATTENTION_CORE)
-            cost.core_bytes += op->saved_bytes;
+        cost.saved_bytes += op_saved_bytes(&local.forward, op);
+        cost.core_bytes += op_replayed_bytes(&local.forward, op);
+        cost.working_bytes = fmax(cost.working_bytes, working_bytes(&local.forward, op));
     }
     return cost;
 }
@@ -360,9 +379,9 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
         .logits_run_bytes = logits_run_bytes(plan, &dims, &options, &system->stack),
         .context_buffer_bytes = context_buffer_bytes(plan, &dims, element_bytes),
     };
-    struct weights of_layer = weights_of(&layer.forward, plan, model, 0, arena);
-    struct weights of_embedding = weights_of(&embedding.forward, plan, model, 0, arena);
-    struct weights of_head = weights_of(&head.forward, plan, model, 0, arena);
+    struct weights of_layer = weights_of(&layer.forward, plan, 0, arena);
+    struct weights of_embedding = weights_of(&embedding.forward, plan, 0, arena);
+    struct weights of_head = weights_of(&head.forward, plan, 0, arena);
     add_tensors(&pieces.layer, &of_layer, true);
     add_tensors(&pieces.embedding, &of_embedding, true);
     add_tensors(&pieces.head, &of_head, !model->tied || plan->pp > 1);

@@ -49,6 +49,32 @@ static bool is_backward(const struct context_core *core)
     return core->attention->pass != PASS_FORWARD;
 }
 
+/* Queries, keys and values of a rank's own tokens. */
+static short own_heads(const struct context_core *core)
+{
+    return is_backward(core) ? core->attention->in.at[1] : core->enter->in.at[0];
+}
+
+/* A mark that this method has no use for hands on what it reads. */
+static void skip(const struct context_core *core, const struct op *mark)
+{
+    core->same_as[mark->out.at[0]] = mark->in.at[0];
+}
+
+/* The op makes a value of its own, which it returns, like one that there is. */
+static short make_like(struct ops *out, struct op *op, short value)
+{
+    int made = operands_add_value(out->operands, out->operands->values[value]);
+    op->out = (struct ids){ 1, { (short)made } };
+    return (short)made;
+}
+
+static void rename_core(const struct context_core *core, struct op *op)
+{
+    for (int i = 0; i < op->in.count; i++)
+        op->in.at[i] = core->same_as[op->in.at[i]];
+}
+
 /* --- p2p: a ring ------------------------------------------------------------------------------ */
 
 /* In each of cp steps a rank's queries meet the keys of one rank: its own under the mask, then all
@@ -64,7 +90,8 @@ static struct op ring_steps(const struct context_core *core, double steps)
     op.model_flops *= share;
     op.bytes *= steps;
     op.kernels *= steps;
-    op.saved_bytes = op.saved_input_bytes = 0;
+    op.saved.count = 0;
+    rename_core(core, &op);
     return op;
 }
 
@@ -74,12 +101,41 @@ static void lower_ring_forward(const struct context_core *core, struct ops *out)
 {
     int before = out->count - 1;
     double messages = core->cp - 1;
-    struct op last = ring_steps(core, 1);
-    last.saved_bytes = core->attention->saved_bytes;
-    last.saved_input_bytes = core->attention->saved_input_bytes;
+    struct op first = ring_steps(core, messages), last = ring_steps(core, 1);
+    first.in.at[0] = own_heads(core);
+    last.saved = core->attention->saved;
+    ids_add(&last.in, make_like(out, &first, core->attention->out.at[0]));
     int sent = put(out, exchange(core->enter, OP_SEND_RECEIVE, messages, core->key_bytes), before);
-    put(out, ring_steps(core, messages), before);
+    put(out, first, before);
     put(out, last, sent);
+    skip(core, core->leave);
+}
+
+/* The ring of a backward: what has arrived, and the gradients so far. */
+struct ring {
+    const struct context_core *core;
+    struct ops *out;
+    short arrived, gradient;
+};
+
+/* Sends on what is there: waits for `after`. */
+static int put_message(struct ring *ring, double messages, double bytes, int after)
+{
+    struct op op = exchange(ring->core->leave, OP_SEND_RECEIVE, messages, bytes);
+    op.in = (struct ids){ 0 };
+    ids_add(&op.in, ring->arrived);
+    if (ring->gradient != NO_ID)
+        ids_add(&op.in, ring->gradient);
+    ring->arrived = make_like(ring->out, &op, ring->arrived);
+    return put(ring->out, op, after);
+}
+
+static int put_steps(struct ring *ring, short keys, double steps, int after)
+{
+    struct op op = ring_steps(ring->core, steps);
+    ids_add(&op.in, keys);
+    ring->gradient = make_like(ring->out, &op, ring->core->attention->out.at[0]);
+    return put(ring->out, op, after);
 }
 
 /* Keys go round again, and each one's gradient a step behind it: only keys beside the first step,
@@ -87,23 +143,26 @@ static void lower_ring_forward(const struct context_core *core, struct ops *out)
  * cp - 1 arrivals have been added up. */
 static void lower_ring_backward(const struct context_core *core, struct ops *out)
 {
+    struct ring ring = { core, out, own_heads(core), NO_ID };
     int before = out->count - 1;
     double between = core->cp - 2;
     double key_bytes = core->key_bytes;
-    struct op message = exchange(core->leave, OP_SEND_RECEIVE, 1, key_bytes);
-    int sent = put(out, message, before);
-    int computed = put(out, ring_steps(core, 1), before);
+    skip(core, core->enter);
+    int sent = put_message(&ring, 1, key_bytes, before);
+    short keys = ring.arrived;
+    int computed = put_steps(&ring, own_heads(core), 1, before);
     if (between > 0) {
-        struct op both = exchange(core->leave, OP_SEND_RECEIVE, between, 2 * key_bytes);
         int had = sent;
-        sent = put(out, both, computed);
-        computed = put(out, ring_steps(core, between), had);
+        sent = put_message(&ring, between, 2 * key_bytes, computed);
+        computed = put_steps(&ring, keys, between, had);
+        keys = ring.arrived;
     }
-    int arrived = put(out, message, computed);
-    put(out, ring_steps(core, 1), sent);
+    int arrived = put_message(&ring, 1, key_bytes, computed);
+    put_steps(&ring, keys, 1, sent);
     struct op sum = *core->leave;
     sum.kind = OP_RESIDUAL;
     sum.name = "key_gradient_sum";
+    sum.in = (struct ids){ 2, { ring.arrived, ring.gradient } };
     sum.n = sum.k;
     sum.kernels = core->cp - 1;
     sum.bytes = 3 * key_bytes * (core->cp - 1);
@@ -134,9 +193,18 @@ static void lower_all_gather(const struct context_core *core, struct ops *out)
 {
     double all_bytes = core->cp * core->key_bytes;
     struct op attention = *core->attention;
+    struct op gather = exchange(core->enter, OP_ALL_GATHER, 1, all_bytes);
     attention.bytes += all_bytes - core->key_bytes;
     attention.kernels *= 2;
-    put_next(out, exchange(core->enter, OP_ALL_GATHER, 1, all_bytes));
+    if (is_backward(core)) {
+        skip(core, core->enter);
+        rename_core(core, &attention);
+        gather.in.at[0] = own_heads(core);
+        attention.in.at[1] = make_like(out, &gather, own_heads(core));
+    } else {
+        skip(core, core->leave);
+    }
+    put_next(out, gather);
     put_next(out, attention);
     if (is_backward(core))
         put_next(out, exchange(core->leave, OP_REDUCE_SCATTER, 1, all_bytes));
@@ -219,7 +287,7 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
 
 /* The marks of a backward have changed places, so the keys' width is on either. A rule refuses
  * attention of several kernels. */
-void context_lower(const struct plan *plan, struct ops core, struct ops *out)
+void context_lower(const struct plan *plan, struct ops core, struct ops *out, short *same_as)
 {
     assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION && plan->cp > 1);
     const struct op *enter = &core.at[0];
@@ -231,6 +299,7 @@ void context_lower(const struct plan *plan, struct ops core, struct ops *out)
         .leave = leave,
         .cp = plan->cp,
         .key_bytes = keys->comm_bytes * keys->k / keys->n,
+        .same_as = same_as,
     };
     int before = out->count;
     context_methods[plan->context_comm].lower(&whole, out);

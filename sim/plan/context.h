@@ -14,6 +14,7 @@ struct context_core {
     const struct op *enter, *attention, *leave;
     int cp;
     double key_bytes; /* of the keys and values of a rank's own tokens */
+    short *same_as;   /* by value of the list: what it is from now on, where no op makes it */
 };
 
 struct context_method {
@@ -32,8 +33,8 @@ extern const struct context_method context_methods[NUM_CONTEXT_COMMS]; /* by enu
 
 enum { CONTEXT_MAX_OPS = 8 };
 
-/* `core` is a mark, the ops between, and the other mark. */
-void context_lower(const struct plan *plan, struct ops core, struct ops *out);
+/* `core` is a mark, the ops between, and the other mark; `same_as` is as in context_core. */
+void context_lower(const struct plan *plan, struct ops core, struct ops *out, short *same_as);
 
 /* Bytes that a rank holds for others' tokens while it runs an attention core; `dims` are its own.
  * Nothing at cp 1. */

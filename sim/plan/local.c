@@ -32,27 +32,98 @@ static int core_length(const struct ops *ops, int i)
     return end - i + 1;
 }
 
+/* Lists on their way from marks to collectives. */
+struct lowering {
+    const struct plan *plan;
+    struct arena *arena;
+    short
+        same_as[MAX_VALUES]; /* by value: what it is where the op that would make it is left out */
+};
+
+static void rename_ids(const struct lowering *l, struct ids *ids)
+{
+    for (int i = 0; i < ids->count; i++)
+        ids->at[i] = l->same_as[ids->at[i]];
+}
+
+static short renamed(const struct lowering *l, short value)
+{
+    return value == NO_ID ? value : l->same_as[value];
+}
+
+static struct op rename_operands(const struct lowering *l, const struct op *op)
+{
+    struct op out = *op;
+    rename_ids(l, &out.in);
+    rename_ids(l, &out.out);
+    rename_ids(l, &out.saved);
+    out.sum = renamed(l, out.sum);
+    return out;
+}
+
+/* A mark that is left out hands on what it reads; what the reduction of a loss would have made, its
+ * reader makes alone. */
+static void leave_out(struct lowering *l, struct ops *ops, const struct op *op, int i)
+{
+    if (op->kind != OP_ALL_REDUCE) {
+        l->same_as[op->out.at[0]] = op->in.at[0];
+        return;
+    }
+    struct op *reader = &ops->at[ops_next_reader(ops, op->out.at[0], i)];
+    reader->in.count = (short)(reader->in.count - op->out.count);
+    reader->out = op->out;
+}
+
 /* Replaces marks by collectives and leaves out those that one rank needs not. Builders put each op
  * right after its predecessor, and so they stay, but within an attention core of several ranks. */
-static struct ops lower(const struct plan *plan, struct ops ops, struct arena *arena)
+static struct ops lower(struct lowering *l, struct ops ops)
 {
-    struct ops out = { .at = ARENA_ARRAY(arena, struct op, (size_t)ops.count + CONTEXT_MAX_OPS) };
+    struct ops out = ops;
+    out.count = 0;
+    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + CONTEXT_MAX_OPS);
     for (int i = 0; i < ops.count; i++) {
+        ops.at[i] = rename_operands(l, &ops.at[i]);
         struct op op = ops.at[i];
         bool is_context_mark = op.kind == OP_CONTEXT_ENTER || op.kind == OP_CONTEXT_LEAVE;
-        if (is_context_mark && plan->cp > 1) {
+        if (is_context_mark && l->plan->cp > 1) {
             int length = core_length(&ops, i);
-            context_lower(plan, (struct ops){ &ops.at[i], length }, &out);
+            for (int j = i + 1; j < i + length; j++)
+                ops.at[j] = rename_operands(l, &ops.at[j]);
+            context_lower(l->plan, (struct ops){ .at = &ops.at[i], .count = length }, &out,
+                          l->same_as);
             i += length - 1;
             continue;
         }
         const struct axis *axis = owner(op.kind);
-        if (is_context_mark || (axis && !axis->lower(plan, &op)))
+        if (is_context_mark || (axis && !axis->lower(l->plan, &op))) {
+            leave_out(l, &ops, &op, i);
             continue;
+        }
         op.after = out.count - 1;
         out.at[out.count++] = op;
     }
     return out;
+}
+
+/* A forward may keep what a mark behind the op that keeps it makes. */
+static void lower_both(struct lowering *l, struct local_ops *local)
+{
+    for (int i = 0; i < MAX_VALUES; i++)
+        l->same_as[i] = (short)i;
+    local->forward = lower(l, local->forward);
+    for (int i = 0; i < local->forward.count; i++)
+        rename_ids(l, &local->forward.at[i].saved);
+    local->backward = lower(l, local->backward);
+    struct ops *lists[] = { &local->forward, &local->backward };
+    for (int i = 0; i < 2; i++) {
+        lists[i]->input = renamed(l, lists[i]->input);
+        lists[i]->output = renamed(l, lists[i]->output);
+    }
+}
+
+static bool reads(const struct op *op, const struct op *maker)
+{
+    return ids_have(&op->in, maker->out.at[0]) || op->sum == maker->out.at[0];
 }
 
 static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
@@ -60,24 +131,37 @@ static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
     return i >= 0 && i < ops->count && ops->at[i].kind == OP_GEMM && ops->at[i].pass == pass;
 }
 
-/* The input of a column-parallel product is gathered again (i) beside its input gradient. */
+/* The input of a product is gathered again (i) beside its input gradient, which does not read it.
+ */
 static void overlap_gather(struct ops *ops, int i)
 {
-    if (is_gradient(ops, i + 1, PASS_BACKWARD_INPUT))
+    if (is_gradient(ops, i + 1, PASS_BACKWARD_INPUT) && !reads(&ops->at[i + 1], &ops->at[i]))
         ops->at[i + 1].after = i - 1;
 }
 
+/* The collective that an op reads what it made of, or -1. */
+static int collective_before(const struct ops *ops, const struct op *op)
+{
+    int last = -1;
+    for (int i = 0; i < op->in.count; i++) {
+        int maker = ops_maker(ops, op->in.at[i]);
+        if (maker > last && op_is_collective(ops->at[maker].kind))
+            last = maker;
+    }
+    return last;
+}
+
 /* The input gradient (i - 1) is summed (i) beside the weight gradient (i + 1), which waits for the
- * gathered input where there is one (i - 2) and follows the input gradient on its stream anyway.
- * What comes next needs the sum. */
+ * gathered input where there is one and follows the input gradient on its stream anyway. What comes
+ * next needs the sum. */
 static void overlap_sum(struct ops *ops, int i)
 {
-    if (!is_gradient(ops, i - 1, PASS_BACKWARD_INPUT) ||
-        !is_gradient(ops, i + 1, PASS_BACKWARD_WEIGHT))
+    if (!is_gradient(ops, i - 1, PASS_BACKWARD_INPUT) || !reads(&ops->at[i], &ops->at[i - 1]) ||
+        !is_gradient(ops, i + 1, PASS_BACKWARD_WEIGHT) || reads(&ops->at[i + 1], &ops->at[i]))
         return;
-    bool was_gathered = i >= 2 && ops->at[i - 2].kind == OP_ALL_GATHER &&
-                        ops->at[i - 2].pass == PASS_BACKWARD_WEIGHT;
-    ops->at[i + 1].after = was_gathered ? i - 2 : i - 1;
+    int gather = collective_before(ops, &ops->at[i + 1]);
+    bool is_late = gather >= 0 && ops->at[gather].pass == PASS_BACKWARD_WEIGHT;
+    ops->at[i + 1].after = is_late ? gather : i - 1;
     if (i + 2 < ops->count)
         ops->at[i + 2].after = i;
 }
@@ -96,6 +180,19 @@ static void overlap(struct ops *backward)
 typedef struct ops build_fn(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options, struct arena *arena);
 
+struct local_ops local_lists(const struct plan *plan, struct ops forward,
+                             const struct layer_options *options, bool overlap_tp,
+                             struct arena *arena)
+{
+    struct ops backward = ops_backward(forward, options, arena);
+    struct local_ops local = { ops_fuse(forward, options), ops_fuse(backward, options) };
+    struct lowering lowering = { .plan = plan, .arena = arena };
+    lower_both(&lowering, &local);
+    if (overlap_tp)
+        overlap(&local.backward);
+    return local;
+}
+
 static struct local_ops build(build_fn *forward, const struct plan *plan, const struct model *model,
                               double seq, const struct layer_options *options, bool overlap_tp,
                               struct arena *arena)
@@ -103,13 +200,7 @@ static struct local_ops build(build_fn *forward, const struct plan *plan, const 
     struct layer_dims dims = local_dims(plan, model, seq);
     if (options->leaves_vocab_odd)
         dims.vocab = floor((double)model->vocab / plan->tp);
-    struct local_ops local = { .forward = forward(model, &dims, options, arena) };
-    local.backward = ops_backward(local.forward, options, arena);
-    local.forward = lower(plan, local.forward, arena);
-    local.backward = lower(plan, local.backward, arena);
-    if (overlap_tp)
-        overlap(&local.backward);
-    return local;
+    return local_lists(plan, forward(model, &dims, options, arena), options, overlap_tp, arena);
 }
 
 struct local_ops local_layer(const struct plan *plan, const struct model *model, double seq,

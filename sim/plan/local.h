@@ -15,7 +15,11 @@ struct local_ops {
 /* One rank's sizes for a microbatch of plan->microbatch sequences of `seq` tokens. */
 struct layer_dims local_dims(const struct plan *plan, const struct model *model, double seq);
 
-/* `overlap_tp` lets a collective run beside the weight gradient that follows it. */
+/* The lists of one rank from a forward list of its sizes, which still has its marks. `overlap_tp`
+ * lets a collective run beside the weight gradient that follows it. */
+struct local_ops local_lists(const struct plan *plan, struct ops forward,
+                             const struct layer_options *options, bool overlap_tp,
+                             struct arena *arena);
 struct local_ops local_layer(const struct plan *plan, const struct model *model, double seq,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena);

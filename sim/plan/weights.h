@@ -16,40 +16,25 @@
 
 #include <stddef.h>
 
-enum weight_role {
-    WEIGHT_MATRIX, /* of a linear layer */
-    WEIGHT_BIAS,
-    WEIGHT_SCALE, /* of a norm */
-    WEIGHT_SHIFT,
-    WEIGHT_TABLE, /* token embedding */
-    WEIGHT_POSITIONS,
-};
-
 struct weight {
-    const char *name; /* of its op: "qkv" */
-    enum weight_role role;
-    size_t rows, columns; /* held by this rank */
-    size_t offset;        /* elements into the part's array, or into that of the vocabulary */
+    const struct op_weight *of; /* of the list: its role, and the name of its layer */
+    size_t rows, columns;       /* held by this rank */
+    size_t offset;              /* elements into the part's array, or into that of the vocabulary */
     size_t whole_rows, whole_columns;
     size_t first_row, first_column; /* of the whole, that this rank's begin at */
     bool is_split;                  /* over tensor ranks; else all of them hold the same */
-    bool is_vocabulary;             /* lies in the array of the vocabulary */
 };
 
 struct weights {
-    struct weight *at;
+    struct weight *at; /* by the list's ids */
     int count;
     size_t elements;            /* of the part's array */
     size_t vocabulary_elements; /* of that of the vocabulary; 0: the part needs none */
 };
 
-/* What a part's forward ops multiply, normalise and look up with. In the arena. */
-struct weights weights_of(const struct ops *forward, const struct plan *plan,
-                          const struct model *model, int tensor_rank, struct arena *arena);
-
-/* NULL when the part has none of that name and role. */
-const struct weight *weights_find(const struct weights *weights, const char *name,
-                                  enum weight_role role);
+/* What the ops of a list name. In the arena. */
+struct weights weights_of(const struct ops *list, const struct plan *plan, int tensor_rank,
+                          struct arena *arena);
 
 /* Held by this rank. */
 size_t weight_elements(const struct weight *weight);
@@ -57,8 +42,7 @@ size_t weight_elements(const struct weight *weight);
 /* Index in the whole weight, row by row, of element `i` of those held. */
 size_t weight_whole_index(const struct weight *weight, size_t i);
 
-/* Whether a rank's gradient is one summand of several tensor ranks: norms see a slice of the tokens
- * under sequence parallelism, the norm of queries and keys sees its own heads. */
+/* Whether a rank's gradient is one summand of several tensor ranks. */
 bool weight_is_partial(const struct weight *weight, const struct plan *plan);
 
 #endif
