@@ -105,14 +105,14 @@ LIB_SRC    := $(sort $(filter-out $(PLUGIN_SRC) cli/main.c, \
                 $(wildcard $(addsuffix /*.c,$(FOLDERS)) $(addsuffix /*/*.c,$(FOLDERS)))))
 MAIN_SRC   := $(if $(filter cli,$(FOLDERS)),$(wildcard cli/main.c))
 TEST_SRC   := $(wildcard tests/test_$(or $(T),*).c)
-# A line "not under VARIANT: why" of a test leaves it out there, unless T= asks for it. Of a program
-# with one thread the thread sanitizer has nothing to say.
+# A line "not under VARIANT: why" of a test leaves it out there, unless T= asks for it. The thread
+# sanitizer runs what is tagged THREADS alone (tests/testing.h).
 NOT_HERE   := $(if $(T),,$(shell grep -l -E '^(/\*|\#) not under ([a-z]+, )*$(VARIANT)[,:]' \
                                  $(wildcard tests/test_*.c tests/test_*.sh)))
-TEST_SRC   := $(filter-out $(NOT_HERE),$(TEST_SRC))
 ifeq ($(VARIANT)$(T),tsan)
-TEST_SRC   := $(shell grep -l -E 'jobs|parallel_for|pthread|parity|exec/' $(TEST_SRC))
+NOT_HERE   := $(shell grep -L -w THREADS $(wildcard tests/test_*.c tests/test_*.sh))
 endif
+TEST_SRC   := $(filter-out $(NOT_HERE),$(TEST_SRC))
 # CUDA's kernels are C++, and run on the host where there is a compiler for it.
 CUDA_TESTS := $(wildcard tests/test_cuda_*.c)
 ifeq ($(shell command -v $(CXX)),)
@@ -286,7 +286,7 @@ FORCE:
 # of 4 s a test is stretched.
 # gcc's TSan stops with "unexpected memory mapping" where addresses are too random; setarch -R helps.
 LAUNCH_tsan = $(if $(shell setarch -R true 2>/dev/null && echo yes),setarch -R)
-LAUNCH      = CK_TIMEOUT_MULTIPLIER=$(if $(CAMPAIGN),5000,$(if $(filter release clang,$(VARIANT)),5,20)) \
+LAUNCH      = $(if $(filter tsan,$(VARIANT)$(T)),CK_INCLUDE_TAGS=threads) CK_TIMEOUT_MULTIPLIER=$(if $(CAMPAIGN),5000,$(if $(filter release clang,$(VARIANT)),5,20)) \
               ASAN_OPTIONS=allocator_may_return_null=1:$$ASAN_OPTIONS \
               TSAN_OPTIONS=allocator_may_return_null=1:$$TSAN_OPTIONS \
               UBSAN_OPTIONS=print_stacktrace=1:$$UBSAN_OPTIONS \

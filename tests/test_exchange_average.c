@@ -209,6 +209,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("averages");
+    tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, a_step_of_gossip_leaves_at_most_the_second_singular_value, 0,
                         COUNT(apis));
     tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, COUNT(apis));

@@ -135,6 +135,8 @@ static bool sends_what_was_planned(struct exchange_side *side, const struct exch
 /* The elements are divided by all of these. */
 START_TEST(bytes_on_the_wire_are_those_that_were_planned)
 {
+    if (is_spared(_i, 1))
+        return;
     for (int i = 0; i < COUNT(words); i++)
         for (int size = 2; size <= 4; size++) {
             struct exchange exchange;
@@ -223,6 +225,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
+    tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, one_two_three_and_one_nothing_one_are_two_two_four, 0, COUNT(apis));
     tcase_add_loop_test(tc, every_way_to_sum_gives_the_sum, 0, COUNT(apis));
     tcase_add_loop_test(tc, bytes_on_the_wire_are_those_that_were_planned, 0, COUNT(apis));

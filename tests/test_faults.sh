@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # A rank that is killed or stands still ends the run with its name and the instruction that the
 # others wait in; resuming goes on with the bits of a run that was never interrupted. So it is under
-# the program's own launcher, and under mpirun where that is.
+# the program's own launcher, and under mpirun where that is. THREADS: streams and the watchdog, of
+# which the two ways to lose a rank are all that the thread sanitizer is shown.
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/program.sh"
@@ -46,7 +47,7 @@ resume() {
     local step=$((10#${3##*-}))
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps 3 --checkpoint "$2" --resume \
         --json >"$work/rest" 2>"$work/err" || fail "$1 could not be resumed"
-    case ${VARIANT-} in asan | tsan) return ;; esac # the bits are the same, and steps take long
+    [ "${VARIANT-}" != asan ] || return # the bits are the same, and steps take long
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$1" --steps $((step + 3)) --json \
         >"$work/whole" 2>/dev/null
     read -ra whole <<<"$(losses_in "$work/whole")"
@@ -60,16 +61,17 @@ waits='^rank 0 waits ([A-Z_]+( c[0-9])?( mb[0-9])?( (from|to) 1)?|for a checkpoi
 interrupt 75 KILL "pp2 dtype=fp32" "$work/killed"
 says 'rank 1: was killed by signal 9'
 says '^rank 0 waits '
-resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
-
-interrupt 75 KILL "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk"
-resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
 
 interrupt 75 STOP "dp2 zero1 dtype=bf16" "$work/stopped"
 says "^rank 0: no progress for $patience"
 says "$waits"
 left_word "$work/stopped/rank-0.status" "$waits"
+[ "${VARIANT-}" != tsan ] || exit $failed
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$(newest "$work/stopped")"
+resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
+
+interrupt 75 KILL "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk"
+resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
 
 # --- a damaged checkpoint ---------------------------------------------------------------------
 

@@ -1,4 +1,3 @@
-/* not under tsan: one thread. */
 #include "calibration/fit.h"
 
 #include "base/text.h"

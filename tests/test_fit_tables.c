@@ -1,4 +1,4 @@
-/* not under asan, tsan: one thread, and numbers of functions that tests/test_fit.c calls too. */
+/* not under asan: numbers of functions that tests/test_fit.c calls too. */
 #include "calibration/fit.h"
 
 #include "base/json_layout.h"

@@ -101,6 +101,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_calibration");
+    tcase_set_tags(cases, THREADS);
     tcase_set_timeout(cases, 30);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, launches_and_events_are_timed);

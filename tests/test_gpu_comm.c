@@ -313,6 +313,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_comm");
+    tcase_set_tags(cases, THREADS);
     tcase_add_unchecked_fixture(cases, set_up, NULL);
     tcase_add_loop_test(cases, every_call_gives_what_a_plain_loop_gives, 0, NUM_COMMS);
     tcase_add_loop_test(cases, neither_tuning_nor_larger_messages_wait_for_a_receive, 0, NUM_COMMS);

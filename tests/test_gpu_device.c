@@ -85,6 +85,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("gpu_device");
+    tcase_set_tags(cases, THREADS);
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, where_a_stream_is_can_be_seen_and_is_not_told_by_a_call);
     tcase_add_test(cases, a_word_that_is_not_pinned_is_refused);

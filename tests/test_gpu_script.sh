@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # tests/gpu.sh on GPUs that are this machine (tests/cuda_on_host): layouts of two ranks as threads
 # compute them, and what measures on GPUs that compute nothing but take their time. Held to be true
 # is that the script runs and shows what failed; times mean nothing. A campaign runs every section.

@@ -59,7 +59,7 @@ enum { NUM_CASES = sizeof cases / sizeof *cases };
 
 START_TEST(graphs_change_no_bit)
 {
-    if (is_spared(_i, 3))
+    if (is_spared(_i, 2))
         return;
     struct model model = cases[_i].is_llama ? parity_llama() : parity_gpt();
     struct pass_counts counts = { 0 };
@@ -243,6 +243,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("graphs");
+    tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, graphs_change_no_bit, 0, NUM_CASES);
     tcase_add_test(tc, every_microbatch_and_step_of_one_stage_is_the_same_graph);

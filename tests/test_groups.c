@@ -234,6 +234,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("groups");
+    tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, groups_of_a_rank_are_those_counted_by_hand);
     tcase_add_test(tc, links_close_to_a_ring_when_chunks_go_round);
     tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);

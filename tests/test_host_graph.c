@@ -95,6 +95,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("graphs");
+    tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, a_graph_runs_when_it_is_launched_and_each_time_alike);
     tcase_add_test(tc, what_is_told_again_does_not_run_and_must_be_the_same);
     tcase_add_test(tc, an_abort_ends_a_graph_between_two_of_its_pieces);

@@ -279,11 +279,16 @@ static Suite *suite(void)
                         NUM_SIZES);
     tcase_add_test(tests, with_beta_0_what_lies_in_the_output_does_not_matter);
     tcase_add_test(tests, infinities_and_nan_come_through);
-    tcase_add_test(tests, ranks_that_multiply_at_the_same_time_do_not_meet);
     tcase_add_loop_test(tests, gradients_of_a_linear_layer_are_its_differences, 0, 5);
     tcase_add_test(tests, gradients_of_weights_are_added_to_what_is_there);
     tcase_add_test(tests, without_bias_nothing_is_added);
     suite_add_tcase(s, tests);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_add_unchecked_fixture(threads, find_blas, NULL);
+    tcase_add_checked_fixture(threads, begin, end);
+    tcase_add_test(threads, ranks_that_multiply_at_the_same_time_do_not_meet);
+    suite_add_tcase(s, threads);
     return s;
 }
 

@@ -337,8 +337,12 @@ static Suite *suite(void)
     tcase_add_test(cases, at_a_limit_of_time_it_stops_and_says_so);
     tcase_add_test(cases, where_glpk_would_abort_it_fails_with_what_glpk_said);
     tcase_add_test(cases, after_a_fatal_failure_the_next_program_is_solved);
-    tcase_add_test(cases, several_threads_solve_at_once);
     suite_add_tcase(suite, cases);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_add_checked_fixture(threads, NULL, tear_down);
+    tcase_add_test(threads, several_threads_solve_at_once);
+    suite_add_tcase(suite, threads);
     return suite;
 }
 

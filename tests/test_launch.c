@@ -357,6 +357,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("launch");
+    tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, each_rank_is_told_its_place_and_says_who_it_is);
     tcase_add_test(tc, a_rank_computes_with_one_thread);
     tcase_add_test(tc, ranks_have_cores_of_their_own_when_there_are_enough);

@@ -229,7 +229,7 @@ START_TEST(without_a_guess_it_finds_what_dynamic_programming_finds)
     const uint64_t seed = 11;
     struct random rng = random_new(seed, 0);
     printf("divisions without a guess: seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < TURNS(600); i++) {
+    for (int i = 0; i < SAMPLED(600, 200); i++) {
         struct arena_mark mark = arena_mark(&arena);
         struct division_problem problem = random_problem(&rng, 4, 9);
         struct excluded none = { 0 };
@@ -256,7 +256,7 @@ START_TEST(with_guesses_it_finds_the_same_at_any_size)
     const uint64_t seed = 12;
     struct random rng = random_new(seed, 0);
     printf("divisions with guesses: seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < TURNS(150); i++) {
+    for (int i = 0; i < SAMPLED(150, 40); i++) {
         struct arena_mark mark = arena_mark(&arena);
         struct division_problem problem = random_problem(&rng, 24, 48);
         struct divisions found = best_of(&problem, 1);
@@ -292,7 +292,7 @@ START_TEST(what_joins_stages_holds_and_the_best_are_found_in_order)
     struct random rng = random_new(seed, 0);
     int none = 0;
     printf("divisions with rows across stages: seed %llu\n", (unsigned long long)seed);
-    for (int i = 0; i < TURNS(120); i++) {
+    for (int i = 0; i < SAMPLED(120, 60); i++) {
         struct arena_mark mark = arena_mark(&arena);
         struct division_problem problem = random_problem(&rng, 4, 9);
         if (within(&rng, 0, 1))

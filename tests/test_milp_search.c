@@ -302,7 +302,6 @@ static Suite *suite(void)
     tcase_add_loop_test(cases, it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off,
                         0, sizeof fixed / sizeof *fixed);
     tcase_add_test(cases, uneven_stages_beat_the_even_optimum);
-    tcase_add_test(cases, the_number_of_jobs_cannot_be_seen);
     tcase_add_test(cases, stages_are_of_few_types_when_asked_to);
     tcase_add_test(cases, all_stages_recompute_alike_when_asked_to);
     tcase_add_test(cases, offloaded_state_stays_within_the_hosts);
@@ -311,6 +310,11 @@ static Suite *suite(void)
     tcase_add_test(cases, what_joins_stages_is_refused_where_each_is_looked_at_alone);
     tcase_add_test(cases, an_ended_search_proves_nothing);
     suite_add_tcase(suite, cases);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_add_checked_fixture(threads, NULL, tear_down);
+    tcase_add_test(threads, the_number_of_jobs_cannot_be_seen);
+    suite_add_tcase(suite, threads);
     return suite;
 }
 

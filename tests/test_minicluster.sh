@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# not under asan, tsan: networks that are made.
+# not under asan: networks that are made.
 # Ranks on two nodes with a slow link between them train as one rank does, and say where they stand
 # when it is cut. Not run where network namespaces are not permitted.
 # shellcheck source-path=SCRIPTDIR

@@ -159,6 +159,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("mutations");
+    tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, a_fault_is_noticed, 0, NUM_FAULTS);
     tcase_add_test(tc, faults_are_noticed_over_mpi_too);

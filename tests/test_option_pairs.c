@@ -239,15 +239,17 @@ static void check(const struct setting *a, const struct setting *b, bool as_json
 
 /* --- tests ------------------------------------------------------------------------------------ */
 
-/* In the gate one value each. */
+/* In the gate one value each, as JSON or as text. */
 START_TEST(each_option_alone_has_an_answer_that_can_be)
 {
     struct settings *all = all_settings();
     for (int i = 0; i < all->count; i++) {
         if (!is_campaign() && i > 0 && all->at[i].row == all->at[i - 1].row)
             continue;
-        check(&all->at[i], NULL, true);
-        check(&all->at[i], NULL, false);
+        if (!is_spared(2 * i, 2))
+            check(&all->at[i], NULL, true);
+        if (!is_spared(2 * i + 1, 2))
+            check(&all->at[i], NULL, false);
     }
     free(all);
 }
@@ -257,7 +259,7 @@ START_TEST(pairs_of_options_have_answers_that_can_be)
 {
     struct settings *all = all_settings();
     struct random rng = random_new(1, 0);
-    for (int i = 0; i < TURNS(40) && !is_campaign(); i++) {
+    for (int i = 0; i < TURNS(24) && !is_campaign(); i++) {
         const struct setting *a = &all->at[within(&rng, 0, all->count - 1)];
         const struct setting *b = &all->at[within(&rng, 0, all->count - 1)];
         if (a->row != b->row)

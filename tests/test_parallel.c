@@ -133,6 +133,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("parallel");
+    tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, every_index_is_visited_once_by_a_worker_in_range, 0, NUM_LOOPS);
     tcase_add_test(tc, what_belongs_to_workers_adds_up);
     tcase_add_test(tc, the_indices_of_a_block_have_one_worker);

@@ -285,10 +285,15 @@ static Suite *suite(void)
     tcase_add_loop_test(plans, the_front_of_a_space_is_what_no_plan_of_it_dominates, 0, 2);
     tcase_add_test(plans, a_front_has_no_two_equal_points_and_is_sorted);
     tcase_add_test(plans, plans_that_save_too_little_are_left_out);
-    tcase_add_test(plans, the_number_of_jobs_cannot_be_seen_in_the_front);
     tcase_add_test(plans, an_interrupted_front_says_so_and_wrong_words_are_an_error);
     tcase_add_test(plans, jobs_take_a_part_of_a_node_or_whole_ones);
     suite_add_tcase(s, plans);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_set_timeout(threads, 120);
+    tcase_add_checked_fixture(threads, set_up, tear_down);
+    tcase_add_test(threads, the_number_of_jobs_cannot_be_seen_in_the_front);
+    suite_add_tcase(s, threads);
     return s;
 }
 

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # Plugins that are not what the program was built with: each is refused in a sentence, exit code 6,
 # and nothing of it runs.
 # shellcheck source-path=SCRIPTDIR

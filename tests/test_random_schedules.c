@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_STAGES = 6, MOST_CHUNKS = 18, RUNS = TURNS(40) };
+enum { MOST_STAGES = 6, MOST_CHUNKS = 18, RUNS = TURNS(24) };
 
 /* Seconds of one microbatch on a whole stage. */
 struct passes {
@@ -216,6 +216,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("schedules");
+    tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, a_random_schedule_is_checked_run_and_timed);
     Suite *s = suite_create("exec/random_schedules");

@@ -280,7 +280,6 @@ static Suite *suite(void)
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, without_spread_the_choice_is_always_the_best);
     tcase_add_test(cases, shares_and_regrets_are_those_of_a_plain_loop_over_the_draws);
-    tcase_add_loop_test(cases, a_seed_makes_the_same_draws_on_any_number_of_jobs, 0, 2);
     tcase_add_loop_test(cases, factors_lie_within_the_spread_and_differ, 0, num_cost_classes);
     tcase_add_loop_test(cases, a_class_scaled_by_one_changes_no_bit, 0, num_cost_classes);
     tcase_add_loop_test(cases, no_class_changes_a_step_by_more_than_its_factor, 0,
@@ -288,6 +287,12 @@ static Suite *suite(void)
     tcase_add_test(cases, curves_of_the_profile_are_scaled_and_stay_as_they_were);
     tcase_add_test(cases, where_a_class_flips_another_plan_is_the_best_and_before_it_the_choice);
     suite_add_tcase(s, cases);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_set_timeout(threads, 120);
+    tcase_add_checked_fixture(threads, set_up, tear_down);
+    tcase_add_loop_test(threads, a_seed_makes_the_same_draws_on_any_number_of_jobs, 0, 2);
+    suite_add_tcase(s, threads);
     return s;
 }
 

@@ -1,5 +1,4 @@
 #!/usr/bin/env bash
-# not under tsan: commands on one thread.
 # Runs plans as a user does: ranks as processes, predicted against measured.
 # shellcheck source-path=SCRIPTDIR
 set -u

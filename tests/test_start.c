@@ -553,6 +553,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("start");
+    tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, who_says_nothing_delays_nobody);
     tcase_add_loop_test(tc, a_crowd_that_says_nothing_makes_room, 0, 2);

@@ -274,7 +274,6 @@ static Suite *suite(void)
     TCase *tests = tcase_create("stochastic");
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, every_method_that_draws_is_tested_here);
-    tcase_add_loop_test(tests, one_seed_has_one_answer_whatever_the_jobs, 0, NUM_DRAWING);
     tcase_add_loop_test(tests, answers_are_plans_of_the_space_that_fit_and_beat_no_optimum, 0,
                         3 * NUM_DRAWING);
     tcase_add_loop_test(tests, counts_add_up_and_stay_within_space_and_budget, 0, NUM_DRAWING);
@@ -289,6 +288,11 @@ static Suite *suite(void)
     tcase_add_test(tests, what_a_policy_learns_is_worth_more_than_chance);
     tcase_add_loop_test(tests, progress_rises_to_the_end, 0, NUM_DRAWING);
     suite_add_tcase(s, tests);
+    TCase *threads = tcase_create("threads");
+    tcase_set_tags(threads, THREADS);
+    tcase_add_checked_fixture(threads, set_up, tear_down);
+    tcase_add_loop_test(threads, one_seed_has_one_answer_whatever_the_jobs, 0, NUM_DRAWING);
+    suite_add_tcase(s, threads);
     return s;
 }
 

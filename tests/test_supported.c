@@ -1,4 +1,3 @@
-/* not under tsan: one thread. */
 #include "exec/supported.h"
 #include "tests/testing.h"
 

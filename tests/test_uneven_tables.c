@@ -1,4 +1,3 @@
-/* not under tsan: one thread. */
 #include "search/uneven/expand.h"
 
 #include "search/uneven/lattice.h"

@@ -279,6 +279,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("watchdog");
+    tcase_set_tags(tc, THREADS);
     tcase_add_test(tc, a_standstill_names_what_each_lane_waits_in);
     tcase_add_test(tc, progress_of_one_lane_keeps_it_quiet);
     tcase_add_test(tc, lanes_with_nothing_to_do_are_no_standstill);
