@@ -50,7 +50,7 @@ expect two-heads "attn=unfused dtype=fp32" 2e-5
 same 1 "mb2"
 expect two-heads "dtype=fp32" 2e-5
 same 1 "mb2 recompute=full"
-mapfile -t layouts < <(some 3 "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" \
+mapfile -t layouts < <(some 2 "dp2" "tp2 sp" "pp2 mb2" "pp2 mb4" "pp2 mb1 schedule=naive" \
     "dp2 zero2" "dp2 zero3")
 for layout in "${layouts[@]}"; do same 2 "$layout" nccl; done
 same 2 "tp2 sp" staged
@@ -97,7 +97,7 @@ done
 # --- a rank that stands still ----------------------------------------------------------------
 
 "$SIMSEARCH" run "${small[@]}" --gpus 2 --layout "dp2 $tokens" --backend cuda --comm nccl \
-    --steps 100000 --checkpoint "$work/kept" --checkpoint-every 1 --watchdog 15s \
+    --steps 100000 --checkpoint "$work/kept" --checkpoint-every 1 --watchdog 5s \
     >/dev/null 2>"$work/err" &
 launcher=$!
 for _ in $(seq 300); do
@@ -108,6 +108,6 @@ kill -STOP "$(rank_process $launcher 1)" || fail "rank 1 was not found"
 wait $launcher
 code=$?
 [ $code = 75 ] || fail "expected exit 75 with rank 1 stopped, not $code"
-says '^rank 0: no progress for 1[5-9]'
+says '^rank 0: no progress for [5-9]'
 says '^rank 0 waits '
 exit $failed

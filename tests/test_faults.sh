@@ -70,8 +70,10 @@ left_word "$work/stopped/rank-0.status" "$waits"
 resume "dp2 zero1 dtype=bf16" "$work/stopped" "$(newest "$work/stopped")"
 resume "pp2 dtype=fp32" "$work/killed" "$(newest "$work/killed")"
 
-interrupt 75 KILL "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk"
-resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
+if [ "${CAMPAIGN:-}" ]; then
+    interrupt 75 KILL "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk"
+    resume "dp2 dtype=fp32 exchange=topk:0.1" "$work/topk" "$(newest "$work/topk")"
+fi
 
 # --- a damaged checkpoint ---------------------------------------------------------------------
 
@@ -93,14 +95,15 @@ faults_over_mpi() {
     left_word "$work/killed-mpi/rank-0.status" '^rank 0: (was asked to stop|no progress for)'
     left_word "$work/killed-mpi/rank-0.status" '^rank 0 waits '
     resume "pp2 dtype=fp32" "$work/killed-mpi" "$(newest "$work/killed-mpi")"
+    [ "${CAMPAIGN:-}" ] || return
     interrupt 75 STOP "dp2 zero1 dtype=fp32" "$work/stopped-mpi"
     says "^rank 0: no progress for $patience"
     left_word "$work/stopped-mpi/rank-0.status" "$waits"
     resume "dp2 zero1 dtype=fp32" "$work/stopped-mpi" "$(newest "$work/stopped-mpi")"
-    launch=()
 }
 if has_mpi; then
     faults_over_mpi
+    launch=()
 else
     echo "faults over MPI are not tested: mpirun or simsearch-mpi.so is not here"
 fi
