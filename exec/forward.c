@@ -7,7 +7,7 @@
 static void run_gemm(struct flow *flow, const struct op *op)
 {
     const struct part *part = flow->part;
-    bool is_partial = op_weight(flow->list, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
+    bool is_partial = op_weight_of(flow->list, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
     bool makes_two = op->out.count > 1;
     void *x = flow_in(flow, op, 0), *before_gelu = makes_two ? flow_out(flow, op, 0) : NULL;
     ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
@@ -113,7 +113,7 @@ static void run_residual(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
     struct residual_args args = residual_of(flow, op);
-    if (op_weight(flow->list, op, WEIGHT_SCALE))
+    if (op_weight_of(flow->list, op, WEIGHT_SCALE))
         ISSUE(flow, residual_norm, residual_norm, .residual = args,
               .norm = norm_of(flow, op, args.y));
     else

@@ -144,7 +144,8 @@ double op_replayed_bytes(const struct ops *forward, const struct op *op)
     return bytes;
 }
 
-const struct op_weight *op_weight(const struct ops *ops, const struct op *op, enum weight_role role)
+const struct op_weight *op_weight_of(const struct ops *ops, const struct op *op,
+                                     enum weight_role role)
 {
     for (int i = 0; i < op->weights.count; i++)
         if (ops->operands->weights[op->weights.at[i]].role == role)

@@ -190,7 +190,7 @@ double op_saved_bytes(const struct ops *forward, const struct op *op);
 double op_replayed_bytes(const struct ops *forward, const struct op *op);
 
 /* A linear layer's matrix and bias, or NULL. */
-const struct op_weight *op_weight(const struct ops *ops, const struct op *op,
-                                  enum weight_role role);
+const struct op_weight *op_weight_of(const struct ops *ops, const struct op *op,
+                                     enum weight_role role);
 
 #endif

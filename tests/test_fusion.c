@@ -127,7 +127,7 @@ START_TEST(a_residual_with_its_norm_reads_the_stream_once)
     ck_assert_double_eq(kind_bytes(back, OP_RESIDUAL), 4 * values);
     const struct op *sum = op_named(folded, "attention_residual");
     ck_assert(ids_have(&sum->out, op_named(folded, "ffn_enter")->in.at[0]));
-    ck_assert_ptr_nonnull(op_weight(&folded, sum, WEIGHT_SCALE));
+    ck_assert_ptr_nonnull(op_weight_of(&folded, sum, WEIGHT_SCALE));
 }
 END_TEST
 

@@ -53,7 +53,7 @@ static enum operator_role role_of(const struct scorer *scorer, const struct op *
         return OPERATOR_ACTIVATION;
     if (op->kind != OP_GEMM)
         return OPERATOR_STREAM;
-    bool is_second = op_weight(&scorer->whole, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
+    bool is_second = op_weight_of(&scorer->whole, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
     return is_second ? OPERATOR_SECOND : OPERATOR_FIRST;
 }
 
