@@ -285,6 +285,13 @@ static const struct fault {
       "DG0@0 may start before B0.0 (instruction 2) has finished" },
     { "0: F0.0 B0.0 DG0@1 DG0@1 DN@1 OPT@4\n", "stage 0, instruction 3",
       "DG0@1 is one more than the 1 expected" },
+    { "0: F0.0 SA0.0>1@0 RA1.0<1@0 F0.1 SA0.1>1@3 RA1.1<1@3 F2.0@2 SA2.0>1@6 RG3.0<1@6 F2.1@5 "
+      "SA2.1>1@9 RG3.1<1@9 B2.0@8 SG2.0>1@12 RG1.0<1@12 B2.1@11 SG2.1>1@15 RG1.1<1@15 B0.0@14 "
+      "B0.1@17 DG0@19 DN@19 OPT@21\n"
+      "1: RA0.0<0 RA0.1<0 F1.0@0 SA1.0>0@2 RA2.0<0@2 F1.1@1 SA1.1>0@5 F3.0@4 RA2.1<0@7 B3.0 "
+      "SG3.0>0@9 F3.1@8 RG2.0<0@11 B3.1 SG3.1>0@13 DG3@13 RG2.1<0@13 B1.0@12 SG1.0>0@17 B1.1@16 "
+      "SG1.1>0@19 DG1@19 DN@19 OPT@22\n",
+      "stage 0", "expected 1 DG of chunk 2, found 0" },
     { "0: F0.0 B0.0 DT>0@1 DN@1 OPT@3\n", "stage 0, instruction 2", "expected 0 DT, found 1" },
     { "0: F0.0 B0.0 OPT\n", "stage 0", "expected 1 DN, found 0" },
     { "0: F0.0 B0.0 DN@1 DN@1 OPT@3\n", "stage 0, instruction 3", "expected 1 DN, found 2" },

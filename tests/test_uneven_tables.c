@@ -1,3 +1,4 @@
+#include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
 
 #include "search/uneven/lattice.h"
@@ -261,6 +262,38 @@ START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
 }
 END_TEST
 
+/* The shortest words that say it. */
+START_TEST(a_division_is_written_without_lists_where_it_can_be)
+{
+    static const int even[] = { 3, 3, 3 }, uneven[] = { 2, 4, 3 };
+    static const int none[] = { 0, 0, 0 }, alike[] = { 2, 2, 2 }, apart[] = { 2, 0, 1 };
+    static const struct {
+        const int *layers, *recomputed;
+        int recompute, num_recomputed, num_layers;
+    } cases[] = {
+        { even, none, RECOMPUTE_NONE, 0, 0 },   { uneven, none, RECOMPUTE_NONE, 0, 3 },
+        { even, even, RECOMPUTE_FULL, 0, 0 },   { uneven, uneven, RECOMPUTE_FULL, 0, 3 },
+        { even, alike, RECOMPUTE_BLOCK, 1, 0 }, { uneven, alike, RECOMPUTE_BLOCK, 1, 3 },
+        { even, apart, RECOMPUTE_BLOCK, 3, 0 }, { uneven, apart, RECOMPUTE_BLOCK, 3, 3 },
+    };
+    struct plan point = plan_default();
+    point.pp = 3;
+    for (int i = 0; i < COUNT(cases); i++) {
+        point.recompute = RECOMPUTE_BLOCK;
+        struct plan plan = division_plan(&point, cases[i].layers, cases[i].recomputed);
+        ck_assert_int_eq(plan.recompute, cases[i].recompute);
+        ck_assert_int_eq(plan.num_recompute_layers, cases[i].num_recomputed);
+        ck_assert_int_eq(plan.num_chunk_layers, cases[i].num_layers);
+        ck_assert_int_eq(division_is_known(&plan),
+                         cases[i].num_layers == 0 && cases[i].num_recomputed == 0);
+        point.recompute = RECOMPUTE_SELECTIVE;
+        plan = division_plan(&point, cases[i].layers, cases[i].recomputed);
+        ck_assert_int_eq(plan.recompute, RECOMPUTE_SELECTIVE);
+        ck_assert_int_eq(plan.num_recompute_layers, 0);
+    }
+}
+END_TEST
+
 /* C(L - 1, p - 1), and with mixes the sum over divisions of the product of k + 1. */
 START_TEST(divisions_are_counted_as_they_are_listed)
 {
@@ -299,6 +332,7 @@ static Suite *suite(void)
     tcase_add_test(tables, the_program_finds_what_all_divisions_one_by_one_have);
     tcase_add_test(tables, an_expansion_that_was_cut_short_tells_no_more_than_it_knows);
     tcase_add_test(tables, divisions_are_counted_as_they_are_listed);
+    tcase_add_test(tables, a_division_is_written_without_lists_where_it_can_be);
     suite_add_tcase(s, tables);
     return s;
 }
