@@ -1,5 +1,6 @@
 /* A checkpoint that is damaged, cut, half written or one of many: what is found, and what stays. */
 #include "exec/checkpoint.h"
+#include "exec/checkpoint_file.h"
 #include "kernels/host/philox.h"
 #include "tests/checkpoint_runs.h"
 #include "tests/draw.h"
@@ -415,6 +416,54 @@ START_TEST(a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint)
 }
 END_TEST
 
+/* --- slices ------------------------------------------------------------------------------- */
+
+enum { MOST_FLOATS = CHECKPOINT_SLICE_ELEMENTS + 1 };
+static float floats[MOST_FLOATS], read_back[MOST_FLOATS];
+
+/* Of one slice; whether the file opens, and then has the floats that were written. */
+static bool reads_back(uint64_t columns, uint64_t count, uint32_t array)
+{
+    char path[128];
+    struct err err = { 0 };
+    struct checkpoint_file file;
+    struct checkpoint_slice slice = { .name = "fc1",
+                                      .array = array,
+                                      .columns = columns,
+                                      .count = count,
+                                      .offset = sizeof(struct checkpoint_header) + sizeof slice };
+    struct checkpoint_header header = { .step = 1 };
+    snprintf(path, sizeof path, "%s/slice", checkpoint_folder);
+    for (uint64_t i = 0; i < count; i++)
+        floats[i] = (float)i / 3;
+    ck_assert(checkpoint_file_create(path, 1, &file, &err));
+    ck_assert(checkpoint_file_add(&file, &slice, floats, &err));
+    header.num_slices = 1;
+    ck_assert_msg(checkpoint_file_finish(&file, &header, &err), "%s", err.msg);
+    checkpoint_file_close(&file);
+    bool opens = checkpoint_file_open(path, &file, &err);
+    if (opens) {
+        ck_assert(checkpoint_file_read(&file, &file.slices[0], read_back, &err));
+        ck_assert_mem_eq(read_back, floats, count * sizeof *floats);
+        checkpoint_file_close(&file);
+    }
+    unlink(path);
+    return opens;
+}
+
+START_TEST(a_slice_has_columns_elements_and_an_array)
+{
+    const uint32_t last = CHECKPOINT_KEPT + MAX_CHECKPOINT_KEPT - 1;
+    ck_assert(reads_back(1, 1, 0));
+    ck_assert(reads_back(1, CHECKPOINT_SLICE_ELEMENTS, last));
+    ck_assert(reads_back(7, 5, last));
+    ck_assert(!reads_back(0, 5, 0));
+    ck_assert(!reads_back(7, 0, 0));
+    ck_assert(!reads_back(7, CHECKPOINT_SLICE_ELEMENTS + 1, 0));
+    ck_assert(!reads_back(7, 5, last + 1));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("checkpoint");
@@ -431,6 +480,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_newest_two_are_kept);
     tcase_add_test(tc, what_a_killed_run_left_is_in_nobodys_way);
     tcase_add_test(tc, a_run_that_is_killed_while_it_saves_leaves_a_whole_checkpoint);
+    tcase_add_test(tc, a_slice_has_columns_elements_and_an_array);
     Suite *s = suite_create("exec/checkpoint: files");
     suite_add_tcase(s, tc);
     return s;
