@@ -1,8 +1,8 @@
 /* calibration/bandwidth.h - ops that memory bounds, by how much they read and write, from 4 KiB to
- * more than any cache holds; and the two constants of the formula for them, fitted to all.
+ * more than any cache holds; and the two constants of their formula, fitted to all.
  *
- * Every op is timed twice: `warm`, again and again on the same values, and `cold`, behind a write
- * of as much other memory as pushes them out of every cache. */
+ * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after a write of enough
+ * other memory to push them out of every cache. */
 #ifndef CALIBRATION_BANDWIDTH_H
 #define CALIBRATION_BANDWIDTH_H
 
@@ -22,7 +22,7 @@ struct bandwidth_point {
 struct bandwidths {
     struct bandwidth_point at[MOST_BANDWIDTH_POINTS];
     int count;
-    double note_s; /* that two notes take around nothing, in every time */
+    double note_s; /* of two notes around nothing; every time includes it */
 };
 
 /* Up to `most_bytes` of traffic; takes twice as much of the device's memory. About `seconds` in
@@ -30,9 +30,9 @@ struct bandwidths {
 bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds,
                        struct bandwidths *out, struct err *err);
 
-/* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c, of cold
- * ops less the notes; with the least sum of squared relative errors. Neither is negative; the rate
- * is 0 when nothing was measured. */
+/* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c, fitted
+ * on the cold ops less the notes by the least sum of squared relative errors. Neither constant is
+ * negative; the rate is 0 when nothing was measured. */
 struct bandwidth_fit {
     double kernel_s, bytes_per_s;
     double median_error; /* |log| of a point's prediction over its time */

@@ -6,12 +6,12 @@
 #include "base/err.h"
 #include "sim/cost/curve.h"
 
-/* Fills all but the fabric, nodes from the hosts that are named. Times are those out of place;
- * sizes that repeat keep the first. Which collective it was, the output or the file's name says. A
+/* Fills all but the fabric; nodes are counted from the named hosts. Times are the out-of-place
+ * ones; a repeated size keeps its first. The output or the file's name names the collective. A
  * faulty line is ERR_INPUT, where = "FILE:LINE". */
 bool bench_output_read_nccl(const char *path, struct curve *out, struct err *err);
 
-/* OSU prints neither ranks nor hosts: `num_ranks` had part, on one node as far as this knows.
+/* OSU prints neither ranks nor hosts: `num_ranks` took part, and one node is assumed.
  * Latency tests of two ranks are POINT_TO_POINT whatever num_ranks is. */
 bool bench_output_read_osu(const char *path, int num_ranks, struct curve *out, struct err *err);
 

@@ -1,5 +1,5 @@
-/* calibration/budget.h - how long the parts of a pass may take, so that the whole of it ends in
- * time: each says beforehand what it takes, and gets less when others took more. */
+/* calibration/budget.h - how long each part of a pass may take, so that the whole ends in time:
+ * each part states its time beforehand, and gets less when others took more. */
 #ifndef CALIBRATION_BUDGET_H
 #define CALIBRATION_BUDGET_H
 
@@ -7,11 +7,11 @@
 
 struct budget {
     double start_s, end_s; /* on base/clock.h's clock; the first part begins at the start */
-    double all_s, ahead_s; /* expected of all parts, and of those that have not begun */
-    double begun_s;        /* expected of those that have */
+    double all_s, ahead_s; /* expected for all parts, and for those that have not begun */
+    double begun_s;        /* expected for those that have */
 };
 
-/* Beforehand, for every part. */
+/* States a part's time, before any part begins. */
 void budget_expect(struct budget *budget, double seconds);
 
 /* Time granted to the next part: what it asked for, scaled down when the rest no longer fits; 0

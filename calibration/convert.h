@@ -1,7 +1,7 @@
 /* calibration/convert.h - a measured row -> the model, system and plan that it ran.
  *
- * What a row does not say and must be known is a reason to skip it; what has a usual answer is
- * assumed and told. */
+ * A row is skipped, with a reason, when it lacks something that must be known; something with a
+ * usual value is assumed, and the assumption is reported. */
 #ifndef CALIBRATION_CONVERT_H
 #define CALIBRATION_CONVERT_H
 
@@ -31,7 +31,7 @@ struct run_case {
  * profiles and stacks in it and predict again. */
 struct run_systems;
 
-/* `cluster` and `stack` stand in place of what match.json finds; NULL: they don't. */
+/* `cluster` and `stack` replace those that match.json finds; NULL: they don't. */
 struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err);
 void run_systems_free(struct run_systems *systems);
 

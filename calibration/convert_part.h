@@ -1,4 +1,4 @@
-/* calibration/convert_part.h - what the parts of run_convert share; only convert.c and convert_*.c
+/* calibration/convert_part.h - shared by the parts of run_convert; only convert.c and convert_*.c
  * include it.
  *
  * Each part fills its members of the case. False when the row cannot be converted: `reason` then
@@ -21,10 +21,10 @@ struct conversion {
     struct run_systems *systems;
     const struct run_row *row;
     struct run_case *out;
-    const char *recompute; /* as match.json knows better, else the row's own */
+    const char *recompute; /* match.json's correction, else the row's own */
 };
 
-/* Tells an assumption, but for "". `text` lives forever. */
+/* Reports an assumption, unless it is "". `text` lives forever. */
 void convert_assume(const struct conversion *of, const char *text);
 
 static inline bool row_is_stated(double value)
@@ -34,7 +34,7 @@ static inline bool row_is_stated(double value)
 
 /* False, with "COLUMN REASON". */
 bool row_skip(struct err *err, const char *column, const char *reason);
-/* A count that must be stated, and one that has a usual value. */
+/* Reads a count that must be stated, and one that has a usual value. */
 bool row_count(double value, const char *column, int *out, struct err *err);
 bool row_count_or(double value, const char *column, int fallback, int *out, struct err *err);
 

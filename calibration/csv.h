@@ -1,4 +1,4 @@
-/* calibration/csv.h - comma-separated text as RFC 4180 has it: quoted fields, doubled quotes,
+/* calibration/csv.h - comma-separated text by RFC 4180: quoted fields, doubled quotes,
  * newlines within quotes. */
 #ifndef CALIBRATION_CSV_H
 #define CALIBRATION_CSV_H
@@ -23,7 +23,7 @@ struct csv_record {
     char *field[CSV_MAX_COLUMNS];
 };
 
-/* What is not UTF-8 text is ERR_INPUT with FILE:LINE. The text lives in the arena. */
+/* Text that is not UTF-8 is ERR_INPUT with FILE:LINE. The text lives in the arena. */
 bool csv_open(const char *path, struct arena *arena, struct csv *out, struct err *err);
 
 /* The next line that is not empty; false at the end, or on an error. */
@@ -39,7 +39,7 @@ bool csv_check_width(const struct csv *in, const struct csv_record *header,
 /* ERR_INPUT, where = FILE:LINE: column. */
 bool csv_refuse(const char *path, int line, const char *column, struct err *err, const char *what);
 
-/* Decimal, finite, 0 or more, nothing around it. */
+/* A decimal number, finite, 0 or more, with nothing around it. */
 bool csv_number(const char *text, double *out);
 
 #endif

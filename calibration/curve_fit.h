@@ -1,8 +1,8 @@
-/* calibration/curve_fit.h - a collective's curve from the times that were measured.
+/* calibration/curve_fit.h - a collective's curve from measured times.
  *
  * Log time is piecewise linear in log size between the knots of fit.json, by least squares, and
- * never falls. So a few knots smooth what single sizes scatter, and steps between two of NCCL's
- * algorithms lose their dip. */
+ * never falls. So a few knots smooth the scatter of single sizes and the dips between two of NCCL's
+ * algorithms. */
 #ifndef CALIBRATION_CURVE_FIT_H
 #define CALIBRATION_CURVE_FIT_H
 
@@ -25,7 +25,7 @@ struct curve_results {
 bool curves_fit(const struct fit_table *table, struct curve_results *out, struct err *err);
 void curves_release(struct curve_results *results);
 
-/* The heart of it: times of the curve's knots, whose sizes stand, from n measurements. */
+/* Fits the times of the curve's knots, whose sizes are given, to n measurements. */
 void curve_fit(struct curve *curve, const double *bytes, const double *time_s, int n);
 
 #endif

@@ -1,15 +1,15 @@
-/* calibration/descent_fit.h - what the theory of convergence leaves open, fitted on losses.
+/* calibration/descent_fit.h - the open constants of the theory of convergence, fitted on losses.
  *
  * Least squares over the losses of one short run or a few, averaged over stretches of steps that
- * grow in proportion, so that each part of the curve counts alike. What the runs cannot tell apart
- * is refused by its name. Pure. */
+ * grow in proportion, so that each part of the curve counts alike. Constants that the runs cannot
+ * tell apart are refused by name. Pure. */
 #ifndef CALIBRATION_DESCENT_FIT_H
 #define CALIBRATION_DESCENT_FIT_H
 
 #include "base/err.h"
 #include "sim/campaign/descent.h"
 
-/* Runs of one problem, on as many samples a rank each. */
+/* Runs of one problem, all with the same number of samples a rank. */
 struct loss_run {
     const char *name; /* in messages */
     struct descent_run run;
@@ -17,7 +17,7 @@ struct loss_run {
     int num_steps;
 };
 
-/* Of the steps from `first` up to `end`, which is left out. */
+/* The mean over steps from `first` up to but without `end`. */
 double loss_run_mean(const struct loss_run *run, int first, int end);
 
 enum descent_constant {
@@ -33,7 +33,7 @@ enum descent_constant {
 extern const char *const descent_constant_names[]; /* "least" ... */
 double descent_constant_value(const struct descent *descent, enum descent_constant constant);
 
-/* 90 % of what is as likely; equal: known, or not looked for. */
+/* 90 % interval; both ends equal: known, or not fitted. */
 struct descent_interval {
     double low, high;
 };
@@ -53,14 +53,15 @@ struct descent_request {
     int num_runs;
     double least;         /* known; negative: to be fitted too */
     double heterogeneity; /* known or assumed */
-    bool is_exact;        /* gradients are of all samples: they have no noise */
+    bool is_exact;        /* gradients use all samples, so they have no noise */
 };
 
-/* Whether the runs fall, for long enough, and at rates and on ranks that tell the constants apart.
+/* Whether the losses fall for long enough, at rates and on ranks that tell the constants apart.
  * ERR_INPUT, where = the run's name or that of a constant. */
 bool descent_request_check(const struct descent_request *request, struct err *err);
 
-/* Checks the request first, with the same errors; then also what the fit leaves too uncertain. */
+/* Checks the request first, with the same errors; refuses constants that stay too uncertain, too.
+ */
 bool descent_fit(const struct descent_request *request, struct descent_fit *out, struct err *err);
 
 #endif

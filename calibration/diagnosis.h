@@ -3,11 +3,11 @@
  * Each constant of the profiles and stacks is raised by 1 % in turn and all rows are predicted
  * again: d log(step) / d log(constant), its sensitivity. Errors e of rows with sensitivities s are
  * explained by changing a constant by the x that minimises the sum of |e + s x|, a weighted median;
- * x stays where the file's bounds allow. The constant that leaves least is named. That is a
- * suspicion: constants that act alike cannot be told apart by times of whole steps.
+ * x stays within the file's bounds. The constant that leaves the least error is named. That is only
+ * a suspicion: constants that act alike cannot be told apart by times of whole steps.
  *
- * A single row is explained together with its source, which gets half of the weight: what would
- * spoil all other rows does not explain this one. */
+ * A single row is explained together with its source, which gets half of the weight: a change that
+ * would spoil all other rows does not explain this one. */
 #ifndef CALIBRATION_DIAGNOSIS_H
 #define CALIBRATION_DIAGNOSIS_H
 
@@ -21,7 +21,7 @@ struct suspect {
     double sensitivity;   /* mean over rows of d log(step) / d log(constant) */
     double change;        /* of its logarithm */
     double left;          /* mean |error| after it, of the row alone where it is one */
-    double cost;          /* what suspects are ranked by */
+    double cost;          /* suspects are ranked by it */
 };
 enum { NUM_SUSPECTS = 3, MOST_TIME_PARTS = 16 };
 
@@ -32,8 +32,8 @@ struct diagnosis {
     double bias, mean;             /* signed median and mean size of errors */
     double share[MOST_TIME_PARTS]; /* of time_part_table: mean share of the predicted step */
     double usual[MOST_TIME_PARTS]; /* of a row: the same of its source; else 0 */
-    struct suspect suspects[NUM_SUSPECTS]; /* the one that leaves least first */
-    struct traits traits;                  /* of a source: what errors go by */
+    struct suspect suspects[NUM_SUSPECTS]; /* the one that leaves the least error first */
+    struct traits traits;                  /* of a source: columns that its errors depend on */
     int num_suspects;                      /* those whose share of the step is 1 % or more */
 };
 struct diagnoses {

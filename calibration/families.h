@@ -1,9 +1,9 @@
-/* calibration/families.h - the widths of all shipped stacks, and how many rows lie within them.
+/* calibration/families.h - the interval widths of all shipped stacks, and their coverage.
  *
- * calibration/widths.h finds them on the shipped runs that no constant was fitted on; a stack
- * without rows has what all have. One of few rows that no constant was fitted for has the mean
- * square of log(fitted / prior) of the others' product_efficiency in its compute too. Coverage is
- * counted twice: by these widths, and by those found without the row's fold, of five. */
+ * calibration/widths.h fits them on the held-out shipped runs; a stack without rows has the widths
+ * of all. A stack of few rows and no constant of its own adds, to the variance of its compute, the
+ * mean square of log(fitted / prior) of the others' product_efficiency. Coverage is counted twice:
+ * by these widths, and by widths refitted without the row's fold, of five. */
 #ifndef CALIBRATION_FAMILIES_H
 #define CALIBRATION_FAMILIES_H
 

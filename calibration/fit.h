@@ -1,8 +1,8 @@
-/* calibration/fit.h - constants of profiles and stacks from what was measured.
+/* calibration/fit.h - constants of profiles and stacks from measurements.
  *
  * A job of fit.json is least squares on log(predicted / measured), over the logarithms of its
- * constants, from their priors on. What it finds is rounded to three digits, so that shipped files
- * are short and the same wherever they are made. */
+ * constants, starting from their priors. The result is rounded to three digits, so that shipped
+ * files are short and the same wherever they are made. */
 #ifndef CALIBRATION_FIT_H
 #define CALIBRATION_FIT_H
 
@@ -42,12 +42,12 @@ struct fit_result {
     struct observations rows; /* what it was fitted on */
 };
 
-/* `earlier`: results that this job builds on; they stand in place of what is shipped.
+/* `earlier`: results that this job builds on; they replace the shipped constants.
  *
  * Cross-validation predicts every row by constants that were found without it, as the protocol of
- * validate wants: a profile's are found without the row's whole source, then a stack's own on that
- * source without the row's fold, of five by configuration. Of a job with one source, all constants
- * go by folds. Release the result in either case. */
+ * validate asks: a profile's are found without the row's whole source, then a stack's own on that
+ * source without the row's fold, of five by configuration. In a job with one source, all constants
+ * are found by folds. Release the result in either case. */
 bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err);

@@ -1,8 +1,7 @@
 /* calibration/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
  *
  * Jobs run in order; a later one sees what an earlier one found. A job starts from its priors and
- * from nothing that an earlier fit has left in its own constants, so that the shipped files come
- * out again. */
+ * never from its own constants of an earlier fit, so that a fit gives the shipped files again. */
 #ifndef CALIBRATION_FIT_TABLE_H
 #define CALIBRATION_FIT_TABLE_H
 
@@ -11,7 +10,7 @@
 #include "calibration/constant.h"
 #include "sim/cost/error_widths.h"
 
-/* One number to be found, from its prior on and between its bounds, all above 0. */
+/* One number to be fitted, from its prior on and between its bounds, all above 0. */
 struct fit_constant {
     struct constant constant;
     double prior, min, max;
@@ -29,7 +28,7 @@ struct fit_filter {
 struct fit_rows {
     char kind[24];    /* of observation_kinds */
     char data[256];   /* file in calibration/measured, or a path that begins with . or / */
-    char name[40];    /* what reports call them; "": the row's source, or the file */
+    char name[40];    /* their name in reports; "": the row's source, or the file */
     char source[40];  /* all rows of this source_key; "" */
     char cluster[48]; /* that micro-benchmarks ran on; "" */
     char stack[48];   /* whose attention kernel ran */
@@ -47,7 +46,7 @@ struct fit_job {
     char summary[256];
     double prior_weight; /* of one unit of log(constant / prior) */
     double loss_scale;   /* errors beyond it count by size, not by square */
-    double cutoff;       /* errors beyond it draw nothing */
+    double cutoff;       /* errors beyond it have no effect */
     struct fit_constant *constants;
     int num_constants;
     struct fit_rows *rows;
@@ -63,7 +62,7 @@ struct fit_curve {
 
 /* Of calibration/widths.h. */
 struct width_rules {
-    double prior_rows; /* that a prior counts as; 0: intervals are not fitted */
+    double prior_rows; /* a prior counts as so many; 0: intervals are not fitted */
     double cutoff;     /* larger errors count as this */
     struct error_widths prior;
 };

@@ -14,7 +14,7 @@ struct fitted_files {
     int count;
 };
 
-/* What fits found. */
+/* Results of fits. */
 struct findings {
     const struct fit_result *results;
     int num_results;
@@ -25,8 +25,8 @@ struct findings {
 /* The files that these findings change, each once, in order; they live in the arena. */
 struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena);
 
-/* The shipped file with what was found. "fitted_on" gains the rows of the results; "errors" take
- * the place of "error_log". The caller releases the text. */
+/* The shipped file with the results in it. "fitted_on" gains their rows; "errors" replaces
+ * "error_log". The caller releases the text. */
 bool fitted_file_text(const char *file, const struct findings *findings, struct text *out,
                       struct err *err);
 

@@ -1,6 +1,6 @@
-/* calibration/gpu_profile.h - what was measured of GPUs, as a cluster file: the datasheet of the
- * GPU that the driver names, its shipped profile with the measured ops in the place of formulas,
- * and the executor's stack. */
+/* calibration/gpu_profile.h - measurements of GPUs as a cluster file: the datasheet of the GPU
+ * that the driver names, its shipped profile with measured ops instead of formulas, and the
+ * executor's stack. */
 #ifndef CALIBRATION_GPU_PROFILE_H
 #define CALIBRATION_GPU_PROFILE_H
 

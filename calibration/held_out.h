@@ -1,5 +1,5 @@
-/* calibration/held_out.h - whole steps and whole layers, which no table and no constant is made
- * from, against what the finished file predicts of them. */
+/* calibration/held_out.h - held-out measurements of whole steps and layers, which no table and
+ * no constant is made from, beside the finished file's predictions of them. */
 #ifndef CALIBRATION_HELD_OUT_H
 #define CALIBRATION_HELD_OUT_H
 
@@ -9,7 +9,8 @@
 
 enum { MOST_HELD_OUT = 8 };
 
-/* A step of a model on one device, and a layer of it: what each of twice as many layers adds. */
+/* A step of a model on one device, and one of its layers: the time that each layer adds when there
+ * are twice as many. */
 struct held_out {
     const struct model *model; /* in the arena */
     const char *layout;        /* static text */

@@ -12,8 +12,8 @@ struct host_calibration {
     const struct stack *stack; /* the executor's on that backend */
     const char *resume_path;   /* a file that holds the ops of shapes that are done, so that a pass
                                   which was cut short goes on; NULL: none */
-    /* Told before each part, by rank 0 alone: how much is done (0 to 1), how long the rest is
-     * likely to take, and what comes. NULL: nobody asks. */
+    /* Called before each part, by rank 0 alone: how much is done (0 to 1), how long the rest is
+     * likely to take, and what comes. May be NULL. */
     void (*progress)(double share, double left_s, const char *what);
 };
 

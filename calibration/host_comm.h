@@ -1,5 +1,5 @@
-/* calibration/host_comm.h - how long the ranks of this machine take to tell each other things, and
- * how fast a device copies within its memory.
+/* calibration/host_comm.h - how long messages and collectives between the ranks of this machine
+ * take, and how fast a device copies within its memory.
  *
  * All ranks are active in every measurement, in as many groups of a size as there is room for. */
 #ifndef CALIBRATION_HOST_COMM_H
@@ -10,8 +10,8 @@
 
 enum { MAX_OWN_SIZES = 4 };
 
-/* From the least to the most, each twice the one before, and one's own between, ascending (0:
- * none). No larger ones once one takes most_s: all beyond is the link's rate. */
+/* Sizes from the least to the most, each twice the one before, with one's own between them,
+ * ascending (0: none). Sizes end once one takes most_s: beyond it the link's rate decides. */
 struct host_sizes {
     double least_bytes, most_bytes;
     double own_bytes[MAX_OWN_SIZES];
@@ -23,7 +23,7 @@ struct host_sizes {
 struct exchange_time {
     double took_s;   /* between this rank's own start and end */
     double waited_s; /* of that, for a member that came late */
-    double kept_s;   /* that a member was without a core meanwhile: the most of any */
+    double kept_s;   /* the longest that any member was without a core meanwhile */
 };
 
 /* The time of an exchange when nobody is late and all have their cores: the lower quartile of the
@@ -36,7 +36,7 @@ double exchange_quiet_s(const struct exchange_time *times, int count);
 bool host_curve_measure(struct host_rank *host, int kind, int num_ranks,
                         const struct host_sizes *sizes, struct curve *curve, struct err *err);
 
-/* Random, even over -0.5 to 0.5, and the same each time. */
+/* Fills in random numbers, even over -0.5 to 0.5, the same each time. */
 void host_fill_even(float *values, size_t count);
 
 /* Device memory of so many such numbers; the caller frees it when nothing

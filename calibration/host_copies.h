@@ -1,11 +1,11 @@
-/* calibration/host_copies.h - how fast a device and the host's memory copy to each other: what
- * offloading, and a checkpoint before it is written, are bound by. */
+/* calibration/host_copies.h - how fast a device and the host's memory copy to each other, which
+ * bounds offloading and a checkpoint's copy to the host. */
 #ifndef CALIBRATION_HOST_COPIES_H
 #define CALIBRATION_HOST_COPIES_H
 
 #include "calibration/host_rank.h"
 
-/* Of one rank's device while all ranks copy; the host's side is pinned. */
+/* Rates of one rank's device while all ranks copy; the host's side is pinned. */
 struct host_copies {
     double up_bytes_per_s;   /* to the device */
     double down_bytes_per_s; /* from it */

@@ -2,9 +2,8 @@
  *
  * Every rank trains a few steps of models of a few layers and of many shapes by itself, at the same
  * time as all others, and each op is timed where it runs: behind the op that made its input, with
- * the caches as that left them. What counts is the time that the core worked for it: other
- * programs' share of a machine that is not idle is not the op's.
- * Steps of several microbatches or ranks, and whole steps, are never looked at. */
+ * the caches as that left them. Time stolen by other processes is subtracted. Steps of several
+ * microbatches or ranks, and whole steps, are never timed: they are held out. */
 #ifndef CALIBRATION_HOST_OPS_H
 #define CALIBRATION_HOST_OPS_H
 

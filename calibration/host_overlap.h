@@ -29,8 +29,8 @@ struct host_overlaps {
 bool host_overlaps_measure(struct host_rank *host, bool is_quick, double seconds,
                            struct host_overlaps *out, struct err *err);
 
-/* Of products, which most of a step is, beside collectives that take what blocks they like. { 1, 1
- * } when nothing was measured. */
+/* The slowdown of products, most of a step's time, beside collectives with no limit on their
+ * blocks; { 1, 1 } when nothing was measured. */
 struct host_slowdown host_overlaps_mean(const struct host_overlaps *overlaps);
 
 json_t *host_overlaps_json(const struct host_overlaps *overlaps);

@@ -1,5 +1,5 @@
-/* calibration/host_profile.h - what was measured of this machine, as a cluster file that holds its
- * GPU (one core), its profile and its stack. */
+/* calibration/host_profile.h - measurements of this machine, as a cluster file that holds its GPU
+ * (one core), its profile and its stack. */
 #ifndef CALIBRATION_HOST_PROFILE_H
 #define CALIBRATION_HOST_PROFILE_H
 
@@ -25,9 +25,9 @@ struct host_measured {
     double disk_bytes_per_s; /* of all ranks together; 0: not measured */
     struct host_overlaps overlaps;
     double drift_s;
-    enum precision precision; /* of what was trained */
+    enum precision precision; /* of the training steps */
     struct held_out_steps held_out;
-    struct disturbance disturbed; /* what was seen; held_out_error comes with the file */
+    struct disturbance disturbed; /* as measured; held_out_error comes with the file */
     int left_out;                 /* shapes, for want of time */
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
@@ -36,18 +36,18 @@ struct host_measured {
 /* What the cluster file calls a core as a GPU. */
 extern const char host_gpu_name[];
 
-/* Whoever reads the file with system_load gets what was measured; `stack` is the host's, whose
- * costs are filled in. The caller frees. */
+/* system_load reads the measurements back from the file. `stack` is the host's; its costs are
+ * filled in. The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
 
-/* Adds to the residuals of the cluster file's profile what it predicts of the steps held out. Its
- * interval becomes as wide as they are off. Where that is wider than the tables' own errors, or
- * others had the cores, the profile is marked as disturbed. */
+/* Adds the predictions of the held-out steps to the residuals of the cluster file's profile. Its
+ * interval becomes as wide as their errors. Where that is wider than the tables' own errors, or
+ * other programs had the cores, the profile is marked as disturbed. */
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err);
 
-/* How far off the tables are of shapes they do not have: each of a table's points predicted from
- * the others, |log|; one number for each point of all tables of the kind, or of all kinds (-1).
- * Sorted. The caller frees. */
+/* Errors of the tables at shapes that they do not have: |log| of each point's prediction from the
+ * table's other points over its time, for all tables of the kind, or of all kinds (-1). Sorted. The
+ * caller frees. */
 double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count);
 
 /* The ops as tables. The caller releases each and frees the array. */

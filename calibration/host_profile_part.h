@@ -7,8 +7,8 @@
 
 /* Command, date, machine and software. */
 void host_source_words(const struct host_measured *measured, char *text, size_t size);
-/* Errors of the tables at points that are left out, the repeats' spread, and what was measured that
- * no key of a profile holds. */
+/* Errors of the tables at left-out points, the repeats' spread, and measurements that no key of a
+ * profile holds. */
 json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
                             int num_kernels);
 /* Half width of the predictions' interval, in log time. */

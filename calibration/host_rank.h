@@ -8,7 +8,7 @@
 #include "exec/rank.h"
 #include "sim/cost/hardware.h"
 
-/* How much it takes to keep a device busy. */
+/* Sizes that keep a device busy. */
 struct host_load {
     size_t copied_bytes; /* more than any cache holds */
     long side;           /* of square products: those that run beside messages, ... */
@@ -22,12 +22,12 @@ struct host_rank {
     const struct kernel_api *kernel_api;
     const struct comm_api *comm_api;
     const struct host_load *load;
-    enum precision precision; /* of what is trained */
+    enum precision precision; /* of the training steps */
     struct device *device;
     struct comm *comm;   /* all ranks of the place */
     struct group *world; /* all of them */
     struct comm *self;   /* of this rank by itself */
-    bool is_busy;        /* other programs want the cores: what is measured repeats less often */
+    bool is_busy;        /* other programs want the cores: measurements repeat less often */
 };
 
 /* The fewest repeats that will do: `usual`, or half of that, rounded up, beside other programs. */
@@ -38,7 +38,7 @@ int host_rank_least(const struct host_rank *host, int usual);
 bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
                     struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
-/* That suffices for everything in calibration/host_comm.h and gpu_sweep.h. */
+/* Enough for everything in calibration/host_comm.h and gpu_sweep.h. */
 size_t host_arena_bytes(const char *backend);
 
 /* Waits until all ranks have come here. */
@@ -46,7 +46,7 @@ bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *e
 
 /* Replaces each of `count` numbers by its mean over the ranks. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
-/* The same by the largest over a group, which calls it together. */
+/* Replaces them by the largest over a group, whose ranks call it together. */
 bool host_rank_most(struct host_rank *host, struct group *group, double *numbers, size_t count,
                     struct err *err);
 

@@ -1,5 +1,5 @@
-/* calibration/host_resume.h - what a calibration that was cut short had measured: a line of JSON
- * for each shape whose ops are done, behind a line that says of which grid they are. */
+/* calibration/host_resume.h - the measurements of a calibration that was cut short: a line that
+ * names the grid, then a line of JSON for each shape whose ops are done. */
 #ifndef CALIBRATION_HOST_RESUME_H
 #define CALIBRATION_HOST_RESUME_H
 
@@ -7,9 +7,9 @@
 
 struct host_resume;
 
-/* What is in the file at `path`, where there is one; lines that were cut off, and files of another
- * grid, count for nothing. `path` NULL: an empty one that is not kept. NULL with ERR_SYSTEM when
- * the file cannot be written. */
+/* Opens the file at `path`, or makes it. Cut-off lines, and files of another grid, are ignored.
+ * `path` NULL: an empty one that is not kept. NULL with ERR_SYSTEM when the file cannot be written.
+ */
 struct host_resume *host_resume_open(const char *path, const struct host_shapes *shapes,
                                      struct err *err);
 void host_resume_close(struct host_resume *resume); /* accepts NULL */

@@ -1,11 +1,11 @@
-/* calibration/host_shapes.h - which models are trained to time their ops. */
+/* calibration/host_shapes.h - the models that are trained to time their ops. */
 #ifndef CALIBRATION_HOST_SHAPES_H
 #define CALIBRATION_HOST_SHAPES_H
 
 #include "base/arena.h"
 #include "models/model.h"
 
-/* Enough that a layer's weights have left a core's cache when it comes to them again. */
+/* Enough layers that a layer's weights have left a core's cache before it needs them again. */
 enum { HOST_SHAPE_LAYERS = 4 };
 
 /* What one rank computes: a model whose layers may be a tensor rank's share. */
@@ -24,8 +24,8 @@ struct host_shapes {
  * large alike. */
 int host_shapes_turn(const struct host_shapes *shapes, int i);
 
-/* Around the models that train on a host's core (hidden 64 to 1024), or on a GPU (768 to 12,288).
- */
+/* Around the sizes of models that train on a host's core (hidden 64 to 1024), or on a GPU (768 to
+ * 12,288). */
 enum host_grid { GRID_CORE, GRID_GPU };
 
 /* GPT of that width, or Llama; without layers, vocabulary, batch and name. */
@@ -34,8 +34,7 @@ struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq)
 /* `is_quick`: fewer. In the arena. */
 struct host_shapes host_shapes_grid(enum host_grid grid, bool is_quick, struct arena *arena);
 
-/* The same with those of a model on up to `num_ranks` tensor ranks and for microbatches of 1 to 4.
- */
+/* Adds the shapes of a model on up to `num_ranks` tensor ranks, for microbatches of 1 to 4. */
 void host_shapes_add(struct host_shapes *shapes, const struct model *model, int num_ranks,
                      struct arena *arena);
 

@@ -1,10 +1,10 @@
 /* calibration/interval.h - how wide the intervals of stacks and profiles have to be.
  *
- * With n rows that nothing was fitted on, the interval that the next row falls into with 90 %
- * reaches to the ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
- * arXiv:1604.04173). Fewer than 9 rows cannot say.
+ * With n held-out rows, the interval that has the next row with 90 % probability reaches to the
+ * ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
+ * arXiv:1604.04173). That takes at least 9 rows.
  *
- * A stack is judged where the profile is measured, so that its interval is its own. */
+ * A stack is judged on measured profiles alone, so that its interval is its own. */
 #ifndef CALIBRATION_INTERVAL_H
 #define CALIBRATION_INTERVAL_H
 
@@ -15,15 +15,15 @@ struct interval_need {
     bool is_of_stack;
     int groups;
     double needed; /* half width in log time; NaN when there are too few rows */
-    double stated; /* the median of what their predictions state */
+    double stated; /* the median of the predictions' own half widths */
 };
 struct interval_needs {
     struct interval_need *at; /* stacks first, by name */
     int count;
 };
 
-/* In the place of a stack's name: all sources without a fitted row, whatever their stack. What they
- * need is what a family needs that has no rows of its own. */
+/* In the place of a stack's name: all sources without a fitted row, whatever their stack. A family
+ * without rows of its own needs the same width. */
 extern const char new_sources[];
 
 /* Names are borrowed from the cases; the array lives in the arena. */

@@ -1,5 +1,5 @@
-/* calibration/launch_cost.h - what it takes to give a device something to do: the caller's time and
- * the stream's, for kernels that do nothing and for events that pass from stream to stream. */
+/* calibration/launch_cost.h - the cost of launching work on a device: the caller's time and the
+ * stream's, for kernels that do nothing and for events between streams. */
 #ifndef CALIBRATION_LAUNCH_COST_H
 #define CALIBRATION_LAUNCH_COST_H
 
@@ -12,7 +12,7 @@ struct launch_cost {
     double graph_issue_s; /* the caller's for a kernel of a graph of hundreds */
     double graph_kernel_s; /* the stream's, start to start, in such a graph */
     double event_issue_s;  /* the caller's for a record and a wait */
-    double event_s;        /* from the end of what one stream did to what waits for it on another */
+    double event_s; /* from the end of one stream's work to the work that waits for it on another */
 };
 
 /* Means over the ranks, which all call it together. */

@@ -19,8 +19,8 @@ struct micros {
     int count;
 };
 
-/* Rows of a file of calibration/measured that pass the filters; those that simsearch has no formula
- * for, or that give no time, are left out. `system` is the cluster and stack of `rows`, with the
+/* Rows of a file of calibration/measured that pass the filters; rows without a formula in
+ * simsearch, or without a time, are left out. `system` is the cluster and stack of `rows`, with the
  * number of GPUs 1; collectives get systems of their own in the arena. Columns:
  *   products     m, n, k, dtype, layout, and time_us or tflops
  *   collectives  op, bytes, nodes, gpus, time_us

@@ -1,5 +1,5 @@
-/* calibration/nvml.h - clocks and power of one GPU as its driver tells them, through NVIDIA's
- * management library, which is loaded when it is asked for: the program starts where there is none.
+/* calibration/nvml.h - clocks and power of one GPU as its driver reports them, through NVIDIA's
+ * management library. It is loaded on first use, so that the program starts without it.
  */
 #ifndef CALIBRATION_NVML_H
 #define CALIBRATION_NVML_H
@@ -18,10 +18,10 @@ struct nvml_words {
     char gpu[96];    /* "NVIDIA H200" */
     char driver[80]; /* "580.159.04" */
 };
-/* "" for what the driver does not tell. */
+/* "": the driver does not report it. */
 struct nvml_words nvml_words(struct nvml *nvml);
 
-/* At this moment; 0 for what the driver does not tell. */
+/* At this moment; 0: the driver does not report it. */
 struct nvml_reading {
     double sm_hz, memory_hz, power_w;
 };

@@ -1,5 +1,5 @@
-/* calibration/observation.h - what constants are fitted on: measured times, and what simsearch
- * predicts for each of them. */
+/* calibration/observation.h - the rows that constants are fitted on: measured times, and
+ * simsearch's prediction of each. */
 #ifndef CALIBRATION_OBSERVATION_H
 #define CALIBRATION_OBSERVATION_H
 
@@ -40,12 +40,12 @@ extern const struct observation_kind observation_kinds[];
 extern const int num_observation_kinds;
 
 /* All rows of a job. A set without rows, a row that is asked for by id and cannot be predicted, and
- * a faulty file are errors; what fit.json is to blame for has its line. Release in either case. */
+ * a faulty file are errors; a fault of fit.json has its line. Release in either case. */
 bool observations_load(const struct fit_table *table, const struct fit_job *job,
                        struct observations *out, struct err *err);
 void observations_release(struct observations *observations);
 
-/* In every system that has it. How many have. */
+/* Sets the constant in every system that has it, and returns how many do. */
 int observations_set(const struct observations *observations, const struct constant *constant,
                      double value);
 

@@ -1,13 +1,13 @@
 /* calibration/preference.h - whether predictions order plans as measurements do.
  *
- * A stratum is one question: the runs of one node that differ in nothing but their plan. Plans that
- * nothing was fitted on are compared, where there are four or more of them. */
+ * A stratum is one question: the runs of one node that differ in nothing but their plan. Held-out
+ * plans are compared, where there are four or more of them. */
 #ifndef CALIBRATION_PREFERENCE_H
 #define CALIBRATION_PREFERENCE_H
 
 #include "calibration/score.h"
 
-/* Of the strata of a source. */
+/* Over the strata of a source. */
 struct preference {
     const char *source;
     int strata, plans;

@@ -1,5 +1,5 @@
-/* calibration/quiet.h - before anything is measured: does something else want the cores, and does
- * it go away in time. */
+/* calibration/quiet.h - waits, before anything is measured, for other programs to leave the
+ * cores. */
 #ifndef CALIBRATION_QUIET_H
 #define CALIBRATION_QUIET_H
 

@@ -29,7 +29,7 @@ struct run_rows {
  * order, unknown ones ignored. Needed are id, source_key, gpu, n_gpus, layers, hidden, heads,
  * vocab, seq, gbs_seqs, mbs, dp, tp, pp and core; another that is absent is not stated in any row.
  * A missing needed column, a field that is not a number of 0 or more, a row of another width, or
- * what is not UTF-8 text is ERR_INPUT with FILE:LINE: column. Texts live in the arena. */
+ * text that is not UTF-8 is ERR_INPUT with FILE:LINE: column. Texts live in the arena. */
 bool runs_load(const char *path, struct arena *arena, struct run_rows *out, struct err *err);
 
 /* Seconds of a step as the row measured it (measured_iter_s, else tokens/s, else derived_iter_s),

@@ -1,14 +1,14 @@
 /* calibration/score.h - how far predictions are from measurements: the protocol.
  *
- * Of the rows with core = 1, the last of each configuration (config_group of a source) counts; its
- * error is log(predicted / measured). Sources are scored one by one, so that a large one does not
- * decide, and rows that constants were fitted on apart. */
+ * Among the rows with core = 1, the last of each configuration (config_group of a source) counts;
+ * its error is log(predicted / measured). Sources are scored one by one, so that a large one does
+ * not dominate, and fitted rows apart from held-out ones. */
 #ifndef CALIBRATION_SCORE_H
 #define CALIBRATION_SCORE_H
 
 #include "calibration/predict.h"
 
-/* Of the sizes of errors, whatever their sign, but for bias: the median with its sign. */
+/* Statistics of the sizes of errors; bias is the median with its sign. */
 struct score {
     int groups;
     double median, mean, p90, worst, bias; /* NaN without groups */
@@ -51,7 +51,7 @@ double run_measured_bytes(const struct run_row *row);
 /* Whether the measured time lies in the interval; both ends count. */
 bool run_is_covered(const struct run_case *of, const struct run_prediction *predicted);
 
-/* Of n errors, which are sorted by size on return. Their coverage is not known. */
+/* The score of n errors, which are sorted by size on return. Their coverage is not known. */
 struct score score_errors(double *errors, int n);
 
 #endif

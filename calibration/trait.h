@@ -1,8 +1,8 @@
-/* calibration/trait.h - which columns of measured rows their errors go by.
+/* calibration/trait.h - the columns of measured rows that their errors depend on.
  *
- * Columns are chosen one after the other, up to three: the one that helps most to tell a row's
- * error from the mean error of the other rows that agree with it in all columns chosen so far. A
- * row that agrees with no other has nothing to be told by, so that finer is not always better. */
+ * Columns are chosen one after the other, up to three: each time the one that helps most to predict
+ * a row's error by the mean error of the other rows that agree with it in all columns chosen so
+ * far. A row that agrees with no other cannot be predicted, so that finer is not always better. */
 #ifndef CALIBRATION_TRAIT_H
 #define CALIBRATION_TRAIT_H
 
@@ -16,7 +16,7 @@ struct traits {
     double told; /* share of the errors' variance; 0 without columns */
 };
 
-/* None of fewer than FEWEST_TRAIT_ROWS rows. */
+/* Fewer than FEWEST_TRAIT_ROWS rows have none. */
 struct traits traits_find(const struct run_row *const *rows, const double *errors, int n);
 
 #endif

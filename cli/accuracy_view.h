@@ -10,7 +10,7 @@
 int answer_accuracy(const struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err);
 
-/* Adds what the steps rest on, and how many there are at most. */
+/* Adds the evidence that the steps rest on, and their upper bound. */
 void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to);
 
 #endif

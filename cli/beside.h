@@ -1,4 +1,4 @@
-/* cli/beside.h - two numbers of the same thing beside each other, and their difference. */
+/* cli/beside.h - two numbers of one thing side by side, and their difference. */
 #ifndef CLI_BESIDE_H
 #define CLI_BESIDE_H
 
@@ -10,7 +10,7 @@ struct beside {
     const char *remark; /* "": none */
 };
 
-/* A line of space, then `title` and what the columns are. */
+/* An empty line, then `title` and the heads of the columns. */
 void show_beside_heading(const struct terminal *terminal, const char *title, const char *left,
                          const char *right);
 void show_beside(const struct terminal *terminal, const struct beside *row, int decimals);

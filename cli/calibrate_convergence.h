@@ -1,11 +1,12 @@
-/* cli/calibrate_convergence.h - "calibrate --convergence RUN.json": see there. */
+/* cli/calibrate_convergence.h - "calibrate --convergence RUN.json": constants of convergence,
+ * fitted on runs. */
 #ifndef CLI_CALIBRATE_CONVERGENCE_H
 #define CLI_CALIBRATE_CONVERGENCE_H
 
 #include "base/err.h"
 #include "cli/options.h"
 
-/* Of --convergence and the files behind it; the exit code. */
+/* Fits on --convergence's file and the files that follow it. Returns the exit code. */
 int calibrate_convergence(const struct options *options, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/command.h - what the program can be told to do, and how it ends.
+/* cli/command.h - the commands of the program, and its exit codes.
  *
  * Each command lives in cli/NAME.c; `commands` in commands.c lists them. */
 #ifndef CLI_COMMAND_H
@@ -53,7 +53,7 @@ extern const struct command commands[];
 extern const int num_commands;
 const struct command *command_find(const char *name); /* NULL: unknown */
 
-/* Says so, and which name is near. Returns false. */
+/* Reports an unknown name, and the nearest one. Returns false. */
 bool command_refuse(const char *name, struct err *err);
 
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,

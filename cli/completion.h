@@ -1,4 +1,4 @@
-/* cli/completion.h - what shells complete: scripts from the tables of commands and options.
+/* cli/completion.h - completion scripts for shells, from the tables of commands and options.
  *
  * `simsearch list completion-bash` prints one; `make install` puts each where its shell looks. */
 #ifndef CLI_COMPLETION_H

@@ -11,7 +11,7 @@ struct deadline {
     struct deadline_result result;
 };
 
-/* The tokens must be known, and what is best must be the fastest. */
+/* The tokens must be known, and the objective must be time. */
 bool check_deadline(const struct options *options, const struct setup *setup, struct err *err);
 
 /* Finds the number of GPUs and puts the setup, and so the request, on it. False: the request is
@@ -20,7 +20,7 @@ bool deadline_choose_gpus(const struct options *options, struct setup *setup,
                           struct search_request *request, struct deadline *out, struct err *err);
 void deadline_release(struct deadline *deadline);
 
-/* When the search for the count itself was ended early its best stands for the answer. */
+/* When the search for the count itself was ended early, its best is the answer. */
 bool deadline_ended_early(const struct deadline *deadline);
 void deadline_fill_result(const struct deadline *deadline, struct search_result *result);
 

@@ -1,5 +1,5 @@
-/* cli/finalists.h - the best plans of a search once more, by the event engine: contention, shared
- * wires and what each stage waits for, which the search's recurrence leaves out. */
+/* cli/finalists.h - the best plans of a search, timed again by the event engine: contention,
+ * shared wires and waits of each stage, which the search's recurrence leaves out. */
 #ifndef CLI_FINALISTS_H
 #define CLI_FINALISTS_H
 
@@ -13,14 +13,14 @@ struct finalists {
     double step_s[MOST_FINALISTS]; /* 0: too many instructions to run while somebody waits */
 };
 
-/* A plan's step, event by event; 0 when it is too long to. */
+/* A plan's step, event by event; 0: it has too many events. */
 double finalist_step_s(const struct setup *setup, const struct plan *plan);
 
 /* By `jobs` threads. */
 struct finalists finalists_judge(const struct setup *setup, const struct search_result *result,
                                  int jobs);
 
-/* Index of the one that the event engine has for the fastest; -1 when it has not run them all. */
+/* Index of the fastest by the event engine; -1 when it has not run them all. */
 int finalists_first(const struct finalists *finalists);
 
 void show_finalists(const struct finalists *finalists);

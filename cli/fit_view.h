@@ -1,4 +1,4 @@
-/* cli/fit_view.h - what fits found, for people and as JSON, on stdout. */
+/* cli/fit_view.h - results of fits, for people and as JSON, on stdout. */
 #ifndef CLI_FIT_VIEW_H
 #define CLI_FIT_VIEW_H
 
@@ -7,7 +7,7 @@
 /* Each job's constants, errors and correlations; then curves and intervals. */
 void fit_print(const struct findings *found);
 
-/* {"jobs": [...]}, and "curves" and "intervals" where they were looked for. */
+/* {"jobs": [...]}, and "curves" and "intervals" where they were fitted. */
 void fit_print_json(const struct findings *found);
 
 #endif

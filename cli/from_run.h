@@ -1,5 +1,5 @@
-/* cli/from_run.h - "simsearch explain --from-run": how well a run that is over, or planned, uses
- * its GPUs, by the lectures' 8 TP/(N F U) and 6 TP/(N F U). */
+/* cli/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its GPUs,
+ * by the lectures' 8 TP/(N F U) and 6 TP/(N F U). */
 #ifndef CLI_FROM_RUN_H
 #define CLI_FROM_RUN_H
 
@@ -10,7 +10,7 @@ struct from_run {
     double params, tokens;
     int gpus;
     char gpu[48];
-    int dtype;         /* enum dtype that is multiplied in; -1: bf16, or what the GPU has */
+    int dtype;         /* enum dtype of the products; -1: bf16, or what the GPU has */
     double days;       /* 0: asked for */
     double u;          /* 0: asked for */
     struct gpu device; /* of the name */

@@ -5,16 +5,16 @@
 #include "cli/terminal.h"
 #include "sim/engine/event_step.h"
 
-/* Beside the recurrence's step. */
+/* The event engine's step beside the recurrence's. */
 void show_event_step(const struct terminal *terminal, const struct event_step *step,
                      double recurrence_step_s);
 
-/* The same of steps that were drawn. */
+/* The same for steps with random draws. */
 void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
                       double recurrence_step_s);
 
-/* A row for each stage, the step from left to right over `columns`: in each column what the stage
- * computes in the middle of it, and below, where a stage has several chunks, of which of them. */
+/* A row for each stage, the step from left to right over `columns`: each column shows what the
+ * stage computes in the middle of it and, below, for which of its chunks where it has several. */
 void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,
                struct text *out);
 

@@ -4,7 +4,7 @@
 
 #include "cli/relax_view.h"
 
-/* What kept every plan out, and what would let one in. */
+/* Shows what kept every plan out, and what would let one in. */
 void show_infeasible(const struct options *options, const struct setup *setup,
                      const struct search_result *result, const struct relaxations *relaxations);
 

@@ -22,8 +22,8 @@ struct largest {
  * case. */
 bool largest_name_model(struct options *options, struct largest *out, struct err *err);
 
-/* Makes the setup that of the first member that fits, or gives its model the most layers. When
- * nothing fits it is the smallest. */
+/* Loads the setup of the first member that fits, or gives its model the most layers. When nothing
+ * fits, the smallest is loaded. */
 bool largest_choose(struct largest *largest, struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err);
 void largest_release(struct largest *largest);

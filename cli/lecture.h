@@ -1,5 +1,5 @@
-/* cli/lecture.h - the textbook's formulas on one plan: symbols filled in, value, what the detailed
- * model has for the same thing, and a sentence for the gap.
+/* cli/lecture.h - the textbook's formulas on one plan: symbols filled in, value, the detailed
+ * model's value of the same quantity, and a sentence about the gap.
  *
  * Rows come from the lecture_*.c files, by topic. `filled` is arithmetic that the tests evaluate:
  * it must come to `textbook`. */

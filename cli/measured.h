@@ -6,7 +6,7 @@
 #include "exec/session.h"
 #include "sim/cost/piece.h"
 
-/* Seconds of a step, of what both sides name alike. */
+/* Seconds in a step of one thing that both sides name alike. */
 struct beside_seconds {
     double count, measured_s, predicted_s;
 };
@@ -19,9 +19,9 @@ struct measured {
     const struct timeline *predicted_timeline;
     int num_ranks;
     double rate;   /* of learning */
-    bool compares; /* with the prediction: not where it is of another kind of machine */
+    bool compares; /* with the prediction; false where that is for another kind of machine */
     /* Filled by measured_fill. */
-    /* Of the timed steps, or of the means of an exchange's periods: median and percentiles. */
+    /* Median and percentiles of the timed steps, or of the means over an exchange's periods. */
     double step_s, step_p10_s, step_p90_s;
     double mfu;
     double error;                               /* log(predicted / measured) */

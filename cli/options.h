@@ -1,7 +1,7 @@
 /* cli/options.h - the options of all commands: one table that parses, checks and documents.
  *
- * A row's field reads and bounds the value. Values are as typed; what they mean together (a cluster
- * from a GPU, a batch from tokens) is for the command to find out. */
+ * A row's field reads and bounds the value. Values are as typed; the command finds out what they
+ * mean together (a cluster from a GPU, a batch from tokens). */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 

@@ -1,4 +1,5 @@
-/* cli/patience.h - while a search lasts: a bar on a terminal, and Ctrl-C that ends it early. */
+/* cli/patience.h - a progress bar on the terminal while a search lasts, and Ctrl-C, which ends it.
+ */
 #ifndef CLI_PATIENCE_H
 #define CLI_PATIENCE_H
 
@@ -10,7 +11,8 @@ struct patience {
     bool is_shown;
 };
 
-/* The request learns whom to tell and whom to ask; `patience` must outlast the search. */
+/* Sets the request's callbacks for progress and interruption; `patience` must outlast the search.
+ */
 void patience_begin(struct patience *patience, const struct options *options,
                     struct search_request *request);
 void patience_end(const struct patience *patience);

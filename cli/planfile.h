@@ -1,4 +1,4 @@
-/* cli/planfile.h - a plan with all that it was predicted on, in one file.
+/* cli/planfile.h - a plan, and the model and system that it was predicted on, in one file.
  *
  * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Parts are
  * objects as their own files hold them, or names; all but layout may be absent. */
@@ -16,7 +16,7 @@ bool planfile_open(struct json_file *file, const char *path, struct err *err);
 const json_t *planfile_part(const struct json_file *file, const char *key);
 const char *planfile_name(const struct json_file *file, const char *key);
 
-/* What a plan file names or holds wrongly is the file's fault, not the command line's. */
+/* Blames a fault in a plan file's parts on the file, not on the command line. */
 bool planfile_blame(const struct json_file *file, const char *key, struct err *err);
 
 /* The object that a plan file holds. `prediction` is taken over; NULL: without one. */

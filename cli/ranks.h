@@ -4,8 +4,9 @@
 
 #include "base/err.h"
 
-/* This program again, once for each rank, with the same words; argv[0] is the command. Returns the
- * exit code when all have ended: of a rank that failed its own, without err, as it has said why. */
+/* Starts this program once for each rank, with the same words; argv[0] is the command. Returns the
+ * exit code when all have ended: that of a failed rank, without err, as the rank has printed why.
+ */
 int ranks_launch(int num_ranks, int argc, char **argv, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* cli/registry.h - everything that the program knows by name, as JSON entries. */
+/* cli/registry.h - everything that has a name in the program, as JSON entries. */
 #ifndef CLI_REGISTRY_H
 #define CLI_REGISTRY_H
 

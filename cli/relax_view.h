@@ -5,7 +5,7 @@
 #include "cli/setup.h"
 #include "search/relax.h"
 
-/* Looked for when a search that came to its end found nothing; else there are none. Release them
+/* Relaxations are searched when a complete search found nothing; else there are none. Release them
  * by relaxations_release. */
 void relax_find(const struct search_request *request, const struct search_result *result,
                 struct relaxations *out);

@@ -1,4 +1,4 @@
-/* cli/search_run.h - "search --run": what was found, executed. */
+/* cli/search_run.h - "search --run": runs the best plan that was found. */
 #ifndef CLI_SEARCH_RUN_H
 #define CLI_SEARCH_RUN_H
 

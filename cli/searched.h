@@ -1,4 +1,4 @@
-/* cli/searched.h - what a search went through, in a line. */
+/* cli/searched.h - a summary of a search in one line. */
 #ifndef CLI_SEARCHED_H
 #define CLI_SEARCHED_H
 
@@ -8,10 +8,10 @@
 /* "36 144": thousands apart from 10 000 on; "4.75e+28" from 1e15 on. */
 void add_count(struct text *out, double count);
 
-/* Candidates, the time they took, and what became of them. */
+/* The number of candidates, the time, and how many were evaluated, bounded or infeasible. */
 void show_searched(const struct search_result *result);
 
-/* Whether the best is proved to be that, and of which space. */
+/* Whether the best is proved, and in which space. */
 void show_proof(const struct search_result *result);
 
 #endif

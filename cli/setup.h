@@ -1,6 +1,6 @@
-/* cli/setup.h - what a command line asks about: a model on a system, and what had to be assumed.
+/* cli/setup.h - the model and the system of a command line, and what was assumed.
  *
- * Each part comes from its option, else from the plan file, else from a default, which is said. */
+ * Each part comes from its option, else from the plan file, else from a default, which is shown. */
 #ifndef CLI_SETUP_H
 #define CLI_SETUP_H
 
@@ -14,7 +14,7 @@
 struct setup {
     struct system system; /* its cluster's price is that of --price, when given */
     struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
-    struct convergence_file convergence; /* by which exchanges are judged; source "": as shipped */
+    struct convergence_file convergence; /* exchanges are judged by it; source "": as shipped */
     double memory_bytes;                 /* that a GPU may hold: all it has, or --max-memory */
     json_t *assumptions;                 /* sentences, most important first */
     struct arena arena;                  /* of the plan's arrays */
@@ -28,13 +28,14 @@ bool setup_load(const struct options *options, const char *plan_path, struct set
                 struct err *err);
 void setup_release(struct setup *setup);
 
-/* Puts what the plan's exchange does to the mathematics, if anything, before all assumptions. */
+/* Puts the change that the plan's exchange makes to the mathematics, if any, first of all
+ * assumptions. */
 void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
-/* Says that a job takes a segment of each rack: of `asked` GPUs as many as it now has. */
+/* Notes that a job takes a segment of each rack, and so fewer than the `asked` GPUs. */
 void setup_note_segment(struct setup *setup, int asked);
 
-/* What steps to an accuracy are scaled to: "published runs". */
+/* Names the runs that steps to an accuracy are scaled to: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);
 
 /* Another layout text for the same model and system, in the same precision. */

@@ -1,7 +1,7 @@
-/* cli/setup_part.h - what the parts of setup_load share; nothing else includes it.
+/* cli/setup_part.h - shared by the parts of setup_load; nothing else includes it.
  *
  * Each fills its members of the setup from an option, else from the plan file (whose root is NULL
- * when there is none), else by a default, and says what it assumed. */
+ * when there is none), else by a default, and notes what it assumed. */
 #ifndef CLI_SETUP_PART_H
 #define CLI_SETUP_PART_H
 

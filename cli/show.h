@@ -13,7 +13,7 @@ void show_header(const struct terminal *terminal, const struct setup *setup);
 void add_plan_words(const struct terminal *terminal, const struct plan *plan, int num_microbatches,
                     struct text *out);
 
-/* What a plan is, how long a step takes, what it holds, and where both go. */
+/* A plan in words, its step time and memory, and the parts of both. */
 void show_plan(const struct terminal *terminal, const struct setup *setup, const char *title,
                const struct plan *plan, const struct prediction *prediction, bool all_stages);
 

@@ -28,7 +28,7 @@ const char *terminal_dot(const struct terminal *terminal);   /* between parts of
 const char *terminal_minus(const struct terminal *terminal); /* of a negative number */
 const char *terminal_times(const struct terminal *terminal); /* multiplied by */
 
-/* Escapes that begin and end a stress; "" without colour. */
+/* Escapes that begin and end an emphasis; "" without colour. */
 const char *terminal_bold(const struct terminal *terminal);
 const char *terminal_dim(const struct terminal *terminal);
 const char *terminal_plain(const struct terminal *terminal);

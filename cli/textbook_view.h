@@ -1,4 +1,4 @@
-/* cli/textbook_view.h - a plan as the textbook's formulas take it, and what they say of it. */
+/* cli/textbook_view.h - a plan as input of the textbook's formulas, and their results. */
 #ifndef CLI_TEXTBOOK_VIEW_H
 #define CLI_TEXTBOOK_VIEW_H
 
@@ -7,8 +7,8 @@
 #include "cli/terminal.h"
 #include "sim/textbook/estimate.h"
 
-/* Its compute rate is what the profile says of long products, so that the rest of the difference is
- * not a matter of one constant. */
+/* Its compute rate is the profile's rate of long products, so that the difference does not come
+ * from that one constant. */
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan);
 
 /* One of textbook_estimate_fields: its row by name, and its value, as all of them are doubles. */
@@ -18,7 +18,7 @@ double textbook_value(const struct textbook_estimate *estimate, const struct fie
 /* Every value with its formula, and the constants that they were computed with. */
 json_t *textbook_json(const struct textbook_setup *setup, const struct textbook_estimate *estimate);
 
-/* What the formulas are given and what they suppose. */
+/* The formulas' input and assumptions. */
 void show_textbook_setup(const struct terminal *terminal, const struct textbook_setup *setup);
 
 #endif

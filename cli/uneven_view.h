@@ -1,4 +1,4 @@
-/* cli/uneven_view.h - by how much uneven stages win over even ones. */
+/* cli/uneven_view.h - how much faster uneven stages are than even ones. */
 #ifndef CLI_UNEVEN_VIEW_H
 #define CLI_UNEVEN_VIEW_H
 

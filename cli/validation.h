@@ -1,4 +1,4 @@
-/* cli/validation.h - measured rows with what became of them, and what `validate` shows of them. */
+/* cli/validation.h - measured rows with their predictions and scores, as `validate` shows them. */
 #ifndef CLI_VALIDATION_H
 #define CLI_VALIDATION_H
 

@@ -1,4 +1,4 @@
-/* cli/what_if.h - the chosen plan on a system that is a little different, predicted anew. */
+/* cli/what_if.h - predictions of the chosen plan on slightly changed systems. */
 #ifndef CLI_WHAT_IF_H
 #define CLI_WHAT_IF_H
 
