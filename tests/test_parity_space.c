@@ -213,11 +213,6 @@ static struct covering_rows every_layout(const struct covering_rows *all)
     return rows;
 }
 
-static int least(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 START_TEST(any_three_choices_train_as_one_rank_does)
 {
     uint64_t seed = fresh_seed();
