@@ -52,7 +52,9 @@ static bool is_backward(const struct context_core *core)
 /* Queries, keys and values of a rank's own tokens. */
 static short own_heads(const struct context_core *core)
 {
-    return is_backward(core) ? core->attention->in.at[1] : core->enter->in.at[0];
+    if (is_backward(core))
+        return core->attention->in.at[1];
+    return core->enter->in.at[0];
 }
 
 /* A mark that this method has no use for hands on what it reads. */

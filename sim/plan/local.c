@@ -48,7 +48,9 @@ static void rename_ids(const struct lowering *l, struct ids *ids)
 
 static short renamed(const struct lowering *l, short value)
 {
-    return value == NO_ID ? value : l->same_as[value];
+    if (value == NO_ID)
+        return NO_ID;
+    return l->same_as[value];
 }
 
 static struct op rename_operands(const struct lowering *l, const struct op *op)
