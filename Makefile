@@ -143,8 +143,11 @@ shown  = $(if $(V),,@echo "  $1")
 # what is installed is known only then, and only a new make can be given -j when the user gave none.
 # It is not recursion over folders; every rule is in this file and sees the whole graph.
 NPROC  = $(shell nproc 2>/dev/null || echo 2)
-AGAIN  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
-         $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(NPROC))
+again  = $(MAKE) $(if $(V),,-s) --no-print-directory -Otarget \
+         $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$1)
+AGAIN  = $(call again,$(NPROC))
+# Tests that lose a rank or wait for a process leave a core idle: one more than cores at a time.
+AGAIN_TESTS = $(call again,$(shell expr $(NPROC) + 1))
 
 all: needed
 	+@$(AGAIN) $(PROGRAM) $(PLUGINS)
@@ -312,8 +315,8 @@ LOADED := $(if $(ON_EMULATED_GPU),$(ON_HOST_SO)) $(if $(filter %/test_gpu_script
 # has no result, which is a failure; its errors are not shown a second time.
 test: deps
 	@$(RM) -r $(R) && mkdir -p $(R)
-	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN) -k $(RESULTS); \
-	  else $(AGAIN) -k $(RESULTS) 2>/dev/null; fi; \
+	+@if $(AGAIN) -k $(PROGRAMS) $(PLUGINS) $(LOADED); then $(AGAIN_TESTS) -k $(RESULTS); \
+	  else $(AGAIN_TESTS) -k $(RESULTS) 2>/dev/null; fi; \
 	  for result in $(RESULTS); do [ -f $$result ] || echo "exit 1: does not build" >$$result; done; \
 	  awk -f tests/summary.awk $(RESULTS)
 

@@ -9,8 +9,8 @@ set -u
 tiny=(run --model tiny --batch 8 --gpus 2)
 launch=() # what starts the ranks; the program itself when empty
 case ${VARIANT-} in # steps are slow there, and other tests run beside them
-    asan | tsan) patience=4 ;;
-    *) patience=2 ;;
+    asan | tsan) patience=4 every=3 ;;
+    *) patience=2 every=10 ;;
 esac
 
 losses_in() { sed -n '/"loss"/,/]/p' "$1" | grep -Eo '[0-9]+\.[0-9]+' | tr '\n' ' '; }
@@ -19,17 +19,17 @@ newest() { find "$1" -name 'step-*[0-9]' 2>/dev/null | sort | tail -n 1; }
 # Waits for the second checkpoint of the run whose launcher is $1, in $2.
 wait_for_steps() {
     for _ in $(seq 3000); do
-        [[ $(newest "$2") > "$2/step-000000010" ]] && return
+        [[ $(newest "$2") > "$2/$(printf 'step-%09d' $every)" ]] && return
         kill -0 "$1" 2>/dev/null || break
         sleep 0.02
     done
     fail "no second checkpoint came"
 }
 
-# interrupt CODE SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every 10 steps.
+# interrupt CODE SIGNAL LAYOUT FOLDER: rank 1 gets the signal while the run saves every few steps.
 interrupt() {
     "${launch[@]}" "$SIMSEARCH" "${tiny[@]}" --layout "$3" --steps 100000 --checkpoint "$4" \
-        --checkpoint-every 10 --watchdog ${patience}s >"$work/out" 2>"$work/err" &
+        --checkpoint-every $every --watchdog ${patience}s >"$work/out" 2>"$work/err" &
     local launcher=$! code victim
     wait_for_steps $launcher "$4"
     victim=$(rank_process $launcher 1)
