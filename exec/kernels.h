@@ -23,6 +23,7 @@ struct kernel_api {
     void (*name)(struct kernels * kernels, struct stream * stream, const struct args *args);
     KERNELS(X)
     EXCHANGE_KERNELS(X) /* NULL where the backend has none */
+    HOST_KERNELS(X)     /* likewise */
 #undef X
 };
 

@@ -54,6 +54,7 @@ static size_t flash_scratch_bytes(const struct kernels *kernels, const struct at
     }
 KERNELS(X)
 EXCHANGE_KERNELS(X)
+HOST_KERNELS(X)
 #undef X
 
 const struct kernel_api kernels_host = { .name = "host",
@@ -61,6 +62,6 @@ const struct kernel_api kernels_host = { .name = "host",
                                          .close = close_kernels,
                                          .flash_scratch_bytes = flash_scratch_bytes,
 #define X(name, args) .name = issue_##name,
-                                         KERNELS(X) EXCHANGE_KERNELS(X)
+                                         KERNELS(X) EXCHANGE_KERNELS(X) HOST_KERNELS(X)
 #undef X
 };

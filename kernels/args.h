@@ -19,6 +19,7 @@
 #include "kernels/host/optimizer.h"
 #include "kernels/host/quantise.h"
 #include "kernels/host/residual.h"
+#include "kernels/host/route.h"
 
 /* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. Where `before_gelu` is given,
  * the product goes there and y is gelu of it; dx is multiplied by gelu's derivative at what it
@@ -257,6 +258,33 @@ struct pack { /* y = x as it is stored, to nearest even */
     void *y;
 };
 
+/* Of experts: kernels/host/route.h. */
+struct route_forward {
+    struct route route;
+    const void *logits;
+    float *shares;
+    int32_t *places;
+};
+struct route_backward {
+    struct route route;
+    const float *dshares, *shares;
+    const int32_t *places;
+    void *dlogits;
+};
+struct passage_args {
+    struct passage passage;
+    const void *x;
+    const float *shares;
+    const int32_t *places;
+    void *y;
+};
+struct share_gradient {
+    struct passage passage;
+    const void *dy, *x;
+    const int32_t *places;
+    float *dshares;
+};
+
 /* Of exchanges that are not all-reduce, on fp32; kernels/host has their meaning. */
 struct combine_args {
     long n;
@@ -321,6 +349,10 @@ struct orthogonalise_args {
     X(combine, combine_args) X(quantise, quantise_args) X(dequantise_add, dequantise_args)  \
     X(top_k_take, top_k_args) X(top_k_add, top_k_args)                                     \
     X(orthogonalise, orthogonalise_args)
+/* That the host alone has. */
+#define HOST_KERNELS(X)                                                                    \
+    X(route_forward, route_forward) X(route_backward, route_backward)                      \
+    X(spread, passage_args) X(gather, passage_args) X(share_gradient, share_gradient)
 // clang-format on
 
 #endif

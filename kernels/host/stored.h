@@ -15,6 +15,7 @@ struct host_kernels {
 #define X(name, args) void stored_##name(const struct host_kernels *kernels, const struct args *a);
 KERNELS(X)
 EXCHANGE_KERNELS(X)
+HOST_KERNELS(X)
 #undef X
 
 #endif
