@@ -4,30 +4,50 @@
 
 /* --- products ----------------------------------------------------------------------------- */
 
+/* Of fp32 gradients, from element `first` on; NULL: the weight is frozen, or there is none. */
+static float *gradient_from(const struct flow *flow, const struct op *op, enum weight_role role,
+                            double first)
+{
+    float *gradient = part_gradient(flow->part, op, role);
+    return gradient ? gradient + (size_t)first : NULL;
+}
+
 static void run_bias_gradient(struct flow *flow, const struct op *op)
 {
-    ISSUE(flow, linear_bias_gradient, linear_bias_gradient, .rows = (long)op->m,
-          .width = (long)op->n, .dy = flow_in(flow, op, 0),
-          .dbias = part_gradient(flow->part, op, WEIGHT_BIAS));
+    const void *dy = flow_in(flow, op, 0);
+    for (int group = 0; group < (int)op->batch; group++)
+        ISSUE(flow, linear_bias_gradient, linear_bias_gradient, .rows = (long)op->m,
+              .width = (long)op->n, .dy = flow_from(flow, dy, group * op->m * op->n),
+              .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->n));
 }
 
 /* An op of the backward has m rows, n inputs and k outputs of the layer. One that also does the
  * activation before it reads what that was of. */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
-    ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = (long)op->m,
-          .out = (long)op->k, .in = (long)op->n, .dy = flow_in(flow, op, 0),
-          .weight = part_value(flow->part, op, WEIGHT_MATRIX), .dx = flow_out(flow, op, 0),
-          .before_gelu = op->in.count > 1 ? flow_in(flow, op, 1) : NULL);
+    const void *dy = flow_in(flow, op, 0), *weight = part_value(flow->part, op, WEIGHT_MATRIX);
+    const void *before_gelu = op->in.count > 1 ? flow_in(flow, op, 1) : NULL;
+    void *dx = flow_out(flow, op, 0);
+    for (int group = 0; group < (int)op->batch; group++)
+        ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = (long)op->m,
+              .out = (long)op->k, .in = (long)op->n,
+              .dy = flow_from(flow, dy, group * op->m * op->k),
+              .weight = flow_from(flow, weight, group * op->k * op->n),
+              .dx = flow_from(flow, dx, group * op->m * op->n),
+              .before_gelu = flow_from(flow, before_gelu, group * op->m * op->n));
 }
 
 /* ... and here m outputs, n inputs and k rows. */
 static void run_weight_gradient(struct flow *flow, const struct op *op)
 {
-    ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
-          .out = (long)op->m, .in = (long)op->n, .dy = flow_in(flow, op, 0),
-          .x = flow_in(flow, op, 1), .dweight = part_gradient(flow->part, op, WEIGHT_MATRIX),
-          .dbias = part_gradient(flow->part, op, WEIGHT_BIAS));
+    const void *dy = flow_in(flow, op, 0), *x = flow_in(flow, op, 1);
+    for (int group = 0; group < (int)op->batch; group++)
+        ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = (long)op->k,
+              .out = (long)op->m, .in = (long)op->n,
+              .dy = flow_from(flow, dy, group * op->k * op->m),
+              .x = flow_from(flow, x, group * op->k * op->n),
+              .dweight = gradient_from(flow, op, WEIGHT_MATRIX, group * op->m * op->n),
+              .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->m));
 }
 
 static void run_gemm(struct flow *flow, const struct op *op)
@@ -40,29 +60,46 @@ static void run_gemm(struct flow *flow, const struct op *op)
 
 /* --- norms, activation, residual ---------------------------------------------------------- */
 
+/* Kernels of norms make the gradients of all weights: those of frozen ones in `spare` memory, which
+ * nobody reads. */
+static float *norm_gradient(struct flow *flow, const struct op *op, enum weight_role role,
+                            void **spare)
+{
+    const struct op_weight *weight = op_weight_of(flow->list, op, role);
+    if (!weight || !weight->is_frozen)
+        return part_gradient(flow->part, op, role);
+    *spare = machine_take(flow->machine, sizeof(float) * (size_t)(weight->rows * weight->columns));
+    return *spare;
+}
+
 static void run_head_norm(struct flow *flow, const struct op *op)
 {
+    void *spare = NULL;
+    float *dscale = norm_gradient(flow, op, WEIGHT_SCALE, &spare);
     ISSUE(flow, head_norm_backward, head_norm_backward, .attention = flow_attention(flow),
           .scale = part_value(flow->part, op, WEIGHT_SCALE), .inputs = flow_in(flow, op, 1),
-          .statistics = flow_in(flow, op, 2), .dqkv = flow_in_place(flow, op, 0),
-          .dscale = part_gradient(flow->part, op, WEIGHT_SCALE));
+          .statistics = flow_in(flow, op, 2), .dqkv = flow_in_place(flow, op, 0), .dscale = dscale);
+    machine_give_back(flow->machine, spare);
 }
 
 /* In the memory of the gradient that came, or of the one that it is added to. */
 static void run_norm(struct flow *flow, const struct op *op)
 {
-    const struct part *part = flow->part;
     if (flow_is_head_norm(flow, op)) {
         run_head_norm(flow, op);
         return;
     }
+    void *spare[2] = { NULL };
+    float *dscale = norm_gradient(flow, op, WEIGHT_SCALE, &spare[0]);
+    float *dshift = norm_gradient(flow, op, WEIGHT_SHIFT, &spare[1]);
     void *dy = flow_in(flow, op, 0), *stream = op->adds_sum ? flow_at(flow, op->sum) : NULL;
     void *dx = stream ? flow_add_in_place(flow, op) : flow_in_place(flow, op, 0);
     ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
           .kind = flow->machine->model->norm, .dy = dy, .x = flow_in(flow, op, 1),
-          .scale = part_value(part, op, WEIGHT_SCALE), .statistics = flow_in(flow, op, 2), .dx = dx,
-          .dscale = part_gradient(part, op, WEIGHT_SCALE),
-          .dshift = part_gradient(part, op, WEIGHT_SHIFT), .stream = stream);
+          .scale = part_value(flow->part, op, WEIGHT_SCALE), .statistics = flow_in(flow, op, 2),
+          .dx = dx, .dscale = dscale, .dshift = dshift, .stream = stream);
+    for (int i = 0; i < 2; i++)
+        machine_give_back(flow->machine, spare[i]);
 }
 
 static void run_activation(struct flow *flow, const struct op *op)
@@ -150,6 +187,34 @@ static void run_scores(struct flow *flow, const struct op *op)
         m->kernel_api->scores_query_gradient(m->kernels, m->compute, &args);
 }
 
+/* --- experts ------------------------------------------------------------------------------ */
+
+static void run_route(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, route_backward, route_backward, .route = flow_route(op),
+          .dshares = flow_in(flow, op, 0), .shares = flow_in(flow, op, 1),
+          .places = flow_in(flow, op, 2), .dlogits = flow_out(flow, op, 0));
+}
+
+static void run_dispatch(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, gather, passage_args, .passage = flow_passage(flow, op, op->in.at[0]),
+          .x = flow_in(flow, op, 0), .places = flow_in(flow, op, 1), .y = flow_out(flow, op, 0));
+}
+
+/* Makes the gradients of the rows in their places, and of their shares. */
+static void run_combine(struct flow *flow, const struct op *op)
+{
+    struct passage passage = flow_passage(flow, op, op->out.at[0]);
+    const void *dy = flow_in(flow, op, 0), *x = flow_in(flow, op, 1);
+    const float *shares = flow_in(flow, op, 2);
+    const int32_t *places = flow_in(flow, op, 3);
+    ISSUE(flow, spread, passage_args, .passage = passage, .x = dy, .shares = shares,
+          .places = places, .y = flow_out(flow, op, 0));
+    ISSUE(flow, share_gradient, share_gradient, .passage = passage, .dy = dy, .x = x,
+          .places = places, .dshares = flow_out(flow, op, 1));
+}
+
 /* --- tokens ------------------------------------------------------------------------------- */
 
 static void run_embedding(struct flow *flow, const struct op *op)
@@ -198,6 +263,9 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_ACTIVATION] = run_activation,
     [OP_ROTARY] = run_rotary,
     [OP_RESIDUAL] = run_residual,
+    [OP_ROUTE] = run_route,
+    [OP_DISPATCH] = run_dispatch,
+    [OP_COMBINE] = run_combine,
     [OP_EMBEDDING] = run_embedding,
     [OP_CROSS_ENTROPY] = run_cross_entropy,
     [OP_BIAS_GRAD] = run_bias_gradient,

@@ -53,6 +53,11 @@ double flow_elements(const struct flow *flow, int value)
     return flow->list->operands->values[value].bytes / (double)machine_bytes(flow->machine, 1);
 }
 
+void *flow_from(const struct flow *flow, const void *values, double first)
+{
+    return values ? (char *)values + machine_bytes(flow->machine, first) : NULL;
+}
+
 void *flow_take(struct flow *flow, int value)
 {
     if (value == NO_ID)
@@ -286,6 +291,19 @@ struct residual flow_residual(const struct flow *flow, const struct op *op)
                               .draw = draw_of(flow, (uint16_t)op->draw),
                               .first_row = m->plan->sp ? rows * (uint64_t)m->tensor_rank : 0,
                               .seq = (long)m->dims.seq };
+}
+
+struct route flow_route(const struct op *op)
+{
+    return (struct route){ (long)op->m, (long)op->n, (long)op->k, (long)op->batch };
+}
+
+struct passage flow_passage(const struct flow *flow, const struct op *op, int placed)
+{
+    return (struct passage){ .rows = (long)op->m,
+                             .width = (long)op->n,
+                             .chosen = (long)op->k,
+                             .num_places = (long)(flow_elements(flow, placed) / op->n) };
 }
 
 struct embedding flow_embedding(const struct flow *flow, const struct op *op)

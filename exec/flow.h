@@ -37,6 +37,8 @@ void *flow_in_place(struct flow *flow, const struct op *op, int i);
 /* ... the memory of what it is added to. */
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
+/* Of an array of values, from element `first` on; NULL: none. */
+void *flow_from(const struct flow *flow, const void *values, double first);
 /* Hands a value's own memory to the caller; NULL for NO_ID. */
 void *flow_take(struct flow *flow, int value);
 /* Frees a value's memory, if it is its own. */
@@ -65,6 +67,9 @@ struct attention flow_attention(const struct flow *flow);
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
+struct route flow_route(const struct op *op);
+/* Between tokens and `placed`, a value that lies in the experts' places. */
+struct passage flow_passage(const struct flow *flow, const struct op *op, int placed);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
 struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);
 /* Of queries and keys, in place. */

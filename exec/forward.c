@@ -3,17 +3,23 @@
 /* --- ops ---------------------------------------------------------------------------------- */
 
 /* One that also does the activation behind it writes what that is of, then what it makes. Partial
- * sums get their bias when they are whole. */
+ * sums get their bias when they are whole. Groups lie one behind the other in all that it names. */
 static void run_gemm(struct flow *flow, const struct op *op)
 {
     const struct part *part = flow->part;
     bool is_partial = op_weight_of(flow->list, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
     bool makes_two = op->out.count > 1;
-    void *x = flow_in(flow, op, 0), *before_gelu = makes_two ? flow_out(flow, op, 0) : NULL;
-    ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
-          .in = (long)op->k, .x = x, .weight = part_value(part, op, WEIGHT_MATRIX),
-          .bias = is_partial ? NULL : part_value(part, op, WEIGHT_BIAS),
-          .y = flow_out(flow, op, makes_two), .before_gelu = before_gelu);
+    const void *x = flow_in(flow, op, 0), *weight = part_value(part, op, WEIGHT_MATRIX);
+    const void *bias = is_partial ? NULL : part_value(part, op, WEIGHT_BIAS);
+    void *before_gelu = makes_two ? flow_out(flow, op, 0) : NULL;
+    void *y = flow_out(flow, op, makes_two);
+    for (int group = 0; group < (int)op->batch; group++)
+        ISSUE(flow, linear_forward, linear_forward, .rows = (long)op->m, .out = (long)op->n,
+              .in = (long)op->k, .x = flow_from(flow, x, group * op->m * op->k),
+              .weight = flow_from(flow, weight, group * op->n * op->k),
+              .bias = flow_from(flow, bias, group * op->n),
+              .y = flow_from(flow, y, group * op->m * op->n),
+              .before_gelu = flow_from(flow, before_gelu, group * op->m * op->n));
 }
 
 /* Makes the values as they are now, a copy of those it was given, and their statistics. */
@@ -120,6 +126,30 @@ static void run_residual(struct flow *flow, const struct op *op)
         m->kernel_api->residual(m->kernels, m->compute, &args);
 }
 
+/* --- experts ------------------------------------------------------------------------------ */
+
+static void run_route(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, route_forward, route_forward, .route = flow_route(op),
+          .logits = flow_in(flow, op, 0), .shares = flow_out(flow, op, 0),
+          .places = flow_out(flow, op, 1));
+}
+
+static void run_dispatch(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, spread, passage_args, .passage = flow_passage(flow, op, op->out.at[0]),
+          .x = flow_in(flow, op, 0), .places = flow_in(flow, op, 1), .y = flow_out(flow, op, 0));
+}
+
+static void run_combine(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, gather, passage_args, .passage = flow_passage(flow, op, op->in.at[0]),
+          .x = flow_in(flow, op, 0), .shares = flow_in(flow, op, 1), .places = flow_in(flow, op, 2),
+          .y = flow_out(flow, op, 0));
+}
+
+/* --- tokens ------------------------------------------------------------------------------- */
+
 /* One tensor rank adds the positions: the others' rows are summed to its own. */
 static void run_embedding(struct flow *flow, const struct op *op)
 {
@@ -176,6 +206,9 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_ACTIVATION] = run_activation,
     [OP_ROTARY] = run_rotary,
     [OP_RESIDUAL] = run_residual,
+    [OP_ROUTE] = run_route,
+    [OP_DISPATCH] = run_dispatch,
+    [OP_COMBINE] = run_combine,
     [OP_EMBEDDING] = run_embedding,
     [OP_CROSS_ENTROPY] = run_cross_entropy,
     [OP_ALL_REDUCE] = run_all_reduce,

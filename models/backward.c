@@ -81,6 +81,13 @@ static void give_gradient(struct maker *m, struct op *op, int value)
     m->gradient[value] = (short)make_like(m, op, value);
 }
 
+/* ... and that of another that no other op reads. */
+static void give_second_gradient(struct maker *m, struct op *op, int value)
+{
+    assert(m->gradient[value] == NO_ID && "an op adds its first output to a sum alone");
+    m->gradient[value] = (short)make_like(m, op, value);
+}
+
 /* That of another is that of `value` too, as it is. */
 static void pass_gradient(struct maker *m, int gradient, int value)
 {
@@ -154,8 +161,9 @@ static void push_input_gradient(struct maker *m, const struct op *gemm, int grad
     struct op *op = push(m, gemm, PASS_BACKWARD_INPUT);
     op->n = gemm->k;
     op->k = gemm->n;
-    op->bytes = input_bytes(gemm, m->options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
-                layer_element_bytes(m->options) * op->m * op->n;
+    op->bytes = op->batch *
+                (input_bytes(gemm, m->options) * (op->m * op->k + runs_of(gemm) * op->k * op->n) +
+                 layer_element_bytes(m->options) * op->m * op->n);
     ids_add(&op->in, gradient);
     ids_add(&op->weights, gemm->weights.at[0]);
     give_gradient(m, op, gemm->in.at[0]);
@@ -190,8 +198,8 @@ static void push_weight_gradient(struct maker *m, const struct op *gemm, int gra
     op->k = gemm->m;
     double written_bytes =
         2 * options->gradient_bytes + (accumulates ? 0 : 2 * layer_element_bytes(options));
-    op->bytes = input_bytes(gemm, options) * op->k * (op->m + op->n) +
-                runs_of(gemm) * written_bytes * op->m * op->n;
+    op->bytes = op->batch * (input_bytes(gemm, options) * op->k * (op->m + op->n) +
+                             runs_of(gemm) * written_bytes * op->m * op->n);
     op->kernels = runs_of(gemm) * (accumulates ? 1 : 2);
     op->variant = with_bias ? "bias_grad" : "";
     ids_add(&op->in, gradient);
@@ -200,7 +208,7 @@ static void push_weight_gradient(struct maker *m, const struct op *gemm, int gra
     if (!with_bias)
         return;
     ids_add(&op->weights, gemm->weights.at[1]);
-    op->bytes += 4 * options->gradient_bytes * op->m;
+    op->bytes += op->batch * 4 * options->gradient_bytes * op->m;
     op->kernels++;
 }
 
@@ -210,7 +218,7 @@ static void push_bias_gradient(struct maker *m, const struct op *gemm, int gradi
     op->kind = OP_BIAS_GRAD;
     op->variant = "";
     op->flops = op->model_flops = op->k = 0;
-    op->bytes = layer_element_bytes(m->options) * gemm->m * gemm->n;
+    op->bytes = op->batch * layer_element_bytes(m->options) * gemm->m * gemm->n;
     ids_add(&op->in, gradient);
     ids_add(&op->weights, gemm->weights.at[1]);
 }
@@ -327,7 +335,8 @@ static void push_runs(struct maker *m, const struct op *logits)
     struct op *loss = push_traffic(m, loss_of(m, logits), PASS_BACKWARD_INPUT);
     ids_add(&loss->in, made);
     push_input_gradient(m, logits, gradient_of(m, logits));
-    push_weight_gradient(m, logits, gradient_of(m, logits), kept);
+    if (is_trained(m, logits->weights.at[0]))
+        push_weight_gradient(m, logits, gradient_of(m, logits), kept);
     if (enter)
         push_leave(m, enter);
 }
@@ -351,6 +360,13 @@ static void push_flash(struct maker *m, const struct op *attention)
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
     op->flops = 2.5 * attention->flops;
     op->model_flops = 2 * attention->model_flops;
+}
+
+/* Of the rows and of their shares. */
+static void push_combine(struct maker *m, const struct op *combine)
+{
+    struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);
+    give_second_gradient(m, op, combine->in.at[1]);
 }
 
 /* Where the gradients of all products behind it have been made, it has been left with them. */
@@ -385,9 +401,14 @@ static void push_backward(struct maker *m, const struct op *op)
     case OP_NORM:
         push_norm(m, op);
         return;
+    case OP_COMBINE:
+        push_combine(m, op);
+        return;
     case OP_SOFTMAX:
     case OP_ACTIVATION:
     case OP_ROTARY:
+    case OP_ROUTE:
+    case OP_DISPATCH:
         push_traffic(m, op, PASS_BACKWARD_INPUT);
         return;
     case OP_CROSS_ENTROPY: /* with chunks: where the logits are made again */

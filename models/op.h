@@ -13,7 +13,7 @@
 // clang-format off
 #define OP_KINDS(X)                                                                             \
     /* name            text              what m, n, k, batch mean */                            \
-    X(GEMM,            "gemm",           "m x n from k: a linear layer or one of its gradients") \
+    X(GEMM,            "gemm",           "batch m x n from k: a linear layer, or a gradient")    \
     X(SCORES,          "scores",         "batch products m x n from k: q by k transposed")      \
     X(SOFTMAX,         "softmax",        "batch of m rows of n: scale, mask, softmax, dropout") \
     X(CONTEXT,         "context",        "batch products m x n from k: probabilities by v")     \
@@ -26,6 +26,9 @@
     X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                  \
     X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                           \
     X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fp8")                     \
+    X(ROUTE,           "route",          "m rows of n experts, k chosen; batch places of each") \
+    X(DISPATCH,        "dispatch",       "m rows of n, each to k places of experts")            \
+    X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
     /* Marks that an axis replaces by its collective, or drops when it has one rank. */         \
     X(TENSOR_ENTER,    "tensor_enter",   "m rows of n from replicated or sequence-sharded")     \
     X(TENSOR_LEAVE,    "tensor_leave",   "m rows of n of partial sums")                         \
@@ -106,6 +109,7 @@ enum value_form {
     VALUE_STATISTICS, /* fp32 of each row: of a norm, of attention, of a loss */
     VALUE_MASK,       /* a byte of each value */
     VALUE_IDS,        /* of tokens, 8 bytes each */
+    VALUE_PLACES,     /* of tokens' choices at experts, 4 bytes each */
 };
 
 struct op_value {

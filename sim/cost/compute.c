@@ -178,9 +178,23 @@ double measured_op_s(const struct profile *profile, const struct op *op)
     return kernel ? kernel_s(kernel, size) : -1;
 }
 
+/* One of a product's groups, which run one behind the other. */
+static struct op group_of(const struct op *op)
+{
+    struct op group = *op;
+    group.batch = 1;
+    group.flops /= op->batch;
+    group.bytes /= op->batch;
+    return group;
+}
+
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op)
 {
+    if (op->kind == OP_GEMM && op->batch > 1) {
+        struct op group = group_of(op);
+        return op->batch * op_s(gpu, profile, attention, &group);
+    }
     double measured_s = profile->num_kernels > 0 ? measured_op_s(profile, op) : -1;
     if (measured_s >= 0)
         return measured_s;
@@ -201,6 +215,9 @@ double op_s(const struct gpu *gpu, const struct profile *profile, enum attention
     case OP_CROSS_ENTROPY:
     case OP_BIAS_GRAD:
     case OP_QUANTIZE:
+    case OP_ROUTE:
+    case OP_DISPATCH:
+    case OP_COMBINE:
         return traffic_s(gpu, profile, op->bytes, op->kernels);
     case OP_TENSOR_ENTER:
     case OP_TENSOR_LEAVE:

@@ -158,6 +158,18 @@ static double exchange_bytes(const struct memory_input *in, int stage)
     return exchange_memory_bytes(in->system, in->plan, &whole.load);
 }
 
+/* Whose gradients a stage has, and which its optimizer updates. */
+static double trained_parameters(const struct memory_input *in, int stage, double parameters)
+{
+    const struct pieces *pieces = in->pieces;
+    double frozen = stage_layers(in->model, in->plan, stage) * pieces->layer.frozen;
+    if (stage == 0)
+        frozen += pieces->embedding.frozen;
+    if (stage == in->plan->pp - 1)
+        frozen += pieces->head.frozen;
+    return parameters - frozen;
+}
+
 static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
@@ -166,8 +178,9 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     double shards = plan_shards(plan);
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
     memory->weights_bytes += fp8_weight_bytes(in, stage);
-    memory->gradients_bytes = parameters * state.gradients / (shards_gradients(in) ? shards : 1);
-    memory->optimizer_bytes = parameters * state.optimizer / (plan->zero >= 1 ? shards : 1);
+    double trained = trained_parameters(in, stage, parameters);
+    memory->gradients_bytes = trained * state.gradients / (shards_gradients(in) ? shards : 1);
+    memory->optimizer_bytes = trained * state.optimizer / (plan->zero >= 1 ? shards : 1);
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
         memory->optimizer_bytes = 0;
     memory->buckets_bytes =

@@ -208,7 +208,7 @@ static double output_gradient_bytes(const struct op *weight_gradient)
 {
     const struct op *op = weight_gradient;
     if (op->kind == OP_GEMM)
-        return op->k * op->m * element_bytes(op);
+        return op->batch * op->k * op->m * element_bytes(op);
     return op->kind == OP_EMBEDDING ? op->m * op->n * element_bytes(op) : 0;
 }
 
@@ -246,7 +246,7 @@ static double working_bytes(const struct ops *forward, const struct op *op)
 {
     double out_bytes = op->m * op->n * element_bytes(op);
     if (op->kind == OP_GEMM)
-        return out_bytes + op->m * op->k * element_bytes(op);
+        return op->batch * (out_bytes + op->m * op->k * element_bytes(op));
     return op->kind == OP_ACTIVATION ? out_bytes + op_saved_bytes(forward, op) : 0;
 }
 
@@ -256,11 +256,20 @@ static void add_tensors(struct piece_cost *cost, const struct weights *weights, 
     assert(weights->count <= MAX_PIECE_TENSORS);
     for (int i = 0; i < weights->count; i++) {
         const struct weight *weight = &weights->at[i];
-        if (weight->of->is_vocabulary && !has_vocabulary)
+        if (weight->of->is_frozen || (weight->of->is_vocabulary && !has_vocabulary))
             continue;
         cost->tensors[cost->num_tensors++] =
             (struct exchange_tensor){ (double)weight->rows, (double)weight->columns, 1 };
     }
+}
+
+static double frozen_parameters(const struct operands *operands)
+{
+    double frozen = 0;
+    for (int i = 0; i < operands->num_weights; i++)
+        if (operands->weights[i].is_frozen)
+            frozen += operands->weights[i].rows * operands->weights[i].columns;
+    return frozen;
 }
 
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
@@ -270,6 +279,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .forward = list_cost(timer, local.forward),
         .core = list_cost(timer, some_of(local.forward, is_core, arena)),
         .parameters = parameters,
+        .frozen = frozen_parameters(local.forward.operands),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
     };
@@ -387,6 +397,17 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
     add_tensors(&pieces.head, &of_head, !model->tied || plan->pp > 1);
     arena_reset(arena, mark);
     return pieces;
+}
+
+struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
+                             struct local_ops lists, double input_bytes, struct arena *arena)
+{
+    struct timer timer = timer_of(system, plan);
+    struct weights weights = weights_of(&lists.forward, plan, 0, arena);
+    double parameters = (double)(weights.elements + weights.vocabulary_elements);
+    struct piece_cost cost = piece_cost(&timer, lists, parameters, input_bytes, arena);
+    add_tensors(&cost, &weights, true);
+    return cost;
 }
 
 /* --- by kind ------------------------------------------------------------------------------ */

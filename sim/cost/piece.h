@@ -33,7 +33,8 @@ struct piece_cost {
     double working_bytes; /* most that an op's output and its input's gradient take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */
-    int num_tensors;      /* that they are */
+    double frozen;        /* of which have no gradient */
+    int num_tensors;      /* that the others are */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
@@ -51,6 +52,11 @@ struct pieces {
  * are built in the arena. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
+
+/* Of lists that no model has, with the weights that they name. `input_bytes` come from the piece
+ * before. Temporaries are in the arena. */
+struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
+                             struct local_ops lists, double input_bytes, struct arena *arena);
 
 /* Ops of each kind that all ranks run in a step, and what each kind takes in all, every op alone: a
  * measured run is held against it kind by kind. */

@@ -1,0 +1,41 @@
+/* tests/list_run.h - the host's executor on a list that a test gives as data. */
+#ifndef TESTS_LIST_RUN_H
+#define TESTS_LIST_RUN_H
+
+#include "exec/store.h"
+#include "tests/listed.h"
+#include "tests/numeric.h"
+
+/* A list on one rank, with random weights and inputs. Of fp32. */
+struct list_run {
+    struct numeric numeric; /* its arena has all of this; choices of experts are the same always */
+    struct model model;
+    struct plan plan;
+    struct local_ops lists;
+    struct lifetimes lifetimes;
+    struct part part;
+    struct store store;
+    struct machine machine;
+    struct record record;
+    struct microbatch microbatch;
+    double loss;
+    float loss_gradient_scale;
+    int64_t *targets;
+    float *x, *dy;        /* what comes from the list before, and from the one behind */
+    float *y, *dx;        /* what the executor makes */
+    float **weights;      /* by id: into the store */
+    float **gradients;    /* likewise */
+    size_t forward_bytes; /* of device memory between forward and backward, but for the output */
+};
+
+void list_run_open(struct list_run *run, const struct listed *listed,
+                   const struct layer_options *options);
+/* Forward and backward; in halves: all input gradients first, as a split backward does. */
+void list_run_once(struct list_run *run, bool in_halves);
+void list_run_close(struct list_run *run);
+
+/* Elements of a value, of a weight. */
+long list_run_elements(const struct list_run *run, int value);
+long list_run_weight(const struct list_run *run, int weight);
+
+#endif

@@ -1,0 +1,31 @@
+/* tests/listed.h - a forward list as data: tables of values, weights and ops. */
+#ifndef TESTS_LISTED_H
+#define TESTS_LISTED_H
+
+#include "models/layer.h"
+
+struct listed {
+    const struct op_value *values;
+    const struct op_weight *weights;
+    const struct op *ops;
+    int num_values, num_weights, num_ops;
+    short input, output;
+};
+
+/* { .in = IDS(X, SHARES) } */
+#define IDS(...)                                          \
+    {                                                     \
+        sizeof((short[]){ __VA_ARGS__ }) / sizeof(short), \
+        {                                                 \
+            __VA_ARGS__                                   \
+        }                                                 \
+    }
+#define LISTED(of_values, of_weights, of_ops)                                        \
+    .values = (of_values), .num_values = LENGTH(of_values), .weights = (of_weights), \
+    .num_weights = LENGTH(of_weights), .ops = (of_ops), .num_ops = LENGTH(of_ops)
+
+/* In fp32, one op behind the other. The tables leave out what follows from the operands: the FLOPs
+ * of products, and the least traffic of everything. */
+struct ops listed_ops(const struct listed *listed, struct arena *arena);
+
+#endif
