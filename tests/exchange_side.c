@@ -211,7 +211,8 @@ static void find_gradient(struct exchange_side *side, const struct convex_run *r
 
 bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
 {
-    bool needs_loss = run->losses || side->exchange.period > 1;
+    bool adapts = exchange_method_of(&side->exchange)->adapts; // each rank by the loss
+    bool finds_loss = adapts || (run->losses && side->on.rank == 0);
     float mean[128];
     struct random rng = random_new(3, (uint64_t)side->on.rank);
     bool ok = true;
@@ -219,7 +220,9 @@ bool exchange_side_train(struct exchange_side *side, struct convex_run *run)
         double loss = 1;
         double rate = run->fades > 0 ? run->rate / (1 + step / run->fades) : run->rate;
         find_gradient(side, run, &rng);
-        if (needs_loss && (ok = mean_weights(side, run->problem->features, mean)))
+        if (adapts || run->losses)
+            ok = mean_weights(side, run->problem->features, mean);
+        if (ok && finds_loss)
             loss = logistic_loss_of_floats(run->problem, mean);
         ok = ok && exchange_side_descend(side, step, rate, loss);
         if (run->losses && side->on.rank == 0)

@@ -110,17 +110,15 @@ END_TEST
 
 /* --- methods ------------------------------------------------------------------------------ */
 
-static const struct convex_run fading = { .steps = 600, .rate = 1, .fades = 75 };
+static const struct convex_run fading = { .steps = 300, .rate = 1, .fades = 37.5 };
 
 START_TEST(every_way_to_sum_descends_alike)
 {
     static const char *const words[] = { "ring", "tree", "hierarchical:group=2", "ps:2" };
-    struct convex_run plain = trained(&comm_local, "allreduce", fading);
-    ck_assert_double_le(gap(&plain), 1e-6);
+    const struct convex_run early = { .steps = 60, .rate = 1 };
+    struct convex_run plain = trained(&comm_local, "allreduce", early);
     for (int i = 0; i < COUNT(words); i++) {
-        if (is_spared(i, 2))
-            continue;
-        struct convex_run run = trained(&comm_local, words[i], fading);
+        struct convex_run run = trained(&comm_local, words[i], early);
         ck_assert_double_eq_tol(run.loss, plain.loss, 1e-9);
         ck_assert_double_eq(run.apart, 0);
     }
@@ -144,6 +142,8 @@ START_TEST(other_compressions_reach_it_too)
     static const char *const words[] = { "ef21:0.1", "neolithic:0.1", "qsgd:4", "powersgd:1" };
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
     for (int i = 0; i < COUNT(words); i++) {
+        if (is_spared(i, 2))
+            continue;
         struct convex_run run = trained(&comm_local, words[i], fading);
         ck_assert_msg(run.loss <= 1.02 * plain.loss, "%s: loss %.6f, uncompressed %.6f", words[i],
                       run.loss, plain.loss);
@@ -160,6 +160,8 @@ static const char *const apart_words[] = { "gossip:ring", "gossip:exp", "gossip:
 START_TEST(half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss)
 {
     const char *word = apart_words[_i];
+    if (is_spared(_i, 2))
+        return;
     struct convex_run whole =
         trained(&comm_local, word, (struct convex_run){ .steps = 599, .rate = 1 });
     struct convex_run half =
@@ -196,6 +198,7 @@ START_TEST(averages_reach_the_same_optimum_as_the_rate_fades)
                                          "aga:2",
                                          "gossip:ring:group=2" };
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
+    ck_assert_double_le(gap(&plain), 1e-6);
     for (int i = 0; i < COUNT(words); i++) {
         if (is_spared(i, 3))
             continue;
@@ -236,9 +239,9 @@ static int steps_below(const double *losses, int count, double loss)
  * them too near each other to say what ranks that are further apart cost.) */
 START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
 {
-    enum { SHORT = 300, WHOLE = 1200 };
-    static const char *const words[] = { "allreduce",  "gossip:ring", "gossip:one-peer",
-                                         "gossip:exp", "local:16",    "pga:8:graph=ring" };
+    enum { SHORT = 300, WHOLE = 560 };
+    static const char *const words[] = { "allreduce",  "gossip:ring",      "gossip:one-peer",
+                                         "gossip:exp", "pga:8:graph=ring", "local:16" };
     static double losses[WHOLE];
     const double gap_wanted = 8e-3;
     struct convex_run noisy = {
@@ -254,7 +257,7 @@ START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
     ck_assert_msg(descent_fit(&request, &fit, &err), "%s: %s", err.where, err.msg);
     noisy.steps = WHOLE;
     for (int i = 0; i < COUNT(words); i++) {
-        if (is_spared(i, 2))
+        if (is_spared(i, 3))
             continue;
         struct convex_run other = trained(&comm_local, words[i], noisy);
         ck_assert(exchange_read(words[i], &exchange, &err));

@@ -8,7 +8,12 @@
 #include <string.h>
 #include <ucontext.h>
 
-enum { STACK_BYTES = 1 << 16, MOST_WARPS = MOST_THREADS / WARP_LANES, MOST_COPIES = 256 };
+/* Stacks lie a little further apart than a power of two: the caches of the host take turns. */
+enum {
+    STACK_BYTES = (1 << 16) + 5 * 64,
+    MOST_WARPS = MOST_THREADS / WARP_LANES,
+    MOST_COPIES = 256
+};
 
 /* --- stacks ------------------------------------------------------------------------------- */
 
@@ -77,8 +82,7 @@ struct thread {
     struct stack stack;
     struct grid_index index;
     int number;
-    struct copy copies[MOST_COPIES]; /* under way, oldest first */
-    int num_copies, group;           /* the open one */
+    int num_copies, group; /* under way, and the open one */
 };
 
 struct grid {
@@ -88,18 +92,21 @@ struct grid {
     struct stack scheduler;
     struct thread *running;
     struct thread threads[MOST_THREADS];
+    struct copy copies[MOST_THREADS][MOST_COPIES]; /* under way, oldest first */
     struct meeting_place warps[MOST_WARPS], block;
     struct ready {
         int threads[WARP_LANES], count;
     } ready[MOST_WARPS];
     int warp_order[MOST_WARPS], num_warps; /* who goes on first */
     struct random random;
+    uint64_t drawn; /* what is left of a draw, sixteen bits each */
+    int num_drawn;
     char *stacks;
     int num_stacks;
 };
 
-__thread const struct grid_place *grid_now;
-static __thread struct grid *grid;
+__thread const struct grid_place *grid_now STATIC_TLS;
+static __thread struct grid *grid STATIC_TLS;
 
 static void *checked(void *memory)
 {
@@ -108,6 +115,19 @@ static void *checked(void *memory)
         exit(1);
     }
     return memory;
+}
+
+/* In [0, n), n <= MOST_THREADS. */
+static int draw_below(int n)
+{
+    if (grid->num_drawn == 0) {
+        grid->drawn = random_bits(&grid->random);
+        grid->num_drawn = 4;
+    }
+    int drawn = (int)((grid->drawn & 0xffff) * (uint64_t)n >> 16);
+    grid->drawn >>= 16;
+    grid->num_drawn--;
+    return drawn;
 }
 
 static void add_ready(int thread)
@@ -126,7 +146,7 @@ static void make_ready(const struct meeting_place *place)
 static void draw_warp_order(void)
 {
     for (int i = 0; i < grid->num_warps; i++) {
-        int other = random_below(&grid->random, i + 1);
+        int other = draw_below(i + 1);
         grid->warp_order[i] = grid->warp_order[other];
         grid->warp_order[other] = i;
     }
@@ -139,7 +159,7 @@ static struct thread *take_ready(void)
         struct ready *ready = &grid->ready[grid->warp_order[i]];
         if (ready->count == 0)
             continue;
-        int pick = random_below(&grid->random, ready->count), thread = ready->threads[pick];
+        int pick = draw_below(ready->count), thread = ready->threads[pick];
         ready->threads[pick] = ready->threads[--ready->count];
         return &grid->threads[thread];
     }
@@ -158,9 +178,15 @@ static void hold(struct meeting_place *place)
     place->num_waiting = 0;
 }
 
-static void pause_thread(void)
+static void run_next(struct stack *from)
 {
-    grid_switch(&grid->running->stack, &grid->scheduler);
+    struct thread *next = take_ready();
+    const struct stack *to = next ? &next->stack : &grid->scheduler;
+    grid->running = next;
+    if (next)
+        grid->place.thread = next->index;
+    if (to != from)
+        grid_switch(from, to);
 }
 
 static void meet(struct meeting_place *place, grid_meeting *meeting, void *offer)
@@ -175,7 +201,7 @@ static void meet(struct meeting_place *place, grid_meeting *meeting, void *offer
     place->offers[grid->running->number] = offer ? offer : &nothing;
     if (++place->num_waiting == place->num_alive)
         hold(place);
-    pause_thread();
+    run_next(&grid->running->stack);
 }
 
 void grid_meet_warp(grid_meeting *meeting, void *offer)
@@ -199,7 +225,7 @@ const void *grid_check_16(const void *at)
 void grid_copy(void *to, const void *from)
 {
     struct thread *thread = grid->running;
-    if (random_below(&grid->random, 2) == 0) {
+    if (draw_below(2) == 0) {
         memcpy(to, from, 16);
         return;
     }
@@ -207,7 +233,7 @@ void grid_copy(void *to, const void *from)
         fprintf(stderr, "cuda_on_host: a thread has more than %d copies under way\n", MOST_COPIES);
         abort();
     }
-    thread->copies[thread->num_copies++] = (struct copy){ to, from, thread->group };
+    grid->copies[thread->number][thread->num_copies++] = (struct copy){ to, from, thread->group };
 }
 
 void grid_copies_commit(void)
@@ -218,16 +244,16 @@ void grid_copies_commit(void)
 void grid_copies_wait(int groups_left)
 {
     struct thread *thread = grid->running;
+    struct copy *copies = grid->copies[thread->number];
     int done = 0;
     for (; done < thread->num_copies; done++) {
-        const struct copy *copy = &thread->copies[done];
+        const struct copy *copy = &copies[done];
         if (copy->group >= thread->group - groups_left)
             break;
         memcpy(copy->to, copy->from, 16);
     }
     thread->num_copies -= done;
-    memmove(thread->copies, thread->copies + done,
-            sizeof *thread->copies * (size_t)thread->num_copies);
+    memmove(copies, copies + done, sizeof *copies * (size_t)thread->num_copies);
 }
 
 /* Who has ended is not waited for. */
@@ -247,7 +273,7 @@ static void run_thread(void)
     }
     leave(&grid->warps[grid->running->number / WARP_LANES]);
     leave(&grid->block);
-    pause_thread();
+    run_next(&grid->running->stack);
 }
 
 /* --- shared memory ------------------------------------------------------------------------ */
@@ -326,10 +352,7 @@ static void open_block(struct grid_index threads)
 static void run_block(void)
 {
     open_block(grid->place.num_threads);
-    while ((grid->running = take_ready())) {
-        grid->place.thread = grid->running->index;
-        grid_switch(&grid->scheduler, &grid->running->stack);
-    }
+    run_next(&grid->scheduler);
     if (grid->block.num_alive > 0) {
         fprintf(stderr, "cuda_on_host: %d threads wait for each other at different places\n",
                 grid->block.num_alive);

@@ -29,8 +29,10 @@ struct grid_place {
     char *shared;
 };
 
-/* Of the grid that runs on this thread of the host. */
-extern __thread const struct grid_place *grid_now;
+/* Of the grid that runs on this thread of the host. In the room that a program keeps for the
+ * libraries it loads: reached without a call. */
+#define STATIC_TLS __attribute__((tls_model("initial-exec")))
+extern __thread const struct grid_place *grid_now STATIC_TLS;
 
 /* A kernel's blocks may have 48 KiB of shared memory unasked, and what was asked for last; false
  * when that is more than the GPUs have that have least. */

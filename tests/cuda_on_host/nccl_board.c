@@ -33,7 +33,7 @@ void board_close(struct board *board)
 
 bool board_wait(struct board *board, long *tries)
 {
-    enum { QUICK_TRIES = 1000, PAUSE_NS = 20000, MOST_PAUSES = 60 * 50000 };
+    enum { QUICK_TRIES = 100, PAUSE_NS = 20000, MOST_PAUSES = 60 * 50000 };
     if (++*tries < QUICK_TRIES)
         sched_yield();
     else

@@ -24,6 +24,7 @@ struct CUstream_st {
     struct CUstream_st *next;
     int device;
     pthread_t thread;
+    pthread_cond_t has_more;
     struct work *first, **last;
     long num_issued, num_done;
     bool is_ending;
@@ -39,7 +40,7 @@ struct CUevent_st {
 };
 
 static cudaStream_t streams;
-/* Of all streams and events: few of either, and what they wait for is rare. */
+/* Of all streams and events: few of either. A stream has nothing left, or an event is reached. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
@@ -62,7 +63,7 @@ static struct work *take_work(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
     while (!stream->first && !stream->is_ending)
-        pthread_cond_wait(&changed, &mutex);
+        pthread_cond_wait(&stream->has_more, &mutex);
     struct work *work = stream->first;
     if (work && !(stream->first = work->next))
         stream->last = &stream->first;
@@ -82,8 +83,8 @@ static void *run_stream(void *context)
         if (is_last)
             hollow_rest();
         pthread_mutex_lock(&mutex);
-        stream->num_done++;
-        pthread_cond_broadcast(&changed);
+        if (++stream->num_done == stream->num_issued)
+            pthread_cond_broadcast(&changed);
         pthread_mutex_unlock(&mutex);
     }
     grid_release();
@@ -96,7 +97,7 @@ static void append(cudaStream_t stream, struct work *work)
     *stream->last = work;
     stream->last = &work->next;
     stream->num_issued++;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->has_more);
     pthread_mutex_unlock(&mutex);
 }
 
@@ -131,6 +132,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
     if (!stream)
         return cudaErrorMemoryAllocation;
     stream->last = &stream->first;
+    pthread_cond_init(&stream->has_more, NULL);
     cudaGetDevice(&stream->device);
     pthread_mutex_lock(&mutex);
     stream->next = streams;
@@ -145,7 +147,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     pthread_mutex_lock(&mutex);
     stream->is_ending = true;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_signal(&stream->has_more);
     pthread_mutex_unlock(&mutex);
     pthread_join(stream->thread, NULL);
     pthread_mutex_lock(&mutex);
@@ -154,6 +156,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
         link = &(*link)->next;
     *link = stream->next;
     pthread_mutex_unlock(&mutex);
+    pthread_cond_destroy(&stream->has_more);
     free(stream);
     return cudaSuccess;
 }
