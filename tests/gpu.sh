@@ -17,7 +17,8 @@
 # which is written anew after each section.
 #
 # On GPUs that are threads (tests/test_gpu_script.sh) BUILT=FOLDER has what is built, MODEL=FILE what
-# several ranks train, and KEPT=FOLDER keeps what would be in build/release/gpu.
+# several ranks train, PRESETS=FOLDER the models of single GPUs, and KEPT=FOLDER keeps what would be
+# in build/release/gpu.
 # shellcheck disable=SC2317 # sections name functions
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -25,6 +26,7 @@ cd "$(dirname "$0")/.." || exit 1
 brought=$PWD/build/brought
 built=${BUILT:-$PWD/build/release}
 kept=${KEPT:-$built/gpu}
+presets=${PRESETS:-models/presets}
 
 # --- bringing --------------------------------------------------------------------------------
 
@@ -80,7 +82,7 @@ pack() { # KIT
         libraries_of "$plugin" | xargs -r cp -L -t "$packing/$name/build/brought/lib" || return 1
     fi
     git describe --always --dirty >"$packing/$name/build/prebuilt"
-    tar czf "$kit" -C "$packing" $name || return 1
+    tar c --use-compress-program="${KIT_GZIP:-gzip}" -f "$kit" -C "$packing" $name || return 1
     echo "$kit, $(du -h "$kit" | cut -f1): on the machine with the GPU"
     echo "    tar xzf ${kit##*/} && $name/tests/gpu.sh"
 }
@@ -467,7 +469,7 @@ torch_step_s() { # MODEL_FILE MICROBATCH MICROBATCHES
 speed() {
     local cluster=() torch_s code batch=$(($2 * $3))
     if [ -e "$here" ]; then cluster=(--cluster "$here"); else echo "not calibrated"; fi
-    sed 's/"dropout": [0-9.]*/"dropout": 0/' "models/presets/$1.json" >"$own/model.json"
+    sed 's/"dropout": [0-9.]*/"dropout": 0/' "$presets/$1.json" >"$own/model.json"
     torch_s=$(torch_step_s "$own/model.json" "$2" "$3")
     "$program" run --model "$own/model.json" --gpus 1 "${cluster[@]}" --batch "$batch" \
         --layout "mb$2" --backend cuda --steps 8 --json >"$own/run.json"
