@@ -128,8 +128,23 @@ static void run_rotary(struct flow *flow, const struct op *op)
           .turns = flow->machine->turns, .qkv = flow_in_place(flow, op, 0));
 }
 
+/* Makes the gradients of queries, and of keys and values of another sequence. */
+static void run_cross_attention(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, cross_backward, cross_backward,
+          .attention = flow_cross_attention(flow, op, op->in.at[2]),
+          .dcontext = flow_in(flow, op, 0), .queries = flow_in(flow, op, 1),
+          .key_values = flow_in(flow, op, 2), .log_sums = flow_in(flow, op, 3),
+          .context = flow_in(flow, op, 4), .dqueries = flow_out(flow, op, 0),
+          .dkey_values = flow_out(flow, op, 1));
+}
+
 static void run_flash(struct flow *flow, const struct op *op)
 {
+    if (op->out.count > 1) {
+        run_cross_attention(flow, op);
+        return;
+    }
     struct machine *m = flow->machine;
     struct attention attention = flow_attention(flow);
     void *dqkv = flow_out(flow, op, 0);

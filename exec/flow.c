@@ -141,17 +141,22 @@ static void end(struct flow *flow, int i)
     flow->last_transfer = m->transferred[i];
 }
 
-/* What comes from the list before is copied where the first op that keeps it wants it. */
-static void keep_input(struct flow *flow, const struct op *op)
+static void keep_copy(struct flow *flow, int value)
 {
     struct machine *m = flow->machine;
-    int input = flow->list->input;
-    if (op->pass != PASS_FORWARD || input == NO_ID || !ids_have(&op->saved, input))
-        return;
-    void *own = flow->record->values[input], *slot = slot_of(flow, input);
+    void *own = flow->record->values[value], *slot = slot_of(flow, value);
     if (own && slot)
         m->device_api->copy(m->compute, slot, own,
-                            (size_t)flow->list->operands->values[input].bytes);
+                            (size_t)flow->list->operands->values[value].bytes);
+}
+
+/* What comes from other lists is copied where an op that keeps it wants it. */
+static void keep_inputs(struct flow *flow, const struct op *op)
+{
+    const struct ops *list = flow->list;
+    for (int i = 0; i < op->saved.count && op->pass == PASS_FORWARD; i++)
+        if (op->saved.at[i] == list->input || ids_have(&list->aside, op->saved.at[i]))
+            keep_copy(flow, op->saved.at[i]);
 }
 
 /* The gradient that an op made joins that of the value's other readers. */
@@ -172,7 +177,7 @@ void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
     const struct op *op = &flow->list->at[i];
     begin(flow, i);
-    keep_input(flow, op);
+    keep_inputs(flow, op);
     handlers[op->kind](flow, op);
     join(flow, op);
     end(flow, i);
@@ -268,6 +273,20 @@ struct attention flow_attention(const struct flow *flow)
                      .first_head = (long)d->heads * m->tensor_rank,
                      .model_heads = m->model->heads },
     };
+}
+
+/* Of an op with a product for each head of each sequence, of so many keys and values in all. */
+struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
+                                            int key_values)
+{
+    long sequences = (long)flow->machine->dims.batch;
+    double of_head = 2 * (double)sequences * op->n * op->k;
+    return (struct cross_attention){ .sequences = sequences,
+                                     .queries = (long)op->m,
+                                     .keys = (long)op->n,
+                                     .heads = (long)op->batch / sequences,
+                                     .kv_heads = (long)(flow_elements(flow, key_values) / of_head),
+                                     .head_dim = (long)op->k };
 }
 
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op)

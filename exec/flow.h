@@ -64,6 +64,8 @@ void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at
 
 /* Shapes that both directions use. */
 struct attention flow_attention(const struct flow *flow);
+struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
+                                            int key_values);
 struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);

@@ -62,8 +62,21 @@ static void run_rotary(struct flow *flow, const struct op *op)
           .turns = flow->machine->turns, .qkv = flow_in_place(flow, op, 0));
 }
 
+/* Reads queries, and keys and values of another sequence. */
+static void run_cross_attention(struct flow *flow, const struct op *op)
+{
+    ISSUE(flow, cross_forward, cross_forward,
+          .attention = flow_cross_attention(flow, op, op->in.at[1]),
+          .queries = flow_in(flow, op, 0), .key_values = flow_in(flow, op, 1),
+          .context = flow_out(flow, op, 0), .log_sums = flow_out(flow, op, 1));
+}
+
 static void run_flash(struct flow *flow, const struct op *op)
 {
+    if (op->in.count > 1) {
+        run_cross_attention(flow, op);
+        return;
+    }
     struct machine *m = flow->machine;
     struct attention attention = flow_attention(flow);
     void *context = flow_out(flow, op, 0);

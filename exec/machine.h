@@ -71,8 +71,9 @@ struct record {
     void *values[MAX_VALUES]; /* memory of their own, of those that have no slot; NULL: none */
 };
 
-/* Takes the value that the list has from the one before (NULL: none), whose memory it frees, and
- * returns that for the one behind: device memory of the caller, NULL where there is none. */
+/* Takes the value that the list has from the one before (NULL: none), and those in the record that
+ * it has from others (ops.aside), whose memory it frees, and returns that for the one behind:
+ * device memory of the caller, NULL where there is none. */
 void *machine_forward(struct machine *machine, const struct part *part,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
@@ -82,7 +83,8 @@ void machine_replay_core(struct machine *machine, const struct part *part,
 
 /* Runs the ops of both gradients, or those of one of them, inputs' first; takes the gradient of the
  * output (NULL where there is none, and for weights alone) and returns that of the input
- * (likewise). The record is empty after the weights'. */
+ * (likewise); those of what came from other lists are in the record, for the caller to take. The
+ * record is else empty after the weights'. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
 void *machine_backward(struct machine *machine, const struct part *part,
                        const struct microbatch *microbatch, struct record *record,

@@ -13,6 +13,7 @@
 
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
+#include "kernels/host/cross_attention.h"
 #include "kernels/host/cross_entropy.h"
 #include "kernels/host/embedding.h"
 #include "kernels/host/norm.h"
@@ -258,6 +259,20 @@ struct pack { /* y = x as it is stored, to nearest even */
     void *y;
 };
 
+/* kernels/host/cross_attention.h */
+struct cross_forward {
+    struct cross_attention attention;
+    const void *queries, *key_values;
+    void *context;
+    float *log_sums;
+};
+struct cross_backward {
+    struct cross_attention attention;
+    const void *dcontext, *queries, *key_values, *context;
+    const float *log_sums;
+    void *dqueries, *dkey_values;
+};
+
 /* Of experts: kernels/host/route.h. */
 struct route_forward {
     struct route route;
@@ -352,7 +367,8 @@ struct orthogonalise_args {
 /* That the host alone has. */
 #define HOST_KERNELS(X)                                                                    \
     X(route_forward, route_forward) X(route_backward, route_backward)                      \
-    X(spread, passage_args) X(gather, passage_args) X(share_gradient, share_gradient)
+    X(spread, passage_args) X(gather, passage_args) X(share_gradient, share_gradient)      \
+    X(cross_forward, cross_forward) X(cross_backward, cross_backward)
 // clang-format on
 
 #endif

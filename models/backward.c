@@ -354,10 +354,13 @@ static void push_attention_product(struct maker *m, const struct op *product)
     }
 }
 
-/* Five products for the forward's two. */
+/* Five products for the forward's two. One that reads queries and, made of another sequence, keys
+ * and values makes the gradients of both. */
 static void push_flash(struct maker *m, const struct op *attention)
 {
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
+    if (attention->in.count > 1)
+        give_second_gradient(m, op, attention->in.at[1]);
     op->flops = 2.5 * attention->flops;
     op->model_flops = 2 * attention->model_flops;
 }
@@ -492,5 +495,7 @@ struct ops ops_backward(struct ops forward, const struct layer_options *options,
             push_backward(&m, &forward.at[i]);
     if (forward.input != NO_ID)
         m.out.output = m.gradient[forward.input];
+    for (int i = 0; i < forward.aside.count; i++)
+        ids_add(&m.out.aside, m.gradient[forward.aside.at[i]]);
     return m.out;
 }

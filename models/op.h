@@ -163,6 +163,7 @@ struct ops {
     int count;
     struct operands *operands;
     short input, output; /* values from and for the list before and behind; NO_ID: none such */
+    struct ids aside;    /* further values of other lists; of a backward: their gradients, if any */
 };
 
 bool op_is_collective(enum op_kind kind);

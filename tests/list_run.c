@@ -28,6 +28,7 @@ static void open_machine(struct list_run *run)
                            .device = open_device(0, true),
                            .kernel_api = &kernels_host,
                            .storage = DTYPE_FP32,
+                           .dims = { .batch = LIST_RUN_SEQUENCES },
                            .norm_epsilon = (float)run->model.norm_epsilon,
                            .loss = &run->loss,
                            .loss_gradient_scale = &run->loss_gradient_scale };
@@ -65,6 +66,11 @@ static void place_values(struct list_run *run)
     run->dx = numeric_zeros(n, inputs);
     run->dy = numeric_floats(n, outputs, 1);
     run->y = numeric_zeros(n, outputs);
+    for (int i = 0; i < list->aside.count; i++) {
+        long elements = list_run_elements(run, list->aside.at[i]);
+        run->aside[i] = numeric_floats(n, elements, 1);
+        run->daside[i] = numeric_zeros(n, elements);
+    }
     run->targets = ARENA_ARRAY(&n->arena, int64_t, (size_t)inputs);
     for (long i = 0; i < inputs; i++)
         run->targets[i] = random_below(&n->random, VOCAB);
@@ -123,6 +129,9 @@ static void run_forward(struct list_run *run)
     memset(&run->record, 0, sizeof run->record);
     run->record.saved.kept = machine_take(m, run->part.saved.kept_bytes);
     void *x = to_device(run, run->x, list_run_elements(run, list->input));
+    for (int i = 0; i < list->aside.count; i++)
+        run->record.values[list->aside.at[i]] =
+            to_device(run, run->aside[i], list_run_elements(run, list->aside.at[i]));
     void *y = machine_forward(m, &run->part, &run->microbatch, &run->record, x);
     from_device(run, y, run->y, list_run_elements(run, list->output));
     run->forward_bytes = used_bytes(run);
@@ -137,6 +146,12 @@ static void run_backward(struct list_run *run, bool in_halves)
     void *dx = machine_backward(m, &run->part, &run->microbatch, &run->record, dy,
                                 in_halves ? GRADIENTS_OF_INPUTS : GRADIENTS_ALL);
     from_device(run, dx, run->dx, list_run_elements(run, list->input));
+    const struct ids *gradients = &run->lists.backward.aside;
+    for (int i = 0; i < gradients->count; i++) {
+        void **at = &run->record.values[gradients->at[i]];
+        from_device(run, *at, run->daside[i], list_run_elements(run, list->aside.at[i]));
+        *at = NULL;
+    }
     if (in_halves)
         machine_backward(m, &run->part, &run->microbatch, &run->record, NULL, GRADIENTS_OF_WEIGHTS);
 }

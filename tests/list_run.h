@@ -6,6 +6,8 @@
 #include "tests/listed.h"
 #include "tests/numeric.h"
 
+enum { LIST_RUN_SEQUENCES = 2 };
+
 /* A list on one rank, with random weights and inputs. Of fp32. */
 struct list_run {
     struct numeric numeric; /* its arena has all of this; choices of experts are the same always */
@@ -21,10 +23,11 @@ struct list_run {
     double loss;
     float loss_gradient_scale;
     int64_t *targets;
-    float *x, *dy;        /* what comes from the list before, and from the one behind */
-    float *y, *dx;        /* what the executor makes */
-    float **weights;      /* by id: into the store */
-    float **gradients;    /* likewise */
+    float *x, *dy; /* what comes from the list before, and from the one behind */
+    float *y, *dx; /* what the executor makes */
+    float *aside[MAX_IDS], *daside[MAX_IDS]; /* of values from other lists, and their gradients */
+    float **weights;                         /* by id: into the store */
+    float **gradients;                       /* likewise */
     size_t forward_bytes; /* of device memory between forward and backward, but for the output */
 };
 

@@ -34,7 +34,9 @@ static struct op whole_op(const struct op *listed, const struct operands *operan
     op.bytes = bytes + weights_bytes(operands, &op.weights);
     if (is_product)
         op.flops = op.model_flops = 2 * op.batch * op.m * op.n * op.k;
-    else
+    else if (op.kind == OP_FLASH_ATTENTION)
+        op.flops = op.model_flops = 4 * op.batch * op.m * op.n * op.k;
+    if (!is_product)
         op.backward_bytes = bytes + values_bytes(operands, &op.saved);
     return op;
 }
@@ -45,7 +47,8 @@ struct ops listed_ops(const struct listed *listed, struct arena *arena)
                        .count = listed->num_ops,
                        .operands = ARENA_NEW(arena, struct operands),
                        .input = listed->input,
-                       .output = listed->output };
+                       .output = listed->output,
+                       .aside = listed->aside };
     for (int i = 0; i < listed->num_values; i++)
         ck_assert_int_eq(operands_add_value(ops.operands, listed->values[i]), i);
     for (int i = 0; i < listed->num_weights; i++)

@@ -10,6 +10,7 @@ struct listed {
     const struct op *ops;
     int num_values, num_weights, num_ops;
     short input, output;
+    struct ids aside;
 };
 
 /* { .in = IDS(X, SHARES) } */

@@ -44,7 +44,8 @@ const struct op *gradient_product(struct ops backward, const char *name, enum op
 
 static bool is_from_before(struct ops forward, int value)
 {
-    return value == forward.input || forward.operands->values[value].form == VALUE_IDS;
+    return value == forward.input || ids_have(&forward.aside, value) ||
+           forward.operands->values[value].form == VALUE_IDS;
 }
 
 static void check_reads(struct ops ops, const struct op *op, const bool *there)

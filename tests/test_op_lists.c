@@ -25,7 +25,7 @@ enum { TOKENS = 16, HIDDEN = 8, FP32 = 4 };
 
 /* A run in double: its arrays may be varied. */
 struct plain {
-    double *x, **weights;
+    double *x, *aside[MAX_IDS], **weights;
     double *y; /* what comes out, where something does */
     const int64_t *targets;
 };
@@ -246,6 +246,81 @@ static double heads_plain(const struct plain *p)
     return loss;
 }
 
+/* --- attention to another sequence ---------------------------------------------------------- */
+
+enum { SEQUENCES = LIST_RUN_SEQUENCES, QUERIES = TOKENS / SEQUENCES, KEYS = 5 };
+enum { HEADS = 4, KV_HEADS = 2, HEAD_DIM = 3, QUERY = HEADS * HEAD_DIM };
+enum { KEY_VALUE = 2 * KV_HEADS * HEAD_DIM, MEMORY = SEQUENCES * KEYS, WIDTH = 7 };
+
+/* Keys and values are made of what another list gives, whose length and width are its own. */
+enum { C_X, C_MEMORY, C_NORMED, C_STATISTICS, C_QUERIES, C_KEY_VALUES };
+enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_OUT };
+static const struct op_value cross_values[] = {
+    [C_X] = ROWS(TOKENS, HIDDEN),         [C_MEMORY] = ROWS(MEMORY, WIDTH),
+    [C_NORMED] = ROWS(TOKENS, HIDDEN),    [C_STATISTICS] = STATISTICS(TOKENS),
+    [C_QUERIES] = ROWS(TOKENS, QUERY),    [C_KEY_VALUES] = ROWS(MEMORY, KEY_VALUE),
+    [C_CONTEXT] = ROWS(TOKENS, QUERY),    [C_LOG_SUMS] = STATISTICS(TOKENS * HEADS),
+    [C_PROJECTED] = ROWS(TOKENS, HIDDEN), [C_OUT] = ROWS(TOKENS, HIDDEN),
+};
+enum { CW_SCALE, CW_QUERIES, CW_KEY_VALUES, CW_PROJECTION };
+static const struct op_weight cross_weights[] = {
+    [CW_SCALE] = { "norm", WEIGHT_SCALE, .rows = 1, .columns = HIDDEN },
+    [CW_QUERIES] = { "queries", .rows = QUERY, .columns = HIDDEN },
+    [CW_KEY_VALUES] = { "key_values", .rows = KEY_VALUE, .columns = WIDTH },
+    [CW_PROJECTION] = { "projection", .rows = HIDDEN, .columns = QUERY },
+};
+static const struct op cross_ops[] = {
+    { OP_NORM, .name = "norm", .m = TOKENS, .n = HIDDEN, .in = IDS(C_X),
+      .out = IDS(C_NORMED, C_STATISTICS), .weights = IDS(CW_SCALE),
+      .saved = IDS(C_X, C_STATISTICS) },
+    { OP_GEMM, .name = "queries", .m = TOKENS, .n = QUERY, .k = HIDDEN, .in = IDS(C_NORMED),
+      .out = IDS(C_QUERIES), .weights = IDS(CW_QUERIES), .saved = IDS(C_NORMED) },
+    { OP_GEMM, .name = "key_values", .m = MEMORY, .n = KEY_VALUE, .k = WIDTH, .in = IDS(C_MEMORY),
+      .out = IDS(C_KEY_VALUES), .weights = IDS(CW_KEY_VALUES), .saved = IDS(C_MEMORY) },
+    { OP_FLASH_ATTENTION, .name = "attention", .m = QUERIES, .n = KEYS, .k = HEAD_DIM,
+      .batch = SEQUENCES * HEADS, .in = IDS(C_QUERIES, C_KEY_VALUES),
+      .out = IDS(C_CONTEXT, C_LOG_SUMS),
+      .saved = IDS(C_QUERIES, C_KEY_VALUES, C_LOG_SUMS, C_CONTEXT) },
+    { OP_GEMM, .name = "projection", .m = TOKENS, .n = HIDDEN, .k = QUERY, .in = IDS(C_CONTEXT),
+      .out = IDS(C_PROJECTED), .weights = IDS(CW_PROJECTION), .saved = IDS(C_CONTEXT) },
+    { OP_RESIDUAL, .name = "residual", .m = TOKENS, .n = HIDDEN, .in = IDS(C_PROJECTED, C_X),
+      .out = IDS(C_OUT) },
+};
+
+/* What a query's head reads, from the keys and values of its sequence. */
+static void attend(const double *query, const double *key_values, int head, double *context)
+{
+    double weights[KEYS], sum = 0;
+    const double *of_head = key_values + head / (HEADS / KV_HEADS) * 2 * HEAD_DIM;
+    for (int key = 0; key < KEYS; key++) {
+        weights[key] = exp(dot_f64(HEAD_DIM, query, of_head + key * KEY_VALUE) / sqrt(HEAD_DIM));
+        sum += weights[key];
+    }
+    for (int i = 0; i < HEAD_DIM; i++) {
+        context[i] = 0;
+        for (int key = 0; key < KEYS; key++)
+            context[i] += weights[key] / sum * of_head[key * KEY_VALUE + HEAD_DIM + i];
+    }
+}
+
+static double cross_plain(const struct plain *p)
+{
+    double normed[TOKENS * HIDDEN], queries[TOKENS * QUERY], context[TOKENS * QUERY];
+    double key_values[MEMORY * KEY_VALUE];
+    norm(p, p->weights[CW_SCALE], normed);
+    product(TOKENS, QUERY, HIDDEN, normed, p->weights[CW_QUERIES], NULL, queries);
+    product(MEMORY, KEY_VALUE, WIDTH, p->aside[0], p->weights[CW_KEY_VALUES], NULL, key_values);
+    for (int t = 0; t < TOKENS; t++)
+        for (int head = 0; head < HEADS; head++)
+            attend(queries + t * QUERY + head * HEAD_DIM,
+                   key_values + t / QUERIES * KEYS * KEY_VALUE, head,
+                   context + t * QUERY + head * HEAD_DIM);
+    product(TOKENS, HIDDEN, QUERY, context, p->weights[CW_PROJECTION], NULL, p->y);
+    for (int i = 0; i < TOKENS * HIDDEN; i++)
+        p->y[i] += p->x[i];
+    return 0;
+}
+
 /* --- the lists ------------------------------------------------------------------------------ */
 
 /* Sums are by hand; values in the order of the list. */
@@ -277,6 +352,13 @@ static const struct {
       .working = (HIDDEN + VOCAB) * TOKENS,
       .parameters = HIDDEN + 2 * VOCAB * HIDDEN,
       .weight_products = 2 },
+    { .listed = { LISTED(cross_values, cross_weights, cross_ops), .input = C_X, .output = C_OUT,
+                  .aside = IDS(C_MEMORY) },
+      .plain = cross_plain,
+      .saved = (2 * HIDDEN + 1 + 2 * QUERY + HEADS) * TOKENS + (WIDTH + KEY_VALUE) * MEMORY,
+      .working = (HIDDEN + QUERY) * TOKENS,
+      .parameters = HIDDEN + 2 * HIDDEN * QUERY + WIDTH * KEY_VALUE,
+      .weight_products = 3 },
 };
 
 static const struct layer_options options = { .dtype = DTYPE_FP32, .gradient_bytes = 4 };
@@ -365,6 +447,9 @@ static struct plain plain_of(void)
     p.x = numeric_doubles(n, list_run_elements(&run, run.lists.forward.input), run.x);
     p.y = ARENA_ARRAY(&n->arena, double,
                       (size_t)list_run_elements(&run, run.lists.forward.output) + 1);
+    for (int i = 0; i < run.lists.forward.aside.count; i++)
+        p.aside[i] = numeric_doubles(n, list_run_elements(&run, run.lists.forward.aside.at[i]),
+                                     run.aside[i]);
     p.weights = ARENA_ARRAY(&n->arena, double *, (size_t)count);
     for (int i = 0; i < count; i++)
         p.weights[i] = numeric_doubles(n, list_run_weight(&run, i), run.weights[i]);
@@ -406,6 +491,10 @@ static void check_gradients(const struct scalar *scalar)
     numeric_check_gradient(&run.numeric, "input", value,
                            list_run_elements(&run, run.lists.forward.input), plain->x, run.dx,
                            2e-5);
+    const struct ids *aside = &run.lists.forward.aside;
+    for (int i = 0; i < aside->count; i++)
+        numeric_check_gradient(&run.numeric, "aside", value, list_run_elements(&run, aside->at[i]),
+                               plain->aside[i], run.daside[i], 2e-5);
     for (int i = 0; i < run.part.weights.count; i++) {
         const struct op_weight *weight = run.part.weights.at[i].of;
         long n = list_run_weight(&run, i);

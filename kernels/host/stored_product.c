@@ -146,6 +146,33 @@ void stored_flash_backward(const struct host_kernels *k, const struct flash_back
     widening_end(&w);
 }
 
+/* --- attention to another sequence -------------------------------------------------------- */
+
+void stored_cross_forward(const struct host_kernels *k, const struct cross_forward *a)
+{
+    struct widening w = { .storage = k->storage };
+    long queries = cross_attention_query_count(&a->attention);
+    const float *q = widen(&w, a->queries, queries);
+    const float *kv = widen(&w, a->key_values, cross_attention_key_value_count(&a->attention));
+    cross_attention_forward(&a->attention, q, kv, widen_output(&w, a->context, queries),
+                            a->log_sums);
+    widening_end(&w);
+}
+
+void stored_cross_backward(const struct host_kernels *k, const struct cross_backward *a)
+{
+    struct widening w = { .storage = k->storage };
+    long queries = cross_attention_query_count(&a->attention);
+    long keys = cross_attention_key_value_count(&a->attention);
+    const float *dcontext = widen(&w, a->dcontext, queries);
+    const float *q = widen(&w, a->queries, queries), *kv = widen(&w, a->key_values, keys);
+    const float *context = widen(&w, a->context, queries);
+    float *dq = widen_output(&w, a->dqueries, queries);
+    float *dkv = widen_output(&w, a->dkey_values, keys);
+    cross_attention_backward(&a->attention, dcontext, q, kv, context, a->log_sums, dq, dkv);
+    widening_end(&w);
+}
+
 /* --- unfused attention: each product writes its part of dqkv ------------------------------ */
 
 void stored_scores(const struct host_kernels *k, const struct scores *a)

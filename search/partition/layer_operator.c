@@ -157,7 +157,9 @@ struct ops layer_backward_of(const struct scorer *scorer, struct op *op)
 {
     struct operands *operands = ARENA_NEW(scorer->arena, struct operands);
     *operands = *scorer->whole.operands;
-    struct ops one = { op, 1, operands, op->in.at[0], op->out.at[0] };
+    struct ops one = {
+        .at = op, .count = 1, .operands = operands, .input = op->in.at[0], .output = op->out.at[0]
+    };
     return ops_backward(one, &scorer->options, scorer->arena);
 }
 

@@ -40,17 +40,17 @@ struct lowering {
         same_as[MAX_VALUES]; /* by value: what it is where the op that would make it is left out */
 };
 
-static void rename_ids(const struct lowering *l, struct ids *ids)
-{
-    for (int i = 0; i < ids->count; i++)
-        ids->at[i] = l->same_as[ids->at[i]];
-}
-
 static short renamed(const struct lowering *l, short value)
 {
     if (value == NO_ID)
         return NO_ID;
     return l->same_as[value];
+}
+
+static void rename_ids(const struct lowering *l, struct ids *ids)
+{
+    for (int i = 0; i < ids->count; i++)
+        ids->at[i] = renamed(l, ids->at[i]);
 }
 
 static struct op rename_operands(const struct lowering *l, const struct op *op)
@@ -120,6 +120,7 @@ static void lower_both(struct lowering *l, struct local_ops *local)
     for (int i = 0; i < 2; i++) {
         lists[i]->input = renamed(l, lists[i]->input);
         lists[i]->output = renamed(l, lists[i]->output);
+        rename_ids(l, &lists[i]->aside);
     }
 }
 
