@@ -38,7 +38,8 @@ static bool are_equal(const struct model *a, const struct model *b)
            a->norm == b->norm && a->activation == b->activation && a->positions == b->positions &&
            a->linear_bias == b->linear_bias && a->qkv_bias == b->qkv_bias &&
            a->qk_norm == b->qk_norm && a->embedding_norm == b->embedding_norm &&
-           a->tied == b->tied && a->dropout == b->dropout && a->batch == b->batch;
+           a->tied == b->tied && a->dropout == b->dropout && a->batch == b->batch &&
+           blocks_are_equal(&a->blocks, &b->blocks);
 }
 
 static bool share_evaluator(const struct run_case *a, const struct run_case *b)

@@ -25,6 +25,7 @@ struct section {
 
 static const struct section sections[] = {
     { "Model: models/presets/", model_fields, &num_model_fields },
+    { "Model: each of blocks", block_fields, &num_block_fields },
     { "Text to train on: models/texts/", corpus_fields, &num_corpus_fields },
     { "GPU: calibration/hardware/", gpu_fields, &num_gpu_fields },
     { "Cluster: calibration/clusters/", cluster_fields, &num_cluster_fields },

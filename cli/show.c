@@ -32,9 +32,13 @@ void show_header(const struct terminal *terminal, const struct setup *setup)
     const struct system *system = &setup->system;
     const char *dot = terminal_dot(terminal);
     char parameters[32];
+    char kinds[32] = "";
     units_show_count(model_parameters(model), parameters, sizeof parameters);
-    printf("simsearch %s%smodel %s (%s parameters, %d layers, hidden %d, seq %d)%sbatch %.0f%s%s\n",
-           SIMSEARCH_VERSION, dot, model->name, parameters, model->layers, model->hidden,
+    if (model_num_kinds(model) > 1)
+        snprintf(kinds, sizeof kinds, " of %d kinds", model_num_kinds(model));
+    printf("simsearch %s%smodel %s (%s parameters, %d layers%s, hidden %d, seq %d)%sbatch "
+           "%.0f%s%s\n",
+           SIMSEARCH_VERSION, dot, model->name, parameters, model->layers, kinds, model->hidden,
            model->seq, dot, model->batch, dot, precision_names[setup->plan.precision]);
     printf("on %d %s %s in %s (profile %s)%sstack %s\n", system->num_gpus, terminal_times(terminal),
            system->gpu.name, system->cluster.name, profile_word(&system->profile), dot,

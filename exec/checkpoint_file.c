@@ -14,16 +14,28 @@
 
 static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" where the low byte is first */
 
-static_assert(sizeof(struct checkpoint_header) == 568, "sums must not see padding");
+static_assert(sizeof(struct checkpoint_header) == 576, "sums must not see padding");
 static_assert(sizeof(struct checkpoint_slice) == 88, "sums must not see padding");
 
 /* --- the model ---------------------------------------------------------------------------- */
 
+static uint32_t blocks_sum(const struct model *model)
+{
+    uint32_t sum = 0;
+    for (int layer = 0; layer < model->layers && model->blocks.num_runs > 0; layer++) {
+        struct block_kind kind = model_kind(model, model_kind_of(model, layer));
+        const int32_t widths[] = { kind.heads, kind.kv_heads, kind.head_dim, kind.ffn };
+        sum = crc32c(sum, widths, sizeof widths);
+    }
+    return sum;
+}
+
 struct checkpoint_model checkpoint_model_of(const struct model *model)
 {
-    return (struct checkpoint_model){
+    return (struct checkpoint_model){ .num_kinds = model_num_kinds(model),
+                                      .blocks_sum = blocks_sum(model),
 #define X(name) .name = model->name,
-        CHECKPOINT_MODEL(X) CHECKPOINT_MODEL_REALS(X)
+                                      CHECKPOINT_MODEL(X) CHECKPOINT_MODEL_REALS(X)
 #undef X
     };
 }
@@ -43,6 +55,11 @@ bool checkpoint_model_is(const struct checkpoint_model *saved, const struct mode
 #define X(name) DIFFERS(name, "%g")
     CHECKPOINT_MODEL_REALS(X)
 #undef X
+    if (saved->num_kinds != own.num_kinds || saved->blocks_sum != own.blocks_sum)
+        return err_set(
+            err, ERR_INPUT, "blocks",
+            "have other widths in the checkpoint, or stand in another order, than in the "
+            "model");
 #undef DIFFERS
     return true;
 }

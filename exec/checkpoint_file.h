@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-enum { CHECKPOINT_FORMAT = 3, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
+enum { CHECKPOINT_FORMAT = 4, CHECKPOINT_SLICE_ELEMENTS = 1 << 20 };
 
 /* VALUES in fp32: the masters where values are kept in 16 bits. KEPT is of no weight but of what an
  * exchange keeps of a chunk for each rank. */
@@ -34,6 +34,8 @@ struct checkpoint_model {
 #define X(name) int32_t name;
     CHECKPOINT_MODEL(X)
 #undef X
+    int32_t num_kinds;   /* of blocks */
+    uint32_t blocks_sum; /* of which block is of which kind, and the kinds' widths */
 #define X(name) double name;
     CHECKPOINT_MODEL_REALS(X)
 #undef X

@@ -261,7 +261,7 @@ static struct draw draw_of(const struct flow *flow, uint16_t number)
 struct attention flow_attention(const struct flow *flow)
 {
     const struct machine *m = flow->machine;
-    const struct layer_dims *d = &m->dims;
+    const struct layer_dims *d = &flow->part->dims;
     return (struct attention){
         .sequences = (long)d->batch,
         .seq = (long)d->seq,
@@ -271,7 +271,7 @@ struct attention flow_attention(const struct flow *flow)
         .dropout = { .dropout = m->model->dropout,
                      .draw = draw_of(flow, 0),
                      .first_head = (long)d->heads * m->tensor_rank,
-                     .model_heads = m->model->heads },
+                     .model_heads = flow->part->model_heads },
     };
 }
 

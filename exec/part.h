@@ -5,16 +5,17 @@
 
 #include "exec/lifetime.h"
 #include "exec/saved.h"
+#include "sim/plan/holding.h"
 #include "sim/plan/weights.h"
 
 struct store;
-
-enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
 
 struct part {
     enum part_kind kind;
     int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
     const struct local_ops *ops;
+    struct layer_dims dims; /* this rank's, of the layer's kind */
+    int model_heads;        /* query heads of such a layer on all ranks */
     const struct lifetimes *lifetimes;
     struct saved_layout saved;
     enum keeping keeping;

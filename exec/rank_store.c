@@ -2,8 +2,10 @@
 
 #include <math.h>
 
-/* What the parts of one kind share. */
+/* What parts that are alike share: embedding, head, or layers of a kind. */
 struct part_shape {
+    struct layer_dims dims;
+    int model_heads;
     struct local_ops ops;
     struct weights weights;
     struct lifetimes lifetimes;
@@ -13,7 +15,14 @@ struct part_shape {
 
 struct placer {
     struct rank *rank;
-    struct part_shape shapes[PART_HEAD + 1];
+    struct part_shape embedding, head, layers[MAX_BLOCK_KINDS]; /* by kind of block */
+};
+
+/* One part of a chunk. */
+struct part_place {
+    enum part_kind kind;
+    int layer; /* as in struct part */
+    enum keeping keeping;
 };
 
 typedef struct local_ops local_ops_of(const struct plan *plan, const struct model *model,
@@ -27,13 +36,16 @@ static enum keeping keeping_of(const struct plan *plan, enum part_kind kind)
     return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_ALL_BUT_CORE : KEEP_INPUT;
 }
 
-static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum part_kind kind)
+static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum part_kind kind,
+                                  const struct model *model)
 {
     const struct run_setup *setup = &rank->setup;
     struct arena *arena = &rank->arena;
     struct part_shape shape = {
-        .ops = ops_of(setup->plan, setup->model, setup->model->seq, &setup->options,
-                      setup->overlaps_tensor, arena),
+        .dims = local_dims(setup->plan, model, model->seq),
+        .model_heads = model->heads,
+        .ops =
+            ops_of(setup->plan, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
         .keeping = keeping_of(setup->plan, kind),
     };
     shape.weights = weights_of(&shape.ops.forward, setup->plan, rank->at.at[AXIS_TENSOR], arena);
@@ -128,23 +140,40 @@ static void use_store(struct chunk *chunk, struct store *store)
         chunk->stores[chunk->num_stores++] = store;
 }
 
-static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind kind, int layer,
-                     enum keeping keeping)
+static const struct part_shape *shape_at(const struct placer *placer,
+                                         const struct part_place *place)
+{
+    switch (place->kind) {
+    case PART_EMBEDDING:
+        return &placer->embedding;
+    case PART_HEAD:
+        return &placer->head;
+    case PART_LAYER:
+        break;
+    }
+    return &placer->layers[model_kind_of(placer->rank->setup.model, place->layer)];
+}
+
+static void add_part(struct placer *placer, struct chunk *chunk, struct part_place place)
 {
     struct rank *rank = placer->rank;
-    const struct part_shape *shape = &placer->shapes[kind];
+    const struct part_shape *shape = shape_at(placer, &place);
+    enum part_kind kind = place.kind;
+    int layer = place.layer;
     struct part *part = &chunk->parts[chunk->num_parts++];
     *part = (struct part){ .kind = kind,
                            .layer = layer,
                            .ops = &shape->ops,
+                           .dims = shape->dims,
+                           .model_heads = shape->model_heads,
                            .lifetimes = &shape->lifetimes,
                            .saved = shape->saved,
                            .keeping = shape->keeping,
                            .value_bytes = machine_bytes(&rank->machine, 1),
                            .weights = shape->weights };
-    if (keeping != shape->keeping) { /* of block:N and full:K */
-        part->keeping = keeping;
-        part->saved = saved_layout_of(&shape->ops.forward, keeping, 0, &rank->arena);
+    if (place.keeping != shape->keeping) { /* of block:N and full:K */
+        part->keeping = place.keeping;
+        part->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }
     part->own = add_store(rank, shape, kind, layer, false);
     part->vocabulary =
@@ -153,17 +182,12 @@ static void add_part(struct placer *placer, struct chunk *chunk, enum part_kind 
     use_store(chunk, part->vocabulary);
 }
 
-static int layers_before(const struct plan *plan, const struct model *model, int chunk)
-{
-    int layers = 0;
-    for (int c = 0; c < chunk; c++)
-        layers += plan_chunk_layers(plan, model, c);
-    return layers;
-}
-
-/* Of the layer at `i` of a chunk under full recompute. */
+/* Of the layer at `i` of a chunk. */
 static enum keeping keeping_of_layer(const struct plan *plan, int i, int recomputed)
 {
+    enum keeping keeping = keeping_of(plan, PART_LAYER);
+    if (keeping != KEEP_INPUT)
+        return keeping;
     if (i >= recomputed)
         return KEEP_ALL;
     bool is_inside = plan->recompute == RECOMPUTE_EVERY && i % plan->recompute_every > 0;
@@ -187,19 +211,20 @@ static void place_chunk(struct placer *placer, int global)
     const struct plan *plan = rank->setup.plan;
     const struct model *model = rank->setup.model;
     struct chunk *chunk = &rank->chunks[global / plan->pp];
-    int layers = plan_chunk_layers(plan, model, global);
+    struct holding held = chunk_holding(plan, model, global);
+    int layers = held.layers;
     int recomputed = plan_recomputed_layers(plan, global, layers);
-    int first = layers_before(plan, model, global);
-    enum keeping keeping = placer->shapes[PART_LAYER].keeping;
+    int first = chunk_first_layer(plan, model, global);
     chunk->parts = ARENA_ARRAY(&rank->arena, struct part, (size_t)layers + 2);
     chunk->stores = ARENA_ARRAY(&rank->arena, struct store *, 2 * ((size_t)layers + 2));
-    if (global == 0)
-        add_part(placer, chunk, PART_EMBEDDING, -1, KEEP_ALL);
+    if (held.has_embedding)
+        add_part(placer, chunk, (struct part_place){ PART_EMBEDDING, -1, KEEP_ALL });
     for (int i = 0; i < layers; i++)
-        add_part(placer, chunk, PART_LAYER, first + i,
-                 keeping == KEEP_INPUT ? keeping_of_layer(plan, i, recomputed) : keeping);
-    if (global == plan_chunks(plan) - 1)
-        add_part(placer, chunk, PART_HEAD, model->layers, KEEP_ALL);
+        add_part(
+            placer, chunk,
+            (struct part_place){ PART_LAYER, first + i, keeping_of_layer(plan, i, recomputed) });
+    if (held.has_head)
+        add_part(placer, chunk, (struct part_place){ PART_HEAD, model->layers, KEEP_ALL });
     struct pass_chunk shape = pass_chunk_of(plan, model, global, rank->setup.prefetch);
     place_units(chunk, &shape, &rank->arena);
     for (int op = 0; op < NUM_PASSES; op++)
@@ -209,12 +234,16 @@ static void place_chunk(struct placer *placer, int global)
 void rank_place_stores(struct rank *rank)
 {
     const struct plan *plan = rank->setup.plan;
-    size_t most = 2 * ((size_t)rank->setup.model->layers + 2);
+    const struct model *model = rank->setup.model;
+    size_t most = 2 * ((size_t)model->layers + 2);
     struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* parts point into it */
     placer->rank = rank;
-    placer->shapes[PART_LAYER] = shape_of(rank, local_layer, PART_LAYER);
-    placer->shapes[PART_EMBEDDING] = shape_of(rank, local_embedding, PART_EMBEDDING);
-    placer->shapes[PART_HEAD] = shape_of(rank, local_head, PART_HEAD);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        placer->layers[kind] = shape_of(rank, local_layer, PART_LAYER, &of);
+    }
+    placer->embedding = shape_of(rank, local_embedding, PART_EMBEDDING, model);
+    placer->head = shape_of(rank, local_head, PART_HEAD, model);
     rank->stores = ARENA_ARRAY(&rank->arena, struct store, most);
     rank->all_stores = ARENA_ARRAY(&rank->arena, struct store *, most);
     rank->chunks = ARENA_ARRAY(&rank->arena, struct chunk, (size_t)plan->vpp);

@@ -26,7 +26,10 @@ static bool offloads(const struct plan *plan, const struct model *model)
 
 static bool copies_keys(const struct plan *plan, const struct model *model)
 {
-    return model->kv_heads % plan->tp != 0;
+    for (int kind = 0; kind < model_num_kinds(model); kind++)
+        if (model_kind(model, kind).kv_heads % plan->tp != 0)
+            return true;
+    return false;
 }
 
 static bool has_another_precision(const struct plan *plan, const struct model *model)

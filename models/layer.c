@@ -59,9 +59,16 @@ double model_step_flops(const struct model *model, double sequences, double seq)
     struct arena arena = { 0 };
     struct layer_dims dims = layer_dims(model, 1, seq);
     struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
-    double forward_flops =
-        model->layers * ops_model_flops(layer_forward(model, &dims, &options, &arena)) +
-        ops_model_flops(head_forward(model, &dims, &options, &arena));
+    double forward_flops = 0;
+    int counts[MAX_BLOCK_KINDS];
+    model_count_kinds(model, 0, model->layers, counts);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct layer_dims widths = layer_dims(&of, 1, seq);
+        forward_flops +=
+            counts[kind] * ops_model_flops(layer_forward(&of, &widths, &options, &arena));
+    }
+    forward_flops += ops_model_flops(head_forward(model, &dims, &options, &arena));
     arena_release(&arena);
     return 3 * sequences * forward_flops;
 }

@@ -62,6 +62,11 @@ const struct field model_fields[] = {
       .doc = "Usual global batch, sequences; 0: not stated." },
     { F(tokens), .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, .min = 0, .max = 1e18,
       .fallback = "0 tok", .doc = "Usual token budget; 0: not stated." },
+    { .name = "blocks",
+      .kind = FIELD_OTHER,
+      .fallback = "",
+      .doc = "Runs of blocks of several kinds, repeated until there are `layers`; absent: all are "
+             "alike." },
     { .name = "format", .kind = FIELD_OTHER, .fallback = "1", .doc = "Version of this form: 1." },
     { .name = "aliases", .kind = FIELD_OTHER, .fallback = "", .doc = "Other names of a preset." },
     { .name = "sources",
@@ -133,9 +138,21 @@ double model_head_parameters(const struct model *model)
     return norm_parameters(model) + output;
 }
 
+double model_blocks_parameters(const struct model *model)
+{
+    int counts[MAX_BLOCK_KINDS];
+    double parameters = 0;
+    model_count_kinds(model, 0, model->layers, counts);
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        parameters += counts[kind] * model_layer_parameters(&of);
+    }
+    return parameters;
+}
+
 double model_parameters(const struct model *model)
 {
-    return model_embedding_parameters(model) + model->layers * model_layer_parameters(model) +
+    return model_embedding_parameters(model) + model_blocks_parameters(model) +
            model_head_parameters(model);
 }
 
@@ -164,7 +181,7 @@ static bool refuse_heads(const struct model *model, struct err *err)
 const double usual_rope_theta = 10000;  /* Su et al. 2021 */
 const double usual_norm_epsilon = 1e-5; /* PyTorch's LayerNorm, Megatron-LM, Llama 2 and 3 */
 
-bool model_derive(struct model *model, struct err *err)
+static bool derive_widths(struct model *model, struct err *err)
 {
     if (model->kv_heads == 0)
         model->kv_heads = model->heads;
@@ -175,6 +192,13 @@ bool model_derive(struct model *model, struct err *err)
     }
     if (model->ffn == 0)
         model->ffn = 4 * model->hidden;
+    return true;
+}
+
+bool model_derive(struct model *model, struct err *err)
+{
+    if (!derive_widths(model, err))
+        return false;
     if (model->positions == POSITION_LEARNED && model->max_positions == 0)
         model->max_positions = model->seq;
     if (model->positions == POSITION_ROTARY && model->rope_theta == 0)
@@ -219,20 +243,6 @@ static bool check_bounds(const struct model *model, struct err *err)
     return true;
 }
 
-/* Keeps (heads + 2 kv_heads) head_dim inside an int for those who compute with ints. */
-static bool check_attention_width(const struct model *model, struct err *err)
-{
-    double width = (double)model->heads * model->head_dim;
-    if (width > 5e8)
-        return err_set(err, ERR_INPUT, "head_dim", "%d heads of %d are wider than 500000000",
-                       model->heads, model->head_dim);
-    if (model->kv_heads > model->heads || model->heads % model->kv_heads != 0)
-        return err_set(err, ERR_INPUT, "kv_heads",
-                       "%d key and value heads do not divide the %d query heads", model->kv_heads,
-                       model->heads);
-    return true;
-}
-
 static bool check_positions(const struct model *model, struct err *err)
 {
     if (model->positions == POSITION_LEARNED && model->max_positions < model->seq)
@@ -252,8 +262,8 @@ static bool check_positions(const struct model *model, struct err *err)
 
 bool model_check(const struct model *model, struct err *err)
 {
-    if (!check_texts(model, err) || !check_bounds(model, err) ||
-        !check_attention_width(model, err) || !check_positions(model, err))
+    if (!check_texts(model, err) || !check_bounds(model, err) || !blocks_check(model, err) ||
+        !check_positions(model, err))
         return false;
     double parameters = model_parameters(model);
     if (parameters > 1e18)
@@ -296,14 +306,18 @@ bool model_read(const json_t *object, struct model *out, struct err *err)
     *out = (struct model){ 0 };
     return check_format(object, err) &&
            fields_read(model_fields, num_model_fields, object, out, err) &&
-           check_sources(object, err) && model_derive(out, err);
+           check_sources(object, err) && derive_widths(out, err) &&
+           blocks_read(json_object_get(object, "blocks"), out, err) && model_derive(out, err);
 }
 
 json_t *model_write(const struct model *model)
 {
     json_t *object = fields_write(model_fields, num_model_fields, model);
     double parameters = model_parameters(model);
+    json_t *blocks = blocks_write(model);
     assert(parameters <= 1e18);
+    if (blocks)
+        json_object_set_new(object, "blocks", blocks);
     json_object_set_new(object, "params", json_integer((json_int_t)parameters));
     json_object_set_new(object, "active_params", json_integer((json_int_t)parameters));
     return object;

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/field.h"
+#include "models/blocks.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -30,21 +31,22 @@ struct model {
     int seq;         /* usual training sequence length, tokens */
     int allowed_seq; /* the longest that a config.json allows, where seq was assumed from it; else 0
                       */
-    int sliding_window;  /* tokens that attention looks back in some blocks; 0: all */
-    int max_positions;   /* rows of the learned position table; 0 without one */
-    int norm;            /* enum norm_kind */
-    int activation;      /* enum activation_kind */
-    int positions;       /* enum position_kind */
-    double rope_theta;   /* base of rotary angles; 0 with other positions */
-    double norm_epsilon; /* added to the variance, or the mean square, of every norm */
-    bool linear_bias;    /* biases on the projections of attention and feed-forward */
-    bool qkv_bias;       /* biases on q, k and v (implied by linear_bias) */
-    bool qk_norm;        /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
-    bool embedding_norm; /* a norm after the embedding (BLOOM) */
-    bool tied;           /* output head shares the token embedding */
-    double dropout;      /* hidden and attention dropout; 0: no masks are kept */
-    double batch;        /* usual global batch, sequences; 0: not stated */
-    double tokens;       /* usual token budget; 0: not stated */
+    int sliding_window;   /* tokens that attention looks back in some blocks; 0: all */
+    int max_positions;    /* rows of the learned position table; 0 without one */
+    int norm;             /* enum norm_kind */
+    int activation;       /* enum activation_kind */
+    int positions;        /* enum position_kind */
+    double rope_theta;    /* base of rotary angles; 0 with other positions */
+    double norm_epsilon;  /* added to the variance, or the mean square, of every norm */
+    bool linear_bias;     /* biases on the projections of attention and feed-forward */
+    bool qkv_bias;        /* biases on q, k and v (implied by linear_bias) */
+    bool qk_norm;         /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
+    bool embedding_norm;  /* a norm after the embedding (BLOOM) */
+    bool tied;            /* output head shares the token embedding */
+    double dropout;       /* hidden and attention dropout; 0: no masks are kept */
+    double batch;         /* usual global batch, sequences; 0: not stated */
+    double tokens;        /* usual token budget; 0: not stated */
+    struct blocks blocks; /* the kinds of its blocks, where there are several */
 };
 
 extern const struct field model_fields[];
@@ -54,8 +56,10 @@ bool model_is_gated(const struct model *model); /* feed-forward has gate and up 
 
 /* Exact number of trained parameters, embeddings included. */
 double model_parameters(const struct model *model);
-/* Those of one transformer block. */
+/* Those of one transformer block of the model's own widths. */
 double model_layer_parameters(const struct model *model);
+/* Those of all blocks, each of its kind. */
+double model_blocks_parameters(const struct model *model);
 /* Token and position embeddings, and the norm after them if any. */
 double model_embedding_parameters(const struct model *model);
 /* The final norm, and the output head when it is not tied. */

@@ -191,8 +191,9 @@ static bool any_fits(const struct space *space,
 /* A necessary condition of the rules of heads, stages and batch, which few counts of GPUs keep. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
-    if (space->model->heads % plan->tp != 0)
-        return false;
+    for (int kind = 0; kind < model_num_kinds(space->model); kind++)
+        if (model_kind(space->model, kind).heads % plan->tp != 0)
+            return false;
     if (!plan->chunk_layers && space->model->layers % plan->pp != 0)
         return false;
     for (int i = 0; i < space->microbatch.count; i++)

@@ -271,6 +271,18 @@ struct model parity_llama(void)
     return model;
 }
 
+struct model parity_mixed(void)
+{
+    struct model model = parity_llama();
+    struct block_kind own = model_kind(&model, 0), other = own;
+    other.heads *= 2;
+    other.ffn *= 2;
+    model.blocks = (struct blocks){
+        .kinds = { own, other }, .runs = { { 0, 1 }, { 1, 1 } }, .num_kinds = 2, .num_runs = 2
+    };
+    return model;
+}
+
 struct token_source parity_text(const struct model *model)
 {
     struct token_source text;

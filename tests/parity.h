@@ -64,6 +64,8 @@ struct parity_weight {
  * Llama with grouped queries. */
 struct model parity_gpt(void);
 struct model parity_llama(void);
+/* A llama whose every second block has more heads and a wider feed-forward. */
+struct model parity_mixed(void);
 
 /* The text `workshop` that is shipped, in the model's sequences; token_source_close. */
 struct token_source parity_text(const struct model *model);

@@ -69,9 +69,9 @@ START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
     /* Steps in one op start once. */
     double slack_s = 8 * machine.profile.kernel_s;
     double exposed_s = 7 * fmax(0, message_s - step_s);
-    ck_assert_double_eq_tol(pieces.layer.forward.context_s, exposed_s, slack_s);
-    ck_assert_double_eq_tol(pieces.layer.forward.comm_s, pieces.layer.forward.context_s, 1e-12);
-    ck_assert_double_eq_tol(pieces.layer.core.context_s, pieces.layer.forward.context_s, 1e-12);
+    ck_assert_double_eq_tol(pieces.blocks[0].forward.context_s, exposed_s, slack_s);
+    ck_assert_double_eq_tol(pieces.blocks[0].forward.comm_s, pieces.blocks[0].forward.context_s, 1e-12);
+    ck_assert_double_eq_tol(pieces.blocks[0].core.context_s, pieces.blocks[0].forward.context_s, 1e-12);
 }
 END_TEST
 
@@ -84,9 +84,9 @@ START_TEST(more_bandwidth_is_never_slower)
         load_plain(8, factors[i]);
         struct plan plan = plan_of(methods[_i], &arena);
         struct pieces pieces = pieces_cost(&machine, &model, &plan, &arena);
-        double layer_s = pieces.layer.forward.total_s + pieces.layer.backward.total_s;
+        double layer_s = pieces.blocks[0].forward.total_s + pieces.blocks[0].backward.total_s;
         ck_assert_double_le(layer_s, before_s);
-        ck_assert_double_ge(pieces.layer.backward.context_s, 0);
+        ck_assert_double_ge(pieces.blocks[0].backward.context_s, 0);
         before_s = layer_s;
         tear_down();
     }

@@ -111,8 +111,8 @@ END_TEST
 static void weigh_stage(int stage, int layers, double *whole_bytes, double *waiting_bytes)
 {
     const struct pieces *pieces = &planned.pieces;
-    *whole_bytes = layers * pieces->layer.saved_bytes;
-    *waiting_bytes = layers * pieces->layer.waiting_bytes;
+    *whole_bytes = layers * pieces->blocks[0].saved_bytes;
+    *waiting_bytes = layers * pieces->blocks[0].waiting_bytes;
     if (stage == 0) {
         *whole_bytes += pieces->embedding.saved_bytes;
         *waiting_bytes += pieces->embedding.waiting_bytes;
@@ -164,7 +164,7 @@ static void check_activations(const struct generator *generator, const struct sc
     for (int stage = 0; stage < shape->num_stages; stage++) {
         double weight[MAX_VPP];
         for (int local = 0; local < shape->chunks_per_stage; local++)
-            weight[local] = 2 * planned.pieces.layer.saved_bytes;
+            weight[local] = 2 * planned.pieces.blocks[0].saved_bytes;
         if (stage == 0)
             weight[0] += planned.pieces.embedding.saved_bytes;
         if (stage == shape->num_stages - 1)

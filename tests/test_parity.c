@@ -35,7 +35,7 @@ static const char *const layouts[] = {
     "dp4 zero3 recompute=selective",
     "dp2 zero2 tp2 sp recompute=block:2",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 2 };
+enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 3 };
 
 /* The rank that this process is, when mpirun has started it. */
 static struct parity_process process;
@@ -48,16 +48,19 @@ static void check_norm(const char *layout, double alone, double many, double cli
     ck_assert_msg(fabs(many / alone - 1) < 1e-5, "%s: norm %.9g, alone %.9g", layout, many, alone);
 }
 
-static void check_layout(const char *layout, bool is_llama, bool is_unfused)
+typedef struct model parity_model(void);
+static parity_model *const models[NUM_MODELS] = { parity_gpt, parity_llama, parity_mixed };
+
+static void check_layout(const char *layout, int which, bool is_unfused)
 {
-    struct model model = is_llama ? parity_llama() : parity_gpt();
+    struct model model = models[which]();
     struct parity_run run = {
         .steps = 3, .optimizer = OPTIMIZER_SGD, .rate = 0.5F, .clip = 0.25, .seed = 7
     };
     struct parity_result one, many;
     run.unfused = is_unfused;
-    run.prefetch = is_llama + is_unfused;
-    if (is_llama && strstr(layout, "tp4"))
+    run.prefetch = (which > 0) + is_unfused;
+    if (which > 0 && strstr(layout, "tp4"))
         return;
     parity_run(&model, "mb1", &run, &one);
     run.process = process.comm ? &process : NULL;
@@ -72,7 +75,7 @@ static void check_layout(const char *layout, bool is_llama, bool is_unfused)
 
 START_TEST(a_layout_trains_as_one_rank_does)
 {
-    if (is_spared(_i, 2))
+    if (is_spared(_i, 3))
         return;
     check_layout(layouts[_i / NUM_MODELS], _i % NUM_MODELS, _i % 4 >= 2);
 }

@@ -64,7 +64,7 @@ enum { NUM_LISTS = 6 };
 static const struct list_cost *list(const struct pieces *pieces, int i)
 {
     const struct list_cost *lists[NUM_LISTS] = {
-        &pieces->layer.forward,      &pieces->layer.backward, &pieces->embedding.forward,
+        &pieces->blocks[0].forward,      &pieces->blocks[0].backward, &pieces->embedding.forward,
         &pieces->embedding.backward, &pieces->head.forward,   &pieces->head.backward,
     };
     return lists[i];
@@ -210,7 +210,7 @@ START_TEST(tensor_ranks_share_the_flops_of_a_layer)
     for (int i = 0; i < NUM_SPLITS; i++) {
         struct plan plan = split(i, false);
         struct pieces pieces = cost(&plan);
-        double flops = plan.tp * pieces.layer.forward.flops;
+        double flops = plan.tp * pieces.blocks[0].forward.flops;
         ck_assert_double_ge(flops, whole.layer.forward.flops * (1 - 1e-12));
         if (plan.tp <= model.kv_heads)
             ck_assert_double_eq_tol(flops / whole.layer.forward.flops, 1, 1e-12);
@@ -270,7 +270,7 @@ START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
                                 2 * rows * model.hidden * element_bytes,
                             1);
     ck_assert_double_eq(runs.head.saved_bytes, once.head.saved_bytes);
-    ck_assert_double_eq(runs.layer.backward.total_s, once.layer.backward.total_s);
+    ck_assert_double_eq(runs.blocks[0].backward.total_s, once.blocks[0].backward.total_s);
 }
 END_TEST
 

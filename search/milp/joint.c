@@ -88,7 +88,7 @@ static double activation_bytes(const struct search *search, const struct plan *p
     struct arena arena = { 0 };
     struct pieces pieces = pieces_cost(search->system, search->space->model, plan, &arena);
     arena_release(&arena);
-    return (layers - 2) * pieces.layer.saved_bytes;
+    return (layers - 2) * pieces.blocks[0].saved_bytes;
 }
 
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage, int layers)

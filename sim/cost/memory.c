@@ -21,31 +21,14 @@ static double library_bytes(const struct system *system)
     return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * mib_bytes;
 }
 
-static bool has_embedding(int chunk)
-{
-    return chunk == 0;
-}
-
-static bool has_head(const struct plan *plan, int chunk)
-{
-    return chunk == plan_chunks(plan) - 1;
-}
-
-/* Of all chunks of a stage. */
-static double stage_layers(const struct model *model, const struct plan *plan, int stage)
-{
-    if (plan_is_even(plan))
-        return (double)plan->vpp * plan_chunk_layers(plan, model, stage);
-    double layers = 0;
-    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp)
-        layers += plan_chunk_layers(plan, model, chunk);
-    return layers;
-}
-
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
                               const struct pieces *pieces, int stage)
 {
-    return stage_layers(model, plan, stage) * pieces->layer.parameters;
+    struct holding held = stage_holding(plan, model, stage);
+    double parameters = 0;
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        parameters += held.of_kind[kind] * pieces->blocks[kind].parameters;
+    return parameters;
 }
 
 double stage_parameters(const struct model *model, const struct plan *plan,
@@ -77,36 +60,93 @@ int chunk_in_flight(const struct generator *generator, const struct schedule_sha
  * being copied, and one's that is in use. */
 enum { OFFLOAD_BUFFERS = 2 };
 
+/* Of `kept` layers of a kind that are not recomputed in full. */
+static double kept_bytes(const struct plan *plan, const struct piece_cost *layer, double kept)
+{
+    double bytes = kept * layer->saved_bytes;
+    return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->core_bytes : bytes;
+}
+
+/* Copies to the host leave two layers on the GPU: those that keep most. */
+static void leave_offload_buffers(const struct memory_input *in, int chunk, struct holding *held)
+{
+    int buffers = held->layers < OFFLOAD_BUFFERS ? held->layers : OFFLOAD_BUFFERS;
+    int most = 0;
+    for (int kind = 0; kind < held->num_kinds; kind++) {
+        if (held->of_kind[kind] > 0 &&
+            in->pieces->blocks[kind].saved_bytes >= in->pieces->blocks[most].saved_bytes)
+            most = kind;
+        held->of_kind[kind] = held->recomputed[kind] = 0;
+    }
+    held->of_kind[most] = buffers;
+    held->recomputed[most] = plan_recomputed_layers(in->plan, chunk, buffers);
+}
+
 /* Kept of a chunk's layers from its forward to its backward. A recomputed layer keeps its input
- * (full:K one for K layers), a selectively recomputed one all but the inside of its attention. */
+ * (full:K one for K layers), a selectively recomputed one all but the inside of its attention.
+ * Inputs are as wide as the residual stream, whatever the kind. */
 static double layers_saved_bytes(const struct memory_input *in, int chunk)
 {
     const struct plan *plan = in->plan;
-    const struct piece_cost *layer = &in->pieces->layer;
-    int layers = plan_chunk_layers(plan, in->model, chunk);
-    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
-        layers = layers < OFFLOAD_BUFFERS ? layers : OFFLOAD_BUFFERS;
-    int recomputed = plan_recomputed_layers(plan, chunk, layers);
-    double kept = layers - recomputed;
-    double saved = kept * layer->saved_bytes;
-    if (plan->recompute == RECOMPUTE_SELECTIVE)
-        saved -= kept * layer->core_bytes;
+    struct holding held = chunk_holding(plan, in->model, chunk);
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
-    return saved + ceil((double)recomputed / every) * layer->input_bytes;
+    double bytes = 0;
+    int recomputed = 0;
+    if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
+        leave_offload_buffers(in, chunk, &held);
+    for (int kind = 0; kind < held.num_kinds; kind++) {
+        double kept = held.of_kind[kind] - held.recomputed[kind];
+        bytes += kept_bytes(plan, &in->pieces->blocks[kind], kept);
+        recomputed += held.recomputed[kind];
+    }
+    return bytes + ceil((double)recomputed / every) * in->pieces->blocks[0].input_bytes;
 }
 
-/* Alive while a backward recomputes: the layers between two checkpoints, or one attention core. */
+/* Saved bytes of the layers from `first` on that are between two checkpoints, in a chunk whose
+ * recomputed layers end at `end`. */
+static double group_bytes(const struct memory_input *in, int first, int end)
+{
+    int alive = in->plan->recompute == RECOMPUTE_EVERY ? in->plan->recompute_every : 1;
+    int counts[MAX_BLOCK_KINDS];
+    double bytes = 0;
+    model_count_kinds(in->model, first, alive < end - first ? alive : end - first, counts);
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        bytes += counts[kind] * in->pieces->blocks[kind].saved_bytes;
+    return bytes;
+}
+
+/* Alive while a backward recomputes: the layers between two checkpoints, or one attention core; of
+ * those that hold most. Groups of equal layers are all as the first. */
 static double recompute_bytes(const struct memory_input *in, int chunk)
 {
     const struct plan *plan = in->plan;
-    const struct piece_cost *layer = &in->pieces->layer;
-    int layers = plan_chunk_layers(plan, in->model, chunk);
-    if (plan->recompute == RECOMPUTE_SELECTIVE)
-        return layers > 0 ? layer->core_bytes : 0;
-    if (plan_recomputed_layers(plan, chunk, layers) == 0)
-        return 0;
-    int alive = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
-    return (alive < layers ? alive : layers) * layer->saved_bytes;
+    struct holding held = chunk_holding(plan, in->model, chunk);
+    double most_bytes = 0;
+    int first = held.num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
+    int end = first;
+    for (int kind = 0; kind < held.num_kinds; kind++) {
+        if (plan->recompute == RECOMPUTE_SELECTIVE && held.of_kind[kind] > 0)
+            most_bytes = fmax(most_bytes, in->pieces->blocks[kind].core_bytes);
+        end += held.recomputed[kind];
+    }
+    int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
+    for (int layer = first; layer < end; layer += every) {
+        most_bytes = fmax(most_bytes, group_bytes(in, layer, end));
+        if (held.num_kinds == 1)
+            break;
+    }
+    return most_bytes;
+}
+
+/* Of all blocks of the model, on one tensor rank. */
+static double blocks_parameters(const struct memory_input *in)
+{
+    int counts[MAX_BLOCK_KINDS];
+    double parameters = 0;
+    model_count_kinds(in->model, 0, in->model->layers, counts);
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        parameters += in->pieces->blocks[kind].parameters * counts[kind];
+    return parameters;
 }
 
 /* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
@@ -117,15 +157,16 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
 {
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
-    double largest = fmax(in->pieces->layer.parameters, in->pieces->embedding.parameters);
+    double largest = in->pieces->embedding.parameters;
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        largest = fmax(largest, in->pieces->blocks[kind].parameters);
     if (plan->zero == 3) {
         double gathered =
             stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
         return gathered * state->weights + largest * state->gradients;
     }
     if (plan->zero == 2)
-        return fmin(2 * stack->bucket_bytes,
-                    in->pieces->layer.parameters * in->model->layers * state->gradients);
+        return fmin(2 * stack->bucket_bytes, blocks_parameters(in) * state->gradients);
     return 0;
 }
 
@@ -199,13 +240,15 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
     int waiting = in->generator->waiting(&shape, stage);
     double whole_bytes = layers_saved_bytes(in, stage);
-    double waiting_bytes =
-        plan_chunk_layers(in->plan, in->model, stage) * pieces->layer.waiting_bytes;
-    if (has_embedding(stage)) {
+    double waiting_bytes = 0;
+    struct holding held = chunk_holding(in->plan, in->model, stage);
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        waiting_bytes += held.of_kind[kind] * pieces->blocks[kind].waiting_bytes;
+    if (held.has_embedding) {
         whole_bytes += pieces->embedding.saved_bytes;
         waiting_bytes += pieces->embedding.waiting_bytes;
     }
-    if (has_head(in->plan, stage)) {
+    if (held.has_head) {
         whole_bytes += pieces->head.saved_bytes;
         waiting_bytes += pieces->head.waiting_bytes;
         memory->logits_bytes -=
@@ -225,7 +268,7 @@ static bool counts_passes(const struct memory_input *in)
 static void add_layers(struct stage_memory *memory, const struct memory_input *in,
                        const struct schedule_shape *shape, int stage)
 {
-    if (plan_is_even(in->plan)) {
+    if (plan_is_even(in->plan) && in->pieces->num_kinds == 1) {
         int held = in->generator->in_flight(shape, stage);
         memory->activations_bytes += held * layers_saved_bytes(in, stage);
         memory->recompute_bytes = recompute_bytes(in, stage);
@@ -342,7 +385,8 @@ static double peak_bytes(const struct memory_input *in, const struct stage_memor
 {
     double most_bytes = 0;
     int last = in->plan->pp - 1;
-    bool middle_is_alike = plan_is_even(in->plan) && !generator_splits(in->generator);
+    bool middle_is_alike =
+        plan_is_even(in->plan) && in->pieces->num_kinds == 1 && !generator_splits(in->generator);
     for (int stage = 0; stage <= last; stage++) {
         if (middle_is_alike && stage == 2 && stage < last)
             stage = last;

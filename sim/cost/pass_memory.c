@@ -4,16 +4,24 @@
 
 #include <math.h>
 
+static double working_bytes(const struct memory_input *in, const struct piece_cost *layer)
+{
+    return layer->working_bytes + (in->plan->pp > 1 ? 3 : 1) * layer->input_bytes;
+}
+
 double pass_working_bytes(const struct memory_input *in)
 {
-    const struct piece_cost *layer = &in->pieces->layer;
-    return layer->working_bytes + (in->plan->pp > 1 ? 3 : 1) * layer->input_bytes;
+    double most_bytes = 0;
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        most_bytes = fmax(most_bytes, working_bytes(in, &in->pieces->blocks[kind]));
+    return most_bytes;
 }
 
 /* A pass on its way through its steps. */
 struct walk {
     const struct memory_input *in;
     struct pass_chunk chunk;
+    int first_layer;          /* of the chunk, in the model */
     struct state_bytes state; /* of a parameter */
     double logits_bytes;
     double shared_bytes;   /* gathered parameters and whole gradients */
@@ -21,13 +29,18 @@ struct walk {
     double most_bytes;
 };
 
-enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
-
 static enum part_kind kind_of(const struct pass_chunk *chunk, int part)
 {
     if (chunk->has_embedding && part == 0)
         return PART_EMBEDDING;
     return chunk->has_head && part == pass_parts(chunk) - 1 ? PART_HEAD : PART_LAYER;
+}
+
+/* The cost of a part that is a layer. */
+static const struct piece_cost *layer_at(const struct walk *walk, int part)
+{
+    int layer = walk->first_layer + part - walk->chunk.has_embedding;
+    return &walk->in->pieces->blocks[model_kind_of(walk->in->model, layer)];
 }
 
 /* One rank's rows of the vocabulary: as many as it has logits of a token. */
@@ -49,7 +62,7 @@ static double unit_parameters(const struct walk *walk, int unit)
     case PART_EMBEDDING:
         return pieces->embedding.parameters - table;
     case PART_LAYER:
-        return pieces->layer.parameters;
+        return layer_at(walk, part)->parameters;
     case PART_HEAD:
         return pieces->head.parameters - (walk->chunk.is_tied ? 0 : table);
     }
@@ -60,11 +73,11 @@ static double unit_parameters(const struct walk *walk, int unit)
 static double kept_bytes(const struct walk *walk, int part)
 {
     const struct pieces *pieces = walk->in->pieces;
-    const struct piece_cost *layer = &pieces->layer;
     int i = part - walk->chunk.has_embedding;
     enum part_kind kind = kind_of(&walk->chunk, part);
     if (kind != PART_LAYER)
         return kind == PART_HEAD ? pieces->head.saved_bytes : pieces->embedding.saved_bytes;
+    const struct piece_cost *layer = layer_at(walk, part);
     if (i < walk->chunk.recomputed)
         return i % walk->chunk.every == 0 ? layer->input_bytes : 0;
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
@@ -82,21 +95,22 @@ static double absent_bytes(const struct walk *walk, int part)
 
 static double moment_bytes(const struct walk *walk, const struct pass_step *run)
 {
-    const struct piece_cost *layer = &walk->in->pieces->layer;
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
     enum part_kind kind = kind_of(&walk->chunk, run->index);
     if (kind == PART_HEAD)
         return walk->logits_bytes;
     if (kind == PART_EMBEDDING || run->op != STEP_BACKWARD)
-        return layer->input_bytes;
-    return pass_working_bytes(walk->in) + (is_selective ? layer->core_bytes : 0);
+        return walk->in->pieces->blocks[0].input_bytes;
+    const struct piece_cost *layer = layer_at(walk, run->index);
+    return working_bytes(walk->in, layer) + (is_selective ? layer->core_bytes : 0);
 }
 
 static void run_part(struct walk *walk, const struct pass_step *run)
 {
-    bool is_recomputed = kind_of(&walk->chunk, run->index) == PART_LAYER &&
-                         run->index - walk->chunk.has_embedding < walk->chunk.recomputed;
-    double saved_bytes = walk->in->pieces->layer.saved_bytes;
+    bool is_layer = kind_of(&walk->chunk, run->index) == PART_LAYER;
+    bool is_recomputed =
+        is_layer && run->index - walk->chunk.has_embedding < walk->chunk.recomputed;
+    double saved_bytes = is_layer ? layer_at(walk, run->index)->saved_bytes : 0;
     walk->replayed_bytes += run->op == STEP_REPLAY ? saved_bytes : 0;
     double bytes = walk->shared_bytes + walk->replayed_bytes + moment_bytes(walk, run) -
                    absent_bytes(walk, run->index);
@@ -135,6 +149,8 @@ double pass_most_bytes(const struct memory_input *in, int chunk, double logits_b
     struct walk walk = {
         .in = in,
         .chunk = pass_chunk_of(in->plan, in->model, chunk, in->system->stack.prefetch),
+        .first_layer =
+            in->model->blocks.num_runs > 0 ? chunk_first_layer(in->plan, in->model, chunk) : 0,
         .state = plan_state_bytes(in->plan, in->model),
         .logits_bytes = logits_bytes,
     };

@@ -366,6 +366,19 @@ static double logits_run_bytes(const struct plan *plan, const struct layer_dims 
            (plan->sp && plan->tp > 1 ? 2 : 1) * whole_bytes;
 }
 
+/* Of a layer of the one kind that the model has. */
+static struct piece_cost block_cost(const struct timer *timer, const struct plan *plan,
+                                    const struct model *model, const struct layer_options *options,
+                                    bool overlap, double input_bytes, struct arena *arena)
+{
+    struct local_ops layer = local_layer(plan, model, model->seq, options, overlap, arena);
+    struct piece_cost cost =
+        piece_cost(timer, layer, local_layer_parameters(plan, model), input_bytes, arena);
+    struct weights weights = weights_of(&layer.forward, plan, 0, arena);
+    add_tensors(&cost, &weights, true);
+    return cost;
+}
+
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena)
 {
@@ -377,22 +390,25 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
     struct layer_dims dims = local_dims(plan, model, model->seq);
     double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;
     double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
-    struct local_ops layer = local_layer(plan, model, model->seq, &options, overlap, arena);
     struct local_ops embedding = local_embedding(plan, model, model->seq, &options, overlap, arena);
     struct local_ops head = local_head(plan, model, model->seq, &options, overlap, arena);
     struct pieces pieces = {
-        .layer = piece_cost(&timer, layer, local_layer_parameters(plan, model), input_bytes, arena),
+        .num_kinds = model_num_kinds(model),
         .embedding =
             piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena),
         .head = piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena),
         .logits = dims.tokens * dims.vocab,
         .logits_run_bytes = logits_run_bytes(plan, &dims, &options, &system->stack),
-        .context_buffer_bytes = context_buffer_bytes(plan, &dims, element_bytes),
     };
-    struct weights of_layer = weights_of(&layer.forward, plan, 0, arena);
+    for (int kind = 0; kind < pieces.num_kinds; kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct layer_dims widths = local_dims(plan, &of, of.seq);
+        pieces.context_buffer_bytes =
+            fmax(pieces.context_buffer_bytes, context_buffer_bytes(plan, &widths, element_bytes));
+        pieces.blocks[kind] = block_cost(&timer, plan, &of, &options, overlap, input_bytes, arena);
+    }
     struct weights of_embedding = weights_of(&embedding.forward, plan, 0, arena);
     struct weights of_head = weights_of(&head.forward, plan, 0, arena);
-    add_tensors(&pieces.layer, &of_layer, true);
     add_tensors(&pieces.embedding, &of_embedding, true);
     add_tensors(&pieces.head, &of_head, !model->tied || plan->pp > 1);
     arena_reset(arena, mark);
@@ -431,14 +447,6 @@ static void add_both(struct kind_totals *totals, const struct timer *timer, stru
     add_ops(totals, timer, local.backward, NULL, times);
 }
 
-static double recomputed_layers(const struct plan *plan, const struct model *model)
-{
-    double layers = 0;
-    for (int chunk = 0; chunk < plan_chunks(plan); chunk++)
-        layers += plan_recomputed_layers(plan, chunk, plan_chunk_layers(plan, model, chunk));
-    return layers;
-}
-
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan)
 {
@@ -449,14 +457,21 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
     bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
     double seq = model->seq;
     double times = (double)plan_microbatches(plan, model->batch) * plan->tp * plan->cp * plan->dp;
-    struct local_ops layer = local_layer(plan, model, seq, &options, overlap, &arena);
-    add_both(&totals, &timer, layer, times * model->layers);
+    struct holding held = model_holding(plan, model);
+    struct local_ops layers[MAX_BLOCK_KINDS];
+    for (int kind = 0; kind < held.num_kinds; kind++) {
+        struct model of = model_of_kind(model, kind);
+        layers[kind] = local_layer(plan, &of, seq, &options, overlap, &arena);
+        add_both(&totals, &timer, layers[kind], times * held.of_kind[kind]);
+    }
     add_both(&totals, &timer, local_embedding(plan, model, seq, &options, overlap, &arena), times);
     add_both(&totals, &timer, local_head(plan, model, seq, &options, overlap, &arena), times);
-    if (plan->recompute == RECOMPUTE_SELECTIVE)
-        add_ops(&totals, &timer, layer.forward, is_core, times * model->layers);
-    else
-        add_ops(&totals, &timer, layer.forward, NULL, times * recomputed_layers(plan, model));
+    for (int kind = 0; kind < held.num_kinds; kind++) {
+        bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
+        int replayed = is_selective ? held.of_kind[kind] : held.recomputed[kind];
+        add_ops(&totals, &timer, layers[kind].forward, is_selective ? is_core : NULL,
+                times * replayed);
+    }
     arena_release(&arena);
     return totals;
 }

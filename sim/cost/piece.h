@@ -8,6 +8,7 @@
 
 #include "sim/cost/hardware.h"
 #include "sim/exchange/exchange.h"
+#include "sim/plan/holding.h"
 #include "sim/plan/local.h"
 
 /* One list, run once on a GPU whose host is ahead of it: total = compute + exposed comm. */
@@ -38,9 +39,11 @@ struct piece_cost {
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
-/* What the pieces of a plan have in common. */
+/* The pieces of a plan, and what they have in common. */
 struct pieces {
-    struct piece_cost layer, embedding, head;
+    struct piece_cost blocks[MAX_BLOCK_KINDS]; /* a layer of each of the model's num_kinds */
+    int num_kinds;
+    struct piece_cost embedding, head;
     double logits;           /* of one microbatch on one tensor and context rank */
     double logits_run_bytes; /* beside what is kept, while the head makes them a run of rows at a
                                 time; 0: at once */

@@ -12,14 +12,14 @@ static void add_piece(struct stage_load *to, const struct piece_cost *piece, dou
 void fill_stage_load(const struct model *model, const struct plan *plan,
                      const struct pieces *pieces, int stage, double share, struct stage_load *out)
 {
-    double layers = 0;
-    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp)
-        layers += plan_chunk_layers(plan, model, chunk);
+    struct holding held = stage_holding(plan, model, stage);
     out->load = (struct exchange_load){ .tensors = out->tensors,
                                         .element_bytes = plan_exchange_bytes(plan) };
-    add_piece(out, &pieces->layer, share * layers);
-    if (stage == 0)
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        if (held.of_kind[kind] > 0 || held.num_kinds == 1)
+            add_piece(out, &pieces->blocks[kind], share * held.of_kind[kind]);
+    if (held.has_embedding)
         add_piece(out, &pieces->embedding, share);
-    if (stage == plan->pp - 1)
+    if (held.has_head)
         add_piece(out, &pieces->head, share);
 }

@@ -57,14 +57,14 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Layers, or attention cores, run forward once more before their backward. */
+/* Layers of a kind, or their attention cores, run forward once more before their backward. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
-                          int chunk, int layers)
+                          const struct holding *held, int kind)
 {
-    const struct piece_cost *layer = &w->pieces->layer;
+    const struct piece_cost *layer = &w->pieces->blocks[kind];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
     const struct list_cost *replay = selective ? &layer->core : &layer->forward;
-    int times = selective ? layers : plan_recomputed_layers(w->plan, chunk, layers);
+    int times = selective ? held->of_kind[kind] : held->recomputed[kind];
     backward->gpu_s += times * replay->total_s;
     backward->issue_s += times * w->system->stack.checkpoint_s;
     launch(w, backward, replay, times);
@@ -82,84 +82,182 @@ static double pass_s(const struct work *w, const struct pass *pass, double host_
     return gpu_s + extra_s;
 }
 
-/* A pass over layers that each have `layer` to transfer. Parameters of a layer are gathered while
- * the layer before runs, gradients reduced while the next runs: a rate, not a sum. The first gather
- * and the last reduction have nothing to hide behind; without prefetch no gather has, and what it
- * then blocks is no less. */
-static double sharded_s(const struct work *w, double compute_s, struct data_comm layer, int layers)
+/* The layers of a pass, kind by kind. */
+struct layers {
+    const struct holding *held;
+    double compute_s[MAX_BLOCK_KINDS]; /* a layer's part of the whole pass */
+};
+
+/* Embedding and head are spread over the layers, in proportion to what the lists of each take. */
+static struct layers spread(const struct work *w, const struct holding *held,
+                            const struct chunk_time *time, bool is_forward)
+{
+    struct layers layers = { .held = held };
+    double of_list_s[MAX_BLOCK_KINDS];
+    for (int kind = 0; kind < held->num_kinds; kind++) {
+        const struct piece_cost *piece = &w->pieces->blocks[kind];
+        of_list_s[kind] = is_forward ? piece->forward.total_s : piece->backward.total_s;
+    }
+    for (int kind = 0; kind < held->num_kinds; kind++) {
+        double as_many = held->of_kind[kind]; /* layers of this kind would take as long */
+        for (int other = 0; other < held->num_kinds; other++)
+            if (other != kind)
+                as_many += held->of_kind[other] * of_list_s[other] / of_list_s[kind];
+        layers.compute_s[kind] = (is_forward ? time->forward_s : time->backward_s) / as_many;
+    }
+    return layers;
+}
+
+/* Transfers of a layer of each kind. */
+struct layer_comms {
+    struct data_comm of_kind[MAX_BLOCK_KINDS];
+};
+
+static double comm_s(struct data_comm comm)
+{
+    return comm.gather_s + comm.reduce_s;
+}
+
+static bool has_comm(const struct layer_comms *comms, int num_kinds)
+{
+    for (int kind = 0; kind < num_kinds; kind++)
+        if (comm_s(comms->of_kind[kind]) > 0)
+            return true;
+    return false;
+}
+
+/* Each layer with its transfers one after the other. */
+static double blocking_s(const struct holding *held, double compute_s,
+                         const struct layer_comms *comms)
+{
+    for (int kind = 0; kind < held->num_kinds; kind++)
+        compute_s += held->of_kind[kind] * comm_s(comms->of_kind[kind]);
+    return compute_s;
+}
+
+/* Parameters of a layer are gathered while the layer before runs, gradients reduced while the next
+ * runs: the slower of compute and transfers sets the pace. The first gather and the last reduction,
+ * both of the chunk's first layer, are exposed. */
+static double ahead_s(const struct profile *profile, const struct layers *layers,
+                      const struct layer_comms *comms)
+{
+    const struct holding *held = layers->held;
+    double sum_s = 0;
+    for (int kind = 0; kind < held->num_kinds; kind++)
+        if (held->of_kind[kind] > 0)
+            sum_s += held->of_kind[kind] *
+                     overlapped_s(profile, layers->compute_s[kind], comm_s(comms->of_kind[kind]));
+    return sum_s + comm_s(comms->of_kind[held->first_kind]);
+}
+
+/* Without prefetch every gather is exposed. */
+static double gathering_s(const struct profile *profile, const struct layers *layers,
+                          const struct layer_comms *comms)
+{
+    const struct holding *held = layers->held;
+    double sum_s = 0;
+    for (int kind = 0; kind < held->num_kinds; kind++) {
+        struct data_comm comm = comms->of_kind[kind];
+        if (held->of_kind[kind] > 0)
+            sum_s +=
+                held->of_kind[kind] *
+                (overlapped_s(profile, layers->compute_s[kind], comm.reduce_s) + comm.gather_s);
+    }
+    return sum_s + comms->of_kind[held->first_kind].reduce_s;
+}
+
+/* A pass whose layers have these transfers. */
+static double sharded_s(const struct work *w, double compute_s, const struct layers *layers,
+                        const struct layer_comms *comms)
 {
     const struct profile *profile = &w->system->profile;
-    double comm_s = layer.gather_s + layer.reduce_s;
-    if (comm_s <= 0)
+    if (!has_comm(comms, layers->held->num_kinds))
         return compute_s;
     if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
-        return compute_s + layers * comm_s;
-    double ahead_s = layers * overlapped_s(profile, compute_s / layers, comm_s) + comm_s;
+        return blocking_s(layers->held, compute_s, comms);
+    double with_prefetch_s = ahead_s(profile, layers, comms);
     if (w->system->stack.prefetch > 0)
-        return ahead_s;
-    double reducing_s = overlapped_s(profile, compute_s / layers, layer.reduce_s);
-    return fmax(ahead_s, layers * (reducing_s + layer.gather_s) + layer.reduce_s);
+        return with_prefetch_s;
+    return fmax(with_prefetch_s, gathering_s(profile, layers, comms));
 }
 
 /* The mean over a step's microbatches of a pass whose transfers come `times` a step; the others
  * have `rest` of them. With a single stage only the sum of passes counts. */
-static double mean_sharded_s(const struct work *w, double compute_s, struct data_comm layer,
-                             struct data_comm rest, double times, int layers)
+static double mean_sharded_s(const struct work *w, double compute_s, const struct layers *layers,
+                             const struct layer_comms *comms, const struct layer_comms *rest,
+                             double times)
 {
-    double with_s = sharded_s(w, compute_s, layer, layers);
+    double with_s = sharded_s(w, compute_s, layers, comms);
     double share = times / w->num_microbatches;
     if (share >= 1)
         return with_s;
-    double without_s = sharded_s(w, compute_s, rest, layers);
+    double without_s = sharded_s(w, compute_s, layers, rest);
     return without_s + share * (with_s - without_s);
 }
 
 /* The executor clears a layer's whole gradients before each backward, and adds the shard that was
  * reduced to the sum: beside it both are read, and one is written. */
-static double whole_gradients_s(const struct work *w)
+static double whole_gradients_s(const struct work *w, double parameters)
 {
-    double parameters = w->pieces->layer.parameters;
     double bytes = 4 * parameters * (1 + 3 / (double)plan_shards(w->plan));
     return traffic_s(&w->system->gpu, &w->system->profile, bytes, 0);
+}
+
+/* One message's gather, and its reduction. */
+static struct data_comm message_comm(const struct work *w, const struct piece_cost *layer)
+{
+    const struct stack *stack = &w->system->stack;
+    struct data_comm comm =
+        data_comm(stack, w->plan, &w->data, layer->parameters / stack->layer_messages);
+    comm.gather_s += stack->message_per_rank_s * plan_shards(w->plan);
+    comm.reduce_s += stack->message_per_rank_s * plan_shards(w->plan);
+    if (stack->runtime == RUNTIME_HOST)
+        comm.reduce_s += whole_gradients_s(w, layer->parameters);
+    return comm;
 }
 
 /* ZeRO-3 gathers each layer for its forward, and where it drops the weights after that again for
  * its backward; ZeRO-2 and 3 reduce after every microbatch's backward, or the last one's (no_sync).
  */
-static void add_sharding(const struct work *w, struct chunk_time *time, int layers)
+static void add_sharding(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
     const struct plan *plan = w->plan;
     const struct stack *stack = &w->system->stack;
-    if (plan->zero < 2 || plan_replicas(plan) == 1 || layers == 0)
+    if (plan->zero < 2 || plan_replicas(plan) == 1 || held->layers == 0)
         return;
-    int messages = stack->layer_messages;
-    struct data_comm comm =
-        data_comm(stack, plan, &w->data, w->pieces->layer.parameters / messages);
-    comm.gather_s += stack->message_per_rank_s * plan_shards(plan);
-    comm.reduce_s += stack->message_per_rank_s * plan_shards(plan);
-    if (stack->runtime == RUNTIME_HOST)
-        comm.reduce_s += whole_gradients_s(w);
-    struct data_comm none = { 0 };
-    struct data_comm gather = { .gather_s = plan->zero == 3 ? messages * comm.gather_s : 0 };
-    struct data_comm again = stack->reshard ? gather : none;
-    struct data_comm both = { .gather_s = again.gather_s, .reduce_s = messages * comm.reduce_s };
+    struct layer_comms none = { 0 }, gather = { 0 }, again = { 0 }, both = { 0 };
+    for (int kind = 0; kind < held->num_kinds; kind++) {
+        struct data_comm comm = message_comm(w, &w->pieces->blocks[kind]);
+        double gather_s = plan->zero == 3 ? stack->layer_messages * comm.gather_s : 0;
+        gather.of_kind[kind].gather_s = gather_s;
+        again.of_kind[kind].gather_s = stack->reshard ? gather_s : 0;
+        both.of_kind[kind].gather_s = again.of_kind[kind].gather_s;
+        both.of_kind[kind].reduce_s = stack->layer_messages * comm.reduce_s;
+    }
     double m = w->num_microbatches;
     bool no_sync = stack->accumulate == ACCUMULATE_NO_SYNC;
-    double forward_s = mean_sharded_s(w, time->forward_s, gather, none,
-                                      no_sync && !stack->reshard ? 1 : m, layers);
-    double backward_s = mean_sharded_s(w, time->backward_s, both, again, no_sync ? 1 : m, layers);
+    struct layers forward = spread(w, held, time, true), backward = spread(w, held, time, false);
+    double forward_s = mean_sharded_s(w, time->forward_s, &forward, &gather, &none,
+                                      no_sync && !stack->reshard ? 1 : m);
+    double backward_s =
+        mean_sharded_s(w, time->backward_s, &backward, &both, &again, no_sync ? 1 : m);
     time->parts.data_comm_s += forward_s - time->forward_s + backward_s - time->backward_s;
     time->forward_s = forward_s;
     time->backward_s = backward_s;
 }
 
 /* Activations go to the host as layers run forward and come back before their backward, beside
- * equal parts of the whole pass: embedding and head are spread over the layers. */
-static void add_offload(const struct work *w, struct chunk_time *time, int layers)
+ * equal parts of the whole pass: embedding and head are spread over the layers, and the copies of
+ * layers of several kinds count with their mean. */
+static void add_offload(const struct work *w, struct chunk_time *time, const struct holding *held)
 {
-    if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || layers == 0)
+    if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
         return;
-    double copy_s = host_copy_s(w->system, w->pieces->layer.saved_bytes);
+    double bytes = 0;
+    for (int kind = 0; kind < held->num_kinds; kind++)
+        bytes += w->pieces->blocks[kind].saved_bytes * held->of_kind[kind] / held->layers;
+    double copy_s = host_copy_s(w->system, bytes);
+    int layers = held->layers;
     double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);
     double up_s = layers_copy_exposed_s(layers, time->backward_s / layers, copy_s);
     time->forward_s += down_s;
@@ -172,18 +270,20 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
     struct chunk_time time = { 0 };
     struct pass passes[CHUNK_PASSES] = { 0 };
     double host_s = w->system->stack.microbatch_s / 2;
-    int layers = plan_chunk_layers(w->plan, w->model, chunk);
-    add_piece(w, passes, &time.parts, &w->pieces->layer, layers);
-    if (chunk == 0)
+    struct holding held = chunk_holding(w->plan, w->model, chunk);
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        add_piece(w, passes, &time.parts, &w->pieces->blocks[kind], held.of_kind[kind]);
+    if (held.has_embedding)
         add_piece(w, passes, &time.parts, &w->pieces->embedding, 1);
-    if (chunk == plan_chunks(w->plan) - 1)
+    if (held.has_head)
         add_piece(w, passes, &time.parts, &w->pieces->head, 1);
-    add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, chunk, layers);
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
     if (generator_splits(w->generator))
         time.weight_s = pass_s(w, &passes[CHUNK_WEIGHT], 0, &time.parts);
-    add_sharding(w, &time, layers);
-    add_offload(w, &time, layers);
+    add_sharding(w, &time, &held);
+    add_offload(w, &time, &held);
     return time;
 }

@@ -88,18 +88,25 @@ static double piece_flops(const struct piece_cost *piece)
     return piece->forward.flops + piece->backward.flops + piece->weight.flops;
 }
 
+static double layers_flops(const struct plan *plan, const struct piece_cost *layer, int layers,
+                           int recomputed)
+{
+    double replayed = recomputed * layer->forward.flops;
+    if (plan->recompute == RECOMPUTE_SELECTIVE)
+        replayed = layers * layer->core.flops;
+    return layers * piece_flops(layer) + replayed;
+}
+
 /* FLOPs executed by all ranks in a step. */
 static double executed_flops(const struct work *w)
 {
     const struct pieces *pieces = w->pieces;
     double flops = piece_flops(&pieces->head);
     for (int chunk = 0; chunk < plan_chunks(w->plan); chunk++) {
-        int layers = plan_chunk_layers(w->plan, w->model, chunk);
-        int recomputed = plan_recomputed_layers(w->plan, chunk, layers);
-        double replayed = recomputed * pieces->layer.forward.flops;
-        if (w->plan->recompute == RECOMPUTE_SELECTIVE)
-            replayed = layers * pieces->layer.core.flops;
-        flops += layers * piece_flops(&pieces->layer) + replayed;
+        struct holding held = chunk_holding(w->plan, w->model, chunk);
+        for (int kind = 0; kind < held.num_kinds; kind++)
+            flops += layers_flops(w->plan, &pieces->blocks[kind], held.of_kind[kind],
+                                  held.recomputed[kind]);
     }
     return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
 }

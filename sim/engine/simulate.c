@@ -118,13 +118,6 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
     return e->last_makespan_s;
 }
 
-/* Whether a chunk, or a stage, is as the one before: even ones between the first and the last are.
- */
-static bool is_as_before(const struct plan *plan, int i, int count)
-{
-    return plan_is_even(plan) && i > 1 && i < count - 1;
-}
-
 /* Every stage's last backward, then its reduction; the gradient norm joins all stages, so the
  * optimizer starts when the last is through. */
 static double joined_step_s(const struct evaluator *e, const struct work *w)
@@ -133,7 +126,7 @@ static double joined_step_s(const struct evaluator *e, const struct work *w)
     double optimizer_s = 0;
     struct stage_tail tail = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        if (!is_as_before(w->plan, stage, w->plan->pp))
+        if (!stage_is_as_before(w->plan, w->model, stage))
             tail = stage_tail(w, stage);
         reduced_s = fmax(reduced_s, e->end_s[stage] + tail.data_comm_s);
         optimizer_s = fmax(optimizer_s, tail.optimizer_s + tail.offload_s);
@@ -217,7 +210,7 @@ static void time_passes(struct work *w)
     const struct plan *plan = w->plan;
     struct chunk_time time = { 0 };
     for (int chunk = 0; chunk < plan_chunks(plan); chunk++) {
-        if (!is_as_before(plan, chunk, plan_chunks(plan)))
+        if (!chunk_is_as_before(plan, w->model, chunk))
             time = chunk_time(w, chunk);
         work_keep_time(w, chunk, &time);
     }
@@ -324,7 +317,8 @@ static const struct pieces *least_pieces(struct evaluator *e, const struct work 
             pieces_memo_find(&e->pieces, e->system, e->model, &placed, w->generator);
         if (pieces == last)
             continue;
-        lower_piece(&least->pieces.layer, &pieces->layer);
+        for (int kind = 0; kind < pieces->num_kinds; kind++)
+            lower_piece(&least->pieces.blocks[kind], &pieces->blocks[kind]);
         lower_piece(&least->pieces.embedding, &pieces->embedding);
         lower_piece(&least->pieces.head, &pieces->head);
         last = pieces;

@@ -75,7 +75,9 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
  * were run again; any other recompute holds as it stands. The plan's own lists are not read. */
 struct stage_share {
     int stage, layers;
-    int recomputed; /* <= layers; read with RECOMPUTE_BLOCK only */
+    int recomputed;  /* <= layers; read with RECOMPUTE_BLOCK only */
+    int first_layer; /* those on stages before; read where the model's blocks are of several kinds
+                      */
 };
 struct stage_score {
     double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */

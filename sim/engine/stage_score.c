@@ -11,6 +11,10 @@ static struct plan give_share(const struct plan *plan, const struct stage_share 
     struct plan given = *plan;
     int *layers = lists;
     int *recomputed = lists + plan->pp;
+    if (share->stage > 0) {
+        memset(layers, 0, (size_t)share->stage * sizeof *layers);
+        layers[0] = share->first_layer;
+    }
     layers[share->stage] = share->layers;
     recomputed[share->stage] = share->recomputed;
     given.chunk_layers = layers;

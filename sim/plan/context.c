@@ -256,8 +256,13 @@ static bool divides_heads(const struct plan_case *of, const char *what, int head
 
 static bool can_exchange_heads(const struct plan_case *of, struct err *err)
 {
-    return divides_heads(of, "heads", of->model->heads, err) &&
-           divides_heads(of, "kv_heads", of->model->kv_heads, err);
+    for (int kind = 0; kind < model_num_kinds(of->model); kind++) {
+        struct block_kind widths = model_kind(of->model, kind);
+        if (!divides_heads(of, "heads", widths.heads, err) ||
+            !divides_heads(of, "kv_heads", widths.kv_heads, err))
+            return false;
+    }
+    return true;
 }
 
 /* --- the table -------------------------------------------------------------------------------- */

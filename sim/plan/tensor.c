@@ -61,12 +61,18 @@ static bool divides(const struct plan_case *of, const char *what, int size, stru
 
 bool tensor_divides_heads(const struct plan_case *of, struct err *err)
 {
-    return divides(of, "heads", of->model->heads, err);
+    for (int kind = 0; kind < model_num_kinds(of->model); kind++)
+        if (!divides(of, "heads", model_kind(of->model, kind).heads, err))
+            return false;
+    return true;
 }
 
 bool tensor_divides_ffn(const struct plan_case *of, struct err *err)
 {
-    return divides(of, "ffn", of->model->ffn, err);
+    for (int kind = 0; kind < model_num_kinds(of->model); kind++)
+        if (!divides(of, "ffn", model_kind(of->model, kind).ffn, err))
+            return false;
+    return true;
 }
 
 bool tensor_divides_hidden(const struct plan_case *of, struct err *err)
@@ -77,11 +83,14 @@ bool tensor_divides_hidden(const struct plan_case *of, struct err *err)
 bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err)
 {
     int tp = of->plan->tp;
-    int kv_heads = of->model->kv_heads;
-    if (kv_heads % tp == 0 || tp % kv_heads == 0)
-        return true;
-    return err_set(err, ERR_INFEASIBLE, token_text("tp", tp).at,
-                   "kv_heads %d is neither a multiple nor a divisor of tp %d", kv_heads, tp);
+    for (int kind = 0; kind < model_num_kinds(of->model); kind++) {
+        int kv_heads = model_kind(of->model, kind).kv_heads;
+        if (kv_heads % tp != 0 && tp % kv_heads != 0)
+            return err_set(err, ERR_INFEASIBLE, token_text("tp", tp).at,
+                           "kv_heads %d is neither a multiple nor a divisor of tp %d", kv_heads,
+                           tp);
+    }
+    return true;
 }
 
 bool tensor_divides_sequence(const struct plan_case *of, struct err *err)

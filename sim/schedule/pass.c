@@ -1,5 +1,7 @@
 #include "sim/schedule/pass.h"
 
+#include "sim/plan/holding.h"
+
 /* What a part costs in steps at most: two runs, and of two units for each of them a gather, a drop,
  * an opening, a reduction and its end. */
 enum {
@@ -35,13 +37,13 @@ const char *plan_capture_refusal(const struct plan *plan)
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch)
 {
-    int layers = plan_chunk_layers(plan, model, chunk);
+    struct holding held = chunk_holding(plan, model, chunk);
     return (struct pass_chunk){
-        .layers = layers,
-        .has_embedding = chunk == 0,
-        .has_head = chunk == plan_chunks(plan) - 1,
+        .layers = held.layers,
+        .has_embedding = held.has_embedding,
+        .has_head = held.has_head,
         .is_tied = model->tied && plan->pp == 1,
-        .recomputed = plan_recomputed_layers(plan, chunk, layers),
+        .recomputed = plan_recomputed_layers(plan, chunk, held.layers),
         .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
         .gathers = plan_gathers(plan),
         .reduces = plan_reduces(plan),

@@ -1,0 +1,239 @@
+#include "models/blocks.h"
+
+#include "base/length.h"
+#include "models/model.h"
+
+#include <stddef.h>
+#include <string.h>
+
+int model_num_kinds(const struct model *model)
+{
+    return model->blocks.num_runs == 0 ? 1 : model->blocks.num_kinds;
+}
+
+struct block_kind model_kind(const struct model *model, int kind)
+{
+    if (model->blocks.num_runs > 0)
+        return model->blocks.kinds[kind];
+    return (struct block_kind){ model->heads, model->kv_heads, model->head_dim, model->ffn };
+}
+
+struct model model_of_kind(const struct model *model, int kind)
+{
+    struct model of = *model;
+    if (model->blocks.num_runs == 0)
+        return of;
+    struct block_kind widths = model_kind(model, kind);
+    of.heads = widths.heads;
+    of.kv_heads = widths.kv_heads;
+    of.head_dim = widths.head_dim;
+    of.ffn = widths.ffn;
+    of.blocks = (struct blocks){ 0 };
+    return of;
+}
+
+static int round_layers(const struct blocks *blocks)
+{
+    int layers = 0;
+    for (int i = 0; i < blocks->num_runs; i++)
+        layers += blocks->runs[i].layers;
+    return layers;
+}
+
+int model_kind_of(const struct model *model, int layer)
+{
+    const struct blocks *blocks = &model->blocks;
+    if (blocks->num_runs == 0)
+        return 0;
+    int run = 0;
+    for (layer %= round_layers(blocks); layer >= blocks->runs[run].layers; run++)
+        layer -= blocks->runs[run].layers;
+    return blocks->runs[run].kind;
+}
+
+/* Of the first `layers` blocks, `times` each. */
+static void count_first(const struct blocks *blocks, int layers, int times,
+                        int counts[MAX_BLOCK_KINDS])
+{
+    int in_round = round_layers(blocks);
+    int rounds = layers / in_round, rest = layers % in_round;
+    for (int i = 0; i < blocks->num_runs; i++) {
+        const struct block_run *run = &blocks->runs[i];
+        int begun = rest < run->layers ? rest : run->layers;
+        counts[run->kind] += times * (rounds * run->layers + begun);
+        rest -= begun;
+    }
+}
+
+void model_count_kinds(const struct model *model, int first, int layers,
+                       int counts[MAX_BLOCK_KINDS])
+{
+    memset(counts, 0, MAX_BLOCK_KINDS * sizeof *counts);
+    if (model->blocks.num_runs == 0) {
+        counts[0] = layers;
+        return;
+    }
+    count_first(&model->blocks, first + layers, 1, counts);
+    count_first(&model->blocks, first, -1, counts);
+}
+
+static bool kinds_are_equal(const struct block_kind *a, const struct block_kind *b)
+{
+    return a->heads == b->heads && a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
+           a->ffn == b->ffn;
+}
+
+bool blocks_are_equal(const struct blocks *a, const struct blocks *b)
+{
+    if (a->num_kinds != b->num_kinds || a->num_runs != b->num_runs)
+        return false;
+    for (int i = 0; i < a->num_kinds; i++)
+        if (!kinds_are_equal(&a->kinds[i], &b->kinds[i]))
+            return false;
+    for (int i = 0; i < a->num_runs; i++)
+        if (a->runs[i].kind != b->runs[i].kind || a->runs[i].layers != b->runs[i].layers)
+            return false;
+    return true;
+}
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+struct given_run {
+    int layers;
+    struct block_kind widths;
+};
+
+#define F(member) #member, .kind = FIELD_INT, .offset = offsetof(struct given_run, member)
+#define W(member)                                                                              \
+#member, .kind = FIELD_INT, .offset = offsetof(struct given_run, widths.member), .min = 0, \
+             .fallback = "0"
+const struct field block_fields[] = {
+    { F(layers), .min = 1, .max = 100000, .doc = "Blocks of the run." },
+    { W(heads), .max = 1e6, .doc = "Query heads; 0 or absent: the model's." },
+    { W(kv_heads), .max = 1e6,
+      .doc = "Key and value heads; 0 or absent: the model's, or as many as heads where the model "
+             "has as many." },
+    { W(head_dim), .max = 1e6, .doc = "Width of one head; 0 or absent: the model's." },
+    { W(ffn), .max = 1e8, .doc = "Width of the feed-forward; 0 or absent: the model's." },
+};
+#undef W
+#undef F
+const size_t num_block_fields = sizeof block_fields / sizeof block_fields[0];
+
+static struct block_kind derive(const struct model *model, const struct block_kind *given)
+{
+    struct block_kind kind = *given;
+    if (kind.heads == 0)
+        kind.heads = model->heads;
+    if (kind.kv_heads == 0)
+        kind.kv_heads = model->kv_heads == model->heads ? kind.heads : model->kv_heads;
+    if (kind.head_dim == 0)
+        kind.head_dim = model->head_dim;
+    if (kind.ffn == 0)
+        kind.ffn = model->ffn;
+    return kind;
+}
+
+/* Its index; -1: there are too many. */
+static int find_or_add_kind(struct blocks *blocks, const struct block_kind *kind)
+{
+    for (int i = 0; i < blocks->num_kinds; i++)
+        if (kinds_are_equal(&blocks->kinds[i], kind))
+            return i;
+    if (blocks->num_kinds == MAX_BLOCK_KINDS)
+        return -1;
+    blocks->kinds[blocks->num_kinds] = *kind;
+    return blocks->num_kinds++;
+}
+
+static bool read_run(const json_t *object, struct model *model, struct err *err)
+{
+    struct blocks *blocks = &model->blocks;
+    struct given_run given;
+    if (!fields_read(block_fields, num_block_fields, object, &given, err))
+        return false;
+    struct block_kind kind = derive(model, &given.widths);
+    int index = find_or_add_kind(blocks, &kind);
+    if (index < 0)
+        return err_set(err, ERR_INPUT, "", "expected %d kinds of blocks or fewer; found one more",
+                       MAX_BLOCK_KINDS);
+    blocks->runs[blocks->num_runs++] = (struct block_run){ index, given.layers };
+    return true;
+}
+
+bool blocks_read(const json_t *runs, struct model *model, struct err *err)
+{
+    model->blocks = (struct blocks){ 0 };
+    if (!runs)
+        return true;
+    size_t count = json_array_size(runs);
+    if (!json_is_array(runs) || count < 1 || count > MAX_BLOCK_RUNS)
+        return err_set(err, ERR_INPUT, "blocks", "expected a list of 1 to %d runs of blocks",
+                       MAX_BLOCK_RUNS);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *run = json_array_get(runs, i);
+        if (!json_is_object(run))
+            err_set(err, ERR_INPUT, "", "expected an object");
+        else if (read_run(run, model, err))
+            continue;
+        return err_within_item(err, "blocks", i);
+    }
+    return true;
+}
+
+json_t *blocks_write(const struct model *model)
+{
+    const struct blocks *blocks = &model->blocks;
+    if (blocks->num_runs == 0)
+        return NULL;
+    json_t *runs = json_array();
+    for (int i = 0; i < blocks->num_runs; i++) {
+        struct given_run run = { blocks->runs[i].layers, blocks->kinds[blocks->runs[i].kind] };
+        json_array_append_new(runs, fields_write(block_fields, num_block_fields, &run));
+    }
+    return runs;
+}
+
+/* Keeps (heads + 2 kv_heads) head_dim inside an int for those who compute with ints. */
+static bool check_kind(const struct block_kind *kind, struct err *err)
+{
+    double width = (double)kind->heads * kind->head_dim;
+    if (width > 5e8)
+        return err_set(err, ERR_INPUT, "head_dim", "%d heads of %d are wider than 500000000",
+                       kind->heads, kind->head_dim);
+    if (kind->kv_heads > kind->heads || kind->heads % kind->kv_heads != 0)
+        return err_set(err, ERR_INPUT, "kv_heads",
+                       "%d key and value heads do not divide the %d query heads", kind->kv_heads,
+                       kind->heads);
+    return true;
+}
+
+/* One table of rotary angles serves all blocks. */
+static bool share_angles(const struct model *model, struct err *err)
+{
+    for (int kind = 1; kind < model_num_kinds(model); kind++)
+        if (model->positions == POSITION_ROTARY &&
+            model_kind(model, kind).head_dim != model_kind(model, 0).head_dim)
+            return err_set(err, ERR_INPUT, "blocks",
+                           "expected one head_dim in all blocks of a model with rotary positions; "
+                           "found %d and %d",
+                           model_kind(model, 0).head_dim, model_kind(model, kind).head_dim);
+    return true;
+}
+
+bool blocks_check(const struct model *model, struct err *err)
+{
+    struct block_kind own = { model->heads, model->kv_heads, model->head_dim, model->ffn };
+    if (!check_kind(&own, err))
+        return false;
+    for (int i = 0; i < model->blocks.num_runs; i++)
+        if (!check_kind(&model->blocks.kinds[model->blocks.runs[i].kind], err))
+            return err_within_item(err, "blocks", (size_t)i);
+    int in_round = round_layers(&model->blocks);
+    if (in_round > 0 && model->layers % in_round != 0)
+        return err_set(err, ERR_INPUT, "blocks",
+                       "expected runs whose layers add up to %d, or to a part that divides it; "
+                       "found %d",
+                       model->layers, in_round);
+    return share_angles(model, err);
+}

@@ -1,0 +1,106 @@
+#include "sim/plan/holding.h"
+
+#include <string.h>
+
+int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk)
+{
+    if (!plan->chunk_layers)
+        return chunk * (model->layers / plan_chunks(plan));
+    int layers = 0;
+    for (int i = 0; i < chunk; i++)
+        layers += plan->chunk_layers[i];
+    return layers;
+}
+
+struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
+{
+    struct holding held = {
+        .layers = plan_chunk_layers(plan, model, chunk),
+        .num_kinds = model_num_kinds(model),
+        .has_embedding = chunk == 0,
+        .has_head = chunk == plan_chunks(plan) - 1,
+    };
+    int recomputed = plan_recomputed_layers(plan, chunk, held.layers);
+    if (held.num_kinds == 1) {
+        held.of_kind[0] = held.layers;
+        held.recomputed[0] = recomputed;
+        return held;
+    }
+    int first = chunk_first_layer(plan, model, chunk);
+    held.first_kind = model_kind_of(model, first);
+    model_count_kinds(model, first, held.layers, held.of_kind);
+    model_count_kinds(model, first, recomputed, held.recomputed);
+    return held;
+}
+
+static void add(struct holding *to, const struct holding *chunk)
+{
+    to->layers += chunk->layers;
+    for (int kind = 0; kind < chunk->num_kinds; kind++) {
+        to->of_kind[kind] += chunk->of_kind[kind];
+        to->recomputed[kind] += chunk->recomputed[kind];
+    }
+    to->has_embedding |= chunk->has_embedding;
+    to->has_head |= chunk->has_head;
+}
+
+/* Of every `step`-th chunk from `first` on. */
+static struct holding sum(const struct plan *plan, const struct model *model, int first, int step)
+{
+    struct holding held = chunk_holding(plan, model, first);
+    for (int chunk = first + step; chunk < plan_chunks(plan); chunk += step) {
+        struct holding next = chunk_holding(plan, model, chunk);
+        add(&held, &next);
+    }
+    return held;
+}
+
+struct holding stage_holding(const struct plan *plan, const struct model *model, int stage)
+{
+    return sum(plan, model, stage, plan->pp);
+}
+
+struct holding model_holding(const struct plan *plan, const struct model *model)
+{
+    return sum(plan, model, 0, 1);
+}
+
+static bool are_alike(const struct holding *a, const struct holding *b)
+{
+    return a->has_embedding == b->has_embedding && a->has_head == b->has_head &&
+           a->first_kind == b->first_kind &&
+           memcmp(a->of_kind, b->of_kind, sizeof a->of_kind) == 0 &&
+           memcmp(a->recomputed, b->recomputed, sizeof a->recomputed) == 0;
+}
+
+/* Even chunks of one kind are alike, but for the ends. */
+static bool are_all_alike(const struct plan *plan, const struct model *model)
+{
+    return plan_is_even(plan) && model_num_kinds(model) == 1;
+}
+
+bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)
+{
+    if (chunk < 2 || chunk == plan_chunks(plan) - 1)
+        return false;
+    if (are_all_alike(plan, model))
+        return true;
+    struct holding held = chunk_holding(plan, model, chunk);
+    struct holding before = chunk_holding(plan, model, chunk - 1);
+    return are_alike(&held, &before);
+}
+
+bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage)
+{
+    if (stage < 2 || stage == plan->pp - 1 || !plan_is_even(plan))
+        return false;
+    if (are_all_alike(plan, model))
+        return true;
+    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp) {
+        struct holding held = chunk_holding(plan, model, chunk);
+        struct holding before = chunk_holding(plan, model, chunk - 1);
+        if (!are_alike(&held, &before))
+            return false;
+    }
+    return true;
+}

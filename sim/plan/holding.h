@@ -1,0 +1,36 @@
+/* sim/plan/holding.h - which parts of the model a chunk of the pipeline holds, and a stage.
+ *
+ * Chunks follow each other through the model: chunk x pp + stage. The first has the embedding, the
+ * last the head. What holds of a chunk follows from the blocks in it, of each kind so many; how
+ * many blocks there are in all says it only where all are of one kind. */
+#ifndef SIM_PLAN_HOLDING_H
+#define SIM_PLAN_HOLDING_H
+
+#include "sim/plan/plan.h"
+
+/* What a chunk is made of. */
+enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
+
+struct holding {
+    int layers, num_kinds;
+    int of_kind[MAX_BLOCK_KINDS];    /* layers of each kind; 0 past num_kinds */
+    int recomputed[MAX_BLOCK_KINDS]; /* of those, the ones that the backward recomputes in full */
+    int first_kind;                  /* that of the first layer of the (stage's first) chunk */
+    bool has_embedding, has_head;
+};
+
+struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
+/* Of all chunks of a stage. */
+struct holding stage_holding(const struct plan *plan, const struct model *model, int stage);
+/* Of the whole model. */
+struct holding model_holding(const struct plan *plan, const struct model *model);
+
+/* The layers of the model that are in chunks before. */
+int chunk_first_layer(const struct plan *plan, const struct model *model, int chunk);
+/* Whether a chunk holds what the one before does and recomputes as much: its passes cost the same.
+ */
+bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk);
+/* The same of a stage and all its chunks. Only said of even plans. */
+bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage);
+
+#endif
