@@ -1,5 +1,7 @@
 #include "tests/draw.h"
 
+#include "models/model.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -40,4 +42,23 @@ int pick(struct random *rng, const int *from, int count)
 double random_between(double low, double high)
 {
     return low + (high - low) * rand() / RAND_MAX;
+}
+
+void draw_blocks(struct model *model, uint64_t seed)
+{
+    struct random rng = random_new(seed, 78);
+    struct block_kind own = model_kind(model, 0), other = own;
+    bool every_second = random_below(&rng, 2) && model->layers % 2 == 0;
+    int first = every_second ? 1 : within(&rng, 1, 3);
+    if (random_below(&rng, 3) > 0)
+        return;
+    other.ffn = PICK(&rng, 1, 6) * model->hidden / (every_second ? 2 : 1);
+    if (random_below(&rng, 2))
+        other.heads *= 2, other.kv_heads *= 2;
+    model->blocks = (struct blocks){
+        .kinds = { other, own },
+        .runs = { { 0, first }, { 1, every_second ? 1 : model->layers - first } },
+        .num_kinds = 2,
+        .num_runs = 2,
+    };
 }

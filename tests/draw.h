@@ -13,6 +13,10 @@ int within(struct random *rng, int least, int most); /* both may come */
 double between(struct random *rng, double low, double high);
 int pick(struct random *rng, const int *from, int count);
 
+/* Gives one model in three two kinds of blocks: the first few wider, or every second narrower. */
+struct model;
+void draw_blocks(struct model *model, uint64_t seed);
+
 double random_between(double low, double high); /* by rand() */
 
 #define PICK(rng, ...) \

@@ -70,26 +70,6 @@ static const char *draw_system(struct question *question)
     return arena_text(&question->arena, words);
 }
 
-/* One model in three has two kinds of blocks: the first few wider, or every second narrower. */
-static void draw_blocks(struct question *question)
-{
-    struct random rng = random_new(question->seed, 78);
-    struct model *model = &question->model;
-    struct block_kind own = model_kind(model, 0), other = own;
-    bool every_second = random_below(&rng, 2) && model->layers % 2 == 0;
-    if (random_below(&rng, 3) > 0)
-        return;
-    other.ffn = PICK(&rng, 1, 6) * model->hidden / (every_second ? 2 : 1);
-    if (random_below(&rng, 2))
-        other.heads *= 2, other.kv_heads *= 2;
-    model->blocks = (struct blocks){ .kinds = { other, own },
-                                     .runs = { { 0, every_second ? 1 : within(&rng, 1, 3) } },
-                                     .num_kinds = 2,
-                                     .num_runs = 2 };
-    int first = model->blocks.runs[0].layers;
-    model->blocks.runs[1] = (struct block_run){ 1, every_second ? 1 : model->layers - first };
-}
-
 static void draw_model(struct question *question)
 {
     struct err err = { 0 };
@@ -109,7 +89,7 @@ static void draw_model(struct question *question)
     model->seq = PICK(rng, 512, 1024, 2048);
     model->max_positions = model->max_positions > 0 ? model->seq : 0;
     model->batch = PICK(rng, 8, 12, 16, 32, 48, 60);
-    draw_blocks(question);
+    draw_blocks(model, question->seed);
     check_ok(model_check(model, &err), &err);
 }
 

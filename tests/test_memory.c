@@ -130,8 +130,8 @@ START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
     const struct pieces *pieces = &planned.pieces;
     double ends_bytes = pieces->embedding.saved_bytes + pieces->head.saved_bytes;
     struct stage_memory memory = planned_memory(0);
-    ck_assert_double_eq_tol(memory.activations_bytes, 8 * pieces->blocks[0].input_bytes + ends_bytes,
-                            1);
+    ck_assert_double_eq_tol(memory.activations_bytes,
+                            8 * pieces->blocks[0].input_bytes + ends_bytes, 1);
     ck_assert_double_eq(memory.recompute_bytes, 3 * pieces->blocks[0].saved_bytes);
 }
 END_TEST

@@ -31,6 +31,7 @@ static struct stage_choices random_choices(struct random *rng, int most, double 
         at[k - 1] = (struct stage_choice){
             .layers = k,
             .recomputed = recomputed,
+            .first = ANY_FIRST,
             .pass_s = extra_s + layer_s * (k + 0.3 * recomputed) * between(rng, 0.98, 1.02),
             .host_bytes = k * between(rng, 0.9, 1.1),
         };
@@ -206,6 +207,7 @@ static double fronts_s(const struct division_problem *problem)
         .num_layers = problem->num_layers,
         .num_microbatches = problem->num_microbatches,
         .most_layers = most,
+        .num_firsts = 1,
         .options = ARENA_ARRAY(&arena, struct stage_option, (size_t)(problem->num_stages * most)),
     };
     for (int stage = 0; stage < problem->num_stages; stage++)
@@ -337,7 +339,7 @@ END_TEST
 
 START_TEST(stages_that_cannot_hold_the_layers_have_no_division)
 {
-    const struct stage_choice one = { .layers = 1, .pass_s = 1 };
+    const struct stage_choice one = { .layers = 1, .first = ANY_FIRST, .pass_s = 1 };
     const struct stage_choices stages[] = { { &one, 1 }, { &one, 1 } };
     struct division_problem problem = { .stages = stages,
                                         .num_stages = 2,

@@ -64,8 +64,8 @@ enum { NUM_LISTS = 6 };
 static const struct list_cost *list(const struct pieces *pieces, int i)
 {
     const struct list_cost *lists[NUM_LISTS] = {
-        &pieces->blocks[0].forward,      &pieces->blocks[0].backward, &pieces->embedding.forward,
-        &pieces->embedding.backward, &pieces->head.forward,   &pieces->head.backward,
+        &pieces->blocks[0].forward,  &pieces->blocks[0].backward, &pieces->embedding.forward,
+        &pieces->embedding.backward, &pieces->head.forward,       &pieces->head.backward,
     };
     return lists[i];
 }

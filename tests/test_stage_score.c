@@ -1,5 +1,6 @@
 #include "base/random.h"
 #include "sim/engine/simulate.h"
+#include "tests/draw.h"
 #include "tests/testing.h"
 
 #include <math.h>
@@ -78,7 +79,8 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     bare.recompute_layers = NULL;
     for (int s = 0; s < plan->pp; s++) {
         struct stage_share share = { s, plan->chunk_layers[s],
-                                     plan_recomputed_layers(plan, s, plan->chunk_layers[s]) };
+                                     plan_recomputed_layers(plan, s, plan->chunk_layers[s]),
+                                     chunk_first_layer(plan, model, s) };
         struct stage_score score = evaluate_stage(evaluator, &bare, &share);
         duration_s[CHUNK_PASSES * s + CHUNK_FORWARD] = score.forward_s;
         duration_s[CHUNK_PASSES * s + CHUNK_BACKWARD] = score.backward_s;
@@ -112,6 +114,8 @@ START_TEST(a_plan_is_made_of_its_stages_bit_by_bit)
               system_load(runs[_i].cluster, runs[_i].stack, 32, &system, &err);
     ck_assert_msg(ok, "%s: %s", err.where, err.msg);
     model.batch = 96;
+    for (uint64_t seed = 0; _i % 2 == 1 && model.blocks.num_runs == 0; seed++)
+        draw_blocks(&model, seed);
     struct evaluator *whole = evaluator_new(&system, &model);
     struct evaluator *parts = evaluator_new(&system, &model);
     int scored = 0;

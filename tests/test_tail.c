@@ -30,7 +30,7 @@ static struct stage_cost stage_cost(int stage)
 static struct stage_score stage_score(int stage)
 {
     struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
-    struct stage_share share = { stage, planned.model.layers / planned.plan.pp, 0 };
+    struct stage_share share = { stage, planned.model.layers / planned.plan.pp, 0, 0 };
     struct stage_score score = evaluate_stage(evaluator, &planned.plan, &share);
     evaluator_free(evaluator);
     return score;

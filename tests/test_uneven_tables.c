@@ -45,6 +45,7 @@ static struct stage_table random_table(uint64_t seed, struct arena *arena)
         .num_layers = layers,
         .num_microbatches = within(&rng, 1, 14),
         .most_layers = layers - stages + 1,
+        .num_firsts = 1,
         .lag_s = within(&rng, 0, 1) ? between(&rng, 0, 0.5) : 0,
         .step_s = between(&rng, 0, 0.1),
     };
@@ -59,7 +60,7 @@ static struct stage_table random_table(uint64_t seed, struct arena *arena)
 static const struct stage_option *option_of(const struct stage_table *table, int stage,
                                             const int *layers)
 {
-    return &stage_options(table, stage)[layers[stage] - 1];
+    return &stage_options(table, stage, 0)[layers[stage] - 1];
 }
 
 /* What time_pipeline and step_s of sim/engine do, by the recurrence over every microbatch. */
@@ -302,7 +303,8 @@ START_TEST(divisions_are_counted_as_they_are_listed)
             struct arena arena = { 0 };
             struct stage_table table = { .num_stages = stages,
                                          .num_layers = layers,
-                                         .most_layers = layers - stages + 1 };
+                                         .most_layers = layers - stages + 1,
+                                         .num_firsts = 1 };
             size_t count = (size_t)stages * (size_t)table.most_layers;
             table.options = ARENA_ARRAY(&arena, struct stage_option, count);
             for (size_t i = 0; i < count; i++)

@@ -25,7 +25,9 @@ static void add_stage(const struct stage_choices *choices, int num_layers, const
         longer[k] = HUGE_VAL;
     for (int i = 0; i < choices->count; i++) {
         const struct stage_choice *choice = &choices->at[i];
-        for (int k = choice->layers; k <= num_layers; k++)
+        bool is_anywhere = choice->first == ANY_FIRST;
+        int least_k = choice->layers + (is_anywhere ? 0 : choice->first);
+        for (int k = least_k; k <= (is_anywhere ? num_layers : least_k); k++)
             longer[k] = fmin(longer[k], least[k - choice->layers] + choice->pass_s);
     }
 }

@@ -7,7 +7,8 @@
  * that all stages together have few types, recompute as many layers, or share the memory of their
  * host.
  *
- * The program has a binary for each choice of each stage, one of which is 1; their layers add up;
+ * The program has a binary for each choice of each stage, one of which is 1; their layers add up,
+ * and choices that are for one place in the model begin where the stage before ends;
  * a column T is no less than any stage's pass. Branch and bound closes it because T is bounded on
  * both sides. From below: by the least pass with which the stages hold all layers, since the
  * relaxation spreads them in fractions. From above: in a division within a guess of the surrogate,
@@ -16,12 +17,17 @@
 #ifndef SEARCH_MILP_DIVISION_H
 #define SEARCH_MILP_DIVISION_H
 
+#include "models/blocks.h"
 #include "search/integer_program.h"
+
+enum { ANY_FIRST = -1 };
 
 struct stage_choice {
     int layers, recomputed;
-    double pass_s;     /* forward and backward of one microbatch */
-    double host_bytes; /* of one rank, in the host's memory */
+    int first;                    /* layers on stages before; ANY_FIRST: it does not matter */
+    int of_kind[MAX_BLOCK_KINDS]; /* of its layers; all 0 where it does not matter */
+    double pass_s;                /* forward and backward of one microbatch */
+    double host_bytes;            /* of one rank, in the host's memory */
 };
 
 struct stage_choices {

@@ -2,6 +2,7 @@
 #include "search/milp/division.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A program that is being built. Seconds are in units of the least longest pass, so that T is
  * around 1; host bytes in units of a node's. */
@@ -71,53 +72,78 @@ static void add_layers(struct builder *b)
                 program_add_term(&b->program, b->column[stage][i], choice_of(b, stage, i)->layers);
 }
 
-/* --- rows that join stages -------------------------------------------------------------------- */
-
-static bool is_type(const struct stage_choice *choice, int layers, int recomputed)
+/* What a stage ends with is what the next begins with. */
+static void add_places(struct builder *b)
 {
-    return choice->layers == layers && choice->recomputed == recomputed;
-}
-
-/* The stage's choice of this type, -1: none. */
-static int find_type(const struct builder *b, int stage, int layers, int recomputed)
-{
-    for (int i = 0; i < b->problem->stages[stage].count; i++)
-        if (is_column(b, stage, i) && is_type(choice_of(b, stage, i), layers, recomputed))
-            return i;
-    return -1;
-}
-
-/* A stage may be of a type only if the type is used. */
-static void allow_type(struct builder *b, int used, int layers, int recomputed)
-{
-    for (int stage = 0; stage < b->problem->num_stages; stage++) {
-        int i = find_type(b, stage, layers, recomputed);
-        if (i < 0)
-            continue;
-        program_add_row(&b->program, 0, HUGE_VAL);
-        program_add_term(&b->program, used, 1);
-        program_add_term(&b->program, b->column[stage][i], -1);
+    for (int stage = 0; stage + 1 < b->problem->num_stages; stage++) {
+        if (b->problem->stages[stage].count == 0 || choice_of(b, stage, 0)->first == ANY_FIRST)
+            return;
+        program_add_row(&b->program, 0, 0);
+        for (int i = 0; i < b->problem->stages[stage].count; i++) {
+            const struct stage_choice *choice = choice_of(b, stage, i);
+            if (is_column(b, stage, i))
+                program_add_term(&b->program, b->column[stage][i], choice->first + choice->layers);
+        }
+        for (int i = 0; i < b->problem->stages[stage + 1].count; i++)
+            if (is_column(b, stage + 1, i) && choice_of(b, stage + 1, i)->first > 0)
+                program_add_term(&b->program, b->column[stage + 1][i],
+                                 -choice_of(b, stage + 1, i)->first);
     }
 }
 
-static bool has_type(const struct builder *b, int layers, int recomputed)
+/* --- rows that join stages -------------------------------------------------------------------- */
+
+/* Stages of a type have as many layers of each kind, and recompute as many. */
+static bool is_type(const struct stage_choice *choice, const struct stage_choice *type)
+{
+    return choice->layers == type->layers && choice->recomputed == type->recomputed &&
+           memcmp(choice->of_kind, type->of_kind, sizeof type->of_kind) == 0;
+}
+
+/* A stage may be of a type only if the type is used. */
+static void allow_type(struct builder *b, int used, const struct stage_choice *type)
 {
     for (int stage = 0; stage < b->problem->num_stages; stage++)
-        if (find_type(b, stage, layers, recomputed) >= 0)
-            return true;
-    return false;
+        for (int i = 0; i < b->problem->stages[stage].count; i++) {
+            if (!is_column(b, stage, i) || !is_type(choice_of(b, stage, i), type))
+                continue;
+            program_add_row(&b->program, 0, HUGE_VAL);
+            program_add_term(&b->program, used, 1);
+            program_add_term(&b->program, b->column[stage][i], -1);
+        }
+}
+
+/* Whether the choice is the first of its type that is a column. */
+static bool is_new_type(const struct builder *b, int stage, int i)
+{
+    for (int s = 0; s <= stage; s++)
+        for (int j = 0; j < (s < stage ? b->problem->stages[s].count : i); j++)
+            if (is_column(b, s, j) && is_type(choice_of(b, s, j), choice_of(b, stage, i)))
+                return false;
+    return is_column(b, stage, i);
+}
+
+/* Allows all types of so many layers, so many of them recomputed. */
+static void allow_types(struct builder *b, int layers, int recomputed)
+{
+    struct program_column binary = { .kind = COLUMN_BINARY };
+    for (int stage = 0; stage < b->problem->num_stages; stage++)
+        for (int i = 0; i < b->problem->stages[stage].count; i++) {
+            const struct stage_choice *choice = choice_of(b, stage, i);
+            if (choice->layers == layers && choice->recomputed == recomputed &&
+                is_new_type(b, stage, i))
+                allow_type(b, program_add_column(&b->program, binary), choice);
+        }
 }
 
 static void add_types(struct builder *b)
 {
-    struct program_column binary = { .kind = COLUMN_BINARY };
     int first = b->program.num_columns;
     if (b->problem->most_types == 0)
         return;
     for (int layers = 0; layers <= b->problem->num_layers; layers++)
         for (int recomputed = 0; recomputed <= layers; recomputed++)
-            if (has_type(b, layers, recomputed))
-                allow_type(b, program_add_column(&b->program, binary), layers, recomputed);
+            allow_types(b, layers, recomputed);
     program_add_row(&b->program, -HUGE_VAL, b->problem->most_types);
     for (int used = first; used < b->program.num_columns; used++)
         program_add_term(&b->program, used, 1);
@@ -219,6 +245,7 @@ bool division_within(const struct division_problem *problem, const struct exclud
     add_columns(&b, arena);
     add_stages(&b);
     add_layers(&b);
+    add_places(&b);
     add_types(&b);
     add_recompute(&b);
     add_hosts(&b);

@@ -9,37 +9,42 @@
 
 /* --- types and recompute ---------------------------------------------------------------------- */
 
-/* A stage's layers and recompute, summed over its chunks. */
-struct stage_type {
-    int layers, recomputed;
-};
-
-static struct stage_type type_of(const struct search *search, const struct plan *plan, int stage)
+/* Stages of a type have as many layers of each kind, and recompute as many in all. */
+static int recomputed_of(const struct holding *held)
 {
-    struct stage_type type = { 0 };
-    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp) {
-        int layers = plan_chunk_layers(plan, search->space->model, chunk);
-        type.layers += layers;
-        type.recomputed += plan_recomputed_layers(plan, chunk, layers);
-    }
-    return type;
+    int recomputed = 0;
+    for (int kind = 0; kind < held->num_kinds; kind++)
+        recomputed += held->recomputed[kind];
+    return recomputed;
+}
+
+static bool are_of_one_type(const struct holding *a, const struct holding *b)
+{
+    return memcmp(a->of_kind, b->of_kind, sizeof a->of_kind) == 0 &&
+           recomputed_of(a) == recomputed_of(b);
 }
 
 static bool is_first_of_type(const struct search *search, const struct plan *plan, int stage)
 {
-    struct stage_type type = type_of(search, plan, stage);
+    struct holding type = stage_holding(plan, search->space->model, stage);
     for (int i = 0; i < stage; i++) {
-        struct stage_type other = type_of(search, plan, i);
-        if (other.layers == type.layers && other.recomputed == type.recomputed)
+        struct holding other = stage_holding(plan, search->space->model, i);
+        if (are_of_one_type(&type, &other))
             return false;
     }
     return true;
 }
 
+/* Stages are alike without being looked at. */
+static bool stages_are_even(const struct search *search, const struct plan *plan)
+{
+    return plan_is_even(plan) && model_num_kinds(search->space->model) == 1;
+}
+
 static bool has_few_types(const struct search *search, const struct plan *plan)
 {
     int types = 0;
-    if (search->request->stage_types == 0 || plan_is_even(plan))
+    if (search->request->stage_types == 0 || stages_are_even(search, plan))
         return true;
     for (int stage = 0; stage < plan->pp; stage++)
         types += is_first_of_type(search, plan, stage);
@@ -52,11 +57,11 @@ static bool recomputes_alike(const struct search *search, const struct plan *pla
     bool all = true;
     if (!search->request->same_recompute || plan_is_even(plan))
         return true;
-    struct stage_type first = type_of(search, plan, 0);
+    struct holding first = stage_holding(plan, search->space->model, 0);
     for (int stage = 0; stage < plan->pp; stage++) {
-        struct stage_type type = type_of(search, plan, stage);
-        same_number &= type.recomputed == first.recomputed;
-        all &= type.recomputed == type.layers;
+        struct holding held = stage_holding(plan, search->space->model, stage);
+        same_number &= recomputed_of(&held) == recomputed_of(&first);
+        all &= recomputed_of(&held) == held.layers;
     }
     return same_number || all;
 }
@@ -64,13 +69,17 @@ static bool recomputes_alike(const struct search *search, const struct plan *pla
 /* --- hosts ------------------------------------------------------------------------------------ */
 
 static double optimizer_bytes(const struct search *search, const struct plan *plan, int stage,
-                              int layers)
+                              const int of_kind[MAX_BLOCK_KINDS])
 {
     const struct model *model = search->space->model;
     struct state_bytes state = plan_state_bytes(plan, model);
-    double parameters = layers * local_layer_parameters(plan, model);
+    double parameters = 0;
     if (!plan_offloads(plan, OFFLOAD_OPTIMIZER))
         return 0;
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
+        struct model of = model_of_kind(model, kind);
+        parameters += of_kind[kind] * local_layer_parameters(plan, &of);
+    }
     if (stage == 0)
         parameters += local_embedding_parameters(plan, model);
     if (stage == plan->pp - 1)
@@ -79,21 +88,31 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
            (plan->zero >= 1 ? plan_shards(plan) : 1);
 }
 
-/* Without pipeline or recompute, as the rule says: one microbatch is in flight. Two layers' are on
- * the GPU (sim/cost/memory.c). */
-static double activation_bytes(const struct search *search, const struct plan *plan, int layers)
+/* Without pipeline or recompute, as the rule says: one microbatch is in flight. Two layers', those
+ * that keep most, are on the GPU (sim/cost/memory.c). */
+static double activation_bytes(const struct search *search, const struct plan *plan,
+                               const int of_kind[MAX_BLOCK_KINDS])
 {
-    if (!plan_offloads(plan, OFFLOAD_ACTIVATIONS) || layers <= 2)
+    if (!plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         return 0;
     struct arena arena = { 0 };
     struct pieces pieces = pieces_cost(search->system, search->space->model, plan, &arena);
     arena_release(&arena);
-    return (layers - 2) * pieces.blocks[0].saved_bytes;
+    int layers = 0, most = 0;
+    double bytes = 0;
+    for (int kind = 0; kind < pieces.num_kinds; kind++) {
+        layers += of_kind[kind];
+        bytes += of_kind[kind] * pieces.blocks[kind].saved_bytes;
+        if (of_kind[kind] > 0 && pieces.blocks[kind].saved_bytes >= pieces.blocks[most].saved_bytes)
+            most = kind;
+    }
+    return layers > 2 ? bytes - 2 * pieces.blocks[most].saved_bytes : 0;
 }
 
-double joint_host_bytes(const struct search *search, const struct plan *plan, int stage, int layers)
+double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
+                        const int of_kind[MAX_BLOCK_KINDS])
 {
-    return optimizer_bytes(search, plan, stage, layers) + activation_bytes(search, plan, layers);
+    return optimizer_bytes(search, plan, stage, of_kind) + activation_bytes(search, plan, of_kind);
 }
 
 static double *ranks_of_node(const struct search *search, const struct plan *plan, int first,
@@ -138,9 +157,10 @@ static double node_bytes(const struct search *search, const struct plan *plan,
 {
     double bytes = 0;
     for (int stage = 0; stage < plan->pp; stage++)
-        if (node->ranks[stage] > 0)
-            bytes += node->ranks[stage] *
-                     joint_host_bytes(search, plan, stage, type_of(search, plan, stage).layers);
+        if (node->ranks[stage] > 0) {
+            struct holding held = stage_holding(plan, search->space->model, stage);
+            bytes += node->ranks[stage] * joint_host_bytes(search, plan, stage, held.of_kind);
+        }
     return bytes;
 }
 
@@ -161,9 +181,11 @@ double joint_mean_host_bytes(const struct search *search, const struct plan *pla
     int node_size = search->system->cluster.levels[0].size;
     int ranks = plan_ranks(plan);
     int layers = search->space->model->layers;
-    double bytes = joint_host_bytes(search, plan, 0, layers);
+    int all[MAX_BLOCK_KINDS], none[MAX_BLOCK_KINDS] = { 0 };
+    model_count_kinds(search->space->model, 0, layers, all);
+    double bytes = joint_host_bytes(search, plan, 0, all);
     if (plan->pp > 1)
-        bytes += joint_host_bytes(search, plan, plan->pp - 1, 0);
+        bytes += joint_host_bytes(search, plan, plan->pp - 1, none);
     return bytes / plan->pp * (ranks < node_size ? ranks : node_size);
 }
 

@@ -12,9 +12,9 @@
 /* Whether the plan meets the request's constraints on all stages together. */
 bool joint_holds(const struct search *search, const struct plan *plan);
 
-/* Bytes that one rank of a stage with so many layers keeps on its host. */
+/* Bytes that one rank of a stage with so many layers of each kind keeps on its host. */
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
-                        int layers);
+                        const int of_kind[MAX_BLOCK_KINDS]);
 
 /* Bytes on the fullest host; and the mean over hosts, which is the same for every division of the
  * layers: where the mean is too much, no division meets the limit. */

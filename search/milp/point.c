@@ -5,6 +5,7 @@
 #include "search/uneven/fronts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* The limit of one solve. It counts nodes, so that no point takes long and every machine gives the
  * same answer. */
@@ -14,7 +15,7 @@ static const int most_nodes = 2000;
 
 struct collector {
     const struct divided_point *point;
-    struct arena *arena;
+    int first;               /* as in struct stage_choice */
     struct stage_choice *at; /* of the stage in hand */
     int count;
 };
@@ -28,29 +29,49 @@ static bool wants_more_recompute(const struct divided_point *point)
            (request->same_recompute || request->stage_types > 0);
 }
 
-static void keep(struct collector *collector, int stage, int layers, int recomputed, double pass_s)
+static void keep(struct collector *collector, const struct stage_share *share, double pass_s)
 {
     const struct divided_point *point = collector->point;
-    collector->at[collector->count++] = (struct stage_choice){
-        .layers = layers,
-        .recomputed = recomputed,
+    struct stage_choice *choice = &collector->at[collector->count++];
+    int of_kind[MAX_BLOCK_KINDS];
+    model_count_kinds(point->search->space->model, share->first_layer, share->layers, of_kind);
+    *choice = (struct stage_choice){
+        .layers = share->layers,
+        .recomputed = share->recomputed,
+        .first = collector->first,
         .pass_s = pass_s,
-        .host_bytes = joint_host_bytes(point->search, point->plan, stage, layers),
+        .host_bytes = joint_host_bytes(point->search, point->plan, share->stage, of_kind),
     };
+    if (collector->first != ANY_FIRST)
+        memcpy(choice->of_kind, of_kind, sizeof of_kind);
 }
 
-static void keep_more_recomputed(struct collector *collector, int stage,
-                                 const struct stage_option *option)
+static void keep_more_recomputed(struct collector *collector, struct stage_share share)
 {
     const struct divided_point *point = collector->point;
     double microbatches = point->expansion.table->num_microbatches;
-    for (int recomputed = option->recomputed + 1; recomputed <= option->layers; recomputed++) {
-        struct stage_share share = { stage, option->layers, recomputed };
+    while (++share.recomputed <= share.layers) {
         struct stage_score score = evaluate_stage(point->evaluator, point->plan, &share);
         double pass_s = score.forward_s + score.backward_s;
         if (score.memory_bytes <= point->search->system->gpu.memory_bytes &&
             microbatches * pass_s < point->expansion.limit_s)
-            keep(collector, stage, option->layers, recomputed, pass_s);
+            keep(collector, &share, pass_s);
+    }
+}
+
+static void keep_options(struct collector *collector, int stage, int first)
+{
+    const struct divided_point *point = collector->point;
+    const struct stage_table *table = point->expansion.table;
+    const struct stage_option *options = stage_options(table, stage, first);
+    collector->first = table->num_firsts > 1 ? first : ANY_FIRST;
+    for (int i = 0; i < table->most_layers; i++) {
+        struct stage_share share = { stage, options[i].layers, options[i].recomputed, first };
+        if (!options[i].fits)
+            continue;
+        keep(collector, &share, stage_pass_s(&options[i]));
+        if (wants_more_recompute(point))
+            keep_more_recomputed(collector, share);
     }
 }
 
@@ -58,19 +79,14 @@ static struct stage_choices choices_of(const struct divided_point *point, int st
                                        struct arena *arena)
 {
     const struct stage_table *table = point->expansion.table;
-    const struct stage_option *options = stage_options(table, stage);
-    bool more = wants_more_recompute(point);
     size_t most = (size_t)table->most_layers;
-    size_t room = more ? most * (most + 3) / 2 : most;
-    struct collector collector = { point, arena, ARENA_ARRAY(arena, struct stage_choice, room), 0 };
-    for (int i = 0; i < table->most_layers; i++) {
-        if (!options[i].fits)
-            continue;
-        keep(&collector, stage, options[i].layers, options[i].recomputed,
-             stage_pass_s(&options[i]));
-        if (more)
-            keep_more_recomputed(&collector, stage, &options[i]);
-    }
+    size_t room = wants_more_recompute(point) ? most * (most + 3) / 2 : most;
+    struct collector collector = {
+        .point = point,
+        .at = ARENA_ARRAY(arena, struct stage_choice, (size_t)table->num_firsts * room),
+    };
+    for (int first = 0; first < table->num_firsts; first++)
+        keep_options(&collector, stage, first);
     return (struct stage_choices){ collector.at, collector.count };
 }
 

@@ -45,6 +45,6 @@ bool division_is_known(const struct plan *plan)
 
 void division_recomputes(const struct stage_table *table, const int *layers, int *recomputed)
 {
-    for (int stage = 0; stage < table->num_stages; stage++)
-        recomputed[stage] = stage_options(table, stage)[layers[stage] - 1].recomputed;
+    for (int stage = 0, first = 0; stage < table->num_stages; first += layers[stage++])
+        recomputed[stage] = stage_options(table, stage, first)[layers[stage] - 1].recomputed;
 }

@@ -86,22 +86,23 @@ static int pop(struct expander *e)
 
 /* --- expansion -------------------------------------------------------------------------------- */
 
-static const struct stage_option *option_of(const struct expander *e, int stage)
-{
-    return &stage_options(e->request->table, stage)[e->layers[stage] - 1];
-}
-
 /* The least total of the first `stages` as they are, with any suffix that holds the other layers.
  */
 static double beginning_bound_s(const struct expander *e, int stages, int left)
 {
+    const struct stage_table *table = e->request->table;
     const struct front *behind = fronts_at(&e->fronts, stages, left);
     double least_s = HUGE_VAL;
     for (int i = 0; i < behind->count; i++) {
         struct suffix suffix = behind->at[i].suffix;
-        for (int stage = stages - 1; stage >= 0; stage--)
-            suffix = lower_bound.prepend(e->request->table, stage, option_of(e, stage), &suffix);
-        least_s = fmin(least_s, lower_bound.total_s(e->request->table, &suffix));
+        int first = table->num_layers - left;
+        for (int stage = stages - 1; stage >= 0; stage--) {
+            first -= e->layers[stage];
+            const struct stage_option *option =
+                &stage_options(table, stage, first)[e->layers[stage] - 1];
+            suffix = lower_bound.prepend(table, stage, option, &suffix);
+        }
+        least_s = fmin(least_s, lower_bound.total_s(table, &suffix));
     }
     return least_s;
 }
@@ -116,8 +117,10 @@ static void branch(struct expander *e, int index)
 {
     struct node from = e->nodes[index];
     const struct stage_table *table = e->request->table;
+    const struct stage_option *options =
+        stage_options(table, from.stages, table->num_layers - from.left);
     for (int k = 1; k <= table->most_layers && k <= from.left; k++) {
-        if (!stage_options(table, from.stages)[k - 1].fits)
+        if (!options[k - 1].fits)
             continue;
         struct node node = {
             .parent = index, .stages = from.stages + 1, .layers = k, .left = from.left - k

@@ -20,21 +20,35 @@ static double least_messages_s(const struct plan *plan, const struct stage_commo
     return common->blocking ? least_s - boundaries[1].message_s - boundaries[0].message_s : 0;
 }
 
-static struct least_stage least_stage(struct evaluator *evaluator, const struct plan *plan,
-                                      const struct stage_common *common, int layers)
+/* Layers that `layers` in a row can begin with; all begin alike where they are of one kind. */
+static int num_firsts(const struct model *model, int layers)
+{
+    return model_num_kinds(model) > 1 ? model->layers - layers + 1 : 1;
+}
+
+static void lower(struct least_stage *least, const struct stage_score *score, double messages_s)
+{
+    least->pass_s = fmin(least->pass_s, score->forward_s + score->backward_s + messages_s);
+    least->longer_s = fmin(least->longer_s, fmax(score->forward_s, score->backward_s) + messages_s);
+    least->optimizer_s = fmin(least->optimizer_s, score->optimizer_s);
+}
+
+static struct least_stage least_stage(struct evaluator *evaluator, const struct model *model,
+                                      const struct plan *plan, const struct stage_common *common,
+                                      int layers)
 {
     int places[] = { 0, 1, plan->pp - 1 }; /* 1 stands for all in the middle */
     struct least_stage least = { HUGE_VAL, HUGE_VAL, HUGE_VAL };
     for (int i = 0; i < 3; i++) {
-        struct stage_share share = { places[i], layers, 0 };
         if (places[i] >= plan->pp || (i > 0 && places[i] <= places[i - 1]))
             continue;
-        struct stage_score score = evaluate_stage_with(evaluator, plan, common, &share);
         bool is_middle = places[i] > 0 && places[i] < plan->pp - 1;
         double messages_s = is_middle ? least_messages_s(plan, common) : 0;
-        least.pass_s = fmin(least.pass_s, score.forward_s + score.backward_s + messages_s);
-        least.longer_s = fmin(least.longer_s, fmax(score.forward_s, score.backward_s) + messages_s);
-        least.optimizer_s = fmin(least.optimizer_s, score.optimizer_s);
+        for (int first = 0; first < num_firsts(model, layers); first++) {
+            struct stage_share share = { places[i], layers, 0, first };
+            struct stage_score score = evaluate_stage_with(evaluator, plan, common, &share);
+            lower(&least, &score, messages_s);
+        }
     }
     return least;
 }
@@ -55,15 +69,17 @@ static double span_floor_s(const struct least_stage *full, double all_s, double 
 }
 
 /* All stages together take at least the time that their layers would take on a stage with the most
- * layers, where a stage's own costs are shared by most. `full` is a stage with a p-th of the
- * layers. */
+ * layers, where a stage's own costs are shared by most; of layers of several kinds, at least the
+ * time of any so many in a row. `full` is a stage with a p-th of the layers. */
 static double work_floor_s(struct evaluator *evaluator, const struct model *model,
                            const struct plan *plan, const struct stage_common *common,
                            struct least_stage *full)
 {
     int most = model->layers - plan->pp + 1;
-    *full = least_stage(evaluator, plan, common, (model->layers + plan->pp - 1) / plan->pp);
-    double all_s = model->layers * least_stage(evaluator, plan, common, most).pass_s / most;
+    *full = least_stage(evaluator, model, plan, common, (model->layers + plan->pp - 1) / plan->pp);
+    double all_s = least_stage(evaluator, model, plan, common, most).pass_s;
+    if (model_num_kinds(model) == 1)
+        all_s = model->layers * all_s / most;
     return span_floor_s(full, all_s, plan_microbatches(plan, model->batch), plan->pp);
 }
 
@@ -78,12 +94,13 @@ double lattice_once_s(struct evaluator *evaluator, const struct model *model,
     struct arena arena = { 0 };
     struct stage_common common = evaluate_stage_common(evaluator, &longest, &arena);
     double passes_s = 0;
-    for (int stage = 0; stage < plan->pp; stage++) {
-        int most = model->layers - plan->pp + 1;
-        struct stage_share share = { stage, most, most };
-        struct stage_score score = evaluate_stage_with(evaluator, &longest, &common, &share);
-        passes_s = fmax(passes_s, score.forward_s + score.backward_s);
-    }
+    int most = model->layers - plan->pp + 1;
+    for (int stage = 0; stage < plan->pp; stage++)
+        for (int first = 0; first < num_firsts(model, most); first++) {
+            struct stage_share share = { stage, most, most, first };
+            struct stage_score score = evaluate_stage_with(evaluator, &longest, &common, &share);
+            passes_s = fmax(passes_s, score.forward_s + score.backward_s);
+        }
     arena_release(&arena);
     return evaluate_least_once_s(evaluator, plan, passes_s);
 }
@@ -96,7 +113,7 @@ double lattice_floor_s(struct evaluator *evaluator, const struct model *model,
     struct stage_common common = evaluate_stage_common(evaluator, plan, &arena);
     double work_s = work_floor_s(evaluator, model, plan, &common, &full);
     /* A stage alone hides more of its reduction the longer it runs. */
-    struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0 };
+    struct stage_share first = { 0, plan->pp == 1 ? model->layers : 1, 0, 0 };
     double comm_s = evaluate_stage_with(evaluator, plan, &common, &first).data_comm_s;
     arena_release(&arena);
     return work_s + comm_s + full.optimizer_s + lattice_once_s(evaluator, model, stack, plan);

@@ -73,7 +73,7 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     const struct composition *composition = fronts->composition;
     const struct stage_table *table = fronts->table;
     struct growing *scratch = &program->scratch;
-    const struct stage_option *options = stage_options(table, stage);
+    const struct stage_option *options = stage_options(table, stage, table->num_layers - layers);
     scratch->count = 0;
     for (int k = 1; k <= table->most_layers && k <= layers; k++) {
         const struct front *behind = fronts_at(fronts, stage + 1, layers - k);
@@ -94,16 +94,23 @@ static void fill(struct program *program, int stage, int layers, struct arena *a
     *front_slot(fronts, stage, layers) = (struct front){ kept, scratch->count };
 }
 
+/* The most layers that a stage can have, wherever it begins. */
+static int most_of_stage(const struct stage_table *table, int stage)
+{
+    int most = 0;
+    for (int first = 0; first < table->num_firsts; first++)
+        for (int k = table->most_layers; k > most; k--)
+            if (stage_options(table, stage, first)[k - 1].fits)
+                most = k;
+    return most;
+}
+
 /* The most layers that the stages before each stage can have: the rest must be behind. */
 static int *most_before(const struct stage_table *table, struct arena *arena)
 {
     int *most = ARENA_ARRAY(arena, int, (size_t)table->num_stages + 1);
-    for (int stage = 0; stage < table->num_stages; stage++) {
-        int k = table->most_layers;
-        while (k > 0 && !stage_options(table, stage)[k - 1].fits)
-            k--;
-        most[stage + 1] = most[stage] + k;
-    }
+    for (int stage = 0; stage < table->num_stages; stage++)
+        most[stage + 1] = most[stage] + most_of_stage(table, stage);
     return most;
 }
 

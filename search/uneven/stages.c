@@ -6,9 +6,20 @@
 #include <math.h>
 #include <stddef.h>
 
-const struct stage_option *stage_options(const struct stage_table *table, int stage)
+static size_t options_at(const struct stage_table *table, int stage, int first)
 {
-    return &table->options[(size_t)stage * (size_t)table->most_layers];
+    size_t row = (size_t)stage * (size_t)table->num_firsts;
+    return (row + (size_t)(table->num_firsts > 1 ? first : 0)) * (size_t)table->most_layers;
+}
+
+const struct stage_option *stage_options(const struct stage_table *table, int stage, int first)
+{
+    return &table->options[options_at(table, stage, first)];
+}
+
+static size_t num_options(const struct stage_table *table)
+{
+    return options_at(table, table->num_stages, 0);
 }
 
 double stage_pass_s(const struct stage_option *option)
@@ -31,10 +42,11 @@ struct filler {
     struct stage_table *table;
 };
 
-static bool fits(const struct filler *filler, int stage, int layers, int recomputed)
+/* Whether the share fits with so many layers recomputed. */
+static bool fits(const struct filler *filler, struct stage_share share, int recomputed)
 {
-    struct stage_share share = { stage, layers, recomputed };
     const struct stage_request *request = filler->request;
+    share.recomputed = recomputed;
     return evaluate_stage_bytes(filler->evaluator, request->plan, &filler->common, &share) <=
            request->memory_bytes;
 }
@@ -42,13 +54,13 @@ static bool fits(const struct filler *filler, int stage, int layers, int recompu
 /* The fewest in [1, layers] that fit, or `layers`: each further one keeps an input instead of
  * all its activations. The first one may need more memory than none: its activations are alive
  * while it is recomputed. */
-static int fewest_recomputed(const struct filler *filler, int stage, int layers)
+static int fewest_recomputed(const struct filler *filler, struct stage_share share)
 {
     int low = 1;
-    int high = layers;
+    int high = share.layers;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (fits(filler, stage, layers, middle))
+        if (fits(filler, share, middle))
             high = middle;
         else
             low = middle + 1;
@@ -56,14 +68,15 @@ static int fewest_recomputed(const struct filler *filler, int stage, int layers)
     return low;
 }
 
-static struct stage_option score(const struct filler *filler, int stage, int layers, int recomputed)
+static struct stage_option score(const struct filler *filler, struct stage_share share,
+                                 int recomputed)
 {
-    struct stage_share share = { stage, layers, recomputed };
+    share.recomputed = recomputed;
     struct stage_score score =
         evaluate_stage_with(filler->evaluator, filler->request->plan, &filler->common, &share);
     filler->table->lag_s = fmin(filler->table->lag_s, score.lag_s);
     return (struct stage_option){ .fits = true,
-                                  .layers = layers,
+                                  .layers = share.layers,
                                   .recomputed = recomputed,
                                   .forward_s = score.forward_s,
                                   .backward_s = score.backward_s,
@@ -71,14 +84,14 @@ static struct stage_option score(const struct filler *filler, int stage, int lay
                                   .optimizer_s = score.optimizer_s };
 }
 
-static struct stage_option find_option(const struct filler *filler, int stage, int layers)
+static struct stage_option find_option(const struct filler *filler, struct stage_share share)
 {
-    if (fits(filler, stage, layers, 0))
-        return score(filler, stage, layers, 0);
+    if (fits(filler, share, 0))
+        return score(filler, share, 0);
     bool mixes = filler->request->plan->recompute == RECOMPUTE_BLOCK;
-    if (!mixes || !fits(filler, stage, layers, layers))
+    if (!mixes || !fits(filler, share, share.layers))
         return (struct stage_option){ .fits = false };
-    return score(filler, stage, layers, fewest_recomputed(filler, stage, layers));
+    return score(filler, share, fewest_recomputed(filler, share));
 }
 
 /* An option without recompute that fits on a middle stage fits on the next one too, and takes the
@@ -104,18 +117,44 @@ static struct stage_option next_middle(const struct filler *filler, int stage,
     return next;
 }
 
+/* How many layers a stage behind `first` may have, from *least on; 0: it cannot begin there. Each
+ * other stage needs a layer, and the last takes all that are left. Where it does not matter which
+ * layers a stage has, any number that leaves one for each other. */
+static int range_of(const struct filler *filler, int stage, int first, int *least)
+{
+    const struct stage_table *table = filler->table;
+    int only = filler->request->layers, most = table->most_layers;
+    *least = 1;
+    if (table->num_firsts > 1) {
+        int behind = table->num_stages - 1 - stage;
+        most = table->num_layers - first - behind;
+        if (first < stage || most < 1 || (stage == 0 && first > 0))
+            return 0;
+        if (behind == 0)
+            *least = most;
+    }
+    if (only == 0)
+        return most;
+    if (only < *least || only > most)
+        return 0;
+    *least = only;
+    return only;
+}
+
 /* Ends at the first option that doesn't fit or takes too long: more layers never need less of
  * either. */
-static void fill_stage(const struct filler *filler, int stage)
+static void fill_options(const struct filler *filler, int stage, int first)
 {
     struct stage_table *table = filler->table;
-    struct stage_option *options = &table->options[(size_t)stage * (size_t)table->most_layers];
-    const struct stage_option *before = stage > 0 ? options - table->most_layers : options;
+    struct stage_option *options = &table->options[options_at(table, stage, first)];
+    const struct stage_option *before =
+        stage > 0 ? stage_options(table, stage - 1, first) : options;
     double limit_s = filler->request->limit_s;
-    int only = filler->request->layers;
-    for (int i = only > 0 ? only - 1 : 0; i < (only > 0 ? only : table->most_layers); i++) {
+    int least, most = range_of(filler, stage, first, &least);
+    for (int i = least - 1; i < most; i++) {
+        struct stage_share share = { .stage = stage, .layers = i + 1, .first_layer = first };
         options[i] = is_as_before(table, stage, &before[i]) ? next_middle(filler, stage, &before[i])
-                                                            : find_option(filler, stage, i + 1);
+                                                            : find_option(filler, share);
         if (!options[i].fits)
             break;
         if (table->num_microbatches * stage_pass_s(&options[i]) < limit_s)
@@ -129,23 +168,25 @@ static void fill_stage(const struct filler *filler, int stage)
 /* --- lower bounds of any division --------------------------------------------------------------
  */
 
-/* The most layers with which `of_s` of a stage is no more than `most_s`; 0: none. */
-static int most_within(const struct stage_table *table, int stage,
+/* The most layers behind `first` with which `of_s` of a stage is no more than `most_s`; 0: none. */
+static int most_within(const struct stage_table *table, int stage, int first,
                        double (*of_s)(const struct stage_option *option), double most_s)
 {
-    const struct stage_option *options = stage_options(table, stage);
+    const struct stage_option *options = stage_options(table, stage, first);
     for (int k = table->most_layers; k > 0; k--)
         if (options[k - 1].fits && of_s(&options[k - 1]) <= most_s)
             return k;
     return 0;
 }
 
+/* Each stage takes as many layers as it can, which leaves the fewest to those behind: a part of
+ * some layers takes no longer than all of them. */
 static bool holds_all(const struct stage_table *table,
                       double (*of_s)(const struct stage_option *option), double most_s)
 {
     int layers = 0;
     for (int stage = 0; stage < table->num_stages; stage++) {
-        int most = most_within(table, stage, of_s, most_s);
+        int most = most_within(table, stage, layers, of_s, most_s);
         if (most == 0)
             return false;
         layers += most;
@@ -158,7 +199,7 @@ static double least_longest_s(const struct stage_table *table,
                               double (*of_s)(const struct stage_option *option),
                               struct arena *arena)
 {
-    size_t room = (size_t)table->num_stages * (size_t)table->most_layers;
+    size_t room = num_options(table);
     double *values = ARENA_ARRAY(arena, double, room);
     size_t count = 0;
     for (size_t i = 0; i < room; i++)
@@ -181,9 +222,9 @@ static double least_longest_s(const struct stage_table *table,
 
 static double least_s(const struct stage_table *table, int stage, size_t member)
 {
-    const struct stage_option *options = stage_options(table, stage);
+    const struct stage_option *options = stage_options(table, stage, 0);
     double least_s = HUGE_VAL;
-    for (int i = 0; i < table->most_layers; i++)
+    for (int i = 0; i < table->num_firsts * table->most_layers; i++)
         if (options[i].fits)
             least_s =
                 fmin(least_s, *(const double *)(const void *)((const char *)&options[i] + member));
@@ -210,8 +251,8 @@ bool stage_table_balance(const struct stage_table *table, int *layers)
     if (table->longest_pass_s == HUGE_VAL)
         return false;
     int excess = -table->num_layers;
-    for (int stage = 0; stage < table->num_stages; stage++) {
-        layers[stage] = most_within(table, stage, stage_pass_s, table->longest_pass_s);
+    for (int stage = 0, first = 0; stage < table->num_stages; first += layers[stage++]) {
+        layers[stage] = most_within(table, stage, first, stage_pass_s, table->longest_pass_s);
         excess += layers[stage];
     }
     /* From the last stages on: behind them fewer microbatches wait. */
@@ -234,15 +275,16 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
         .num_layers = request->model->layers,
         .num_microbatches = plan_microbatches(plan, request->model->batch),
         .most_layers = request->model->layers - plan->pp + 1,
+        .num_firsts = model_num_kinds(request->model) > 1 ? request->model->layers : 1,
         .lag_s = HUGE_VAL,
         .step_s = request->step_s,
     };
-    size_t count = (size_t)table.num_stages * (size_t)table.most_layers;
-    table.options = ARENA_ARRAY(arena, struct stage_option, count);
+    table.options = ARENA_ARRAY(arena, struct stage_option, num_options(&table));
     struct filler filler = { evaluator, request, evaluate_stage_common(evaluator, plan, arena),
                              &table };
     for (int stage = 0; stage < table.num_stages; stage++)
-        fill_stage(&filler, stage);
+        for (int first = 0; first < table.num_firsts; first++)
+            fill_options(&filler, stage, first);
     stage_table_close(&table, arena);
     return table;
 }

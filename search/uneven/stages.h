@@ -1,4 +1,5 @@
-/* search/uneven/stages.h - times of each stage of a pipeline with each number of layers.
+/* search/uneven/stages.h - times of each stage of a pipeline with each number of layers; where the
+ * model's blocks are of several kinds, behind each number of layers on stages before.
  *
  * Given its layers and recompute, a stage does not depend on the others: its times are those of
  * evaluate_stage, and its memory is its own. So of all ways to hold k layers only the fastest that
@@ -24,10 +25,12 @@ struct stage_option {
 struct stage_table {
     int num_stages, num_layers, num_microbatches;
     int most_layers; /* of any stage: each of the others has at least one */
+    int num_firsts;  /* layers that a stage may begin with: 1 where all layers are of one kind, so
+                        that it does not matter which it has; else num_layers */
     bool is_limited; /* options from some number of layers on were left out as too slow */
     double lag_s;    /* latency of a message that blocks no stage */
     double step_s;   /* once a step, the same for all divisions */
-    struct stage_option *options; /* [stage x most_layers + layers - 1], see stage_options */
+    struct stage_option *options; /* see stage_options */
     /* Lower bounds of any division. after_s[stage]: from the last gradient's leaving the stage to
      * the end of the first stage's reduction. HUGE_VAL: no division fits. */
     double *after_s;
@@ -54,8 +57,8 @@ struct stage_table stage_table_new(struct evaluator *evaluator, const struct sta
 /* Fills in the lower bounds of any division, once there are options. */
 void stage_table_close(struct stage_table *table, struct arena *arena);
 
-/* The options of a stage, by layers - 1; most_layers of them. */
-const struct stage_option *stage_options(const struct stage_table *table, int stage);
+/* The options of a stage behind `first` layers of the model, by layers - 1; most_layers of them. */
+const struct stage_option *stage_options(const struct stage_table *table, int stage, int first);
 double stage_pass_s(const struct stage_option *option);
 
 /* A division whose longest pass is the least: layers[stage]. False when none fits. */
