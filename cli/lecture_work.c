@@ -10,6 +10,11 @@ static const char topic[] = "WORK OF A STEP";
 /* Says where a layer differs from 12 h^2. */
 static void add_shape(const struct model *model, struct lecture_row *row)
 {
+    int kinds = model_num_kinds(model);
+    if (kinds > 1) {
+        lecture_gap(row, ", blocks of %d kinds", kinds);
+        return;
+    }
     if (model->kv_heads != model->heads)
         lecture_gap(row, ", %d heads of keys for %d", model->kv_heads, model->heads);
     if (model_is_gated(model))
@@ -29,7 +34,7 @@ static void add_parameters(struct lecture *lecture, const struct lecture_case *o
                                           .textbook = of->estimate->parameters,
                                           .detailed = model_parameters(model) },
                     "12 l h^2 + 2 v h");
-    double layers = model->layers * model_layer_parameters(model);
+    double layers = model_blocks_parameters(model);
     double textbook_layers = model->layers * textbook_layer_parameters(model);
     text_add(&row->filled, "12 x %d x %d^2 + 2 x %d x %d", model->layers, model->hidden,
              model->vocab, model->hidden);

@@ -676,6 +676,11 @@ keys operators sharding before after seconds comm_s units bytes budget_bytes alt
 run 2 explain "${tiny[@]}" --partition --layout "tp1 mb1"
 says 'tensor ranks'
 run 2 explain "${tp8[@]}" --partition --compare "tp4 pp16 mb1"
+run 2 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2 --partition
+says 'blocks of two-kinds are of 2 kinds'
+run 0 explain --gpus 2 --model "$fixtures/two-kinds.json" --layout tp2
+shows '8 layers of 2 kinds'
+shows 'blocks of 2 kinds'
 run 3 explain --gpus 64 --model 175b --layout "tp8 pp1 mb1" --partition
 says 'no partition'
 
