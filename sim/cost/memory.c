@@ -203,10 +203,13 @@ static double exchange_bytes(const struct memory_input *in, int stage)
 static double trained_parameters(const struct memory_input *in, int stage, double parameters)
 {
     const struct pieces *pieces = in->pieces;
-    double frozen = stage_layers(in->model, in->plan, stage) * pieces->layer.frozen;
-    if (stage == 0)
+    struct holding held = stage_holding(in->plan, in->model, stage);
+    double frozen = 0;
+    for (int kind = 0; kind < held.num_kinds; kind++)
+        frozen += held.of_kind[kind] * pieces->blocks[kind].frozen;
+    if (held.has_embedding)
         frozen += pieces->embedding.frozen;
-    if (stage == in->plan->pp - 1)
+    if (held.has_head)
         frozen += pieces->head.frozen;
     return parameters - frozen;
 }
