@@ -15,13 +15,12 @@ struct part_shape {
 
 struct placer {
     struct rank *rank;
-    struct part_shape embedding, head, layers[MAX_BLOCK_KINDS]; /* by kind of block */
+    struct part_shape shapes[NUM_PIECES];
 };
 
 /* One part of a chunk. */
 struct part_place {
-    enum part_kind kind;
-    int layer; /* as in struct part */
+    int piece, layer; /* as in struct part */
     enum keeping keeping;
 };
 
@@ -29,14 +28,14 @@ typedef struct local_ops local_ops_of(const struct plan *plan, const struct mode
                                       double seq, const struct layer_options *options,
                                       bool overlap_tp, struct arena *arena);
 
-static enum keeping keeping_of(const struct plan *plan, enum part_kind kind)
+static enum keeping keeping_of(const struct plan *plan, int piece)
 {
-    if (kind != PART_LAYER || plan->recompute == RECOMPUTE_NONE)
+    if (!piece_is_layer(piece) || plan->recompute == RECOMPUTE_NONE)
         return KEEP_ALL;
     return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_ALL_BUT_CORE : KEEP_INPUT;
 }
 
-static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum part_kind kind,
+static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, int piece,
                                   const struct model *model)
 {
     const struct run_setup *setup = &rank->setup;
@@ -46,7 +45,7 @@ static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum 
         .model_heads = model->heads,
         .ops =
             ops_of(setup->plan, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
-        .keeping = keeping_of(setup->plan, kind),
+        .keeping = keeping_of(setup->plan, piece),
     };
     shape.weights = weights_of(&shape.ops.forward, setup->plan, rank->at.at[AXIS_TENSOR], arena);
     shape.lifetimes = lifetimes_of(&shape.ops);
@@ -57,9 +56,9 @@ static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, enum 
 
 /* --- stores ------------------------------------------------------------------------------- */
 
-static bool is_copy_of_tied(const struct rank *rank, enum part_kind kind)
+static bool is_copy_of_tied(const struct rank *rank, int piece)
 {
-    return kind == PART_HEAD && rank->setup.model->tied;
+    return piece == PIECE_HEAD && rank->setup.model->tied;
 }
 
 /* Matrices whose outputs the residual stream sums begin narrower, by their number (GPT-2). */
@@ -73,9 +72,9 @@ static double deviation_of(const struct rank *rank, const struct op_weight *weig
 
 /* A tied head's rows are those of the embedding: the same draw, counted there. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
-                                          enum part_kind kind, int layer, int number)
+                                          int piece, int layer, int number)
 {
-    bool is_copy = weight->of->is_vocabulary && is_copy_of_tied(rank, kind);
+    bool is_copy = weight->of->is_vocabulary && is_copy_of_tied(rank, piece);
     return (struct stored_weight){
         .weight = weight,
         .offset = weight->offset,
@@ -95,8 +94,8 @@ static size_t padded(size_t elements, size_t shards)
     return (elements + unit - 1) / unit * unit;
 }
 
-static struct store *add_store(struct rank *rank, const struct part_shape *shape,
-                               enum part_kind kind, int layer, bool of_vocabulary)
+static struct store *add_store(struct rank *rank, const struct part_shape *shape, int piece,
+                               int layer, bool of_vocabulary)
 {
     size_t elements = of_vocabulary ? shape->weights.vocabulary_elements : shape->weights.elements;
     if (elements == 0)
@@ -114,19 +113,19 @@ static struct store *add_store(struct rank *rank, const struct part_shape *shape
     for (int i = 0; i < shape->weights.count; i++)
         if (shape->weights.at[i].of->is_vocabulary == of_vocabulary)
             store->weights[store->num_weights++] =
-                stored_weight(rank, &shape->weights.at[i], kind, layer, i);
+                stored_weight(rank, &shape->weights.at[i], piece, layer, i);
     return store;
 }
 
 /* On one stage a tied head uses the embedding's rows. */
-static struct store *vocabulary_store(struct rank *rank, const struct part_shape *shape,
-                                      enum part_kind kind, int layer)
+static struct store *vocabulary_store(struct rank *rank, const struct part_shape *shape, int piece,
+                                      int layer)
 {
-    if (is_copy_of_tied(rank, kind) && rank->setup.plan->pp == 1)
+    if (is_copy_of_tied(rank, piece) && rank->setup.plan->pp == 1)
         for (int i = 0; i < rank->num_stores; i++)
             if (rank->stores[i].weights[0].weight->of->role == WEIGHT_TABLE)
                 return &rank->stores[i];
-    return add_store(rank, shape, kind, layer, true);
+    return add_store(rank, shape, piece, layer, true);
 }
 
 /* --- chunks ------------------------------------------------------------------------------- */
@@ -140,28 +139,14 @@ static void use_store(struct chunk *chunk, struct store *store)
         chunk->stores[chunk->num_stores++] = store;
 }
 
-static const struct part_shape *shape_at(const struct placer *placer,
-                                         const struct part_place *place)
-{
-    switch (place->kind) {
-    case PART_EMBEDDING:
-        return &placer->embedding;
-    case PART_HEAD:
-        return &placer->head;
-    case PART_LAYER:
-        break;
-    }
-    return &placer->layers[model_kind_of(placer->rank->setup.model, place->layer)];
-}
-
 static void add_part(struct placer *placer, struct chunk *chunk, struct part_place place)
 {
     struct rank *rank = placer->rank;
-    const struct part_shape *shape = shape_at(placer, &place);
-    enum part_kind kind = place.kind;
+    int piece = place.piece;
+    const struct part_shape *shape = &placer->shapes[piece];
     int layer = place.layer;
     struct part *part = &chunk->parts[chunk->num_parts++];
-    *part = (struct part){ .kind = kind,
+    *part = (struct part){ .piece = piece,
                            .layer = layer,
                            .ops = &shape->ops,
                            .dims = shape->dims,
@@ -175,9 +160,9 @@ static void add_part(struct placer *placer, struct chunk *chunk, struct part_pla
         part->keeping = place.keeping;
         part->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }
-    part->own = add_store(rank, shape, kind, layer, false);
+    part->own = add_store(rank, shape, piece, layer, false);
     part->vocabulary =
-        shape->weights.vocabulary_elements > 0 ? vocabulary_store(rank, shape, kind, layer) : NULL;
+        shape->weights.vocabulary_elements > 0 ? vocabulary_store(rank, shape, piece, layer) : NULL;
     use_store(chunk, part->own);
     use_store(chunk, part->vocabulary);
 }
@@ -185,7 +170,7 @@ static void add_part(struct placer *placer, struct chunk *chunk, struct part_pla
 /* Of the layer at `i` of a chunk. */
 static enum keeping keeping_of_layer(const struct plan *plan, int i, int recomputed)
 {
-    enum keeping keeping = keeping_of(plan, PART_LAYER);
+    enum keeping keeping = keeping_of(plan, 0);
     if (keeping != KEEP_INPUT)
         return keeping;
     if (i >= recomputed)
@@ -217,14 +202,14 @@ static void place_chunk(struct placer *placer, int global)
     int first = chunk_first_layer(plan, model, global);
     chunk->parts = ARENA_ARRAY(&rank->arena, struct part, (size_t)layers + 2);
     chunk->stores = ARENA_ARRAY(&rank->arena, struct store *, 2 * ((size_t)layers + 2));
-    if (held.has_embedding)
-        add_part(placer, chunk, (struct part_place){ PART_EMBEDDING, -1, KEEP_ALL });
+    if (held.count[PIECE_EMBEDDING] > 0)
+        add_part(placer, chunk, (struct part_place){ PIECE_EMBEDDING, -1, KEEP_ALL });
     for (int i = 0; i < layers; i++)
-        add_part(
-            placer, chunk,
-            (struct part_place){ PART_LAYER, first + i, keeping_of_layer(plan, i, recomputed) });
-    if (held.has_head)
-        add_part(placer, chunk, (struct part_place){ PART_HEAD, model->layers, KEEP_ALL });
+        add_part(placer, chunk,
+                 (struct part_place){ model_kind_of(model, first + i), first + i,
+                                      keeping_of_layer(plan, i, recomputed) });
+    if (held.count[PIECE_HEAD] > 0)
+        add_part(placer, chunk, (struct part_place){ PIECE_HEAD, model->layers, KEEP_ALL });
     struct pass_chunk shape = pass_chunk_of(plan, model, global, rank->setup.prefetch);
     place_units(chunk, &shape, &rank->arena);
     for (int op = 0; op < NUM_PASSES; op++)
@@ -240,10 +225,10 @@ void rank_place_stores(struct rank *rank)
     placer->rank = rank;
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
-        placer->layers[kind] = shape_of(rank, local_layer, PART_LAYER, &of);
+        placer->shapes[kind] = shape_of(rank, local_layer, kind, &of);
     }
-    placer->embedding = shape_of(rank, local_embedding, PART_EMBEDDING, model);
-    placer->head = shape_of(rank, local_head, PART_HEAD, model);
+    placer->shapes[PIECE_EMBEDDING] = shape_of(rank, local_embedding, PIECE_EMBEDDING, model);
+    placer->shapes[PIECE_HEAD] = shape_of(rank, local_head, PIECE_HEAD, model);
     rank->stores = ARENA_ARRAY(&rank->arena, struct store, most);
     rank->all_stores = ARENA_ARRAY(&rank->arena, struct store *, most);
     rank->chunks = ARENA_ARRAY(&rank->arena, struct chunk, (size_t)plan->vpp);

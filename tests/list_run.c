@@ -90,7 +90,7 @@ void list_run_open(struct list_run *run, const struct listed *listed,
     run->lists = local_lists(&run->plan, listed_ops(listed, arena), options, false, arena);
     run->lifetimes = lifetimes_of(&run->lists);
     run->part = (struct part){
-        .kind = PART_LAYER, .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4
+        .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4
     };
     run->part.weights = weights_of(&run->lists.forward, &run->plan, 0, arena);
     run->part.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);

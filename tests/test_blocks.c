@@ -201,10 +201,10 @@ START_TEST(a_chunk_holds_the_blocks_that_come_next)
         const struct plan *plan = &planned.plan;
         for (int chunk = 0; chunk < 4; chunk++) {
             struct holding held = chunk_holding(plan, &planned.model, chunk);
-            ck_assert_int_eq(held.has_embedding, chunk == 0);
-            ck_assert_int_eq(held.has_head, chunk == 3);
+            ck_assert_int_eq(held.count[PIECE_EMBEDDING], chunk == 0);
+            ck_assert_int_eq(held.count[PIECE_HEAD], chunk == 3);
             for (int kind = 0; kind < 2; kind++) {
-                ck_assert_int_eq(held.of_kind[kind], cases[i].of_kind[chunk][kind]);
+                ck_assert_int_eq(held.count[kind], cases[i].of_kind[chunk][kind]);
                 ck_assert_int_eq(held.recomputed[kind], cases[i].recomputed[chunk][kind]);
             }
         }
@@ -232,15 +232,15 @@ START_TEST(computing_takes_the_sum_of_the_blocks_of_each_kind)
     static const int counts[] = { 2, 6 }, all[] = { 8 };
     load(first_two, "dp8 mb1");
     struct evaluator *evaluator = evaluator_new(&planned.system, &planned.model);
-    double ends_s = step_less_layers_s(evaluator, planned.pieces.blocks, counts, 2);
-    struct piece_cost wide = planned.pieces.blocks[0], own = planned.pieces.blocks[1];
+    double ends_s = step_less_layers_s(evaluator, planned.pieces.at, counts, 2);
+    struct piece_cost wide = planned.pieces.at[0], own = planned.pieces.at[1];
     evaluator_free(evaluator);
     planned_release();
     load(NULL, "dp8 mb1");
     evaluator = evaluator_new(&planned.system, &planned.model);
     ck_assert_double_gt(wide.forward.compute_s, own.forward.compute_s);
-    ck_assert_double_eq(own.forward.compute_s, planned.pieces.blocks[0].forward.compute_s);
-    ck_assert_double_eq_tol(ends_s, step_less_layers_s(evaluator, planned.pieces.blocks, all, 1),
+    ck_assert_double_eq(own.forward.compute_s, planned.pieces.at[0].forward.compute_s);
+    ck_assert_double_eq_tol(ends_s, step_less_layers_s(evaluator, planned.pieces.at, all, 1),
                             1e-9 * own.forward.compute_s);
     evaluator_free(evaluator);
     planned_release();
@@ -251,33 +251,32 @@ END_TEST
 START_TEST(a_stage_keeps_what_its_own_blocks_keep)
 {
     load(first_two, "pp4 dp2 mb1");
-    const struct piece_cost *blocks = planned.pieces.blocks;
-    double ends[] = { 4 * planned.pieces.embedding.saved_bytes, 0, 0,
-                      planned.pieces.head.saved_bytes };
+    const struct piece_cost *blocks = planned.pieces.at;
+    double ends[] = { 4 * planned.pieces.at[PIECE_EMBEDDING].saved_bytes, 0, 0,
+                      planned.pieces.at[PIECE_HEAD].saved_bytes };
     for (int stage = 0; stage < 4; stage++) {
         const struct piece_cost *own = &blocks[stage > 0];
         struct stage_memory memory = planned_memory(stage);
         ck_assert_double_eq_tol(memory.activations_bytes,
                                 (4 - stage) * 2 * own->saved_bytes + ends[stage], 1);
         double parameters = 2 * own->parameters;
-        parameters += stage == 0 ? planned.pieces.embedding.parameters : 0;
-        parameters += stage == 3 ? planned.pieces.head.parameters : 0;
+        parameters += stage == 0 ? planned.pieces.at[PIECE_EMBEDDING].parameters : 0;
+        parameters += stage == 3 ? planned.pieces.at[PIECE_HEAD].parameters : 0;
         ck_assert_double_eq(planned_parameters(stage), parameters);
         ck_assert_double_eq(memory.weights_bytes, 2 * parameters);
     }
     planned_release();
     load(first_two, "pp4 dp2 mb1 recompute=full");
-    ck_assert_double_eq(planned_memory(0).recompute_bytes, planned.pieces.blocks[0].saved_bytes);
-    ck_assert_double_eq(planned_memory(1).recompute_bytes, planned.pieces.blocks[1].saved_bytes);
+    ck_assert_double_eq(planned_memory(0).recompute_bytes, planned.pieces.at[0].saved_bytes);
+    ck_assert_double_eq(planned_memory(1).recompute_bytes, planned.pieces.at[1].saved_bytes);
     planned_release();
     load(every_second, "dp8 mb1 recompute=full:2");
     ck_assert_double_eq(planned_memory(0).recompute_bytes,
-                        planned.pieces.blocks[0].saved_bytes +
-                            planned.pieces.blocks[1].saved_bytes);
+                        planned.pieces.at[0].saved_bytes + planned.pieces.at[1].saved_bytes);
     ck_assert_double_eq_tol(planned_memory(0).activations_bytes,
-                            4 * planned.pieces.blocks[0].input_bytes +
-                                planned.pieces.embedding.saved_bytes +
-                                planned.pieces.head.saved_bytes,
+                            4 * planned.pieces.at[0].input_bytes +
+                                planned.pieces.at[PIECE_EMBEDDING].saved_bytes +
+                                planned.pieces.at[PIECE_HEAD].saved_bytes,
                             1);
     planned_release();
 }

@@ -69,10 +69,10 @@ START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
     /* Steps in one op start once. */
     double slack_s = 8 * machine.profile.kernel_s;
     double exposed_s = 7 * fmax(0, message_s - step_s);
-    ck_assert_double_eq_tol(pieces.blocks[0].forward.context_s, exposed_s, slack_s);
-    ck_assert_double_eq_tol(pieces.blocks[0].forward.comm_s, pieces.blocks[0].forward.context_s,
+    ck_assert_double_eq_tol(pieces.at[0].forward.context_s, exposed_s, slack_s);
+    ck_assert_double_eq_tol(pieces.at[0].forward.comm_s, pieces.at[0].forward.context_s,
                             1e-12);
-    ck_assert_double_eq_tol(pieces.blocks[0].core.context_s, pieces.blocks[0].forward.context_s,
+    ck_assert_double_eq_tol(pieces.at[0].core.context_s, pieces.at[0].forward.context_s,
                             1e-12);
 }
 END_TEST
@@ -86,9 +86,9 @@ START_TEST(more_bandwidth_is_never_slower)
         load_plain(8, factors[i]);
         struct plan plan = plan_of(methods[_i], &arena);
         struct pieces pieces = pieces_cost(&machine, &model, &plan, &arena);
-        double layer_s = pieces.blocks[0].forward.total_s + pieces.blocks[0].backward.total_s;
+        double layer_s = pieces.at[0].forward.total_s + pieces.at[0].backward.total_s;
         ck_assert_double_le(layer_s, before_s);
-        ck_assert_double_ge(pieces.blocks[0].backward.context_s, 0);
+        ck_assert_double_ge(pieces.at[0].backward.context_s, 0);
         before_s = layer_s;
         tear_down();
     }
@@ -102,9 +102,9 @@ START_TEST(a_ring_in_a_node_is_hidden_where_gathering_is_not)
     struct plan gather = plan_of("cp8 cp-comm=all-gather", &arena);
     struct pieces of_ring = pieces_cost(&machine, &model, &ring, &arena);
     struct pieces of_gather = pieces_cost(&machine, &model, &gather, &arena);
-    ck_assert_double_lt(of_ring.layer.forward.context_s, 1e-5);
+    ck_assert_double_lt(of_ring.at[0].forward.context_s, 1e-5);
     struct comm_group group = network_axis_group(&machine, &gather, AXIS_CONTEXT);
-    ck_assert_double_eq_tol(of_gather.layer.forward.context_s,
+    ck_assert_double_eq_tol(of_gather.at[0].forward.context_s,
                             collective_s(&group, COLLECTIVE_ALL_GATHER, 2.0 * 32768 * 2 * 8 * 128),
                             1e-12);
 }
@@ -118,8 +118,8 @@ START_TEST(a_split_backward_keeps_its_ring)
     struct plan split = plan_of("cp2 pp8 schedule=zb-h1", &arena);
     struct pieces of_whole = pieces_cost(&machine, &model, &whole, &arena);
     struct pieces of_split = pieces_cost(&machine, &model, &split, &arena);
-    ck_assert_double_gt(of_split.layer.weight.compute_s, 0);
-    ck_assert_double_eq_tol(of_split.layer.backward.context_s, of_whole.layer.backward.context_s,
+    ck_assert_double_gt(of_split.at[0].weight.compute_s, 0);
+    ck_assert_double_eq_tol(of_split.at[0].backward.context_s, of_whole.at[0].backward.context_s,
                             1e-9);
 }
 END_TEST

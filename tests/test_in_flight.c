@@ -111,15 +111,15 @@ END_TEST
 static void weigh_stage(int stage, int layers, double *whole_bytes, double *waiting_bytes)
 {
     const struct pieces *pieces = &planned.pieces;
-    *whole_bytes = layers * pieces->blocks[0].saved_bytes;
-    *waiting_bytes = layers * pieces->blocks[0].waiting_bytes;
+    *whole_bytes = layers * pieces->at[0].saved_bytes;
+    *waiting_bytes = layers * pieces->at[0].waiting_bytes;
     if (stage == 0) {
-        *whole_bytes += pieces->embedding.saved_bytes;
-        *waiting_bytes += pieces->embedding.waiting_bytes;
+        *whole_bytes += pieces->at[PIECE_EMBEDDING].saved_bytes;
+        *waiting_bytes += pieces->at[PIECE_EMBEDDING].waiting_bytes;
     }
     if (stage == planned.plan.pp - 1) {
-        *whole_bytes += pieces->head.saved_bytes;
-        *waiting_bytes += pieces->head.waiting_bytes;
+        *whole_bytes += pieces->at[PIECE_HEAD].saved_bytes;
+        *waiting_bytes += pieces->at[PIECE_HEAD].waiting_bytes;
     }
 }
 
@@ -164,15 +164,15 @@ static void check_activations(const struct generator *generator, const struct sc
     for (int stage = 0; stage < shape->num_stages; stage++) {
         double weight[MAX_VPP];
         for (int local = 0; local < shape->chunks_per_stage; local++)
-            weight[local] = 2 * planned.pieces.blocks[0].saved_bytes;
+            weight[local] = 2 * planned.pieces.at[0].saved_bytes;
         if (stage == 0)
-            weight[0] += planned.pieces.embedding.saved_bytes;
+            weight[0] += planned.pieces.at[PIECE_EMBEDDING].saved_bytes;
         if (stage == shape->num_stages - 1)
-            weight[shape->chunks_per_stage - 1] += planned.pieces.head.saved_bytes;
+            weight[shape->chunks_per_stage - 1] += planned.pieces.at[PIECE_HEAD].saved_bytes;
         struct walk peak = walk_to_peak(generator, shape, stage, weight);
         double walked_bytes = weigh(&peak, weight);
         double closed_bytes = planned_memory(stage).activations_bytes;
-        double later_bytes = stage == 0 ? planned.pieces.embedding.saved_bytes : 0;
+        double later_bytes = stage == 0 ? planned.pieces.at[PIECE_EMBEDDING].saved_bytes : 0;
         ck_assert_double_le(closed_bytes, walked_bytes * (1 + 1e-12));
         ck_assert_double_ge(closed_bytes, walked_bytes * (1 - 1e-12) -
                                               (shape->chunks_per_stage > 1 ? later_bytes : 0));

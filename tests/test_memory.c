@@ -53,7 +53,7 @@ START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
     planned_layout("zero3");
     struct stack *stack = &planned.system.stack;
-    double largest = fmax(planned.pieces.blocks[0].parameters, planned.pieces.embedding.parameters);
+    double largest = fmax(planned.pieces.at[0].parameters, planned.pieces.at[PIECE_EMBEDDING].parameters);
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (2 * 2 + 4), 1);
     stack->prefetch = 3;
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (4 * 2 + 4), 1);
@@ -104,7 +104,7 @@ START_TEST(what_is_offloaded_leaves_the_gpu)
     ck_assert_double_eq(after.weights_bytes, before.weights_bytes);
     ck_assert_double_eq(after.gradients_bytes, before.gradients_bytes);
     ck_assert_double_eq_tol(before.activations_bytes - after.activations_bytes,
-                            22 * planned.pieces.blocks[0].saved_bytes, 1);
+                            22 * planned.pieces.at[0].saved_bytes, 1);
 }
 END_TEST
 
@@ -114,11 +114,11 @@ START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
     planned_load("dgx-h100", "megatron-core", "gpt3-125m", 4);
     planned_layout("pp4 stages=5,3,2,2");
     const struct pieces *pieces = &planned.pieces;
-    double layer = pieces->blocks[0].parameters;
-    ck_assert_double_eq(planned_parameters(0), 5 * layer + pieces->embedding.parameters);
+    double layer = pieces->at[0].parameters;
+    ck_assert_double_eq(planned_parameters(0), 5 * layer + pieces->at[PIECE_EMBEDDING].parameters);
     ck_assert_double_eq(planned_parameters(1), 3 * layer);
-    ck_assert_double_eq(planned_parameters(3), 2 * layer + pieces->head.parameters);
-    ck_assert_double_gt(pieces->head.parameters, planned.model.vocab * planned.model.hidden);
+    ck_assert_double_eq(planned_parameters(3), 2 * layer + pieces->at[PIECE_HEAD].parameters);
+    ck_assert_double_gt(pieces->at[PIECE_HEAD].parameters, planned.model.vocab * planned.model.hidden);
 }
 END_TEST
 
@@ -128,11 +128,11 @@ START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("recompute=full:3");
     const struct pieces *pieces = &planned.pieces;
-    double ends_bytes = pieces->embedding.saved_bytes + pieces->head.saved_bytes;
+    double ends_bytes = pieces->at[PIECE_EMBEDDING].saved_bytes + pieces->at[PIECE_HEAD].saved_bytes;
     struct stage_memory memory = planned_memory(0);
     ck_assert_double_eq_tol(memory.activations_bytes,
-                            8 * pieces->blocks[0].input_bytes + ends_bytes, 1);
-    ck_assert_double_eq(memory.recompute_bytes, 3 * pieces->blocks[0].saved_bytes);
+                            8 * pieces->at[0].input_bytes + ends_bytes, 1);
+    ck_assert_double_eq(memory.recompute_bytes, 3 * pieces->at[0].saved_bytes);
 }
 END_TEST
 

@@ -104,7 +104,7 @@ static void use_layers_of(const char *model, const char *layout, int num_gpus, d
     planned_load("dgx-a100-80g", "megatron-2022", model, num_gpus);
     planned.model.batch = batch;
     planned_layout(layout);
-    planned.pieces.embedding = planned.pieces.head = (struct piece_cost){ 0 };
+    planned.pieces.at[PIECE_EMBEDDING] = planned.pieces.at[PIECE_HEAD] = (struct piece_cost){ 0 };
     planned.pieces.logits = 0;
 }
 
@@ -173,9 +173,9 @@ START_TEST(techniques_save_the_activations_of_korthikanti_figure_7)
 {
     const struct figure_7 *row = &figure_7[_i];
     use_layers_of(row->model, "tp8 dtype=fp16", 8, 1);
-    struct piece_cost alone = planned.pieces.blocks[0];
+    struct piece_cost alone = planned.pieces.at[0];
     planned_layout("tp8 sp dtype=fp16");
-    struct piece_cost sp = planned.pieces.blocks[0];
+    struct piece_cost sp = planned.pieces.at[0];
     double percent = 100 / alone.saved_bytes;
     ck_assert_double_eq_tol(percent * sp.saved_bytes, row->sp_percent, 0.15);
     ck_assert_double_eq_tol(percent * (alone.saved_bytes - alone.core_bytes),

@@ -259,7 +259,7 @@ static struct partition_score known_score(const struct partition_problem *proble
 
 static struct piece_cost layer_of(const struct plan *plan)
 {
-    return pieces_cost(&hardware, &model, plan, &arena).layer;
+    return pieces_cost(&hardware, &model, plan, &arena).at[0];
 }
 
 /* What the problem says of Megatron's two partitions against the cost model's layer, which is

@@ -64,8 +64,12 @@ enum { NUM_LISTS = 6 };
 static const struct list_cost *list(const struct pieces *pieces, int i)
 {
     const struct list_cost *lists[NUM_LISTS] = {
-        &pieces->blocks[0].forward,  &pieces->blocks[0].backward, &pieces->embedding.forward,
-        &pieces->embedding.backward, &pieces->head.forward,       &pieces->head.backward,
+        &pieces->at[0].forward,
+        &pieces->at[0].backward,
+        &pieces->at[PIECE_EMBEDDING].forward,
+        &pieces->at[PIECE_EMBEDDING].backward,
+        &pieces->at[PIECE_HEAD].forward,
+        &pieces->at[PIECE_HEAD].backward,
     };
     return lists[i];
 }
@@ -97,16 +101,16 @@ START_TEST(tensor_ranks_that_drift_wait_at_each_collective)
 {
     load(_i);
     struct plan plan = tensor_plan(4, false, false), one = tensor_plan(1, false, false);
-    struct list_cost even = cost(&plan).layer.forward;
-    double alone_s = cost(&one).layer.forward.total_s;
+    struct list_cost even = cost(&plan).at[0].forward;
+    double alone_s = cost(&one).at[0].forward.total_s;
     machine.profile.drift_s = 1e-5;
-    struct list_cost drifting = cost(&plan).layer.forward;
+    struct list_cost drifting = cost(&plan).at[0].forward;
     double most_s = 2 * drift_wait_s(1e-5, even.compute_s / 2, 4);
     double wait_s = drifting.comm_s - even.comm_s;
     ck_assert_double_eq(drifting.compute_s, even.compute_s);
     ck_assert_double_gt(wait_s, most_s / 2);
     ck_assert_double_le(wait_s, most_s * (1 + 1e-9));
-    ck_assert_double_eq(cost(&one).layer.forward.total_s, alone_s);
+    ck_assert_double_eq(cost(&one).at[0].forward.total_s, alone_s);
 }
 END_TEST
 
@@ -136,7 +140,7 @@ START_TEST(overlap_takes_no_longer_than_one_after_the_other_and_no_less_than_eit
             ck_assert_double_le(o->total_s, s->total_s * (1 + 1e-12));
             ck_assert_double_ge(o->total_s, fmax(s->compute_s, s->comm_s) * (1 - 1e-12));
         }
-        ck_assert_double_lt(overlapped.layer.backward.total_s, serial.layer.backward.total_s);
+        ck_assert_double_lt(overlapped.at[0].backward.total_s, serial.at[0].backward.total_s);
     }
 }
 END_TEST
@@ -196,8 +200,8 @@ START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
         pairs++;
     }
     ck_assert_int_eq(pairs, 2); /* qkv and fc1 */
-    double expected_s = serial.layer.backward.total_s - saved_s;
-    ck_assert_double_eq_tol(overlapped.layer.backward.total_s, expected_s, 1e-9 * expected_s);
+    double expected_s = serial.at[0].backward.total_s - saved_s;
+    ck_assert_double_eq_tol(overlapped.at[0].backward.total_s, expected_s, 1e-9 * expected_s);
 }
 END_TEST
 
@@ -210,10 +214,10 @@ START_TEST(tensor_ranks_share_the_flops_of_a_layer)
     for (int i = 0; i < NUM_SPLITS; i++) {
         struct plan plan = split(i, false);
         struct pieces pieces = cost(&plan);
-        double flops = plan.tp * pieces.blocks[0].forward.flops;
-        ck_assert_double_ge(flops, whole.layer.forward.flops * (1 - 1e-12));
+        double flops = plan.tp * pieces.at[0].forward.flops;
+        ck_assert_double_ge(flops, whole.at[0].forward.flops * (1 - 1e-12));
         if (plan.tp <= model.kv_heads)
-            ck_assert_double_eq_tol(flops / whole.layer.forward.flops, 1, 1e-12);
+            ck_assert_double_eq_tol(flops / whole.at[0].forward.flops, 1, 1e-12);
     }
 }
 END_TEST
@@ -224,7 +228,7 @@ START_TEST(the_core_is_part_of_the_forward_and_of_what_is_kept)
     struct plan plan = tensor_plan(4, false, false);
     for (int attention = PLAN_ATTENTION_FLASH; attention <= PLAN_ATTENTION_UNFUSED; attention++) {
         plan.attention = attention;
-        struct piece_cost layer = cost(&plan).layer;
+        struct piece_cost layer = cost(&plan).at[0];
         ck_assert_double_gt(layer.core.total_s, 0);
         ck_assert_double_lt(layer.core.total_s, layer.forward.total_s);
         ck_assert_double_eq(layer.core.comm_s, 0);
@@ -239,8 +243,8 @@ START_TEST(sequence_parallelism_keeps_less_and_splits_the_checkpoint)
     load(_i);
     struct plan plain_plan = tensor_plan(4, false, false);
     struct plan plan = tensor_plan(4, true, false);
-    struct piece_cost plain = cost(&plain_plan).layer;
-    struct piece_cost split = cost(&plan).layer;
+    struct piece_cost plain = cost(&plain_plan).at[0];
+    struct piece_cost split = cost(&plan).at[0];
     ck_assert_double_lt(split.saved_bytes, plain.saved_bytes);
     ck_assert_double_eq(split.input_bytes, plain.input_bytes / 4);
 }
@@ -257,20 +261,21 @@ START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
     struct pieces runs = cost(&plan);
     double product_flops = 2 * once.logits * model.hidden;
     double element_bytes = 2, rows = model.seq, chunks = ceil(rows / 300);
-    ck_assert_double_eq(runs.head.forward.flops, once.head.forward.flops);
-    ck_assert_double_eq_tol(runs.head.backward.flops - once.head.backward.flops, product_flops,
-                            1e-9 * product_flops);
-    ck_assert_double_gt(runs.head.forward.total_s, once.head.forward.total_s);
-    ck_assert_double_gt(runs.head.backward.total_s,
-                        once.head.backward.total_s + 0.5 * once.head.forward.compute_s);
-    ck_assert_double_gt(runs.head.forward.kernels, once.head.forward.kernels);
+    ck_assert_double_eq(runs.at[PIECE_HEAD].forward.flops, once.at[PIECE_HEAD].forward.flops);
+    ck_assert_double_eq_tol(runs.at[PIECE_HEAD].backward.flops - once.at[PIECE_HEAD].backward.flops,
+                            product_flops, 1e-9 * product_flops);
+    ck_assert_double_gt(runs.at[PIECE_HEAD].forward.total_s, once.at[PIECE_HEAD].forward.total_s);
+    ck_assert_double_gt(runs.at[PIECE_HEAD].backward.total_s,
+                        once.at[PIECE_HEAD].backward.total_s +
+                            0.5 * once.at[PIECE_HEAD].forward.compute_s);
+    ck_assert_double_gt(runs.at[PIECE_HEAD].forward.kernels, once.at[PIECE_HEAD].forward.kernels);
     ck_assert_double_eq(once.logits_run_bytes, 0);
     ck_assert_double_eq_tol(runs.logits_run_bytes,
                             ceil(rows / chunks) * once.logits / rows * machine.stack.logits_bytes +
                                 2 * rows * model.hidden * element_bytes,
                             1);
-    ck_assert_double_eq(runs.head.saved_bytes, once.head.saved_bytes);
-    ck_assert_double_eq(runs.blocks[0].backward.total_s, once.blocks[0].backward.total_s);
+    ck_assert_double_eq(runs.at[PIECE_HEAD].saved_bytes, once.at[PIECE_HEAD].saved_bytes);
+    ck_assert_double_eq(runs.at[0].backward.total_s, once.at[0].backward.total_s);
 }
 END_TEST
 

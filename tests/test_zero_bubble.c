@@ -67,9 +67,9 @@ START_TEST(the_halves_of_a_backward_are_the_whole)
     load("gpt3-6.7b", 64, 16);
     struct pieces whole = pieces_of(pairs[_i].whole);
     struct pieces split = pieces_of(pairs[_i].split);
-    check_halves(&whole.layer, &split.layer);
-    check_halves(&whole.embedding, &split.embedding);
-    check_halves(&whole.head, &split.head);
+    check_halves(&whole.at[0], &split.at[0]);
+    check_halves(&whole.at[PIECE_EMBEDDING], &split.at[PIECE_EMBEDDING]);
+    check_halves(&whole.at[PIECE_HEAD], &split.at[PIECE_HEAD]);
 }
 END_TEST
 
@@ -77,9 +77,9 @@ END_TEST
 START_TEST(what_collectives_hid_behind_weight_gradients_shows)
 {
     load("gpt3-6.7b", 64, 16);
-    struct list_cost whole = pieces_of("tp4 pp4 mb1 sp overlap=tp").layer.backward;
-    struct piece_cost split = pieces_of("tp4 pp4 mb1 sp overlap=tp schedule=zb-h1").layer;
-    struct list_cost apart = pieces_of("tp4 pp4 mb1 sp overlap=none").layer.backward;
+    struct list_cost whole = pieces_of("tp4 pp4 mb1 sp overlap=tp").at[0].backward;
+    struct piece_cost split = pieces_of("tp4 pp4 mb1 sp overlap=tp schedule=zb-h1").at[0];
+    struct list_cost apart = pieces_of("tp4 pp4 mb1 sp overlap=none").at[0].backward;
     double split_s = split.backward.total_s + split.weight.total_s;
     ck_assert_double_gt(split_s, whole.total_s);
     ck_assert_double_eq_tol(split_s, apart.total_s, 1e-12 * split_s);
@@ -90,8 +90,8 @@ END_TEST
 START_TEST(context_transfers_stay_beside_attention)
 {
     load("gpt3-6.7b", 64, 16);
-    struct list_cost whole = pieces_of("cp4 pp4 mb1").layer.backward;
-    struct piece_cost split = pieces_of("cp4 pp4 mb1 schedule=zb-h1").layer;
+    struct list_cost whole = pieces_of("cp4 pp4 mb1").at[0].backward;
+    struct piece_cost split = pieces_of("cp4 pp4 mb1 schedule=zb-h1").at[0];
     ck_assert_double_gt(whole.context_s, 0);
     ck_assert_double_eq_tol(split.backward.context_s, whole.context_s, 1e-12);
     ck_assert_double_eq_tol(split.backward.total_s + split.weight.total_s, whole.total_s, 1e-12);
@@ -103,7 +103,7 @@ END_TEST
 START_TEST(the_passes_of_a_layer_are_of_like_length)
 {
     load("gpt3-6.7b", 64, 16);
-    struct piece_cost layer = pieces_of("pp8 mb1 schedule=zb-h1").layer;
+    struct piece_cost layer = pieces_of("pp8 mb1 schedule=zb-h1").at[0];
     ck_assert_double_lt(layer.weight.total_s, layer.forward.total_s);
     ck_assert_double_lt(layer.forward.total_s, layer.backward.total_s);
     ck_assert_double_gt(layer.weight.total_s, 0.6 * layer.backward.total_s);
@@ -115,7 +115,7 @@ END_TEST
 START_TEST(weight_gradients_wait_with_32_bytes_of_a_token_and_hidden_unit)
 {
     load("gpt3-6.7b", 64, 16);
-    struct piece_cost layer = pieces_of("pp8 mb2 schedule=zb-h1").layer;
+    struct piece_cost layer = pieces_of("pp8 mb2 schedule=zb-h1").at[0];
     double sbh = (double)model.seq * 2 * model.hidden;
     ck_assert_double_eq_tol(layer.waiting_bytes, 32 * sbh, 1e-9 * sbh);
 }

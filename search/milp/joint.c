@@ -13,14 +13,14 @@
 static int recomputed_of(const struct holding *held)
 {
     int recomputed = 0;
-    for (int kind = 0; kind < held->num_kinds; kind++)
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         recomputed += held->recomputed[kind];
     return recomputed;
 }
 
 static bool are_of_one_type(const struct holding *a, const struct holding *b)
 {
-    return memcmp(a->of_kind, b->of_kind, sizeof a->of_kind) == 0 &&
+    return memcmp(a->count, b->count, MAX_BLOCK_KINDS * sizeof *a->count) == 0 &&
            recomputed_of(a) == recomputed_of(b);
 }
 
@@ -102,11 +102,11 @@ static double activation_bytes(const struct search *search, const struct plan *p
     double bytes = 0;
     for (int kind = 0; kind < pieces.num_kinds; kind++) {
         layers += of_kind[kind];
-        bytes += of_kind[kind] * pieces.blocks[kind].saved_bytes;
-        if (of_kind[kind] > 0 && pieces.blocks[kind].saved_bytes >= pieces.blocks[most].saved_bytes)
+        bytes += of_kind[kind] * pieces.at[kind].saved_bytes;
+        if (of_kind[kind] > 0 && pieces.at[kind].saved_bytes >= pieces.at[most].saved_bytes)
             most = kind;
     }
-    return layers > 2 ? bytes - 2 * pieces.blocks[most].saved_bytes : 0;
+    return layers > 2 ? bytes - 2 * pieces.at[most].saved_bytes : 0;
 }
 
 double joint_host_bytes(const struct search *search, const struct plan *plan, int stage,
@@ -159,7 +159,7 @@ static double node_bytes(const struct search *search, const struct plan *plan,
     for (int stage = 0; stage < plan->pp; stage++)
         if (node->ranks[stage] > 0) {
             struct holding held = stage_holding(plan, search->space->model, stage);
-            bytes += node->ranks[stage] * joint_host_bytes(search, plan, stage, held.of_kind);
+            bytes += node->ranks[stage] * joint_host_bytes(search, plan, stage, held.count);
         }
     return bytes;
 }

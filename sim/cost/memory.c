@@ -26,19 +26,18 @@ double stage_layer_parameters(const struct model *model, const struct plan *plan
 {
     struct holding held = stage_holding(plan, model, stage);
     double parameters = 0;
-    for (int kind = 0; kind < held.num_kinds; kind++)
-        parameters += held.of_kind[kind] * pieces->blocks[kind].parameters;
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        parameters += held.count[kind] * pieces->at[kind].parameters;
     return parameters;
 }
 
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage)
 {
-    double parameters = stage_layer_parameters(model, plan, pieces, stage);
-    if (stage == 0)
-        parameters += pieces->embedding.parameters;
-    if (stage == plan->pp - 1)
-        parameters += pieces->head.parameters;
+    struct holding held = stage_holding(plan, model, stage);
+    double parameters = 0;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        parameters += held.count[piece] * pieces->at[piece].parameters;
     return parameters;
 }
 
@@ -72,13 +71,13 @@ static void leave_offload_buffers(const struct memory_input *in, int chunk, stru
 {
     int buffers = held->layers < OFFLOAD_BUFFERS ? held->layers : OFFLOAD_BUFFERS;
     int most = 0;
-    for (int kind = 0; kind < held->num_kinds; kind++) {
-        if (held->of_kind[kind] > 0 &&
-            in->pieces->blocks[kind].saved_bytes >= in->pieces->blocks[most].saved_bytes)
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
+        if (held->count[kind] > 0 &&
+            in->pieces->at[kind].saved_bytes >= in->pieces->at[most].saved_bytes)
             most = kind;
-        held->of_kind[kind] = held->recomputed[kind] = 0;
+        held->count[kind] = held->recomputed[kind] = 0;
     }
-    held->of_kind[most] = buffers;
+    held->count[most] = buffers;
     held->recomputed[most] = plan_recomputed_layers(in->plan, chunk, buffers);
 }
 
@@ -94,12 +93,12 @@ static double layers_saved_bytes(const struct memory_input *in, int chunk)
     int recomputed = 0;
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         leave_offload_buffers(in, chunk, &held);
-    for (int kind = 0; kind < held.num_kinds; kind++) {
-        double kept = held.of_kind[kind] - held.recomputed[kind];
-        bytes += kept_bytes(plan, &in->pieces->blocks[kind], kept);
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
+        double kept = held.count[kind] - held.recomputed[kind];
+        bytes += kept_bytes(plan, &in->pieces->at[kind], kept);
         recomputed += held.recomputed[kind];
     }
-    return bytes + ceil((double)recomputed / every) * in->pieces->blocks[0].input_bytes;
+    return bytes + ceil((double)recomputed / every) * in->pieces->at[0].input_bytes;
 }
 
 /* Saved bytes of the layers from `first` on that are between two checkpoints, in a chunk whose
@@ -111,7 +110,7 @@ static double group_bytes(const struct memory_input *in, int first, int end)
     double bytes = 0;
     model_count_kinds(in->model, first, alive < end - first ? alive : end - first, counts);
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
-        bytes += counts[kind] * in->pieces->blocks[kind].saved_bytes;
+        bytes += counts[kind] * in->pieces->at[kind].saved_bytes;
     return bytes;
 }
 
@@ -122,17 +121,17 @@ static double recompute_bytes(const struct memory_input *in, int chunk)
     const struct plan *plan = in->plan;
     struct holding held = chunk_holding(plan, in->model, chunk);
     double most_bytes = 0;
-    int first = held.num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
+    int first = in->pieces->num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
     int end = first;
-    for (int kind = 0; kind < held.num_kinds; kind++) {
-        if (plan->recompute == RECOMPUTE_SELECTIVE && held.of_kind[kind] > 0)
-            most_bytes = fmax(most_bytes, in->pieces->blocks[kind].core_bytes);
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
+        if (plan->recompute == RECOMPUTE_SELECTIVE && held.count[kind] > 0)
+            most_bytes = fmax(most_bytes, in->pieces->at[kind].core_bytes);
         end += held.recomputed[kind];
     }
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
     for (int layer = first; layer < end; layer += every) {
         most_bytes = fmax(most_bytes, group_bytes(in, layer, end));
-        if (held.num_kinds == 1)
+        if (in->pieces->num_kinds == 1)
             break;
     }
     return most_bytes;
@@ -145,7 +144,7 @@ static double blocks_parameters(const struct memory_input *in)
     double parameters = 0;
     model_count_kinds(in->model, 0, in->model->layers, counts);
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
-        parameters += in->pieces->blocks[kind].parameters * counts[kind];
+        parameters += in->pieces->at[kind].parameters * counts[kind];
     return parameters;
 }
 
@@ -157,9 +156,9 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
 {
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
-    double largest = in->pieces->embedding.parameters;
+    double largest = in->pieces->at[PIECE_EMBEDDING].parameters;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
-        largest = fmax(largest, in->pieces->blocks[kind].parameters);
+        largest = fmax(largest, in->pieces->at[kind].parameters);
     if (plan->zero == 3) {
         double gathered =
             stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
@@ -205,12 +204,8 @@ static double trained_parameters(const struct memory_input *in, int stage, doubl
     const struct pieces *pieces = in->pieces;
     struct holding held = stage_holding(in->plan, in->model, stage);
     double frozen = 0;
-    for (int kind = 0; kind < held.num_kinds; kind++)
-        frozen += held.of_kind[kind] * pieces->blocks[kind].frozen;
-    if (held.has_embedding)
-        frozen += pieces->embedding.frozen;
-    if (held.has_head)
-        frozen += pieces->head.frozen;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        frozen += held.count[piece] * pieces->at[piece].frozen;
     return parameters - frozen;
 }
 
@@ -245,15 +240,15 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     double whole_bytes = layers_saved_bytes(in, stage);
     double waiting_bytes = 0;
     struct holding held = chunk_holding(in->plan, in->model, stage);
-    for (int kind = 0; kind < held.num_kinds; kind++)
-        waiting_bytes += held.of_kind[kind] * pieces->blocks[kind].waiting_bytes;
-    if (held.has_embedding) {
-        whole_bytes += pieces->embedding.saved_bytes;
-        waiting_bytes += pieces->embedding.waiting_bytes;
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
+    if (held.count[PIECE_EMBEDDING] > 0) {
+        whole_bytes += pieces->at[PIECE_EMBEDDING].saved_bytes;
+        waiting_bytes += pieces->at[PIECE_EMBEDDING].waiting_bytes;
     }
-    if (held.has_head) {
-        whole_bytes += pieces->head.saved_bytes;
-        waiting_bytes += pieces->head.waiting_bytes;
+    if (held.count[PIECE_HEAD] > 0) {
+        whole_bytes += pieces->at[PIECE_HEAD].saved_bytes;
+        waiting_bytes += pieces->at[PIECE_HEAD].waiting_bytes;
         memory->logits_bytes -=
             waiting * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
     }
@@ -299,11 +294,11 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                      const struct schedule_shape *shape, int stage)
 {
     if (stage == 0)
-        memory->activations_bytes +=
-            chunk_in_flight(in->generator, shape, 0, 0) * in->pieces->embedding.saved_bytes;
+        memory->activations_bytes += chunk_in_flight(in->generator, shape, 0, 0) *
+                                     in->pieces->at[PIECE_EMBEDDING].saved_bytes;
     if (stage == in->plan->pp - 1) {
         int held = chunk_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
-        memory->activations_bytes += held * in->pieces->head.saved_bytes;
+        memory->activations_bytes += held * in->pieces->at[PIECE_HEAD].saved_bytes;
         memory->logits_bytes = logits_bytes(in, held);
     }
 }

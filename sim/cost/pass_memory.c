@@ -13,7 +13,7 @@ double pass_working_bytes(const struct memory_input *in)
 {
     double most_bytes = 0;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
-        most_bytes = fmax(most_bytes, working_bytes(in, &in->pieces->blocks[kind]));
+        most_bytes = fmax(most_bytes, working_bytes(in, &in->pieces->at[kind]));
     return most_bytes;
 }
 
@@ -29,18 +29,15 @@ struct walk {
     double most_bytes;
 };
 
-static enum part_kind kind_of(const struct pass_chunk *chunk, int part)
+/* Which of the pieces a part of the chunk is. */
+static int piece_of(const struct walk *walk, int part)
 {
+    const struct pass_chunk *chunk = &walk->chunk;
     if (chunk->has_embedding && part == 0)
-        return PART_EMBEDDING;
-    return chunk->has_head && part == pass_parts(chunk) - 1 ? PART_HEAD : PART_LAYER;
-}
-
-/* The cost of a part that is a layer. */
-static const struct piece_cost *layer_at(const struct walk *walk, int part)
-{
-    int layer = walk->first_layer + part - walk->chunk.has_embedding;
-    return &walk->in->pieces->blocks[model_kind_of(walk->in->model, layer)];
+        return PIECE_EMBEDDING;
+    if (chunk->has_head && part == pass_parts(chunk) - 1)
+        return PIECE_HEAD;
+    return model_kind_of(walk->in->model, walk->first_layer + part - chunk->has_embedding);
 }
 
 /* One rank's rows of the vocabulary: as many as it has logits of a token. */
@@ -58,30 +55,23 @@ static double unit_parameters(const struct walk *walk, int unit)
     double table = vocabulary_parameters(walk->in);
     if (is_vocabulary)
         return table;
-    switch (kind_of(&walk->chunk, part)) {
-    case PART_EMBEDDING:
-        return pieces->embedding.parameters - table;
-    case PART_LAYER:
-        return layer_at(walk, part)->parameters;
-    case PART_HEAD:
-        return pieces->head.parameters - (walk->chunk.is_tied ? 0 : table);
-    }
-    return 0;
+    int piece = piece_of(walk, part);
+    bool has_table = piece == PIECE_EMBEDDING || (piece == PIECE_HEAD && !walk->chunk.is_tied);
+    return pieces->at[piece].parameters - (has_table ? table : 0);
 }
 
 /* From a part's forward to its backward. */
 static double kept_bytes(const struct walk *walk, int part)
 {
-    const struct pieces *pieces = walk->in->pieces;
     int i = part - walk->chunk.has_embedding;
-    enum part_kind kind = kind_of(&walk->chunk, part);
-    if (kind != PART_LAYER)
-        return kind == PART_HEAD ? pieces->head.saved_bytes : pieces->embedding.saved_bytes;
-    const struct piece_cost *layer = layer_at(walk, part);
+    int piece = piece_of(walk, part);
+    const struct piece_cost *cost = &walk->in->pieces->at[piece];
+    if (!piece_is_layer(piece))
+        return cost->saved_bytes;
     if (i < walk->chunk.recomputed)
-        return i % walk->chunk.every == 0 ? layer->input_bytes : 0;
+        return i % walk->chunk.every == 0 ? cost->input_bytes : 0;
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
-    return layer->saved_bytes - (is_selective ? layer->core_bytes : 0);
+    return cost->saved_bytes - (is_selective ? cost->core_bytes : 0);
 }
 
 /* Of parts that a forward has not come to, or a backward has behind it. */
@@ -96,21 +86,22 @@ static double absent_bytes(const struct walk *walk, int part)
 static double moment_bytes(const struct walk *walk, const struct pass_step *run)
 {
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
-    enum part_kind kind = kind_of(&walk->chunk, run->index);
-    if (kind == PART_HEAD)
+    int piece = piece_of(walk, run->index);
+    if (piece == PIECE_HEAD)
         return walk->logits_bytes;
-    if (kind == PART_EMBEDDING || run->op != STEP_BACKWARD)
-        return walk->in->pieces->blocks[0].input_bytes;
-    const struct piece_cost *layer = layer_at(walk, run->index);
+    if (piece == PIECE_EMBEDDING || run->op != STEP_BACKWARD)
+        return walk->in->pieces->at[0].input_bytes;
+    const struct piece_cost *layer = &walk->in->pieces->at[piece];
     return working_bytes(walk->in, layer) + (is_selective ? layer->core_bytes : 0);
 }
 
 static void run_part(struct walk *walk, const struct pass_step *run)
 {
-    bool is_layer = kind_of(&walk->chunk, run->index) == PART_LAYER;
+    int piece = piece_of(walk, run->index);
+    bool is_layer = piece_is_layer(piece);
     bool is_recomputed =
         is_layer && run->index - walk->chunk.has_embedding < walk->chunk.recomputed;
-    double saved_bytes = is_layer ? layer_at(walk, run->index)->saved_bytes : 0;
+    double saved_bytes = is_layer ? walk->in->pieces->at[piece].saved_bytes : 0;
     walk->replayed_bytes += run->op == STEP_REPLAY ? saved_bytes : 0;
     double bytes = walk->shared_bytes + walk->replayed_bytes + moment_bytes(walk, run) -
                    absent_bytes(walk, run->index);

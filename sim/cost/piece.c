@@ -394,23 +394,24 @@ struct pieces pieces_cost(const struct system *system, const struct model *model
     struct local_ops head = local_head(plan, model, model->seq, &options, overlap, arena);
     struct pieces pieces = {
         .num_kinds = model_num_kinds(model),
-        .embedding =
-            piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena),
-        .head = piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena),
         .logits = dims.tokens * dims.vocab,
         .logits_run_bytes = logits_run_bytes(plan, &dims, &options, &system->stack),
     };
+    pieces.at[PIECE_EMBEDDING] =
+        piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena);
+    pieces.at[PIECE_HEAD] =
+        piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena);
     for (int kind = 0; kind < pieces.num_kinds; kind++) {
         struct model of = model_of_kind(model, kind);
         struct layer_dims widths = local_dims(plan, &of, of.seq);
         pieces.context_buffer_bytes =
             fmax(pieces.context_buffer_bytes, context_buffer_bytes(plan, &widths, element_bytes));
-        pieces.blocks[kind] = block_cost(&timer, plan, &of, &options, overlap, input_bytes, arena);
+        pieces.at[kind] = block_cost(&timer, plan, &of, &options, overlap, input_bytes, arena);
     }
     struct weights of_embedding = weights_of(&embedding.forward, plan, 0, arena);
     struct weights of_head = weights_of(&head.forward, plan, 0, arena);
-    add_tensors(&pieces.embedding, &of_embedding, true);
-    add_tensors(&pieces.head, &of_head, !model->tied || plan->pp > 1);
+    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
+    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || plan->pp > 1);
     arena_reset(arena, mark);
     return pieces;
 }
@@ -459,16 +460,16 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
     double times = (double)plan_microbatches(plan, model->batch) * plan->tp * plan->cp * plan->dp;
     struct holding held = model_holding(plan, model);
     struct local_ops layers[MAX_BLOCK_KINDS];
-    for (int kind = 0; kind < held.num_kinds; kind++) {
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
         layers[kind] = local_layer(plan, &of, seq, &options, overlap, &arena);
-        add_both(&totals, &timer, layers[kind], times * held.of_kind[kind]);
+        add_both(&totals, &timer, layers[kind], times * held.count[kind]);
     }
     add_both(&totals, &timer, local_embedding(plan, model, seq, &options, overlap, &arena), times);
     add_both(&totals, &timer, local_head(plan, model, seq, &options, overlap, &arena), times);
-    for (int kind = 0; kind < held.num_kinds; kind++) {
+    for (int kind = 0; kind < model_num_kinds(model); kind++) {
         bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
-        int replayed = is_selective ? held.of_kind[kind] : held.recomputed[kind];
+        int replayed = is_selective ? held.count[kind] : held.recomputed[kind];
         add_ops(&totals, &timer, layers[kind].forward, is_selective ? is_core : NULL,
                 times * replayed);
     }

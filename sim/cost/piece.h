@@ -41,9 +41,9 @@ struct piece_cost {
 
 /* The pieces of a plan, and what they have in common. */
 struct pieces {
-    struct piece_cost blocks[MAX_BLOCK_KINDS]; /* a layer of each of the model's num_kinds */
+    struct piece_cost
+        at[NUM_PIECES]; /* a layer of each of the model's kinds, the embedding, the head */
     int num_kinds;
-    struct piece_cost embedding, head;
     double logits;           /* of one microbatch on one tensor and context rank */
     double logits_run_bytes; /* beside what is kept, while the head makes them a run of rows at a
                                 time; 0: at once */

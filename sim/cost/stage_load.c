@@ -15,11 +15,7 @@ void fill_stage_load(const struct model *model, const struct plan *plan,
     struct holding held = stage_holding(plan, model, stage);
     out->load = (struct exchange_load){ .tensors = out->tensors,
                                         .element_bytes = plan_exchange_bytes(plan) };
-    for (int kind = 0; kind < held.num_kinds; kind++)
-        if (held.of_kind[kind] > 0 || held.num_kinds == 1)
-            add_piece(out, &pieces->blocks[kind], share * held.of_kind[kind]);
-    if (held.has_embedding)
-        add_piece(out, &pieces->embedding, share);
-    if (held.has_head)
-        add_piece(out, &pieces->head, share);
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (held.count[piece] > 0)
+            add_piece(out, &pieces->at[piece], share * held.count[piece]);
 }

@@ -6,7 +6,7 @@
 
 struct stage_load {
     struct exchange_load load; /* its tensors are the ones below, so it is not to be copied */
-    struct exchange_tensor tensors[(MAX_BLOCK_KINDS + 2) * MAX_PIECE_TENSORS];
+    struct exchange_tensor tensors[NUM_PIECES * MAX_PIECE_TENSORS];
 };
 
 /* All of the stage's parameters, or an equal `share` of each tensor: counts may be fractions. */

@@ -61,10 +61,10 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
                           const struct holding *held, int kind)
 {
-    const struct piece_cost *layer = &w->pieces->blocks[kind];
+    const struct piece_cost *layer = &w->pieces->at[kind];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
     const struct list_cost *replay = selective ? &layer->core : &layer->forward;
-    int times = selective ? held->of_kind[kind] : held->recomputed[kind];
+    int times = selective ? held->count[kind] : held->recomputed[kind];
     backward->gpu_s += times * replay->total_s;
     backward->issue_s += times * w->system->stack.checkpoint_s;
     launch(w, backward, replay, times);
@@ -94,15 +94,15 @@ static struct layers spread(const struct work *w, const struct holding *held,
 {
     struct layers layers = { .held = held };
     double of_list_s[MAX_BLOCK_KINDS];
-    for (int kind = 0; kind < held->num_kinds; kind++) {
-        const struct piece_cost *piece = &w->pieces->blocks[kind];
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        const struct piece_cost *piece = &w->pieces->at[kind];
         of_list_s[kind] = is_forward ? piece->forward.total_s : piece->backward.total_s;
     }
-    for (int kind = 0; kind < held->num_kinds; kind++) {
-        double as_many = held->of_kind[kind]; /* layers of this kind would take as long */
-        for (int other = 0; other < held->num_kinds; other++)
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        double as_many = held->count[kind]; /* layers of this kind would take as long */
+        for (int other = 0; other < w->pieces->num_kinds; other++)
             if (other != kind)
-                as_many += held->of_kind[other] * of_list_s[other] / of_list_s[kind];
+                as_many += held->count[other] * of_list_s[other] / of_list_s[kind];
         layers.compute_s[kind] = (is_forward ? time->forward_s : time->backward_s) / as_many;
     }
     return layers;
@@ -130,8 +130,8 @@ static bool has_comm(const struct layer_comms *comms, int num_kinds)
 static double blocking_s(const struct holding *held, double compute_s,
                          const struct layer_comms *comms)
 {
-    for (int kind = 0; kind < held->num_kinds; kind++)
-        compute_s += held->of_kind[kind] * comm_s(comms->of_kind[kind]);
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        compute_s += held->count[kind] * comm_s(comms->of_kind[kind]);
     return compute_s;
 }
 
@@ -143,9 +143,9 @@ static double ahead_s(const struct profile *profile, const struct layers *layers
 {
     const struct holding *held = layers->held;
     double sum_s = 0;
-    for (int kind = 0; kind < held->num_kinds; kind++)
-        if (held->of_kind[kind] > 0)
-            sum_s += held->of_kind[kind] *
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
+        if (held->count[kind] > 0)
+            sum_s += held->count[kind] *
                      overlapped_s(profile, layers->compute_s[kind], comm_s(comms->of_kind[kind]));
     return sum_s + comm_s(comms->of_kind[held->first_kind]);
 }
@@ -156,11 +156,11 @@ static double gathering_s(const struct profile *profile, const struct layers *la
 {
     const struct holding *held = layers->held;
     double sum_s = 0;
-    for (int kind = 0; kind < held->num_kinds; kind++) {
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
         struct data_comm comm = comms->of_kind[kind];
-        if (held->of_kind[kind] > 0)
+        if (held->count[kind] > 0)
             sum_s +=
-                held->of_kind[kind] *
+                held->count[kind] *
                 (overlapped_s(profile, layers->compute_s[kind], comm.reduce_s) + comm.gather_s);
     }
     return sum_s + comms->of_kind[held->first_kind].reduce_s;
@@ -171,7 +171,7 @@ static double sharded_s(const struct work *w, double compute_s, const struct lay
                         const struct layer_comms *comms)
 {
     const struct profile *profile = &w->system->profile;
-    if (!has_comm(comms, layers->held->num_kinds))
+    if (!has_comm(comms, w->pieces->num_kinds))
         return compute_s;
     if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
         return blocking_s(layers->held, compute_s, comms);
@@ -226,8 +226,8 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     if (plan->zero < 2 || plan_replicas(plan) == 1 || held->layers == 0)
         return;
     struct layer_comms none = { 0 }, gather = { 0 }, again = { 0 }, both = { 0 };
-    for (int kind = 0; kind < held->num_kinds; kind++) {
-        struct data_comm comm = message_comm(w, &w->pieces->blocks[kind]);
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        struct data_comm comm = message_comm(w, &w->pieces->at[kind]);
         double gather_s = plan->zero == 3 ? stack->layer_messages * comm.gather_s : 0;
         gather.of_kind[kind].gather_s = gather_s;
         again.of_kind[kind].gather_s = stack->reshard ? gather_s : 0;
@@ -254,8 +254,8 @@ static void add_offload(const struct work *w, struct chunk_time *time, const str
     if (!plan_offloads(w->plan, OFFLOAD_ACTIVATIONS) || held->layers == 0)
         return;
     double bytes = 0;
-    for (int kind = 0; kind < held->num_kinds; kind++)
-        bytes += w->pieces->blocks[kind].saved_bytes * held->of_kind[kind] / held->layers;
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+        bytes += w->pieces->at[kind].saved_bytes * held->count[kind] / held->layers;
     double copy_s = host_copy_s(w->system, bytes);
     int layers = held->layers;
     double down_s = layers_copy_exposed_s(layers, time->forward_s / layers, copy_s);
@@ -271,13 +271,10 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
     struct pass passes[CHUNK_PASSES] = { 0 };
     double host_s = w->system->stack.microbatch_s / 2;
     struct holding held = chunk_holding(w->plan, w->model, chunk);
-    for (int kind = 0; kind < held.num_kinds; kind++)
-        add_piece(w, passes, &time.parts, &w->pieces->blocks[kind], held.of_kind[kind]);
-    if (held.has_embedding)
-        add_piece(w, passes, &time.parts, &w->pieces->embedding, 1);
-    if (held.has_head)
-        add_piece(w, passes, &time.parts, &w->pieces->head, 1);
-    for (int kind = 0; kind < held.num_kinds; kind++)
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (held.count[piece] > 0)
+            add_piece(w, passes, &time.parts, &w->pieces->at[piece], held.count[piece]);
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
         add_recompute(w, &passes[CHUNK_BACKWARD], &time.parts, &held, kind);
     time.forward_s = pass_s(w, &passes[CHUNK_FORWARD], host_s, &time.parts);
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);

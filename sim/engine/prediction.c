@@ -101,12 +101,12 @@ static double layers_flops(const struct plan *plan, const struct piece_cost *lay
 static double executed_flops(const struct work *w)
 {
     const struct pieces *pieces = w->pieces;
-    double flops = piece_flops(&pieces->head);
+    double flops = piece_flops(&pieces->at[PIECE_HEAD]);
     for (int chunk = 0; chunk < plan_chunks(w->plan); chunk++) {
         struct holding held = chunk_holding(w->plan, w->model, chunk);
-        for (int kind = 0; kind < held.num_kinds; kind++)
-            flops += layers_flops(w->plan, &pieces->blocks[kind], held.of_kind[kind],
-                                  held.recomputed[kind]);
+        for (int kind = 0; kind < pieces->num_kinds; kind++)
+            flops +=
+                layers_flops(w->plan, &pieces->at[kind], held.count[kind], held.recomputed[kind]);
     }
     return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
 }

@@ -317,10 +317,8 @@ static const struct pieces *least_pieces(struct evaluator *e, const struct work 
             pieces_memo_find(&e->pieces, e->system, e->model, &placed, w->generator);
         if (pieces == last)
             continue;
-        for (int kind = 0; kind < pieces->num_kinds; kind++)
-            lower_piece(&least->pieces.blocks[kind], &pieces->blocks[kind]);
-        lower_piece(&least->pieces.embedding, &pieces->embedding);
-        lower_piece(&least->pieces.head, &pieces->head);
+        for (int piece = 0; piece < NUM_PIECES; piece++)
+            lower_piece(&least->pieces.at[piece], &pieces->at[piece]);
         last = pieces;
     }
     return &least->pieces;

@@ -15,20 +15,19 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
 {
     struct holding held = {
+        .count[PIECE_EMBEDDING] = chunk == 0,
+        .count[PIECE_HEAD] = chunk == plan_chunks(plan) - 1,
         .layers = plan_chunk_layers(plan, model, chunk),
-        .num_kinds = model_num_kinds(model),
-        .has_embedding = chunk == 0,
-        .has_head = chunk == plan_chunks(plan) - 1,
     };
     int recomputed = plan_recomputed_layers(plan, chunk, held.layers);
-    if (held.num_kinds == 1) {
-        held.of_kind[0] = held.layers;
+    if (model_num_kinds(model) == 1) {
+        held.count[0] = held.layers;
         held.recomputed[0] = recomputed;
         return held;
     }
     int first = chunk_first_layer(plan, model, chunk);
     held.first_kind = model_kind_of(model, first);
-    model_count_kinds(model, first, held.layers, held.of_kind);
+    model_count_kinds(model, first, held.layers, held.count);
     model_count_kinds(model, first, recomputed, held.recomputed);
     return held;
 }
@@ -36,12 +35,10 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
 static void add(struct holding *to, const struct holding *chunk)
 {
     to->layers += chunk->layers;
-    for (int kind = 0; kind < chunk->num_kinds; kind++) {
-        to->of_kind[kind] += chunk->of_kind[kind];
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        to->count[piece] += chunk->count[piece];
+    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         to->recomputed[kind] += chunk->recomputed[kind];
-    }
-    to->has_embedding |= chunk->has_embedding;
-    to->has_head |= chunk->has_head;
 }
 
 /* Of every `step`-th chunk from `first` on. */
@@ -67,9 +64,7 @@ struct holding model_holding(const struct plan *plan, const struct model *model)
 
 static bool are_alike(const struct holding *a, const struct holding *b)
 {
-    return a->has_embedding == b->has_embedding && a->has_head == b->has_head &&
-           a->first_kind == b->first_kind &&
-           memcmp(a->of_kind, b->of_kind, sizeof a->of_kind) == 0 &&
+    return a->first_kind == b->first_kind && memcmp(a->count, b->count, sizeof a->count) == 0 &&
            memcmp(a->recomputed, b->recomputed, sizeof a->recomputed) == 0;
 }
 

@@ -8,16 +8,20 @@
 
 #include "sim/plan/plan.h"
 
-/* What a chunk is made of. */
-enum part_kind { PART_EMBEDDING, PART_LAYER, PART_HEAD };
+/* What a chunk is made of: blocks, by their kind, and the model's two ends. */
+enum { PIECE_EMBEDDING = MAX_BLOCK_KINDS, PIECE_HEAD, NUM_PIECES };
 
 struct holding {
-    int layers, num_kinds;
-    int of_kind[MAX_BLOCK_KINDS];    /* layers of each kind; 0 past num_kinds */
-    int recomputed[MAX_BLOCK_KINDS]; /* of those, the ones that the backward recomputes in full */
+    int count[NUM_PIECES]; /* of each piece: layers of each kind, the embedding, the head */
+    int recomputed[MAX_BLOCK_KINDS]; /* of the layers, those that the backward recomputes in full */
+    int layers;                      /* of all kinds */
     int first_kind;                  /* that of the first layer of the (stage's first) chunk */
-    bool has_embedding, has_head;
 };
+
+static inline bool piece_is_layer(int piece)
+{
+    return piece < MAX_BLOCK_KINDS;
+}
 
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
 /* Of all chunks of a stage. */

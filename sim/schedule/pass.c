@@ -40,8 +40,8 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
     struct holding held = chunk_holding(plan, model, chunk);
     return (struct pass_chunk){
         .layers = held.layers,
-        .has_embedding = held.has_embedding,
-        .has_head = held.has_head,
+        .has_embedding = held.count[PIECE_EMBEDDING] > 0,
+        .has_head = held.count[PIECE_HEAD] > 0,
         .is_tied = model->tied && plan->pp == 1,
         .recomputed = plan_recomputed_layers(plan, chunk, held.layers),
         .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
