@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "models/model.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -32,11 +33,13 @@ struct model model_of_kind(const struct model *model, int kind)
     return of;
 }
 
+/* Blocks until the runs begin anew; 0: there are no runs. */
 static int round_layers(const struct blocks *blocks)
 {
     int layers = 0;
     for (int i = 0; i < blocks->num_runs; i++)
         layers += blocks->runs[i].layers;
+    assert(layers >= blocks->num_runs && "a run has a layer");
     return layers;
 }
 
@@ -56,6 +59,7 @@ static void count_first(const struct blocks *blocks, int layers, int times,
                         int counts[MAX_BLOCK_KINDS])
 {
     int in_round = round_layers(blocks);
+    assert(in_round > 0);
     int rounds = layers / in_round, rest = layers % in_round;
     for (int i = 0; i < blocks->num_runs; i++) {
         const struct block_run *run = &blocks->runs[i];
