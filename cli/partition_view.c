@@ -245,8 +245,8 @@ bool explain_partition(const struct options *options, const struct setup *setup,
                        "expected a layout of several tensor ranks (tp2 ...); found tp1");
     if (model_num_kinds(&setup->model) > 1)
         return err_set(err, ERR_USAGE, "--partition",
-                       "divides one layer, and the blocks of %s are of %d kinds",
-                       setup->model.name, model_num_kinds(&setup->model));
+                       "divides one layer, and the blocks of %s are of %d kinds", setup->model.name,
+                       model_num_kinds(&setup->model));
     view.problem = layer_partition_problem(&of, &arena);
     view.num_partitions = count_partitions(&view.problem);
     bool ok = partition_by_dynamic(&view.problem, &view.best) ? confirm(&view, &arena, err)

@@ -89,9 +89,7 @@ void list_run_open(struct list_run *run, const struct listed *listed,
     run->plan = plan_of("dtype=fp32", arena);
     run->lists = local_lists(&run->plan, listed_ops(listed, arena), options, false, arena);
     run->lifetimes = lifetimes_of(&run->lists);
-    run->part = (struct part){
-        .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4
-    };
+    run->part = (struct part){ .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4 };
     run->part.weights = weights_of(&run->lists.forward, &run->plan, 0, arena);
     run->part.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);
     open_machine(run);

@@ -53,7 +53,8 @@ START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
     planned_layout("zero3");
     struct stack *stack = &planned.system.stack;
-    double largest = fmax(planned.pieces.at[0].parameters, planned.pieces.at[PIECE_EMBEDDING].parameters);
+    double largest =
+        fmax(planned.pieces.at[0].parameters, planned.pieces.at[PIECE_EMBEDDING].parameters);
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (2 * 2 + 4), 1);
     stack->prefetch = 3;
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (4 * 2 + 4), 1);
@@ -118,7 +119,8 @@ START_TEST(stages_hold_the_layers_that_the_plan_gives_them)
     ck_assert_double_eq(planned_parameters(0), 5 * layer + pieces->at[PIECE_EMBEDDING].parameters);
     ck_assert_double_eq(planned_parameters(1), 3 * layer);
     ck_assert_double_eq(planned_parameters(3), 2 * layer + pieces->at[PIECE_HEAD].parameters);
-    ck_assert_double_gt(pieces->at[PIECE_HEAD].parameters, planned.model.vocab * planned.model.hidden);
+    ck_assert_double_gt(pieces->at[PIECE_HEAD].parameters,
+                        planned.model.vocab * planned.model.hidden);
 }
 END_TEST
 
@@ -128,10 +130,11 @@ START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("recompute=full:3");
     const struct pieces *pieces = &planned.pieces;
-    double ends_bytes = pieces->at[PIECE_EMBEDDING].saved_bytes + pieces->at[PIECE_HEAD].saved_bytes;
+    double ends_bytes =
+        pieces->at[PIECE_EMBEDDING].saved_bytes + pieces->at[PIECE_HEAD].saved_bytes;
     struct stage_memory memory = planned_memory(0);
-    ck_assert_double_eq_tol(memory.activations_bytes,
-                            8 * pieces->at[0].input_bytes + ends_bytes, 1);
+    ck_assert_double_eq_tol(memory.activations_bytes, 8 * pieces->at[0].input_bytes + ends_bytes,
+                            1);
     ck_assert_double_eq(memory.recompute_bytes, 3 * pieces->at[0].saved_bytes);
 }
 END_TEST

@@ -53,10 +53,9 @@ static void mix_blocks(void)
     struct block_kind own = model_kind(&model, 0), wide = own;
     wide.ffn *= 3;
     model.layers = 12;
-    model.blocks = (struct blocks){ .kinds = { wide, own },
-                                    .runs = { { 0, 1 }, { 1, 2 } },
-                                    .num_kinds = 2,
-                                    .num_runs = 2 };
+    model.blocks = (struct blocks){
+        .kinds = { wide, own }, .runs = { { 0, 1 }, { 1, 2 } }, .num_kinds = 2, .num_runs = 2
+    };
 }
 
 START_TEST(it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off)
