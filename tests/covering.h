@@ -1,8 +1,9 @@
-/* tests/covering.h - few rows that try any three values together.
+/* tests/covering.h - few rows that try many values together.
  *
  * Rows are assignments of values to factors, and only some assignments are possible. A covering
  * array of strength three has, for each three values of three factors that any possible row has, a
- * row that has them (Cohen, Dalal, Fredman and Patton 1997). */
+ * row that has them (Cohen, Dalal, Fredman and Patton 1997); these are rows that one begins with.
+ */
 #ifndef TESTS_COVERING_H
 #define TESTS_COVERING_H
 
@@ -22,9 +23,9 @@ struct covering_rows {
 /* Owned by the caller, who frees `at`. */
 void covering_add(struct covering_rows *rows, const struct covering_row *row);
 
-/* Rows of `possible` that together have what any three values all of `possible` have; which ones is
- * a function of the seed. */
+/* `count` rows of `possible`, each the one of many whose values are newest three by three; which
+ * ones is a function of the seed. */
 struct covering_rows covering_choose(const struct covering_rows *possible, int num_factors,
-                                     uint64_t seed);
+                                     int count, uint64_t seed);
 
 #endif

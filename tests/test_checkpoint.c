@@ -200,6 +200,8 @@ static bool load_copies(struct rank *rank, const struct parity_run *run, struct 
 /* At rate 0 the fourth step does nothing but average the replicas of the three before. */
 START_TEST(another_layout_goes_on_with_the_mean_of_replicas_that_differ)
 {
+    if (is_spared(_i, 1))
+        return;
     static const char *const others[] = { "mb1", "pp2 dp2 zero1 mb2", "dp4 mb2 exchange=local:4" };
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
@@ -268,6 +270,8 @@ static bool refuse(struct rank *rank, const struct parity_run *run, struct err *
 
 START_TEST(another_model_seed_or_optimizer_is_refused)
 {
+    if (is_spared(_i, 1))
+        return;
     static char wheres[][12] = { "ffn", "seed", "optimizer" };
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
@@ -300,6 +304,8 @@ enum { NUM_OTHERS = sizeof others / sizeof *others };
 
 START_TEST(what_ranks_keep_of_an_exchange_goes_to_no_other_layout)
 {
+    if (is_spared(_i, 1))
+        return;
     struct model model = parity_gpt();
     struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_ADAM);
     struct parity_result result;
@@ -320,15 +326,19 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
     tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
                         NUM_RUNS);
-    tcase_add_test(tc, a_resumed_run_goes_on_with_the_rate_of_its_step);
     tcase_add_loop_test(tc, a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike, 0, 2);
     tcase_add_loop_test(tc, a_run_goes_on_under_another_layout, 0, NUM_MOVES);
     tcase_add_loop_test(tc, another_layout_goes_on_with_the_mean_of_replicas_that_differ, 0, 3);
-    tcase_add_test(tc, a_rate_that_is_given_wins_over_the_saved_one);
     tcase_add_loop_test(tc, another_model_seed_or_optimizer_is_refused, 0, 3);
     tcase_add_loop_test(tc, what_ranks_keep_of_an_exchange_goes_to_no_other_layout, 0, NUM_OTHERS);
+    TCase *rates = tcase_create("rates"); // the same threads
+    tcase_set_timeout(rates, 60);
+    tcase_add_checked_fixture(rates, checkpoint_folder_make, checkpoint_folder_remove);
+    tcase_add_test(rates, a_resumed_run_goes_on_with_the_rate_of_its_step);
+    tcase_add_test(rates, a_rate_that_is_given_wins_over_the_saved_one);
     Suite *s = suite_create("exec/checkpoint");
     suite_add_tcase(s, tc);
+    suite_add_tcase(s, rates);
     return s;
 }
 

@@ -4,7 +4,7 @@
 set -u
 . "$(dirname "$0")/program.sh"
 
-tiny=(--model tiny --batch 8 --steps 3)
+tiny=(--model tiny --seq 16 --batch 8 --steps 3)
 
 # --- one rank, and others like it ------------------------------------------------------------
 
@@ -43,7 +43,7 @@ says 'auto'
 
 # --- plan files, slices, text, traces --------------------------------------------------------
 
-run 0 --model tiny --gpus 2 --precision fp32 --fix pp2 -o "$work/plan.json" --quiet
+run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --fix pp2 -o "$work/plan.json" --quiet
 run 0 run "$work/plan.json" --steps 3 --trace "$work/trace.json"
 shows 'predicted +measured'
 shows 'by kind'
@@ -59,9 +59,9 @@ first=$(losses | awk '{ print $1 }') last_loss=$(losses | awk '{ print $NF }')
 awk -v a="$first" -v b="$last_loss" 'BEGIN { exit !(b < a - 1) }' ||
     fail "expected the loss to fall by 1 on a text, from $first to $last_loss"
 
-run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3 --json
+run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3 --json
 [ "$(losses)" = "$alone" ] || fail "search --run: losses $(losses), alone $alone"
-run 0 --model tiny --gpus 2 --precision fp32 --batch 8 --run --steps 3
+run 0 --model tiny --seq 16 --gpus 2 --precision fp32 --batch 8 --run --steps 3
 shows 'BEST PLAN'
 shows 'predicted +measured'
 
@@ -116,9 +116,9 @@ run 4 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data "$work/none"
 says 'cannot be opened'
 run 2 run "${tiny[@]}" --gpus 2 --layout "dp2 dtype=fp32" --data workshp
 says 'did you mean "workshop"'
-head -c 40 "$0" >"$work/text"
+head -c 10 "$0" >"$work/text"
 run 4 run "${tiny[@]}" --gpus 1 --layout "dtype=fp32" --data "$work/text"
-says 'takes 65 bytes, the file has 40'
+says 'takes 17 bytes, the file has 10'
 
 # --- over MPI, where it is -------------------------------------------------------------------
 
