@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR
 set -u
 . "$(dirname "$0")/program.sh"
-tiny=(run --model tiny --batch 8 --gpus 2)
+tiny=(run --model tiny --seq 16 --batch 8 --gpus 2)
 launch=() # what starts the ranks; the program itself when empty
 case ${VARIANT-} in # steps are slow there, and other tests run beside them
     asan | tsan) patience=4 every=3 ;;

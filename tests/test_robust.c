@@ -140,9 +140,11 @@ static bool is_same(const struct rival_score *a, const struct rival_score *b)
 
 START_TEST(a_seed_makes_the_same_draws_on_any_number_of_jobs)
 {
+    if (is_spared(_i, 1))
+        return;
     struct robust_request request = new_request(0.3);
     struct robustness first = search_robust(&request);
-    request.jobs = 1 + 4 * _i;
+    request.jobs = 5 - 4 * _i;
     struct robustness again = search_robust(&request);
     ck_assert(is_same(&first.choice, &again.choice));
     ck_assert(is_same(&first.often, &again.often));
