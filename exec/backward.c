@@ -94,24 +94,24 @@ static void run_norm(struct flow *flow, const struct op *op)
     float *dshift = norm_gradient(flow, op, WEIGHT_SHIFT, &spare[1]);
     void *dy = flow_in(flow, op, 0), *stream = op->adds_sum ? flow_at(flow, op->sum) : NULL;
     void *dx = stream ? flow_add_in_place(flow, op) : flow_in_place(flow, op, 0);
-    ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op),
-          .kind = flow->machine->model->norm, .dy = dy, .x = flow_in(flow, op, 1),
-          .scale = part_value(flow->part, op, WEIGHT_SCALE), .statistics = flow_in(flow, op, 2),
-          .dx = dx, .dscale = dscale, .dshift = dshift, .stream = stream);
+    ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op), .kind = op->which,
+          .dy = dy, .x = flow_in(flow, op, 1), .scale = part_value(flow->part, op, WEIGHT_SCALE),
+          .statistics = flow_in(flow, op, 2), .dx = dx, .dscale = dscale, .dshift = dshift,
+          .stream = stream);
     for (int i = 0; i < 2; i++)
         machine_give_back(flow->machine, spare[i]);
 }
 
 static void run_activation(struct flow *flow, const struct op *op)
 {
-    ISSUE(flow, activation_gradient, activation_gradient, .shape = flow_activation(flow, op),
+    ISSUE(flow, activation_gradient, activation_gradient, .shape = flow_activation(op),
           .dy = flow_in(flow, op, 0), .x = flow_in(flow, op, 1), .dx = flow_out(flow, op, 0));
 }
 
 /* Where the stream's gradient goes on, the branch's is another. */
 static void run_residual(struct flow *flow, const struct op *op)
 {
-    bool drops = flow->machine->model->dropout > 0;
+    bool drops = op->in.count > 1; /* it reads the mask */
     const void *dy = flow_in(flow, op, 0);
     void *dx = flow_is_read_last(flow, (int)(op - flow->list->at), op->in.at[0])
                    ? flow_in_place(flow, op, 0)
@@ -156,11 +156,6 @@ static void run_flash(struct flow *flow, const struct op *op)
     machine_give_back(m, scratch);
 }
 
-static bool makes_heads(const struct flow *flow, const struct op *op)
-{
-    return flow->list->operands->values[op->out.at[0]].form == VALUE_HEADS;
-}
-
 /* One product makes the gradient of the probabilities, one that of the values. */
 static void run_context(struct flow *flow, const struct op *op)
 {
@@ -169,7 +164,7 @@ static void run_context(struct flow *flow, const struct op *op)
                                      .dcontext = flow_in(flow, op, 0),
                                      .dropped = flow_in(flow, op, 1),
                                      .qkv = flow_in(flow, op, 2) };
-    if (makes_heads(flow, op)) {
+    if (flow_form(flow, op->out.at[0]) == VALUE_HEADS) {
         args.dqkv = flow_out(flow, op, 0);
         m->kernel_api->context_value_gradient(m->kernels, m->compute, &args);
     } else {

@@ -53,6 +53,11 @@ double flow_elements(const struct flow *flow, int value)
     return flow->list->operands->values[value].bytes / (double)machine_bytes(flow->machine, 1);
 }
 
+enum value_form flow_form(const struct flow *flow, int value)
+{
+    return flow->list->operands->values[value].form;
+}
+
 void *flow_from(const struct flow *flow, const void *values, double first)
 {
     return values ? (char *)values + machine_bytes(flow->machine, first) : NULL;
@@ -289,10 +294,9 @@ struct cross_attention flow_cross_attention(const struct flow *flow, const struc
                                      .head_dim = (long)op->k };
 }
 
-struct activation_shape flow_activation(const struct flow *flow, const struct op *op)
+struct activation_shape flow_activation(const struct op *op)
 {
-    return (struct activation_shape){ (enum activation_kind)flow->machine->model->activation,
-                                      (long)op->m, (long)op->n };
+    return (struct activation_shape){ (enum activation_kind)op->which, (long)op->m, (long)op->n };
 }
 
 struct norm flow_norm(const struct flow *flow, const struct op *op)

@@ -37,6 +37,7 @@ void *flow_in_place(struct flow *flow, const struct op *op, int i);
 /* ... the memory of what it is added to. */
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
+enum value_form flow_form(const struct flow *flow, int value);
 /* Of an array of values, from element `first` on; NULL: none. */
 void *flow_from(const struct flow *flow, const void *values, double first);
 /* Hands a value's own memory to the caller; NULL for NO_ID. */
@@ -66,7 +67,7 @@ void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at
 struct attention flow_attention(const struct flow *flow);
 struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
                                             int key_values);
-struct activation_shape flow_activation(const struct flow *flow, const struct op *op);
+struct activation_shape flow_activation(const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct route flow_route(const struct op *op);

@@ -37,7 +37,7 @@ static struct norm_forward norm_of(struct flow *flow, const struct op *op, const
 {
     int made = op->out.count - 2;
     return (struct norm_forward){ .norm = flow_norm(flow, op),
-                                  .kind = flow->machine->model->norm,
+                                  .kind = op->which,
                                   .x = x,
                                   .scale = part_value(flow->part, op, WEIGHT_SCALE),
                                   .shift = part_value(flow->part, op, WEIGHT_SHIFT),
@@ -111,14 +111,14 @@ static void run_context(struct flow *flow, const struct op *op)
 
 static void run_activation(struct flow *flow, const struct op *op)
 {
-    ISSUE(flow, activation, activation_args, .shape = flow_activation(flow, op),
+    ISSUE(flow, activation, activation_args, .shape = flow_activation(op),
           .x = flow_in(flow, op, 0), .y = flow_out(flow, op, 0));
 }
 
 /* Reads a branch and, if there is one, the stream; makes the sum and with dropout a mask. */
 static struct residual_args residual_of(struct flow *flow, const struct op *op)
 {
-    bool drops = flow->machine->model->dropout > 0;
+    bool drops = op->out.count > 1 && flow_form(flow, op->out.at[1]) == VALUE_MASK;
     return (struct residual_args){ .residual = flow_residual(flow, op),
                                    .x = flow_in(flow, op, 0),
                                    .bias = part_value(flow->part, op, WEIGHT_BIAS),

@@ -7,6 +7,7 @@ static void add_activation(struct builder *b)
     double inputs = model_is_gated(b->model) ? 2 : 1;
     bool one_kernel = is_fused(b, FUSION_BIAS_GELU);
     struct op *op = add_op(b, OP_ACTIVATION, "activation", b->dims->tokens, b->dims->ffn);
+    op->which = (short)b->model->activation;
     op->variant = activation_names[b->model->activation];
     double values = op->m * op->n;
     op->bytes = values * element_bytes * (one_kernel ? inputs + 1 : 2 * inputs + 3);

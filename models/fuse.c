@@ -37,6 +37,7 @@ static void fuse_norm(struct ops *ops, int i, const struct layer_options *option
     if (sum->pass != PASS_FORWARD || !is_kind(ops, norm, OP_NORM))
         return;
     sum->variant = sum->variant[0] ? "dropout_norm" : "norm";
+    sum->which = ops->at[norm].which;
     sum->bytes += written_bytes(&ops->at[norm], options);
     take_in(ops, i, norm);
 }
@@ -44,8 +45,7 @@ static void fuse_norm(struct ops *ops, int i, const struct layer_options *option
 /* One without gate, between products in 16 or 32 bits. */
 static bool is_plain_gelu(const struct ops *ops, int i)
 {
-    return is_kind(ops, i, OP_ACTIVATION) &&
-           ops->at[i].variant == activation_names[ACTIVATION_GELU];
+    return is_kind(ops, i, OP_ACTIVATION) && ops->at[i].which == ACTIVATION_GELU;
 }
 
 static bool is_product(const struct ops *ops, int i)

@@ -154,6 +154,7 @@ static void size_norm(struct builder *b, struct op *op)
 {
     double values_bytes = b->element_bytes * op->m * op->n;
     bool one_kernel = is_fused(b, FUSION_NORM) || is_fused(b, FUSION_RESIDUAL_NORM);
+    op->which = (short)b->model->norm;
     op->variant = norm_names[b->model->norm];
     op->bytes = (one_kernel ? 2 : 6) * values_bytes;
     op->backward_bytes = (one_kernel ? 4 : 10) * values_bytes;

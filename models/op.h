@@ -85,8 +85,9 @@ struct op {
     struct ids in, out;
     struct ids weights; /* that it reads; of a weight gradient: whose gradients it adds to */
     struct ids saved;   /* forward ops: values kept for its backward, which reads them */
-    short sum;  /* a value that out[0] is added to, as another reader's gradient; or NO_ID */
-    short draw; /* its number among those that a seed draws for */
+    short sum;   /* a value that out[0] is added to, as another reader's gradient; or NO_ID */
+    short which; /* enum activation_kind, or enum norm_kind, of what it does or does too */
+    short draw;  /* its number among those that a seed draws for */
     double m, n, k, batch;
     double flops;            /* executed */
     double model_flops;      /* what MFU counts: a causal mask's half of attention */

@@ -83,9 +83,7 @@ void list_run_open(struct list_run *run, const struct listed *listed,
 {
     *run = (struct list_run){ .numeric = { .seed = SEED, .random = random_new(SEED, 0) } };
     struct arena *arena = &run->numeric.arena;
-    run->model = (struct model){
-        .norm = NORM_RMS, .activation = ACTIVATION_GELU, .norm_epsilon = 1e-5, .vocab = VOCAB
-    };
+    run->model = (struct model){ .norm_epsilon = 1e-5, .vocab = VOCAB };
     run->plan = plan_of("dtype=fp32", arena);
     run->lists = local_lists(&run->plan, listed_ops(listed, arena), options, false, arena);
     run->lifetimes = lifetimes_of(&run->lists);
