@@ -229,15 +229,16 @@ struct local_ops local_head(const struct plan *plan, const struct model *model, 
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
-/* The model as one tensor rank holds it: narrower where weights are split, whole in norms and in
- * the biases added after the sum. The formulas of models/model.c then count the rank's share. */
+/* The model as wide as a rank's share of it, whose norms, and biases added after a sum, are whole.
+ * The formulas of models/blocks.c and model.c then count the rank's parameters. */
 static struct model share(const struct plan *plan, const struct model *model)
 {
+    struct layer_dims dims = local_dims(plan, model, model->seq);
     struct model of_rank = *model;
-    of_rank.heads = model->heads / plan->tp;
-    of_rank.kv_heads = model->kv_heads > plan->tp ? model->kv_heads / plan->tp : 1;
-    of_rank.ffn = model->ffn / plan->tp;
-    of_rank.vocab = (int)(padded_vocab(model, plan->tp) / plan->tp);
+    of_rank.heads = (int)dims.heads;
+    of_rank.kv_heads = (int)dims.kv_heads;
+    of_rank.ffn = (int)dims.ffn;
+    of_rank.vocab = (int)dims.vocab;
     return of_rank;
 }
 
