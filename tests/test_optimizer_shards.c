@@ -131,12 +131,41 @@ START_TEST(layouts_train_alike_under_adam)
 }
 END_TEST
 
+/* Adam's first step: m and v are (1 - beta) g and (1 - beta) g^2, and corrected they are g and g^2, so
+ * that a weight moves by rate g / (|g| + epsilon), whatever g is (Kingma and Ba 2015, section 2.1).
+ * Gradients of a few elements are not far above the 1e-4 that epsilon is here. */
+START_TEST(the_first_step_of_adam_moves_each_weight_by_the_rate)
+{
+    struct model model = parity_llama();
+    struct parity_run run = {
+        .optimizer = OPTIMIZER_ADAM, .rate = 0, .steps = 1, .arena_bytes = 4 << 20, .seed = 3
+    };
+    struct parity_result before, after;
+    long moved = 0, by_rate = 0;
+    parity_run(&model, "mb1", &run, &before);
+    run.rate = 0.01F;
+    parity_run(&model, "mb1", &run, &after);
+    for (int i = 0; i < after.num_weights; i++)
+        for (size_t j = 0; j < after.weights[i].elements; j++) {
+            double move = fabs(after.weights[i].values[j] - before.weights[i].values[j]);
+            ck_assert_double_le(move, 0.01 * 1.001);
+            moved += move > 0;
+            by_rate += move > 0.005;
+        }
+    ck_assert_int_gt(moved, 1000);
+    ck_assert_int_gt(by_rate, moved / 2);
+    parity_release(&before);
+    parity_release(&after);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("shards");
     tcase_set_timeout(tc, 30);
     tcase_add_loop_test(tc, shards_are_updated_as_the_whole_is, 0, NUM_LAYOUTS * NUM_TRIED);
     tcase_add_loop_test(tc, layouts_train_alike_under_adam, 0, NUM_LAYOUTS);
+    tcase_add_test(tc, the_first_step_of_adam_moves_each_weight_by_the_rate);
     Suite *s = suite_create("exec/optimizer_shards");
     suite_add_tcase(s, tc);
     return s;

@@ -275,6 +275,7 @@ START_TEST(memory_that_was_not_allowed_is_asked_for)
     request.max_memory_bytes = 3e9;
     struct answer answer = run(&request);
     ck_assert_int_eq(answer.relaxations.at[0].what, RELAXED_MEMORY);
+    ck_assert_str_eq(answer.relaxations.at[0].word, "");
     double needed = answer.relaxations.at[0].to;
     ck_assert_double_gt(needed, 3e9);
     ck_assert_double_le(answer.relaxations.at[0].best.prediction.peak_memory_bytes, needed);

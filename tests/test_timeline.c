@@ -54,6 +54,19 @@ START_TEST(passes_reach_from_the_first_forward_to_the_last_backward)
 }
 END_TEST
 
+/* A step of microseconds. */
+START_TEST(passes_shorter_than_a_second_end_when_they_end)
+{
+    struct timeline *timeline = sample();
+    for (int stage = 0; stage < 2; stage++)
+        for (int i = 0; i < 4; i++) {
+            struct interval *at = &timeline->ranks[stage][i];
+            *at = (struct interval){ 1e-6 * at->start_s, 1e-6 * at->end_s };
+        }
+    ck_assert_double_eq(timeline_passes(timeline).end_s, 6e-6);
+}
+END_TEST
+
 START_TEST(a_timeline_that_keeps_its_lists_is_accepted)
 {
     ck_assert_msg(timeline_check(sample(), 0, &err), "%s: %s", err.where, err.msg);
@@ -106,6 +119,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_step_ends_with_its_last_instruction);
     tcase_add_test(tc, a_lane_is_busy_while_it_runs_an_instruction);
     tcase_add_test(tc, passes_reach_from_the_first_forward_to_the_last_backward);
+    tcase_add_test(tc, passes_shorter_than_a_second_end_when_they_end);
     tcase_add_test(tc, a_timeline_that_keeps_its_lists_is_accepted);
     tcase_add_test(tc, an_instruction_that_ends_before_it_starts_is_refused);
     tcase_add_test(tc, a_lane_that_runs_two_instructions_at_once_is_refused);
