@@ -1,5 +1,6 @@
 #include "sim/cost/collective.h"
 
+#include "sim/cost/curve.h"
 #include "tests/nccl_groups.h"
 #include "tests/testing.h"
 
@@ -96,6 +97,43 @@ static void is_not_chosen_over(const struct collective_algo *algo, const struct 
         check_order(collective_choose(group, collective, size_bytes(i)).time_s,
                     nccl_time_s(algo, group, collective, protocol, size_bytes(i)));
 }
+
+#define CHECK_COUNTS(member, value)                               \
+    do {                                                          \
+        struct comm_group other = group;                          \
+        other.member = value;                                     \
+        ck_assert_msg(!comm_groups_are_alike(&group, &other) &&   \
+                          !comm_groups_are_alike(&other, &group), \
+                      "another " #member);                        \
+        ck_assert(comm_groups_are_alike(&other, &other));         \
+    } while (0)
+
+START_TEST(groups_are_alike_when_every_member_is)
+{
+    const struct curve curve = { 0 };
+    const struct comm_group group = { .num_ranks = 1 };
+    CHECK_COUNTS(num_ranks, 2);
+    CHECK_COUNTS(num_nodes, 2);
+    CHECK_COUNTS(arch, ARCH_HOPPER);
+    CHECK_COUNTS(intra, LINK_PCI);
+    CHECK_COUNTS(amd_cpu, true);
+    CHECK_COUNTS(ll128, true);
+    CHECK_COUNTS(in_network, true);
+    CHECK_COUNTS(crosses_rails, true);
+    CHECK_COUNTS(sharp, true);
+    CHECK_COUNTS(num_channels, 8);
+    CHECK_COUNTS(intra_bytes_per_s, 1);
+    CHECK_COUNTS(inter_bytes_per_s, 1);
+    CHECK_COUNTS(nvls_channels, 4);
+    CHECK_COUNTS(nvls_intra_bytes_per_s, 1);
+    CHECK_COUNTS(nvls_inter_bytes_per_s, 1);
+    CHECK_COUNTS(bandwidth_factor, 1);
+    CHECK_COUNTS(latency_factor, 1);
+    CHECK_COUNTS(message_curve, &curve);
+    CHECK_COUNTS(curves[0], &curve);
+    CHECK_COUNTS(curves[NUM_COLLECTIVES - 1], &curve);
+}
+END_TEST
 
 START_TEST(the_chosen_time_is_at_most_that_of_every_available_algorithm)
 {
@@ -278,6 +316,7 @@ static Suite *suite(void)
 
     TCase *choice = tcase_create("choice");
     tcase_add_test(choice, one_rank_is_free);
+    tcase_add_test(choice, groups_are_alike_when_every_member_is);
     tcase_add_loop_test(choice, no_bytes_are_free, 0, NUM_NCCL_GROUPS);
     tcase_add_loop_test(choice,
                         the_choice_is_an_available_algorithm_and_its_parts_add_up_to_its_time, 0,
