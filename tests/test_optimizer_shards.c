@@ -143,7 +143,7 @@ static double adamw(double value, double rate)
 {
     double m = 0, v = 0;
     for (int step = 1; step <= UPDATES; step++) {
-        double gradient = 0.5 * same_gradients[step - 1];
+        double gradient = 0.5 * (double)same_gradients[step - 1];
         m = 0.9 * m + 0.1 * gradient;
         v = 0.95 * v + 0.05 * gradient * gradient;
         double m_hat = m / (1 - pow(0.9, step)), v_hat = v / (1 - pow(0.95, step));
