@@ -58,7 +58,8 @@ struct look {
     size_t site;
     int at[MAX_RANK_ORDERS][NUM_AXES];
     struct rank_orders orders; /* views `at` */
-    int recompute;             /* of floor_s */
+    double family_floor_s;
+    int recompute; /* of floor_s */
     double floor_s;
 };
 
@@ -136,6 +137,19 @@ static void examine_placed(struct look *look, const struct plan *plan)
     }
 }
 
+/* Whether another plan beats this one in all its orders. Its family's floor, which is below its own,
+ * often says so by itself. */
+static bool is_beaten(struct look *look, const struct plan *plan, double least_bytes)
+{
+    const struct stairs *stairs = look->run->sweep->stairs;
+    if (stairs_beat(stairs, least_bytes, look->family_floor_s))
+        return true;
+    if (plan->recompute != look->recompute)
+        look->floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, plan, &look->orders);
+    look->recompute = plan->recompute;
+    return stairs_beat(stairs, least_bytes, look->floor_s);
+}
+
 static bool examine_plan(void *context, const struct plan *plan)
 {
     struct look *look = context;
@@ -146,10 +160,7 @@ static bool examine_plan(void *context, const struct plan *plan)
         look->worker->tally.over_memory += look->orders.count;
         return true;
     }
-    if (plan->recompute != look->recompute)
-        look->floor_s = evaluate_unplaced_floor_s(evaluator, plan, &look->orders);
-    look->recompute = plan->recompute;
-    if (stairs_beat(sweep->stairs, least_bytes, look->floor_s)) {
+    if (is_beaten(look, plan, least_bytes)) {
         look->worker->tally.bounded += look->orders.count;
         return true;
     }
@@ -171,6 +182,7 @@ static void examine_family(void *context, size_t index, int id)
     if (must_stop(run, worker))
         return;
     look_begin(&look, run, worker, family->block);
+    look.family_floor_s = family->floor_s;
     space_family(space_of(run), family->block, family->vpp, &first);
     space_walk_family(space_of(run), &first, &(struct visitor){ examine_plan, exclude, &look });
 }
