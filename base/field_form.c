@@ -1,5 +1,6 @@
 #include "base/field_form.h"
 
+#include "base/length.h"
 #include "base/plain.h"
 
 #include <limits.h>
@@ -160,7 +161,7 @@ static json_t *write_number(const struct field *field, const void *slot)
 static json_t *bool_from_text(const char *text)
 {
     static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < LENGTH(words); i++)
         if (strcmp(words[i], text) == 0)
             return json_boolean(i % 2);
     return json_string(text);

@@ -1,6 +1,7 @@
 #include "calibration/bandwidth.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "calibration/budget.h"
 #include "calibration/host_comm.h"
@@ -147,7 +148,7 @@ static const struct traffic_op ops[] = {
     { "copy",             1, 2, 0,  0, issue_copy },
 };
 // clang-format on
-enum { NUM_OPS = sizeof ops / sizeof *ops };
+enum { NUM_OPS = LENGTH(ops) };
 
 /* --- memory --------------------------------------------------------------------------------- */
 
@@ -195,7 +196,7 @@ static bool open_traffic(struct host_rank *host, double most_bytes, struct traff
 static void close_traffic(struct traffic *t)
 {
     void *memories[] = { t->from, t->to, t->ids };
-    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+    for (size_t i = 0; i < LENGTH(memories); i++)
         if (memories[i])
             t->host->api->free(t->host->device, t->stream, memories[i]);
     if (t->kernels)

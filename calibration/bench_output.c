@@ -1,6 +1,7 @@
 #include "calibration/bench_output.h"
 
 #include "base/file.h"
+#include "base/length.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -73,7 +74,7 @@ static int find_kind(const char *text)
         if (isalnum((unsigned char)*text))
             plain[length++] = (char)tolower((unsigned char)*text);
     plain[length] = '\0';
-    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+    for (size_t i = 0; i < LENGTH(spellings); i++)
         if (strstr(plain, spellings[i].word))
             return spellings[i].kind;
     return -1;

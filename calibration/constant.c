@@ -1,6 +1,7 @@
 #include "calibration/constant.h"
 
 #include "base/json.h"
+#include "base/length.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -30,7 +31,7 @@ static bool refuse_key(const struct field *fields, size_t n, const char *key, st
 {
     const char *names[64];
     size_t count = 0;
-    for (size_t i = 0; i < n && count < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < n && count < LENGTH(names); i++)
         if (is_number(&fields[i]))
             names[count++] = fields[i].name;
     const char *nearest = text_nearest(key, names, count);

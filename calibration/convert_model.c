@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "calibration/convert_part.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static const struct family families[] = {
       .tied = true,
       .dropout = 0.1 },
 };
-enum { NUM_FAMILIES = sizeof families / sizeof *families };
+enum { NUM_FAMILIES = LENGTH(families) };
 
 static const struct family *family_of(const struct run_row *row)
 {
@@ -74,7 +75,7 @@ static const struct usual_vocab {
     { "GPT *B", "Megatron-LM fork, schedule *", 32000,
       "vocab not stated: 32000, which fits the parameters that are" },
 };
-enum { NUM_USUAL_VOCABS = sizeof usual_vocabs / sizeof *usual_vocabs };
+enum { NUM_USUAL_VOCABS = LENGTH(usual_vocabs) };
 
 /* The row's own, else what its notes say that the collector inferred ("[INFERRED ...
  * vocab=50304]"), else a usual one. The assumption is "" when there is none; a vocabulary of -1 is

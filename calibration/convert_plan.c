@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "calibration/convert_part.h"
 
 #include "base/text.h"
@@ -88,7 +89,7 @@ static const struct {
 
 static int fp8_precision(const struct conversion *of, const char *word)
 {
-    for (size_t i = 0; i < sizeof fp8_words / sizeof *fp8_words; i++)
+    for (size_t i = 0; i < LENGTH(fp8_words); i++)
         if (says(word, fp8_words[i].words))
             return (int)PRECISION_FP8 + (int)fp8_words[i].kind;
     convert_assume(of, "fp8 recipe not stated: delayed scaling, one scale a tensor");
@@ -167,7 +168,7 @@ static bool read_schedule(const struct conversion *of, struct plan *plan, struct
     for (int i = 0; i < num_generators; i++)
         if (strcasecmp(generators[i].name, word) == 0)
             snprintf(plan->schedule, sizeof plan->schedule, "%s", generators[i].name);
-    for (size_t i = 0; *plan->schedule == '\0' && i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; *plan->schedule == '\0' && i < LENGTH(others); i++)
         if (match_text(others[i].words, word))
             snprintf(plan->schedule, sizeof plan->schedule, "%s", others[i].schedule);
     if (*plan->schedule == '\0')

@@ -1,6 +1,7 @@
 #include "calibration/descent_fit.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "calibration/least_squares.h"
 
@@ -182,7 +183,7 @@ static void solve(struct fitting *f, double *x)
 {
     static const double powers[] = { 0.5, 1, 4, 16 };
     double least_cost = HUGE_VAL;
-    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) {
+    for (size_t i = 0; i < LENGTH(powers); i++) {
         double from[NUM_DESCENT_CONSTANTS];
         memcpy(from, f->prior, sizeof from);
         from[DESCENT_POWER] = log(powers[i]);
@@ -215,7 +216,7 @@ static void leave_out_unseen(struct fitting *f, double *x)
     static const int parts[] = { DESCENT_NOISE, DESCENT_MIXING, DESCENT_MEMORY };
     struct descent descent = descent_at(f, x);
     bool is_left_out = false;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < LENGTH(parts); i++)
         if (!f->is_held[parts[i]] && largest_share(f, &descent, parts[i]) < seen) {
             hold(f, parts[i]);
             is_left_out = true;

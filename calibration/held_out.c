@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/core_share.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "calibration/budget.h"
 #include "sim/engine/simulate.h"
@@ -32,8 +33,8 @@ static const struct {
     const struct held_out_row *rows;
     int count;
 } grids[] = {
-    [GRID_CORE] = { core_rows, sizeof core_rows / sizeof *core_rows },
-    [GRID_GPU] = { gpu_rows, sizeof gpu_rows / sizeof *gpu_rows },
+    [GRID_CORE] = { core_rows, LENGTH(core_rows) },
+    [GRID_GPU] = { gpu_rows, LENGTH(gpu_rows) },
 };
 // clang-format on
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/core_share.h"
+#include "base/length.h"
 #include "calibration/budget.h"
 #include "calibration/disk_rate.h"
 #include "calibration/gpu_profile.h"
@@ -125,7 +126,7 @@ static bool measure_curves(struct work *w, struct err *err)
     int num_ranks = w->host.place.size;
     w->measured.curves = ARENA_ARRAY(&w->arena, struct curve, MAX_CURVES);
     for (int size = 2; size <= num_ranks; size = next_size(size, num_ranks))
-        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (size_t i = 0; i < LENGTH(kinds); i++)
             if (!measure_curve(w, kinds[i], size, err))
                 return false;
     return num_ranks < 2 || measure_curve(w, CURVE_POINT_TO_POINT, 2, err);

@@ -1,6 +1,7 @@
 #include "calibration/host_overlap.h"
 
 #include "base/clock.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "calibration/budget.h"
 
@@ -83,9 +84,9 @@ static bool measure_pair(struct host_pair *p, int repeats, struct host_slowdown 
 
 static const enum comm_kind collectives[] = { COMM_ALL_REDUCE, COMM_ALL_GATHER,
                                               COMM_REDUCE_SCATTER };
-enum { NUM_COLLECTIVES_BESIDE = sizeof collectives / sizeof *collectives };
+enum { NUM_COLLECTIVES_BESIDE = LENGTH(collectives) };
 static const int block_counts[] = { 4, 8, 16, 32 };
-enum { NUM_BLOCK_COUNTS = sizeof block_counts / sizeof *block_counts };
+enum { NUM_BLOCK_COUNTS = LENGTH(block_counts) };
 
 static bool measure_one(struct host_pair *p, int most_blocks, int repeats,
                         struct host_overlaps *out, struct err *err)

@@ -1,5 +1,6 @@
 #include "calibration/host_pair.h"
 
+#include "base/length.h"
 #include "calibration/host_comm.h"
 #include "exec/kernels.h"
 
@@ -106,7 +107,7 @@ bool host_pair_open(struct host_rank *host, struct host_pair *p, struct err *err
 void host_pair_close(struct host_pair *p)
 {
     void *memories[] = { p->matrix, p->product, p->scratch, p->sums, p->values };
-    for (size_t i = 0; i < sizeof memories / sizeof *memories; i++)
+    for (size_t i = 0; i < LENGTH(memories); i++)
         if (memories[i])
             p->host->api->free(p->host->device, NULL, memories[i]);
     p->host->api->stream_free(p->compute);

@@ -1,5 +1,7 @@
 #include "calibration/host_shapes.h"
 
+#include "base/length.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -59,8 +61,8 @@ static const struct {
     const struct grid_row *rows;
     int count;
 } grids[] = {
-    [GRID_CORE] = { core_rows, sizeof core_rows / sizeof *core_rows },
-    [GRID_GPU] = { gpu_rows, sizeof gpu_rows / sizeof *gpu_rows },
+    [GRID_CORE] = { core_rows, LENGTH(core_rows) },
+    [GRID_GPU] = { gpu_rows, LENGTH(gpu_rows) },
 };
 // clang-format on
 

@@ -1,6 +1,7 @@
 #include "calibration/launch_cost.h"
 
 #include "base/clock.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "exec/kernels.h"
 
@@ -128,7 +129,7 @@ static bool measure(struct launcher *l, struct launch_cost *out, struct err *err
         return false;
     double numbers[] = { out->call_s,    call.issue_s,  call.stream_s, graph.issue_s,
                          graph.stream_s, event.issue_s, event.stream_s };
-    bool ok = host_rank_average(l->host, numbers, sizeof numbers / sizeof *numbers, err);
+    bool ok = host_rank_average(l->host, numbers, LENGTH(numbers), err);
     *out = (struct launch_cost){ numbers[0], numbers[1], numbers[2], numbers[3],
                                  numbers[4], numbers[5], numbers[6] };
     return ok;

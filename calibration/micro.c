@@ -1,5 +1,6 @@
 #include "calibration/micro.h"
 
+#include "base/length.h"
 #include "calibration/csv.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
@@ -245,9 +246,9 @@ static bool read_op(const struct table *table, struct micro *out, bool *known, s
     if (!number_in(table, "bytes", &op->bytes, err) ||
         !number_in(table, "flops", &op->flops, err) || !number_in(table, "time_us", &time_us, err))
         return false;
-    while (i < sizeof probed / sizeof *probed && strcmp(probed[i].name, text_in(table, "op")) != 0)
+    while (i < LENGTH(probed) && strcmp(probed[i].name, text_in(table, "op")) != 0)
         i++;
-    *known = i < sizeof probed / sizeof *probed && read_dtype(table, &op->dtype);
+    *known = i < LENGTH(probed) && read_dtype(table, &op->dtype);
     if (!*known)
         return true;
     op->kind = probed[i].kind;

@@ -1,6 +1,7 @@
 #include "calibration/observation.h"
 
 #include "base/file.h"
+#include "base/length.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "calibration/score.h"
@@ -90,7 +91,7 @@ static const struct {
 /* Where in a row each filter looks. */
 static bool find_columns(const struct fit_rows *rows, size_t *offsets, struct err *err)
 {
-    enum { NUM_COLUMNS = sizeof run_columns / sizeof *run_columns };
+    enum { NUM_COLUMNS = LENGTH(run_columns) };
     for (int i = 0; i < rows->num_filters; i++) {
         const struct fit_filter *filter = &rows->filters[i];
         char where[160];
@@ -284,7 +285,7 @@ const struct observation_kind observation_kinds[] = {
     { "collectives", "op, bytes, nodes, gpus, time_us", load_collectives },
     { "ops", "attention and pointwise kernels: op, shape, bytes, flops, time_us", load_ops },
 };
-const int num_observation_kinds = sizeof observation_kinds / sizeof *observation_kinds;
+const int num_observation_kinds = LENGTH(observation_kinds);
 
 static bool load_set(const struct fit_rows *rows, struct observations *out, struct err *err)
 {

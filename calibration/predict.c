@@ -1,5 +1,6 @@
 #include "calibration/predict.h"
 
+#include "base/length.h"
 #include "base/parallel.h"
 
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static int compare_cases(const void *a, const void *b)
         (x > y) - (x < y),
     };
     size_t i = 0;
-    while (differences[i] == 0 && i + 1 < sizeof differences / sizeof *differences)
+    while (differences[i] == 0 && i + 1 < LENGTH(differences))
         i++;
     return differences[i];
 }

@@ -1,5 +1,6 @@
 #include "calibration/preference.h"
 
+#include "base/length.h"
 #include "base/statistics.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ static int compare_strata(const struct run_row *x, const struct run_row *y)
         compare_numbers(x->gbs_seqs, y->gbs_seqs),
     };
     size_t i = 0;
-    while (differences[i] == 0 && i + 1 < sizeof differences / sizeof *differences)
+    while (differences[i] == 0 && i + 1 < LENGTH(differences))
         i++;
     return differences[i];
 }

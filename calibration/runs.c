@@ -1,5 +1,6 @@
 #include "calibration/runs.h"
 
+#include "base/length.h"
 #include "calibration/csv.h"
 
 #include <stddef.h>
@@ -45,7 +46,7 @@ static const struct column columns[] = {
     NUMBER(measured_tokens_per_s_per_gpu), NUMBER(measured_mem_gb), NUMBER(derived_iter_s),
 };
 // clang-format on
-enum { NUM_COLUMNS = sizeof columns / sizeof *columns };
+enum { NUM_COLUMNS = LENGTH(columns) };
 
 /* --- rows ----------------------------------------------------------------------------------- */
 

@@ -1,5 +1,7 @@
 #include "calibration/trait.h"
 
+#include "base/length.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +28,7 @@ static const struct column columns[] = {
     NUMBER(cp),      TEXT(gpu),      NUMBER(zero_stage), TEXT(software), TEXT(precision),
     TEXT(recompute), TEXT(schedule), TEXT(model_name),
 };
-enum { NUM_COLUMNS = sizeof columns / sizeof *columns };
+enum { NUM_COLUMNS = LENGTH(columns) };
 
 struct entry {
     const struct run_row *row;

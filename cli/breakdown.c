@@ -1,6 +1,7 @@
 #include "cli/breakdown.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "cli/scale.h"
 
 #include <math.h>
@@ -102,7 +103,7 @@ static void add_memory_bar(const struct terminal *terminal, const struct stage_m
     };
     double sum = 0;
     int drawn = 0;
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+    for (size_t i = 0; i < LENGTH(shares); i++) {
         sum += shares[i].bytes;
         int end = (int)lround(MEMORY_WIDTH * sum / full_bytes);
         for (; drawn < end && drawn < MEMORY_WIDTH; drawn++)

@@ -1,5 +1,6 @@
 /* cli/calibrate.c - this machine as a cluster file, or what others' benchmarks printed. */
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/parallel.h"
 #include "base/text.h"
 #include "calibration/bench_output.h"
@@ -372,7 +373,7 @@ static struct ops ops_of(struct setup *setup)
     static lists_of *const parts[] = { local_layer, local_embedding, local_head };
     struct layer_options options = plan_layer_options(&setup->plan, &setup->system);
     bool overlaps = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP);
-    enum { NUM_PARTS = sizeof parts / sizeof *parts };
+    enum { NUM_PARTS = LENGTH(parts) };
     struct local_ops lists[NUM_PARTS];
     size_t count = 0;
     for (int i = 0; i < NUM_PARTS; i++) {

@@ -1,4 +1,5 @@
 /* cli/commands.c - the commands of the program, and how they end. */
+#include "base/length.h"
 #include "cli/command.h"
 
 #include "base/text.h"
@@ -71,7 +72,7 @@ const struct command commands[] = {
       "",
       cmd_list },
 };
-const int num_commands = sizeof commands / sizeof *commands;
+const int num_commands = LENGTH(commands);
 
 const struct exit_meaning exit_meanings[] = {
     { EXIT_DONE, "done" },
@@ -86,7 +87,7 @@ const struct exit_meaning exit_meanings[] = {
     { EXIT_TIME_LIMIT, "the time limit was reached; the best so far was printed" },
     { EXIT_INTERRUPTED, "interrupted (Ctrl-C); the best so far was printed" },
 };
-const int num_exit_meanings = sizeof exit_meanings / sizeof *exit_meanings;
+const int num_exit_meanings = LENGTH(exit_meanings);
 // clang-format on
 
 const struct command *command_find(const char *name)
@@ -99,7 +100,7 @@ const struct command *command_find(const char *name)
 
 bool command_refuse(const char *name, struct err *err)
 {
-    const char *names[sizeof commands / sizeof *commands];
+    const char *names[LENGTH(commands)];
     for (int i = 0; i < num_commands; i++)
         names[i] = commands[i].name;
     const char *nearest = text_nearest(name, names, (size_t)num_commands);

@@ -1,5 +1,6 @@
 #include "cli/completion.h"
 
+#include "base/length.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/registry.h"
@@ -13,7 +14,7 @@ static const char *kind_of(const struct option_row *row)
         { "MODEL", "models" }, { "CLUSTER", "clusters" }, { "GPU", "gpus" },
         { "STACK", "stacks" }, { "METHOD", "methods" },   { "TEXT", "texts" },
     };
-    for (size_t i = 0; row->argument && i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; row->argument && i < LENGTH(kinds); i++)
         if (strcmp(kinds[i][0], row->argument) == 0)
             return kinds[i][1];
     return NULL;

@@ -1,5 +1,6 @@
 /* cli/explain.c - why a plan costs what it costs: the textbook's formulas beside the detailed
  * prediction, or one plan beside another. */
+#include "base/length.h"
 #include "cli/answer.h"
 #include "cli/beside.h"
 #include "cli/command.h"
@@ -35,7 +36,7 @@ static const struct term terms[] = {
     { "optimizer", { "optimizer_s" }, NULL },
     { "other", { "other_s" }, NULL },
 };
-enum { NUM_TERMS = sizeof terms / sizeof *terms };
+enum { NUM_TERMS = LENGTH(terms) };
 
 static double part_by_name(const struct time_parts *time, const char *name)
 {
@@ -117,7 +118,7 @@ static void show_memory(const struct terminal *terminal, const struct textbook_e
         { "stage 0", "memory_bytes", stage->total_bytes },
     };
     show_beside_heading(terminal, "memory, GiB", "textbook", "detailed");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < LENGTH(rows); i++) {
         double textbook = textbook_value(estimate, textbook_field(rows[i].field));
         struct beside row = { rows[i].name, textbook / GIB, rows[i].detailed / GIB, "" };
         show_beside(terminal, &row, 2);
@@ -251,7 +252,7 @@ static bool check_run_alone(const struct options *options, struct err *err)
         { "--optimizer", options->optimizer >= 0 },
         { "--price", options->price > 0 },
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < LENGTH(others); i++)
         if (others[i].is_given)
             return err_set(err, ERR_USAGE, "--from-run",
                            "says all in its own words; expected nothing beside it, found %s",

@@ -1,5 +1,6 @@
 #include "cli/from_run.h"
 
+#include "base/length.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static const struct field fields[] = {
     { F(u), .kind = FIELD_NUMBER, .min = 1e-6, .max = 1 },
 };
 #undef F
-enum { NUM_FIELDS = sizeof fields / sizeof *fields };
+enum { NUM_FIELDS = LENGTH(fields) };
 
 static const char example[] = "params=175B tokens=300B gpus=1024 gpu=a100 days=34";
 

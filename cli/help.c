@@ -1,5 +1,6 @@
 #include "cli/help.h"
 
+#include "base/length.h"
 #include "cli/options.h"
 #include "cli/terminal.h"
 
@@ -33,7 +34,7 @@ static const struct {
                   "--quiet", "--verbose" } },
 };
 // clang-format on
-enum { NUM_GROUPS = sizeof groups / sizeof *groups };
+enum { NUM_GROUPS = LENGTH(groups) };
 
 static int width(void)
 {

@@ -1,5 +1,6 @@
 #include "cli/lecture.h"
 
+#include "base/length.h"
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/scale.h"
@@ -34,7 +35,7 @@ static struct lecture_number scaled(double value, const char *const prefixes[], 
 
 static const char *const large[] = { "", "k", "M", "G", "T", "P", "E" };
 static const char *const counts[] = { "", "k", "M", "B", "T" };
-enum { NUM_LARGE = sizeof large / sizeof *large, NUM_COUNTS = sizeof counts / sizeof *counts };
+enum { NUM_LARGE = LENGTH(large), NUM_COUNTS = LENGTH(counts) };
 
 struct lecture_number in_bytes(double bytes)
 {

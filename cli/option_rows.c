@@ -1,4 +1,5 @@
 /* Every option: a row here is parsed, bounded, helped with and documented. */
+#include "base/length.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "search/search.h"
@@ -300,4 +301,4 @@ const struct option_row option_rows[] = {
       { "verbose", SWITCH(verbose), .doc = "Shows more: all stages, sources." } },
 };
 // clang-format on
-const int num_option_rows = sizeof option_rows / sizeof *option_rows;
+const int num_option_rows = LENGTH(option_rows);

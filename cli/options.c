@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/text.h"
 #include "cli/command.h"
 
@@ -203,7 +204,7 @@ static bool check_stdout(const struct options *options, struct err *err)
         { "--run", options->run },
     };
     const char *first = NULL;
-    for (size_t i = 0; options_answer_is_hidden(options) && i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; options_answer_is_hidden(options) && i < LENGTH(all); i++) {
         if (all[i].prints && first)
             return err_set(err, ERR_USAGE, all[i].name,
                            "prints on standard output, and %s does too; leave one out", first);

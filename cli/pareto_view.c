@@ -1,5 +1,6 @@
 #include "cli/pareto_view.h"
 
+#include "base/length.h"
 #include "base/units.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -32,7 +33,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         { "--objective", options->objective != OBJECTIVE_TIME },
         { "--method", options->method && strcmp(options->method, "exhaustive") != 0 },
     };
-    for (size_t i = 0; options->pareto && i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; options->pareto && i < LENGTH(others); i++)
         if (others[i].is_given)
             return err_set(
                 err, ERR_USAGE, others[i].name,

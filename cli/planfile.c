@@ -1,6 +1,7 @@
 #include "cli/planfile.h"
 
 #include "base/file.h"
+#include "base/length.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -12,14 +13,14 @@ static const char *const keys[] = { "format", "layout",  "model", "cluster",
 static bool check(const json_t *root, struct err *err)
 {
     const json_t *format = json_object_get(root, "format");
-    if (!json_only_keys(root, keys, sizeof keys / sizeof *keys, err))
+    if (!json_only_keys(root, keys, LENGTH(keys), err))
         return false;
     if (!json_is_integer(format) || json_integer_value(format) != 1)
         return err_set(err, ERR_INPUT, "format", "expected 1, the only version of a plan file%s",
                        format ? "" : "; the key is missing");
     if (!json_is_string(json_object_get(root, "layout")))
         return err_set(err, ERR_INPUT, "layout", "expected text, like \"tp8 pp8 dp16 mb1\"");
-    for (size_t i = 2; i < sizeof keys / sizeof *keys; i++) {
+    for (size_t i = 2; i < LENGTH(keys); i++) {
         const json_t *part = json_object_get(root, keys[i]);
         if (part && !json_is_object(part) && !json_is_string(part))
             return err_set(err, ERR_INPUT, keys[i], "expected an object or a name");

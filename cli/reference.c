@@ -1,5 +1,6 @@
 #include "cli/reference.h"
 
+#include "base/length.h"
 #include "calibration/fit_table.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -52,7 +53,7 @@ static const struct section sections[] = {
 
 void reference_write_fields(FILE *to)
 {
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+    for (size_t i = 0; i < LENGTH(sections); i++) {
         fprintf(to, "%s### %s\n\n", i > 0 ? "\n" : "", sections[i].title);
         fprintf(to, "| key | type | values | default | meaning |\n|---|---|---|---|---|\n");
         fields_document(sections[i].fields, *sections[i].num_fields, to);
@@ -156,7 +157,7 @@ static void write_units(FILE *to)
                                          "frequency", "power", "price",     "tokens" };
     fprintf(to, "\n## Units\n\nA quantity in a file is text with its unit; a bare number is an "
                 "error.\n\n| quantity | units | example |\n|---|---|---|\n");
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
+    for (int i = 0; i < LENGTH(names); i++)
         fprintf(to, "| %s | %s | `%s` |\n", names[i], units_names((enum quantity)i),
                 units_example((enum quantity)i));
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/length.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/answer.h"
@@ -46,7 +47,7 @@ static void add_model(json_t *list, const struct model_preset *preset)
     json_t *written = model_write(model);
     static const char *const keys[] = { "params", "active_params", "layers", "hidden",
                                         "heads",  "seq",           "batch",  "tokens" };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    for (size_t i = 0; i < LENGTH(keys); i++)
         json_object_set(entry, keys[i], json_object_get(written, keys[i]));
     json_decref(written);
 }
@@ -337,7 +338,7 @@ static const struct registry registries[] = {
     { "completion-zsh", "what zsh completes, as a script", NULL, completion_write_zsh },
     { "completion-fish", "what fish completes, as a script", NULL, completion_write_fish },
 };
-enum { NUM_REGISTRIES = sizeof registries / sizeof *registries };
+enum { NUM_REGISTRIES = LENGTH(registries) };
 
 json_t *registry_list(void)
 {

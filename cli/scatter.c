@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "cli/validation.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@ static const double most_error = 0.4; /* of the lower panel; what is beyond sits
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#d55e00",
                                        "#cc79a7", "#56b4e9", "#8c6bb1", "#a6761d",
                                        "#6a9f00", "#e7298a", "#00a5a5", "#7f8c9a" };
-enum { NUM_COLOURS = sizeof colours / sizeof *colours };
+enum { NUM_COLOURS = LENGTH(colours) };
 
 /* Times in powers of ten that hold all points. */
 struct range {

@@ -1,5 +1,6 @@
 #include "cli/what_if.h"
 
+#include "base/length.h"
 #include "base/units.h"
 #include "cli/scale.h"
 #include "sim/cost/slower.h"
@@ -64,7 +65,7 @@ void show_what_if(const struct terminal *terminal, const struct setup *setup,
                   const struct scored_plan *plan)
 {
     struct text line = { 0 };
-    for (size_t i = 0; i < sizeof what_ifs / sizeof *what_ifs; i++) {
+    for (size_t i = 0; i < LENGTH(what_ifs); i++) {
         struct system system;
         struct model model = setup->model;
         struct text name = { 0 };

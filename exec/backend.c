@@ -1,5 +1,7 @@
 #include "exec/backend.h"
 
+#include "base/length.h"
+
 #include <string.h>
 
 static const struct comm_api *const host_comms[] = { &comm_local, &comm_tcp, NULL };
@@ -27,7 +29,7 @@ static const struct {
 
 static const char *plugin_of(const char *comm)
 {
-    for (size_t i = 0; i < sizeof homes / sizeof *homes; i++)
+    for (size_t i = 0; i < LENGTH(homes); i++)
         if (strcmp(homes[i].comm, comm) == 0)
             return homes[i].plugin;
     return comm;

@@ -1,5 +1,7 @@
 #include "exec/place.h"
 
+#include "base/length.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -147,7 +149,7 @@ static const struct {
 bool place_of_environment(struct place *place, struct err *err)
 {
     *place = place_alone();
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+    for (size_t i = 0; i < LENGTH(launchers); i++) {
         if (!getenv(launchers[i].sign))
             continue;
         place->launcher = launchers[i].name;

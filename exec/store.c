@@ -1,6 +1,7 @@
 #include "exec/store.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/parallel.h"
 
 #include <math.h>
@@ -203,7 +204,7 @@ void store_free(struct machine *m, struct store *store)
 {
     void *all[] = { store->values, store->value_shard, store->gradients, store->gradient_shard,
                     store->master, store->moments[0],  store->moments[1] };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < LENGTH(all); i++)
         machine_give_back(m, all[i]);
     m->device_api->event_free(store->gathered);
     m->device_api->event_free(store->reduced);

@@ -1,5 +1,7 @@
 #include "exec/supported.h"
 
+#include "base/length.h"
+
 static bool splits_context(const struct plan *plan, const struct model *model)
 {
     (void)model;
@@ -80,7 +82,7 @@ const struct refusal run_refusals[] = {
       hides_overflow },
     { "model", "ALiBi positions can't be run yet", has_alibi },
 };
-const int num_run_refusals = sizeof run_refusals / sizeof *run_refusals;
+const int num_run_refusals = LENGTH(run_refusals);
 
 bool run_supported(const struct plan *plan, const struct model *model, struct err *err)
 {

@@ -122,7 +122,7 @@ const struct field block_fields[] = {
 };
 #undef W
 #undef F
-const size_t num_block_fields = sizeof block_fields / sizeof block_fields[0];
+const size_t num_block_fields = LENGTH(block_fields);
 
 static struct block_kind derive(const struct model *model, const struct block_kind *given)
 {

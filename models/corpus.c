@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/length.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ const struct field corpus_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of this form: 1." },
 };
 #undef TEXT
-const size_t num_corpus_fields = sizeof corpus_fields / sizeof *corpus_fields;
+const size_t num_corpus_fields = LENGTH(corpus_fields);
 
 /* --- shipped texts ------------------------------------------------------------------------ */
 

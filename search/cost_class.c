@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "search/robust.h"
 
 #include <math.h>
@@ -103,5 +104,5 @@ const struct cost_class cost_classes[] = {
     { "bytes", "bytes that are allocated", scale_bytes },
 };
 // clang-format on
-const int num_cost_classes = sizeof cost_classes / sizeof *cost_classes;
-_Static_assert(sizeof cost_classes / sizeof *cost_classes <= MOST_COST_CLASSES, "robustness holds");
+const int num_cost_classes = LENGTH(cost_classes);
+_Static_assert(LENGTH(cost_classes) <= MOST_COST_CLASSES, "robustness holds");

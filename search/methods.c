@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "search/method.h"
 #include "search/stochastic/stochastic.h"
 
@@ -18,7 +19,7 @@ const struct search_method search_methods[] = {
     { "random", "plans drawn at random, to compare with", "Bergstra and Bengio 2012", random_run,
       true },
 };
-const int num_search_methods = sizeof search_methods / sizeof *search_methods;
+const int num_search_methods = LENGTH(search_methods);
 
 const struct search_method *search_method_find(const char *name)
 {

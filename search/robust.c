@@ -1,5 +1,6 @@
 #include "search/robust.h"
 
+#include "base/length.h"
 #include "base/parallel.h"
 #include "base/random.h"
 
@@ -93,7 +94,7 @@ static int best_at(const struct robust_request *request, int cost_class, double 
 }
 
 static const double flip_steps[] = { 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, LARGEST_FLIP };
-enum { NUM_FLIP_STEPS = sizeof flip_steps / sizeof *flip_steps, BISECTIONS = 8 };
+enum { NUM_FLIP_STEPS = LENGTH(flip_steps), BISECTIONS = 8 };
 
 /* Bisects between `low`, where the choice is the best, and `high`, where `to` is. */
 static struct flip refine(const struct robust_request *request, int cost_class, double low,

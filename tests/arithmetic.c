@@ -1,5 +1,6 @@
 #include "tests/arithmetic.h"
 
+#include "base/length.h"
 #include "base/units.h"
 
 #include <ctype.h>
@@ -34,7 +35,7 @@ static double number(const char **at)
         *end == ' ' ? strspn(end + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/") : 0;
     snprintf(text, sizeof text, "%.*s", (int)((size_t)(end - *at) + 1 + unit), *at);
     *at = end;
-    for (size_t i = 0; unit > 0 && i < sizeof quantities / sizeof *quantities; i++) {
+    for (size_t i = 0; unit > 0 && i < LENGTH(quantities); i++) {
         struct err err = { 0 };
         if (units_parse(text, quantities[i], &value, &err)) {
             *at = end + 1 + unit;

@@ -3,6 +3,7 @@
  * of two ranks, which sends half the message twice each way, can reach what a copy reaches at most.
  * Then what small all-reduces take among more of them, one after another. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "exec/comm.h"
 #include "exec/socket.h"
 
@@ -18,9 +19,9 @@ static const size_t sizes_bytes[] = { 64, 4 << 10, 64 << 10, 1 << 20, 16 << 20 }
 static const size_t small_bytes[] = { 8, 1 << 10, 4 << 10, 16 << 10 };
 static const int team_sizes[] = { 2, 3, 4, 8 };
 enum {
-    NUM_SIZES = sizeof sizes_bytes / sizeof *sizes_bytes,
-    NUM_SMALL = sizeof small_bytes / sizeof *small_bytes,
-    NUM_TEAMS = sizeof team_sizes / sizeof *team_sizes,
+    NUM_SIZES = LENGTH(sizes_bytes),
+    NUM_SMALL = LENGTH(small_bytes),
+    NUM_TEAMS = LENGTH(team_sizes),
     REPEATS = 20,
     SMALL_REPEATS = 100,
     IN_A_ROW = 16,

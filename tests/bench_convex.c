@@ -6,6 +6,7 @@
  * of two, and say after how many each method is so near the optimum. Once with gradients of all
  * samples, which differ by the ranks' data alone, once of sixteen that are drawn;
  * the latter also as a picture, exchange-loss.svg, in the folder that is given. */
+#include "base/length.h"
 #include "calibration/descent_fit.h"
 #include "sim/cost/exchange.h"
 #include "tests/chart.h"
@@ -16,7 +17,7 @@
 
 enum { RANKS = 8, STEPS = 1000, SHORT = 300, RATE = 1, FADES = 100 };
 static const int shown[] = { 1, 10, 30, 100, 300, 1000 };
-enum { NUM_SHOWN = sizeof shown / sizeof *shown };
+enum { NUM_SHOWN = LENGTH(shown) };
 
 static const char *const words[] = {
     "allreduce",       "gossip:ring",   "gossip:grid", "gossip:exp",
@@ -25,7 +26,7 @@ static const char *const words[] = {
     "ef21:0.1",        "neolithic:0.1", "powersgd:1",
 };
 
-enum { NUM_WORDS = sizeof words / sizeof *words };
+enum { NUM_WORDS = LENGTH(words) };
 
 /* What the threads share. */
 struct trial {
@@ -211,7 +212,7 @@ static int fill_line(const struct trial *trial, double *x, double *y)
 static void draw(const struct trial *trials, const char *folder)
 {
     static const int drawn[] = { 0, 1, 4, 5, 6, 10, 11 };
-    enum { NUM_DRAWN = sizeof drawn / sizeof *drawn };
+    enum { NUM_DRAWN = LENGTH(drawn) };
     static const double seconds[] = { 1, 3, 10, 30, 100, 300, 1000 };
     static const double gaps[] = { 0.001, 0.003, 0.01, 0.03, 0.1 };
     static double x[NUM_DRAWN][STEPS], y[NUM_DRAWN][STEPS];

@@ -2,6 +2,7 @@
  * on 1,024 GPUs of DGX H100. Best of several runs, in one thread's own time, as the machine may be
  * busy with other things; instructions of all stages. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "sim/engine/event_step.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ static const char *const layouts[] = {
     "tp4 pp64 mb1 sp zero1",
     "tp8 pp64 mb1 sp zero1",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, REPEATS = 5 };
+enum { NUM_LAYOUTS = LENGTH(layouts), REPEATS = 5 };
 
 struct bench {
     struct system system;

@@ -3,6 +3,7 @@
  * folder that is given (`make pictures` gives docs) or beside the program. Nothing is timed.
  *
  * GPT-3 1.3B on nodes of 8 V100, each node a data rank (tp8) with 16 sequences a step. */
+#include "base/length.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/simulate.h"
 #include "tests/chart.h"
@@ -93,7 +94,7 @@ static const char *const shown[] = { "",
 static const char *const shown_names[] = { "all-reduce",  "ring",     "ps:1",
                                            "gossip:ring", "one-peer", "one-peer, beside",
                                            "topk:0.01",   "qsgd:8",   "local:8" };
-enum { NUM_SHOWN = sizeof shown / sizeof *shown };
+enum { NUM_SHOWN = LENGTH(shown) };
 
 struct curves {
     double x[MOST_POINTS], y[NUM_SHOWN][MOST_POINTS];
@@ -122,7 +123,7 @@ static const double node_ticks[] = { 2, 4, 8, 16, 32, 64, 128, 256 };
 static const double gigabit_ticks[] = { 1, 3, 10, 30, 100, 400 };
 static const double second_ticks[] = { 1, 2, 5, 10, 20, 50, 100, 200 };
 static const double gigabit = 1e9 / 8;
-#define TICKS(list) .ticks = (list), .num_ticks = sizeof(list) / sizeof *(list)
+#define TICKS(list) .ticks = (list), .num_ticks = LENGTH(list)
 
 static void draw_steps(const char *folder)
 {

@@ -1,6 +1,7 @@
 /* What the host's ops reach on one core: FLOP/s of products and attention, bytes/s of the others
  * (least traffic). The best of several turns. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
 #include "kernels/host/cross_entropy.h"
@@ -161,7 +162,7 @@ struct row {
 
 static void make_arrays(void)
 {
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+    for (size_t i = 0; i < LENGTH(arrays); i++)
         *arrays[i] = malloc(sizeof *a * NUM_VALUES);
     keeps = calloc(TOKENS, HIDDEN);
     ids = calloc(TOKENS, sizeof *ids);
@@ -206,9 +207,9 @@ int main(void)
     attention.blas = &blas;
     make_arrays();
     printf("products by %s\n", blas.name);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < LENGTH(rows); i++) {
         double best_s = 1e9;
-        for (size_t j = 1; j < sizeof arrays / sizeof *arrays; j++)
+        for (size_t j = 1; j < LENGTH(arrays); j++)
             memcpy(*arrays[j], a, sizeof *a * NUM_VALUES);
         for (int turn = 0; turn < TURNS; turn++) {
             double start_s = clock_now_s();

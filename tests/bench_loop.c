@@ -3,6 +3,7 @@
  *
  *     bench_loop [CLUSTER.json]     with a file: without calibrating */
 #include "base/core_share.h"
+#include "base/length.h"
 #include "base/statistics.h"
 #include "base/text.h"
 
@@ -52,7 +53,7 @@ static const struct {
     { 2, "dp2 zero3 mb2" },
     { 2, "pp2 mb4" },
 };
-enum { NUM_PLANS = sizeof plans / sizeof *plans };
+enum { NUM_PLANS = LENGTH(plans) };
 
 struct outcome {
     int shape;

@@ -5,6 +5,7 @@
  * longest pass (10 s at most), and with at most three types of stages. Then the two methods on the
  * space of 64 stages. Best of a few. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "base/parallel.h"
 #include "search/milp/milp.h"
 #include "search/uneven/fronts.h"
@@ -200,7 +201,7 @@ int main(void)
           &err);
     model.batch = 1536;
     bool ok = true;
-    for (int i = 0; i < (int)(sizeof points / sizeof *points); i++)
+    for (int i = 0; i < LENGTH(points); i++)
         ok = run_point(&system, &model, i) && ok;
     run_space(&system, &model, "dp");
     run_space(&system, &model, "milp");

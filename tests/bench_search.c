@@ -3,6 +3,7 @@
  * full; `exhaustive` does the same with what plans share, `bnb` leaves out what a bound rules out
  * and must find the same plan. Each line is a process of its own, for its peak memory. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "base/parallel.h"
 #include "search/search.h"
 #include "search/space.h"
@@ -157,7 +158,7 @@ int main(void)
            " all is %d)\n",
            parallel_cores());
     bool ok = true;
-    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         fflush(stdout);
         pid_t child = fork();
         if (child == 0)

@@ -3,6 +3,7 @@
  * beside this program. Branch and bound and the exhaustive search stand beside them, which prove
  * the optimum that is the zero line. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "tests/regret.h"
 #include "tests/regret_plot.h"
 
@@ -289,7 +290,7 @@ static void run_case(int i, const char *program)
 
 int main(int argc, char **argv)
 {
-    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+    for (int i = 0; i < LENGTH(cases); i++)
         run_case(i, argc > 0 && i == 0 ? argv[0] : NULL);
     return 0;
 }

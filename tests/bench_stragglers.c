@@ -2,6 +2,7 @@
  * for a few or for none, beside what is predicted (sim/cost/waiting.h). Ranks are threads that
  * sleep up to `latest_s` before each step, far more than the rest of it takes. */
 #include "base/clock.h"
+#include "base/length.h"
 #include "base/random.h"
 #include "sim/cost/waiting.h"
 #include "tests/exchange_side.h"
@@ -63,7 +64,7 @@ static double expected_s(const char *word)
 int main(void)
 {
     printf("  %-18s %12s %12s\n", "exchange", "predicted", "measured, ms");
-    for (size_t i = 0; i < sizeof exchanges / sizeof *exchanges; i++)
+    for (size_t i = 0; i < LENGTH(exchanges); i++)
         printf("  %-18s %12.1f %12.1f\n", exchanges[i], 1e3 * expected_s(exchanges[i]),
                1e3 * measured_s(exchanges[i]));
     return 0;

@@ -1,6 +1,7 @@
 /* How fast uneven stages with a recompute of each stage's own are found and proved: GPT-3 175B on
  * 1,024 H100s with Megatron-Core, beside the even plans of the same fixed words, every one of which
  * is predicted. Best of a few; each search starts from nothing. */
+#include "base/length.h"
 #include "base/parallel.h"
 #include "search/search.h"
 
@@ -84,7 +85,7 @@ int main(void)
     printf("%6s %6s %10s %9s %8s %9s %12s %9s %8s %9s\n", "fixed", "GB", "even plans", "evaluated",
            "wall ms", "step s", "uneven plans", "evaluated", "wall ms", "step s");
     bool ok = true;
-    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++)
+    for (int i = 0; i < LENGTH(cases); i++)
         ok = run_case(request, i) && ok;
     system_release(&system);
     return !ok;

@@ -20,6 +20,6 @@ void draw_blocks(struct model *model, uint64_t seed);
 double random_between(double low, double high); /* by rand() */
 
 #define PICK(rng, ...) \
-    pick(rng, (const int[]){ __VA_ARGS__ }, COUNT(((const int[]){ __VA_ARGS__ })))
+    pick(rng, (const int[]){ __VA_ARGS__ }, LENGTH(((const int[]){ __VA_ARGS__ })))
 
 #endif

@@ -1,6 +1,7 @@
 #include "tests/fit_tables.h"
 
 #include "base/file.h"
+#include "base/length.h"
 #include "tests/check_ok.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ void fit_measure(const char *jobs, const char *name, const char *header, const c
     struct text csv = { 0 };
     struct err err = { 0 };
     double predicted_s[64];
-    ck_assert_int_le(num_rows, COUNT(predicted_s));
+    ck_assert_int_le(num_rows, LENGTH(predicted_s));
     text_add(&csv, "%s\n", header);
     for (int i = 0; i < num_rows; i++)
         text_add(&csv, "%s,1\n", rows[i]);
@@ -110,6 +111,6 @@ static const char *const products[] = {
 void fit_measure_products(double efficiency, double half_k, double kernel_s)
 {
     const double values[] = { efficiency, half_k, kernel_s };
-    fit_measure(fit_products_job, "gemm.csv", product_header, products, COUNT(products), 1e-6,
+    fit_measure(fit_products_job, "gemm.csv", product_header, products, LENGTH(products), 1e-6,
                 values);
 }

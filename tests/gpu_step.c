@@ -39,7 +39,7 @@ static const struct {
     { PRECISION_BF16, 4e-3, 2e-2, 5e-2 },
     { PRECISION_FP16, 1e-3, 5e-3, 5e-2 },
 };
-enum { NUM_KEPT = sizeof kept / sizeof *kept };
+enum { NUM_KEPT = LENGTH(kept) };
 
 static const struct {
     bool is_llama, is_unfused;
@@ -47,7 +47,7 @@ static const struct {
 } cases[] = {
     { false, false, 0 }, { false, false, 0.1 }, { false, true, 0.1 }, { true, false, 0 }
 };
-enum { NUM_CASES = sizeof cases / sizeof *cases };
+enum { NUM_CASES = LENGTH(cases) };
 
 /* Flash attention on a GPU needs heads of 64 at least. */
 static struct model model_of(int i)

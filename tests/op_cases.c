@@ -310,13 +310,13 @@ static void list_cases(void)
     list(linear_gelu_case(5, 7, 3));
     list(linear_gelu_case(32, 48, 24));
     list(linear_gelu_case(32, 44, 20));
-    list_each(head_norm_case, attentions, COUNT(attentions));
-    list_each(rotary_case, attentions, COUNT(attentions));
-    list_each(unfused_case, attentions, COUNT(attentions));
-    list_each(flash_case, attentions, COUNT(attentions));
-    list_each(flash_case, tiled, COUNT(tiled));
+    list_each(head_norm_case, attentions, LENGTH(attentions));
+    list_each(rotary_case, attentions, LENGTH(attentions));
+    list_each(unfused_case, attentions, LENGTH(attentions));
+    list_each(flash_case, attentions, LENGTH(attentions));
+    list_each(flash_case, tiled, LENGTH(tiled));
     list(flash_case(dropped(tiled[3])));
-    for (int i = 0; i < COUNT(drawn); i++)
+    for (int i = 0; i < LENGTH(drawn); i++)
         list(flash_case(dropped(drawn[i])));
     list(unfused_case(dropped(attentions[1])));
     list(flash_case(dropped(attentions[1])));

@@ -331,7 +331,7 @@ static int cases_of_a_storage(void)
 
 int op_case_count(void)
 {
-    return COUNT(storages) * cases_of_a_storage();
+    return LENGTH(storages) * cases_of_a_storage();
 }
 
 enum dtype op_case_storage(int index)

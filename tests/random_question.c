@@ -1,5 +1,6 @@
 #include "tests/random_question.h"
 
+#include "base/length.h"
 #include "sim/plan/layout.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
@@ -9,7 +10,7 @@
 
 #define WORD(question, ...)                              \
     ((const char *const[]){ __VA_ARGS__ })[random_below( \
-        &(question)->rng, (int)COUNT(((const char *const[]){ __VA_ARGS__ })))]
+        &(question)->rng, (int)LENGTH(((const char *const[]){ __VA_ARGS__ })))]
 
 /* --- system and model ---------------------------------------------------------------------------
  */
@@ -56,8 +57,8 @@ static const char *draw_system(struct question *question)
     struct err err;
     int gpus;
     do {
-        cluster = clusters[random_below(rng, COUNT(clusters))];
-        stack = stacks[random_below(rng, COUNT(stacks))];
+        cluster = clusters[random_below(rng, LENGTH(clusters))];
+        stack = stacks[random_below(rng, LENGTH(stacks))];
         gpus = PICK(rng, 1, 2, 4, 8, 8, 12, 16, 16, 24, 32);
         err = (struct err){ 0 };
     } while (!system_load(cluster, stack, gpus, &question->system, &err) &&

@@ -1,5 +1,7 @@
 #include "tests/regret_plot.h"
 
+#include "base/length.h"
+
 #include <math.h>
 
 enum { WIDTH = 960, HEIGHT = 850, LEFT = 72, PLOT_WIDTH = 660, LEGEND_LEFT = 756 };
@@ -8,7 +10,7 @@ enum { MOST_RUNS = 256, STEPS_A_DECADE = 20 };
 /* As in cli/scatter.c, told apart on white and on near-black. */
 static const char *const colours[] = { "#0072b2", "#e69f00", "#009e73", "#7f8c9a",
                                        "#d55e00", "#cc79a7", "#56b4e9", "#8c6bb1" };
-enum { NUM_COLOURS = sizeof colours / sizeof *colours };
+enum { NUM_COLOURS = LENGTH(colours) };
 
 /* A panel with a logarithmic x; y is logarithmic too, 0 on the lower edge, or a share. */
 struct panel {

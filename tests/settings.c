@@ -79,8 +79,8 @@ static const char *const layouts[] = {
     "tp2 pp4 exchange=gossip:ring",
     "pp4 vpp2 mb2 exchange=pga:6",
 };
-enum { NUM_MODELS = COUNT(models), NUM_STACKS = COUNT(stacks), NUM_LAYOUTS = COUNT(layouts) };
-static_assert(COUNT(layouts) <= MOST_SETTING_PLANS, "room for every layout");
+enum { NUM_MODELS = LENGTH(models), NUM_STACKS = LENGTH(stacks), NUM_LAYOUTS = LENGTH(layouts) };
+static_assert(LENGTH(layouts) <= MOST_SETTING_PLANS, "room for every layout");
 
 static char **clusters;
 static size_t num_clusters;

@@ -194,7 +194,7 @@ END_TEST
 START_TEST(what_is_chosen_cannot_be_fixed)
 {
     static const char *const fixed[] = { "tp4 dp2", "dp=2", "exchange=local:4 tp4" };
-    for (int i = 0; i < COUNT(fixed); i++) {
+    for (int i = 0; i < LENGTH(fixed); i++) {
         struct search_request asked = request(NULL, fixed[i]);
         err = (struct err){ 0 };
         ck_assert(!search_accuracy(&asked, &result, &err));
@@ -211,7 +211,7 @@ static Suite *suite(void)
     tcase_add_test(tc, branch_and_bound_finds_what_looking_at_every_plan_finds);
     tcase_add_test(tc, ranks_that_cannot_win_at_peak_arithmetic_are_not_searched);
     tcase_add_test(tc, rows_are_in_order_and_time_is_steps_by_step_time);
-    tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, COUNT(divisions));
+    tcase_add_loop_test(tc, rows_outlive_the_searches_that_found_them, 0, LENGTH(divisions));
     tcase_add_test(tc, all_its_searches_share_one_time_limit);
     tcase_add_test(tc, what_is_chosen_cannot_be_fixed);
     Suite *s = suite_create("search/accuracy");

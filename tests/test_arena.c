@@ -24,7 +24,7 @@ static bool is_zero(const unsigned char *at, size_t bytes)
 
 /* Sizes about the first block (64 KiB), the doubling and the largest step. */
 static const size_t sizes[] = { 0, 1, 15, 16, 17, 4096, 65535, 65536, 65537, 200000, 9000000 };
-enum { NUM_SIZES = sizeof sizes / sizeof *sizes };
+enum { NUM_SIZES = LENGTH(sizes) };
 
 START_TEST(memory_of_any_size_is_zeroed_and_aligned_for_any_type)
 {

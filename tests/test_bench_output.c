@@ -94,7 +94,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("bench_output");
     tcase_add_test(cases, nccl_tests_output_is_a_curve_of_its_ranks_and_hosts);
     tcase_add_test(cases, osu_output_is_a_curve_of_the_ranks_that_are_given);
-    tcase_add_loop_test(cases, a_faulty_line_is_named, 0, sizeof faults / sizeof *faults);
+    tcase_add_loop_test(cases, a_faulty_line_is_named, 0, LENGTH(faults));
     Suite *s = suite_create("calibration/bench_output");
     suite_add_tcase(s, cases);
     return s;

@@ -7,7 +7,7 @@
 static const char *const layouts[] = {
     "mb2", "tp2 sp", "pp2 dp2 zero1 mb2", "dp2 zero3", "pp2 vpp2", "tp2 sp pp2",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 static struct parity_run run_of(void)
 {
@@ -53,7 +53,7 @@ END_TEST
 
 static const char *const recomputes[] = { "recompute=full", "recompute=selective",
                                           "recompute=block:1", "recompute=full:2" };
-enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
+enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
 /* Unfused attention has a core that selective recompute drops. */
 START_TEST(recompute_changes_no_bit)

@@ -47,7 +47,7 @@ START_TEST(a_block_is_of_the_kind_that_its_run_says)
         { "[{\"layers\": 1, \"ffn\": 64}, {\"layers\": 2}, {\"layers\": 1, \"ffn\": 64}]",
           { 0, 1, 1, 0, 0, 1, 1, 0 } },
     };
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         struct model model = model_with(cases[i].blocks);
         ck_assert_int_eq(model_num_kinds(&model), i == 0 ? 1 : 2);
         for (int first = 0; first < 8; first++)
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(a_model_reads_back_as_it_was_written)
 {
     const char *const blocks[] = { first_two, every_second, NULL };
-    for (int i = 0; i < COUNT(blocks); i++) {
+    for (int i = 0; i < LENGTH(blocks); i++) {
         struct model model = model_with(blocks[i]), again;
         struct err err = { 0 };
         json_t *written = model_write(&model);
@@ -117,7 +117,7 @@ START_TEST(a_faulty_list_of_blocks_is_refused_by_its_place)
           " {\"layers\": 1, \"ffn\": 4}, {\"layers\": 4, \"ffn\": 5}]",
           "blocks[4]", "4 kinds of blocks or fewer" },
     };
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         struct model model;
         struct err err = { 0 };
         ck_assert(!read_model(cases[i].blocks, &model, &err));
@@ -153,8 +153,8 @@ START_TEST(a_checkpoint_is_of_the_blocks_that_were_trained)
 {
     const char *const blocks[] = { NULL, first_two, every_second,
                                    "[{\"layers\": 1, \"ffn\": 4096}, {\"layers\": 1}]" };
-    for (int i = 0; i < COUNT(blocks); i++)
-        for (int j = 0; j < COUNT(blocks); j++) {
+    for (int i = 0; i < LENGTH(blocks); i++)
+        for (int j = 0; j < LENGTH(blocks); j++) {
             struct model trained = model_with(blocks[i]), model = model_with(blocks[j]);
             struct checkpoint_model saved = checkpoint_model_of(&trained);
             struct err err = { 0 };
@@ -196,7 +196,7 @@ START_TEST(a_chunk_holds_the_blocks_that_come_next)
           { { 1, 0 }, { 1, 1 }, { 2, 2 }, { 0, 1 } },
           { { 0 } } },
     };
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         load(cases[i].blocks, cases[i].layout);
         const struct plan *plan = &planned.plan;
         for (int chunk = 0; chunk < 4; chunk++) {

@@ -34,8 +34,8 @@ static struct search_request random_request(const struct instance *instance, uin
 {
     struct random rng = random_new(seed, 1);
     struct search_request request = instance_request(instance);
-    request.fix = fixed[random_below(&rng, COUNT(fixed))];
-    request.forbid = forbidden[random_below(&rng, COUNT(forbidden))];
+    request.fix = fixed[random_below(&rng, LENGTH(fixed))];
+    request.forbid = forbidden[random_below(&rng, LENGTH(forbidden))];
     request.objective = PICK(&rng, OBJECTIVE_TIME, OBJECTIVE_TIME, OBJECTIVE_MEMORY);
     request.top = PICK(&rng, 1, 1, 5, 40);
     request.placement = instance->system.num_gpus <= 12 && random_below(&rng, 4) == 0;

@@ -35,7 +35,7 @@ static const struct lattice {
     { "gpt2", "dgx2-v100", "megatron-2021", 16, 64 },
     { "gpt2-xl", "rtx-2080ti-4", "torch-ddp", 8, 16 },
 };
-enum { NUM_LATTICES = sizeof lattices / sizeof *lattices };
+enum { NUM_LATTICES = LENGTH(lattices) };
 
 static const char *const recompute_words[] = { "", " recompute=selective", " recompute=full" };
 static const char *const schedule_words[] = { "", " schedule=zb-h1", " schedule=zb-h2" };

@@ -67,7 +67,7 @@ static const struct {
     { "dp4 mb1 exchange=pga:4:graph=ring:group=2", PRECISION_FP32, OPTIMIZER_ADAM },
     { "dp4 mb1 exchange=aga:2", PRECISION_FP32, OPTIMIZER_ADAM },
 };
-enum { NUM_RUNS = sizeof runs / sizeof *runs };
+enum { NUM_RUNS = LENGTH(runs) };
 
 START_TEST(a_resumed_run_has_the_bits_of_one_that_was_not_interrupted)
 {
@@ -162,7 +162,7 @@ static const char *const from_to[][2] = {
     { "mb2", "tp2 sp pp2 dp2 zero1" }, { "tp4 sp", "dp2 zero3 mb2" },  { "dp4 zero2", "pp4" },
     { "pp2 vpp2 mb2", "mb1" },         { "dp2 zero1 tp2", "tp4 dp2" },
 };
-enum { NUM_MOVES = sizeof from_to / sizeof *from_to };
+enum { NUM_MOVES = LENGTH(from_to) };
 
 /* The weights are the same bits right after loading, under any layout. */
 START_TEST(a_run_goes_on_under_another_layout)
@@ -300,7 +300,7 @@ static const struct {
     { "dp2 mb1", "dp2 mb1 exchange=topk:0.1", false },
     { "dp2 mb1 exchange=gossip:one-peer", "dp2 mb1 exchange=ef21:0.1", false },
 };
-enum { NUM_OTHERS = sizeof others / sizeof *others };
+enum { NUM_OTHERS = LENGTH(others) };
 
 START_TEST(what_ranks_keep_of_an_exchange_goes_to_no_other_layout)
 {

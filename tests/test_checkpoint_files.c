@@ -135,7 +135,7 @@ static bool load_cut(struct rank *rank, const struct parity_run *run, struct err
     size_t size = size_of(file);
     const size_t lengths[] = { size + 1, size + 4096, size - 1, size - 4096, size / 2, HEAD_BYTES,
                                600,      100,         0 };
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < LENGTH(lengths); i++) {
         char what[40];
         snprintf(what, sizeof what, "of %zu bytes", lengths[i]);
         ck_assert_int_eq(truncate(file, (off_t)lengths[i]), 0);
@@ -215,7 +215,7 @@ static const struct {
 static bool fail_while_hindered(struct rank *rank, const struct parity_run *run, struct err *err)
 {
     (void)run;
-    for (int i = 0; i < COUNT(hindrances) - (geteuid() == 0); i++) {
+    for (int i = 0; i < LENGTH(hindrances) - (geteuid() == 0); i++) {
         struct checkpoint_state state;
         struct err found = { 0 };
         hindrances[i].hinder();

@@ -44,7 +44,7 @@ START_TEST(parts_of_an_h200_node_reduce_as_fast_as_measured)
         int num_ranks;
         double bus_gb_per_s;
     } measured[] = { { 4, 363.3 }, { 5, 414.2 }, { 6, 435.6 }, { 7, 460.0 }, { 8, 473.1 } };
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+    for (size_t i = 0; i < LENGTH(measured); i++) {
         struct comm_group group = nccl_groups[H100_NODE];
         double n = group.num_ranks = measured[i].num_ranks;
         double time_s = collective_s(&group, COLLECTIVE_ALL_REDUCE, 8 * GIB);
@@ -151,7 +151,7 @@ START_TEST(hops_that_cross_rails_go_over_nvlink_first)
         { "tree", COLLECTIVE_ALL_REDUCE, 6 * 3.4 },
         { "pat", COLLECTIVE_ALL_GATHER, 3 / 3.5 * 3.4 },
     };
-    for (size_t i = 0; i < sizeof hops / sizeof *hops; i++) {
+    for (size_t i = 0; i < LENGTH(hops); i++) {
         double on_us =
             time_us(hops[i].algo, H100_8_ALONE, hops[i].collective, PROTOCOL_SIMPLE, MIB);
         double off_us = time_us(hops[i].algo, OFF_RAILS, hops[i].collective, PROTOCOL_SIMPLE, MIB);
@@ -294,7 +294,7 @@ static const struct row {
 
 START_TEST(times_agree_with_a_separate_port_of_nccls_model)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < LENGTH(rows); i++) {
         const struct row *row = &rows[i];
         const struct collective_algo *algo = collective_algo_find(row->algo);
         const struct comm_group *group = &nccl_groups[row->group];

@@ -25,7 +25,7 @@
 enum { MOST_RANKS = 5 };
 
 static const struct comm_api *const apis[] = { &comm_local, &comm_tcp };
-enum { NUM_APIS = sizeof apis / sizeof *apis };
+enum { NUM_APIS = LENGTH(apis) };
 
 /* --- against a plain loop ------------------------------------------------------------------- */
 
@@ -171,7 +171,7 @@ static bool sum_few(struct rank_job *job, const struct comm_options *options)
     struct side side = side_open(job, options);
     float *values = malloc(COMM_RING_BYTES), *sum = malloc(COMM_RING_BYTES);
     bool ok = true;
-    for (size_t i = 0; i < sizeof few / sizeof *few && ok; i++) {
+    for (size_t i = 0; i < LENGTH(few) && ok; i++) {
         random_floats(job->seed, side.rank, values, few[i]);
         plain_sum(job->seed, side.size, sum, few[i]);
         ok = all_reduce(&side, values, values, few[i], ELEMENT_FP32) &&
@@ -201,9 +201,9 @@ static bool count_sent(struct rank_job *job, const struct comm_options *options)
     char *memory = calloc(NUM_SUMMED, sizeof(float));
     bool ok = true;
     double least = 0;
-    for (size_t i = 0; i <= sizeof few / sizeof *few && ok; i++)
+    for (size_t i = 0; i <= LENGTH(few) && ok; i++)
         for (enum element element = ELEMENT_FP32; element < ELEMENT_BYTES && ok; element++) {
-            size_t count = i < sizeof few / sizeof *few ? few[i] : NUM_SUMMED / 2;
+            size_t count = i < LENGTH(few) ? few[i] : NUM_SUMMED / 2;
             ok = all_reduce(&side, memory, memory, count, element);
             least += comm_least_sent_bytes(&(struct comm_call){
                 .kind = COMM_ALL_REDUCE, .group = side.world, .count = count, .element = element });

@@ -86,7 +86,7 @@ static double product_s(const struct machine *machine, struct shape s)
 
 /* Aligned in every type: what rows of other lengths cost is a law of its own. */
 static const double sizes[] = { 16, 48, 128, 304, 1024, 3072, 12288, 100000 };
-enum { NUM_SIZES = sizeof sizes / sizeof sizes[0] };
+enum { NUM_SIZES = LENGTH(sizes) };
 
 static void each_shape(const struct machine *machine,
                        void (*claim)(const struct machine *, struct shape))

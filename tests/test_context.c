@@ -63,7 +63,7 @@ static const struct {
     { "a2a", OP_ALL_TO_ALL, false, 4, 1, 2 },
     { "a2a", OP_ALL_TO_ALL, true, 4, 1, 2 },
 };
-enum { NUM_VOLUMES = sizeof volumes / sizeof *volumes };
+enum { NUM_VOLUMES = LENGTH(volumes) };
 
 START_TEST(a_method_moves_the_bytes_of_its_paper)
 {

@@ -48,7 +48,7 @@ START_TEST(what_changes_nothing_needs_the_steps_of_all_reduce)
         "local:1",    "pga:1", "aga:1", "topk:1", "topk:1:memory=off",
         "neolithic:1"
     };
-    for (int i = 0; i < COUNT(exact); i++)
+    for (int i = 0; i < LENGTH(exact); i++)
         ck_assert_double_eq(steps(exact[i], 16), 1000);
     ck_assert_double_eq(steps("ef21:1", 16), 16000); /* no linear speed-up, whatever is sent */
 }
@@ -312,7 +312,7 @@ static Suite *suite(void)
     tcase_add_test(tc, compression_scales_as_in_the_papers_table);
     tcase_add_test(tc, a_quantiser_costs_omega);
     tcase_add_test(tc, the_published_scale_is_that_of_imagenet_on_32_nodes);
-    tcase_add_loop_test(tc, steps_go_by_published_runs_where_these_cover_them, 0, COUNT(known));
+    tcase_add_loop_test(tc, steps_go_by_published_runs_where_these_cover_them, 0, LENGTH(known));
     tcase_add_test(tc, steps_go_by_ones_own_runs_first);
     Suite *s = suite_create("sim/campaign/convergence");
     suite_add_tcase(s, tc);

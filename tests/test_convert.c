@@ -356,7 +356,7 @@ static Suite *suite(void)
     TCase *rows = tcase_create("rows");
     tcase_add_checked_fixture(rows, row_systems_start, row_systems_end);
     tcase_add_loop_test(rows, a_row_is_skipped_for_a_reason_that_names_what_is_wrong, 0,
-                        COUNT(skips));
+                        LENGTH(skips));
     tcase_add_test(rows, the_plan_is_what_the_row_says);
     tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
     tcase_add_test(rows, a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told);
@@ -365,7 +365,7 @@ static Suite *suite(void)
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
     tcase_add_test(rows, pure_bf16_is_told_by_precision_or_notes);
     tcase_add_loop_test(rows, recipes_of_fp8_go_by_the_names_that_rows_give_them, 0,
-                        sizeof fp8_words / sizeof *fp8_words);
+                        LENGTH(fp8_words));
     tcase_add_test(rows, a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name);
     tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
     tcase_add_test(rows, shards_are_as_few_as_the_notes_say);
@@ -375,9 +375,9 @@ static Suite *suite(void)
     tcase_add_test(rows, two_chunks_more_than_layers_are_embedding_and_head);
     tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
     tcase_add_loop_test(rows, a_vocabulary_that_others_inferred_is_an_assumption, 0,
-                        COUNT(unstated_vocabs));
+                        LENGTH(unstated_vocabs));
     tcase_add_test(rows, a_vocabulary_that_is_stated_needs_no_assumption);
-    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, COUNT(schedule_words));
+    tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, LENGTH(schedule_words));
     suite_add_tcase(s, rows);
     return s;
 }

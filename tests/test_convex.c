@@ -117,7 +117,7 @@ START_TEST(every_way_to_sum_descends_alike)
     static const char *const words[] = { "ring", "tree", "hierarchical:group=2", "ps:2" };
     const struct convex_run early = { .steps = 60, .rate = 1 };
     struct convex_run plain = trained(&comm_local, "allreduce", early);
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         struct convex_run run = trained(&comm_local, words[i], early);
         ck_assert_double_eq_tol(run.loss, plain.loss, 1e-9);
         ck_assert_double_eq(run.apart, 0);
@@ -141,7 +141,7 @@ START_TEST(other_compressions_reach_it_too)
 {
     static const char *const words[] = { "ef21:0.1", "neolithic:0.1", "qsgd:4", "powersgd:1" };
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         if (is_spared(i, 2))
             continue;
         struct convex_run run = trained(&comm_local, words[i], fading);
@@ -199,7 +199,7 @@ START_TEST(averages_reach_the_same_optimum_as_the_rate_fades)
                                          "gossip:ring:group=2" };
     struct convex_run plain = trained(&comm_local, "allreduce", fading);
     ck_assert_double_le(gap(&plain), 1e-6);
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         if (is_spared(i, 3))
             continue;
         struct convex_run run = trained(&comm_local, words[i], fading);
@@ -256,7 +256,7 @@ START_TEST(constants_of_one_short_run_predict_the_steps_of_other_methods)
     struct descent_request request = { &run, 1, problem.least, 0.2, false };
     ck_assert_msg(descent_fit(&request, &fit, &err), "%s: %s", err.where, err.msg);
     noisy.steps = WHOLE;
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         if (is_spared(i, 3))
             continue;
         struct convex_run other = trained(&comm_local, words[i], noisy);
@@ -278,7 +278,7 @@ static const struct convex_run short_run = { .steps = 40, .rate = 1 };
 
 START_TEST(processes_over_sockets_train_as_threads_do)
 {
-    for (int i = 0; i < COUNT(anywhere); i++) {
+    for (int i = 0; i < LENGTH(anywhere); i++) {
         struct convex_run here = trained(&comm_local, anywhere[i], short_run);
         struct convex_run there = trained(&comm_tcp, anywhere[i], short_run);
         ck_assert_double_eq_tol(there.loss, here.loss, 1e-6);
@@ -314,7 +314,7 @@ static int be_mpi_rank(void)
         return 1;
     begin();
     bool ok = true;
-    for (int i = 0; i < COUNT(anywhere); i++) {
+    for (int i = 0; i < LENGTH(anywhere); i++) {
         struct trial trial = { anywhere[i], short_run };
         trial.run.problem = &problem;
         ok = train(&world, &trial) && (place.rank > 0 || is_expected(&trial, &expected)) && ok;
@@ -326,10 +326,10 @@ static int be_mpi_rank(void)
 
 START_TEST(mpi_trains_as_threads_do)
 {
-    char expected[COUNT(anywhere) * 64] = "";
+    char expected[LENGTH(anywhere) * 64] = "";
     if (!mpirun_is_here())
         return;
-    for (int i = 0; i < COUNT(anywhere); i++) {
+    for (int i = 0; i < LENGTH(anywhere); i++) {
         struct convex_run here = trained(&comm_local, anywhere[i], short_run);
         size_t length = strlen(expected);
         snprintf(expected + length, sizeof expected - length, "%.12g %.0f ", here.loss,
@@ -350,7 +350,7 @@ static Suite *suite(void)
     tcase_add_test(tc, error_feedback_reaches_what_top_k_alone_does_not);
     tcase_add_test(tc, other_compressions_reach_it_too);
     tcase_add_loop_test(tc, half_the_rate_leaves_half_the_distance_and_a_quarter_of_the_loss, 0,
-                        COUNT(apart_words));
+                        LENGTH(apart_words));
     tcase_add_test(tc, longer_periods_leave_more);
     tcase_add_test(tc, averages_reach_the_same_optimum_as_the_rate_fades);
     tcase_add_test(tc, constants_of_one_short_run_predict_the_steps_of_other_methods);

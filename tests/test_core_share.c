@@ -80,7 +80,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tcase = tcase_create("core_share");
-    tcase_add_loop_test(tcase, what_others_took_is_missing_from_the_share, 0, COUNT(cases));
+    tcase_add_loop_test(tcase, what_others_took_is_missing_from_the_share, 0, LENGTH(cases));
     tcase_add_test(tcase, a_system_that_does_not_tell_is_no_quiet_one);
     Suite *s = suite_create("base/core_share");
     suite_add_tcase(s, tcase);

@@ -30,7 +30,7 @@ static const struct {
     int num_gpus;
     double memory_bytes;
 } cases[] = { { 1, 8e9 }, { 2, 6e9 }, { 4, 5e9 }, { 6, 5e9 }, { 8, 4e9 }, { 8, 3.5e9 } };
-enum { NUM_CASES = sizeof cases / sizeof *cases };
+enum { NUM_CASES = LENGTH(cases) };
 
 START_TEST(no_deeper_model_fits_and_that_one_does)
 {

@@ -65,7 +65,7 @@ START_TEST(a_spike_lies_more_than_the_limit_above_the_mean)
     ck_assert(spike_seen(&watch, 3, 8.1));
     ck_assert(spike_seen(&watch, 3, HUGE_VAL));
     ck_assert_int_eq(watch.count, 10);
-    for (int i = 0; i < COUNT(others); i++) {
+    for (int i = 0; i < LENGTH(others); i++) {
         watch = ten_losses();
         ck_assert_msg(!spike_seen(&watch, 3, others[i]), "%g", others[i]);
         ck_assert_int_eq(watch.count, 11);
@@ -114,11 +114,11 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("divergence");
-    tcase_add_loop_test(tc, a_rate_rises_along_a_line_and_falls_along_a_cosine, 0, COUNT(rates));
+    tcase_add_loop_test(tc, a_rate_rises_along_a_line_and_falls_along_a_cosine, 0, LENGTH(rates));
     tcase_add_test(tc, mean_and_variance_are_those_of_all_losses_at_first);
     tcase_add_test(tc, a_spike_lies_more_than_the_limit_above_the_mean);
     tcase_add_test(tc, few_losses_equal_losses_and_nan_are_no_spike);
-    tcase_add_loop_test(tc, a_divergence_names_step_rank_and_cause, 0, COUNT(told));
+    tcase_add_loop_test(tc, a_divergence_names_step_rank_and_cause, 0, LENGTH(told));
     Suite *s = suite_create("exec/divergence");
     suite_add_tcase(s, tc);
     return s;

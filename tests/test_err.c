@@ -128,7 +128,7 @@ static Suite *suite(void)
     tcase_add_test(tc, what_is_within_a_value_follows_its_key);
     tcase_add_test(tc, a_prefix_that_is_too_long_never_costs_the_key);
     tcase_add_test(tc, control_characters_never_reach_the_terminal);
-    tcase_add_loop_test(tc, only_plain_text_reaches_the_terminal, 0, COUNT(plain_texts));
+    tcase_add_loop_test(tc, only_plain_text_reaches_the_terminal, 0, LENGTH(plain_texts));
     Suite *s = suite_create("base/err");
     suite_add_tcase(s, tc);
     return s;

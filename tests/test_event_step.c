@@ -31,7 +31,7 @@ static const char *const layouts[] = {
     "tp2 pp4 mb1 exchange=pga:4:group=2",
     "tp2 mb1 exchange=topk:0.01",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 /* A model on a system with one plan. */
 struct fixture {
@@ -126,7 +126,7 @@ START_TEST(a_step_without_data_ranks_equals_the_recurrence)
         "tp2 pp4 mb1 schedule=zb-h2",
         "pp4 mb1 stages=1,11,11,1 recompute=block:1,2,3,0",
     };
-    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+    for (size_t i = 0; i < LENGTH(alone); i++) {
         struct fixture f;
         struct arena arena = { 0 };
         struct plan plan;
@@ -167,7 +167,7 @@ START_TEST(a_step_of_one_stage_equals_the_recurrence)
     static const char *const layouts_of_one[] = {
         "mb1", "mb1 zero1", "tp2 mb1 zero2", "mb1 zero3", "mb1 zero1 overlap=grad", "tp8 sp mb2"
     };
-    for (size_t i = 0; i < sizeof layouts_of_one / sizeof *layouts_of_one; i++) {
+    for (size_t i = 0; i < LENGTH(layouts_of_one); i++) {
         struct fixture f;
         setup(&f, "gpt3-1.3b", layouts_of_one[i], 64);
         check_equal(&f, event_step_s(&f), recurrence_step_s(&f));
@@ -258,8 +258,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_step_that_is_validated_later_equals_the_recurrence);
     tcase_add_test(tc, a_step_of_one_stage_equals_the_recurrence);
     tcase_add_test(tc, the_recurrence_is_a_few_percent_away_where_messages_are_short);
-    tcase_add_loop_test(tc, better_hardware_never_lengthens_a_step, 0,
-                        sizeof upgrades / sizeof *upgrades);
+    tcase_add_loop_test(tc, better_hardware_never_lengthens_a_step, 0, LENGTH(upgrades));
     tcase_add_test(tc, a_step_of_too_many_instructions_is_refused);
     Suite *s = suite_create("sim/engine/event_step");
     suite_add_tcase(s, tc);

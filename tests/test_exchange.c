@@ -49,7 +49,7 @@ static const char *const texts[] = {
     "powersgd:2",
     "powersgd:2:memory=off",
 };
-enum { NUM_TEXTS = sizeof texts / sizeof *texts };
+enum { NUM_TEXTS = LENGTH(texts) };
 
 START_TEST(every_exchange_is_written_as_it_was_read)
 {
@@ -145,7 +145,7 @@ START_TEST(every_sum_moves_the_same_bytes)
 {
     static const char *const sums[] = { "allreduce", "ring", "tree", "hierarchical", "ps:3" };
     struct exchange_ranks ranks = { 8, 4 };
-    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
+    for (size_t i = 0; i < LENGTH(sums); i++) {
         struct exchange exchange = parsed(sums[i]);
         ck_assert_double_eq(exchange_wire_bytes(&exchange, &load, &ranks, 0), 2 * 7 * 4 * elements);
     }
@@ -279,7 +279,7 @@ static Suite *suite(void)
     tcase_add_test(tc, every_method_is_documented_and_has_a_text_that_is_tested);
     tcase_add_test(tc, all_reduce_is_the_default_and_leaves_no_word);
     tcase_add_test(tc, a_plan_keeps_its_exchange);
-    tcase_add_loop_test(tc, a_faulty_text_is_refused_by_name, 0, sizeof refused / sizeof *refused);
+    tcase_add_loop_test(tc, a_faulty_text_is_refused_by_name, 0, LENGTH(refused));
     tcase_add_test(tc, every_sum_moves_the_same_bytes);
     tcase_add_loop_test(tc, one_rank_sends_nothing, 0, NUM_TEXTS);
     tcase_add_test(tc, gossip_sends_as_much_from_each_rank_however_many_there_are);

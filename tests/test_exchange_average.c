@@ -46,7 +46,7 @@ START_TEST(a_step_of_gossip_leaves_at_most_the_second_singular_value)
 {
     static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
     uint64_t seed = told_seed();
-    for (int i = 0; i < COUNT(graphs); i++)
+    for (int i = 0; i < LENGTH(graphs); i++)
         exchange_case_run(
             apis[_i],
             (struct exchange_case){
@@ -80,7 +80,7 @@ START_TEST(neighbours_are_added_in_the_order_of_the_graph)
 {
     static const char *const graphs[] = { "gossip:ring", "gossip:grid", "gossip:exp" };
     uint64_t seed = told_seed();
-    for (int i = 0; i < COUNT(graphs); i++)
+    for (int i = 0; i < LENGTH(graphs); i++)
         exchange_case_run(apis[_i], (struct exchange_case){ .word = graphs[i],
                                                             .size = 8,
                                                             .per_node = 1,
@@ -211,11 +211,11 @@ static Suite *suite(void)
     TCase *tc = tcase_create("averages");
     tcase_set_tags(tc, THREADS);
     tcase_add_loop_test(tc, a_step_of_gossip_leaves_at_most_the_second_singular_value, 0,
-                        COUNT(apis));
-    tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, COUNT(apis));
+                        LENGTH(apis));
+    tcase_add_loop_test(tc, neighbours_are_added_in_the_order_of_the_graph, 0, LENGTH(apis));
     tcase_add_test(tc, there_is_room_for_what_all_neighbours_tell);
-    tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, COUNT(apis));
-    tcase_add_loop_test(tc, groups_average_with_groups, 0, COUNT(apis));
+    tcase_add_loop_test(tc, one_peer_averages_exactly_after_log2_n_steps, 0, LENGTH(apis));
+    tcase_add_loop_test(tc, groups_average_with_groups, 0, LENGTH(apis));
     tcase_add_test(tc, local_steps_average_at_the_end_of_every_period);
     tcase_add_test(tc, an_adaptive_period_grows_as_the_loss_falls);
     Suite *s = suite_create("exec/exchange: averages");

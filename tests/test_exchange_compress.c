@@ -35,7 +35,7 @@ START_TEST(error_feedback_delivers_everything_in_the_end)
 {
     static const char *const with_memory[] = { "topk:0.02", "neolithic:0.02:rounds=2",
                                                "powersgd:2" };
-    for (int i = 0; i < COUNT(with_memory); i++)
+    for (int i = 0; i < LENGTH(with_memory); i++)
         exchange_case_run(&comm_local, (struct exchange_case){ .word = with_memory[i],
                                                                .size = 3,
                                                                .per_node = 1,

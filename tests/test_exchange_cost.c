@@ -90,7 +90,7 @@ static const char *const all[] = {
     "neolithic:0.01",
     "powersgd:4",
 };
-enum { NUM_ALL = sizeof all / sizeof *all };
+enum { NUM_ALL = LENGTH(all) };
 
 START_TEST(more_bytes_take_longer)
 {
@@ -417,7 +417,7 @@ START_TEST(one_peer_graphs_of_nodes_need_the_steps_that_were_published)
     model.batch = 32 * 256;
     model.tokens = 90 * 1281167.0 * model.seq;
     struct plan plan = parsed("dp256 mb1 dtype=fp16");
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         ck_assert(exchange_read(words[i], &plan.exchange, &err));
         struct time_to_accuracy to =
             time_to_accuracy(&convergence_published, &v100, &model, &plan, 1);

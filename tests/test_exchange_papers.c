@@ -96,7 +96,7 @@ START_TEST(imagenet_takes_the_published_hours_on_4_to_32_nodes)
         double all_reduce_h, gossip_h;
     } rows[] = { { 4, 11.6, 11.1 }, { 8, 6.3, 5.7 }, { 16, 3.7, 2.8 }, { 32, 2.2, 1.5 } };
     const double compute_s = 0.354, window_s = 0.094;
-    for (int i = 0; i < COUNT(rows); i++) {
+    for (int i = 0; i < LENGTH(rows); i++) {
         int num_gpus = 8 * rows[i].nodes;
         load("ying2021", num_gpus);
         double steps = 90 * 1281167.0 / (32 * num_gpus);

@@ -26,7 +26,7 @@ START_TEST(one_two_three_and_one_nothing_one_are_two_two_four)
     static const char *const words[] = { "allreduce", "ring",   "tree",   "ps:1",
                                          "ps:2",      "topk:1", "ef21:1", "powersgd:1" };
     static const struct exchange_tensor vector = { 3, 1, 1 };
-    for (int i = 0; i < COUNT(words); i++)
+    for (int i = 0; i < LENGTH(words); i++)
         exchange_case_run(apis[_i], (struct exchange_case){ .word = words[i],
                                                             .size = 2,
                                                             .per_node = 1,
@@ -68,7 +68,7 @@ static const struct {
 START_TEST(every_way_to_sum_gives_the_sum)
 {
     uint64_t seed = told_seed();
-    for (int i = 0; i < COUNT(sums); i++)
+    for (int i = 0; i < LENGTH(sums); i++)
         exchange_case_run(apis[_i], (struct exchange_case){ .word = sums[i].word,
                                                             .size = sums[i].size,
                                                             .per_node = sums[i].per_node,
@@ -137,7 +137,7 @@ START_TEST(bytes_on_the_wire_are_those_that_were_planned)
 {
     if (is_spared(_i, 1))
         return;
-    for (int i = 0; i < COUNT(words); i++)
+    for (int i = 0; i < LENGTH(words); i++)
         for (int size = 2; size <= 4; size++) {
             struct exchange exchange;
             struct err err = { 0 };
@@ -160,7 +160,7 @@ START_TEST(every_method_of_the_registry_can_be_run)
         struct err err = { 0 };
         ck_assert_msg(exchanger_can_run(&exchange, &kernels_host, &err), "%s", err.msg);
         bool is_here = false;
-        for (int j = 0; j < COUNT(words); j++)
+        for (int j = 0; j < LENGTH(words); j++)
             is_here = is_here || strncmp(words[j], exchange_methods[i].name,
                                          strlen(exchange_methods[i].name)) == 0;
         ck_assert_msg(is_here, "%s is not among the words of this test", exchange_methods[i].name);
@@ -208,7 +208,7 @@ static bool leaves_ranks_equal(struct exchange_side *side, const struct exchange
 START_TEST(summed_gradients_have_the_same_bits_on_all_ranks)
 {
     uint64_t seed = told_seed();
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         struct exchange exchange;
         struct err err = { 0 };
         ck_assert(exchange_read(words[i], &exchange, &err));
@@ -226,12 +226,12 @@ static Suite *suite(void)
 {
     TCase *tc = tcase_create("exchange");
     tcase_set_tags(tc, THREADS);
-    tcase_add_loop_test(tc, one_two_three_and_one_nothing_one_are_two_two_four, 0, COUNT(apis));
-    tcase_add_loop_test(tc, every_way_to_sum_gives_the_sum, 0, COUNT(apis));
-    tcase_add_loop_test(tc, bytes_on_the_wire_are_those_that_were_planned, 0, COUNT(apis));
+    tcase_add_loop_test(tc, one_two_three_and_one_nothing_one_are_two_two_four, 0, LENGTH(apis));
+    tcase_add_loop_test(tc, every_way_to_sum_gives_the_sum, 0, LENGTH(apis));
+    tcase_add_loop_test(tc, bytes_on_the_wire_are_those_that_were_planned, 0, LENGTH(apis));
     tcase_add_test(tc, every_method_of_the_registry_can_be_run);
     tcase_add_test(tc, kernels_that_lack_what_a_method_needs_are_named);
-    tcase_add_loop_test(tc, summed_gradients_have_the_same_bits_on_all_ranks, 0, COUNT(apis));
+    tcase_add_loop_test(tc, summed_gradients_have_the_same_bits_on_all_ranks, 0, LENGTH(apis));
     Suite *s = suite_create("exec/exchange");
     suite_add_tcase(s, tc);
     return s;

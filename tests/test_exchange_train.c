@@ -321,12 +321,12 @@ static Suite *suite(void)
     TCase *tc = tcase_create("train");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
-    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, COUNT(alike));
-    tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, COUNT(layouts));
-    tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, COUNT(reduced));
-    tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, COUNT(rounded));
-    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, COUNT(layouts));
-    tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, COUNT(holdings));
+    tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, LENGTH(alike));
+    tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, LENGTH(layouts));
+    tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, LENGTH(reduced));
+    tcase_add_loop_test(tc, masters_are_averaged_where_values_have_16_bits, 0, LENGTH(rounded));
+    tcase_add_loop_test(tc, an_exchange_has_the_same_bits_again, 0, LENGTH(layouts));
+    tcase_add_loop_test(tc, a_slow_rank_holds_up_those_alone_that_hear_it, 0, LENGTH(holdings));
     Suite *s = suite_create("exec/rank_exchange");
     suite_add_tcase(s, tc);
     return s;

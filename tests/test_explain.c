@@ -37,7 +37,7 @@ static struct plan random_plan(struct random *rng, const struct model *model, in
     plan.vpp = PICK(rng, 1, 1, 2, 3);
     plan.zero = random_below(rng, 4);
     plan.recompute = PICK(rng, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL);
-    strcpy(plan.schedule, schedules[random_below(rng, COUNT(schedules))]);
+    strcpy(plan.schedule, schedules[random_below(rng, LENGTH(schedules))]);
     if (plan.vpp == 1 && plan.pp > 1 && random_below(rng, 3) == 0) {
         divide_layers(rng, model, layers, plan.pp);
         plan.chunk_layers = layers;
@@ -337,7 +337,7 @@ START_TEST(a_run_gives_u_or_its_days_by_8tp_and_6tp)
         { "params=175B tokens=300B gpus=1024 gpu=a100 u=0.45", 33.8118 * 86400, 25.3588 * 86400 },
         { "gpu=v100 gpus=10000 days=14.8 params=174600M tokens=300B", 0.262162, 0.196622 },
     };
-    for (size_t i = 0; i < COUNT(table); i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct from_run run;
         struct err err = { 0 };
         ck_assert_msg(from_run_read(table[i].words, &run, &err), "%s: %s", err.where, err.msg);
@@ -366,7 +366,7 @@ START_TEST(a_faulty_run_is_told_by_its_word)
         { "params=1B tokens=1B gpus=0 gpu=a100 days=1", "expected gpus" },
         { "params=1B tokens=1B gpus=8 gpu=v100 dtype=bf16 days=1", "no matrix units for bf16" },
     };
-    for (size_t i = 0; i < COUNT(table); i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct from_run run;
         struct err err = { 0 };
         ck_assert(!from_run_read(table[i][0], &run, &err));
@@ -382,13 +382,13 @@ static Suite *suite(void)
     TCase *terms = tcase_create("terms");
     tcase_set_timeout(terms, 60);
     tcase_add_loop_test(terms, terms_of_two_plans_add_up_to_the_difference_of_their_steps, 0,
-                        COUNT(cases));
+                        LENGTH(cases));
     suite_add_tcase(s, terms);
     TCase *lecture = tcase_create("lecture");
     tcase_add_loop_test(lecture, a_row_of_the_lecture_has_the_number_that_is_derived, 0,
-                        COUNT(rights));
+                        LENGTH(rights));
     tcase_add_loop_test(lecture, what_is_filled_in_comes_to_the_value_and_gaps_are_told, 0,
-                        COUNT(questions));
+                        LENGTH(questions));
     tcase_add_test(lecture, mfu_counts_the_causal_half_and_the_head);
     tcase_add_test(lecture, a_run_gives_u_or_its_days_by_8tp_and_6tp);
     tcase_add_test(lecture, a_faulty_run_is_told_by_its_word);

@@ -41,7 +41,7 @@ static const struct field fields[] = {
       .fallback = "2.1 us", .doc = "Of an empty message." },
     { "levels", .kind = FIELD_OTHER, .fallback = "", .doc = "Read by the caller." },
 };
-enum { NUM_FIELDS = sizeof fields / sizeof *fields };
+enum { NUM_FIELDS = LENGTH(fields) };
 
 static bool read_text(const char *text, struct device *device, struct err *err)
 {
@@ -146,7 +146,7 @@ static const struct {
     { "levels", "null", "expected a value; found null" },
     { "latency", "\"2 us\"", "is not a known key; did you mean \"latency_s\"?" },
 };
-enum { NUM_FAULTS = sizeof faults / sizeof *faults };
+enum { NUM_FAULTS = LENGTH(faults) };
 
 START_TEST(a_fault_is_at_its_key_and_says_what_was_expected_and_found)
 {
@@ -273,7 +273,7 @@ static const struct {
     { "name", "\u202etxt", "expected one line of plain text; found \"?txt\"" },
     { "levels", "[]", "can be set in a file only" },
 };
-enum { NUM_SLIPS = sizeof slips / sizeof *slips };
+enum { NUM_SLIPS = LENGTH(slips) };
 
 START_TEST(a_slip_in_a_flag_is_at_the_name_of_the_field)
 {

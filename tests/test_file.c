@@ -299,7 +299,7 @@ START_TEST(json_files_are_listed_sorted_and_without_their_ending)
 {
     static const char *const files[] = { "h200.json", "a100.json",  "notes.txt", ".hidden.json",
                                          ".json",     "b.json.bak", "h100.json" };
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < LENGTH(files); i++)
         write_file(files[i], "{}");
     size_t count;
     char **names = file_list_json(folder, &count);
@@ -377,7 +377,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_fifo_is_refused_without_waiting);
     tcase_add_test(tc, writing_replaces_and_leaves_nothing_else);
     tcase_add_loop_test(tc, a_new_file_keeps_the_umask_and_an_existing_one_its_mode, 0,
-                        COUNT(modes));
+                        LENGTH(modes));
     tcase_add_loop_test(tc, standard_input_is_read_as_often_as_a_file, 0, 2);
     tcase_add_test(tc, paths_are_told_from_names);
     tcase_add_exit_test(tc, a_listing_without_memory_is_no_empty_listing, 9);

@@ -64,7 +64,7 @@ START_TEST(known_constants_come_back_from_collectives)
     static const double values[] = { 0.8, 1.5 };
     struct fit_table table;
     struct fit_result result;
-    fit_measure(job, "comm.csv", "op,bytes,nodes,gpus,time_us", rows, COUNT(rows), 1e-6, values);
+    fit_measure(job, "comm.csv", "op,bytes,nodes,gpus,time_us", rows, LENGTH(rows), 1e-6, values);
     fit_load_table(job, &table);
     run(&table, 0, &result);
     must_find(&result, "intra_bandwidth_factor", values[0]);
@@ -94,7 +94,7 @@ START_TEST(known_constants_come_back_from_kernels)
     static const double values[] = { 0.9, 2e-6, 0.6, 400 };
     struct fit_table table;
     struct fit_result result;
-    fit_measure(job, "ops.csv", "op,dtype,shape,bytes,flops,time_us", rows, COUNT(rows), 1e-6,
+    fit_measure(job, "ops.csv", "op,dtype,shape,bytes,flops,time_us", rows, LENGTH(rows), 1e-6,
                 values);
     fit_load_table(job, &table);
     run(&table, 0, &result);
@@ -132,7 +132,7 @@ START_TEST(known_constants_come_back_from_runs)
 {
     struct fit_table table;
     struct fit_result result;
-    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
+    fit_measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
     fit_load_table(runs_job, &table);
     run(&table, 0, &result);
     for (int j = 0; j < result.num_values; j++)
@@ -318,7 +318,7 @@ START_TEST(a_fit_has_the_same_bits_on_any_number_of_threads)
     struct fit_table table;
     struct fit_result one, four;
     struct err err = { 0 };
-    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
+    fit_measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
     fit_load_table(runs_job, &table);
     run(&table, 0, &one);
     check_ok(fit_run(&table, &table.jobs[0], NULL, 0, 4, false, &four, &err), &err);
@@ -346,10 +346,10 @@ START_TEST(every_row_is_predicted_without_itself)
 {
     struct fit_table table;
     struct fit_result result;
-    fit_measure(runs_job, "runs.csv", run_header, runs, COUNT(runs), 1, runs_values);
+    fit_measure(runs_job, "runs.csv", run_header, runs, LENGTH(runs), 1, runs_values);
     cross_validate(runs_job, &table, &result);
     ck_assert_int_eq(result.num_sources, 1);
-    ck_assert_int_eq(result.sources[0].out_of_sample.groups, COUNT(runs));
+    ck_assert_int_eq(result.sources[0].out_of_sample.groups, LENGTH(runs));
     ck_assert_double_lt(result.sources[0].out_of_sample.worst, 0.05);
     fit_result_release(&result);
     fit_table_release(&table);

@@ -183,7 +183,7 @@ START_TEST(a_job_writes_the_shipped_files_byte_for_byte)
     snprintf(arguments, sizeof arguments,
              "a100-collectives v100-collectives a100-pcie-products -o '%s/fitted'", fit_folder);
     ck_assert_int_eq(run_program(arguments), 0);
-    for (int i = 0; i < COUNT(files); i++) {
+    for (int i = 0; i < LENGTH(files); i++) {
         char shipped[4096], written[256];
         struct err err = { 0 };
         check_ok(fitted_file_path(files[i], shipped, sizeof shipped, &err), &err);
@@ -242,9 +242,9 @@ static Suite *fit_suite(void)
     tcase_add_checked_fixture(tcase, fit_folder_make, fit_folder_remove);
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, a_sample_is_the_same_for_ever);
-    tcase_add_loop_test(tcase, a_faulty_table_is_blamed_by_line_and_key, 0, COUNT(faults));
+    tcase_add_loop_test(tcase, a_faulty_table_is_blamed_by_line_and_key, 0, LENGTH(faults));
     tcase_add_loop_test(tcase, rows_that_a_table_lacks_are_blamed_by_line_and_key, 0,
-                        COUNT(mismatches));
+                        LENGTH(mismatches));
     tcase_add_test(tcase, data_files_are_laid_out_within_100_columns);
     tcase_add_test(tcase, a_job_writes_the_shipped_files_byte_for_byte);
     tcase_add_test(tcase, no_shipped_file_would_change);

@@ -16,11 +16,7 @@ static const char *const layouts[] = {
     "mb1", "mb2 recompute=full", "tp2 sp", "tp2 overlap=tp", "pp2 schedule=zb-h1", "dp2 zero3",
 };
 static const int types[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
-enum {
-    NUM_SETS = sizeof fusions / sizeof *fusions,
-    NUM_LAYOUTS = sizeof layouts / sizeof *layouts,
-    NUM_TYPES = sizeof types / sizeof *types
-};
+enum { NUM_SETS = LENGTH(fusions), NUM_LAYOUTS = LENGTH(layouts), NUM_TYPES = LENGTH(types) };
 
 /* Widths that are no multiple of 16 bytes. */
 static struct model odd_gpt(void)

@@ -41,7 +41,7 @@ static struct question read_question(const char *path)
     struct err err = { 0 };
     struct question question;
     check_ok(json_file_load(&file, path, &err), &err);
-    check_ok(json_only_keys(file.root, keys, sizeof keys / sizeof keys[0], &err), &err);
+    check_ok(json_only_keys(file.root, keys, LENGTH(keys), &err), &err);
     read_text(file.root, "model", question.model, sizeof question.model);
     read_text(file.root, "cluster", question.cluster, sizeof question.cluster);
     read_text(file.root, "stack", question.stack, sizeof question.stack);
@@ -71,7 +71,7 @@ static const struct member memory_members[] = {
     MEMORY(slack_bytes),       MEMORY(network_bytes),   MEMORY(context_bytes),
     MEMORY(total_bytes),
 };
-enum { NUM_MEMORY_MEMBERS = sizeof memory_members / sizeof memory_members[0] };
+enum { NUM_MEMORY_MEMBERS = LENGTH(memory_members) };
 
 static json_t *stage_json(const struct stage_memory *memory)
 {

@@ -12,7 +12,7 @@
 #include <time.h>
 
 static const char *const comms[] = { "nccl", "staged" };
-enum { NUM_COMMS = sizeof comms / sizeof *comms, MOST_RANKS = 4 };
+enum { NUM_COMMS = LENGTH(comms), MOST_RANKS = 4 };
 
 static bool is_there;
 

@@ -55,7 +55,7 @@ static const struct {
     { "pp2 schedule=zb-h1 mb1", false, true, 0.1, PRECISION_BF16 },
     { "pp2 dp2 zero1 mb1 recompute=full", false, false, 0.1, PRECISION_FP32 },
 };
-enum { NUM_CASES = sizeof cases / sizeof *cases };
+enum { NUM_CASES = LENGTH(cases) };
 
 START_TEST(graphs_change_no_bit)
 {
@@ -102,7 +102,7 @@ END_TEST
 /* --- what is not captured ----------------------------------------------------------------- */
 
 static const char *const refused[] = { "tp2", "tp2 sp", "dp2 zero2", "dp2 zero3" };
-enum { NUM_REFUSED = sizeof refused / sizeof *refused };
+enum { NUM_REFUSED = LENGTH(refused) };
 
 START_TEST(what_leaves_the_compute_stream_is_issued)
 {

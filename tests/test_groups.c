@@ -25,7 +25,7 @@ static const char *const layouts[] = {
     "tp2 pp3 dp4 mb1 zero3 shard=2 order=tp-pp-cp-dp",
     "tp1 pp5 dp1 mb1 vpp2",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 static void check_members(const char *layout, int rank, enum group_kind kind, int count,
                           const int *expected)
@@ -185,7 +185,7 @@ static void try_groups(struct rank_thread *own, struct device *device, const str
                                                   GROUP_WORLD, GROUP_EMBEDDING };
     struct err err = { 0 };
     struct stream *stream = device_host.stream_new(device, "groups", &err);
-    for (size_t i = 0; i < sizeof collective / sizeof *collective; i++)
+    for (size_t i = 0; i < LENGTH(collective); i++)
         try_sum(own, groups, stream, collective[i]);
     device_host.stream_free(stream);
     try_links(own, device, groups, GROUP_SEND_DOWN, GROUP_RECV_DOWN);

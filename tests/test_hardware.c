@@ -243,7 +243,7 @@ START_TEST(a_gpu_answers_to_the_words_of_measured_rows_in_any_case)
         { "H200-141GB-SXM", "h200-141g-sxm" },
         { "V100-16GB-SXM", "v100-16g-sxm" },
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    for (size_t i = 0; i < LENGTH(words); i++) {
         struct gpu gpu;
         struct err err = { 0 };
         check_ok(gpu_load(words[i][0], &gpu, &err), &err);
@@ -351,7 +351,7 @@ START_TEST(a_cluster_has_no_more_gpus_than_its_nodes)
         { "dgx-h100", 131072, ERR_NONE },
         { "dgx-h100", 0, ERR_USAGE },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < LENGTH(cases); i++) {
         struct system system;
         struct err err = { 0 };
         bool ok = system_load(cases[i].cluster, "megatron-core", cases[i].num_gpus, &system, &err);
@@ -373,7 +373,7 @@ static Suite *hardware_suite(void)
     tcase_add_test(files, every_profile_survives_being_written_and_read);
     tcase_add_test(files, a_profile_of_siblings_constants_is_not_called_measured);
     tcase_add_loop_test(files, groups_of_the_same_provenance_are_told_together, 0,
-                        COUNT(provenances));
+                        LENGTH(provenances));
     tcase_add_test(files, a_disturbed_profile_stays_so_in_every_file);
     tcase_add_test(files, every_stack_survives_being_written_and_read);
     tcase_add_test(files, peaks_are_tensor_cores_times_clock);

@@ -243,15 +243,15 @@ static Suite *suite(void)
     Suite *s = suite_create("hardware: faults");
     TCase *faults = tcase_create("faults");
     setenv("SIMSEARCH_DATA", ".", 0);
-    tcase_add_loop_test(faults, a_broken_gpu_file_is_blamed_by_line_and_key, 0, COUNT(gpu_faults));
+    tcase_add_loop_test(faults, a_broken_gpu_file_is_blamed_by_line_and_key, 0, LENGTH(gpu_faults));
     tcase_add_loop_test(faults, a_broken_cluster_file_is_blamed_by_line_and_key, 0,
-                        COUNT(cluster_faults));
+                        LENGTH(cluster_faults));
     tcase_add_loop_test(faults, a_broken_profile_file_is_blamed_by_line_and_key, 0,
-                        COUNT(profile_faults));
+                        LENGTH(profile_faults));
     tcase_add_loop_test(faults, a_broken_stack_file_is_blamed_by_line_and_key, 0,
-                        COUNT(stack_faults));
+                        LENGTH(stack_faults));
     tcase_add_loop_test(faults, a_broken_match_table_is_blamed_by_line_and_key, 0,
-                        COUNT(match_faults));
+                        LENGTH(match_faults));
     tcase_add_test(faults, an_unknown_name_is_told_the_nearest);
     tcase_add_test(faults, a_path_that_is_not_there_is_told_as_such);
     tcase_add_test(faults, a_shipped_file_must_be_called_what_it_says);

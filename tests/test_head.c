@@ -18,11 +18,7 @@ static const char *const layouts[] = {
     "pp2 schedule=gpipe",
 };
 static const int types[] = { PRECISION_FP32, PRECISION_BF16, PRECISION_FP16 };
-enum {
-    NUM_ROWS = sizeof rows / sizeof *rows,
-    NUM_LAYOUTS = sizeof layouts / sizeof *layouts,
-    NUM_TYPES = sizeof types / sizeof *types
-};
+enum { NUM_ROWS = LENGTH(rows), NUM_LAYOUTS = LENGTH(layouts), NUM_TYPES = LENGTH(types) };
 
 /* A vocabulary that leaves padding. */
 static struct model model_of(bool is_tied)

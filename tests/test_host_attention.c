@@ -160,7 +160,7 @@ static const struct attention large[] = {
     { .sequences = 2, .seq = 131, .heads = 3, .kv_heads = 1, .head_dim = 8 },
     { .sequences = 1, .seq = 193, .heads = 4, .kv_heads = 2, .head_dim = 17 },
 };
-enum { NUM_LARGE = sizeof large / sizeof *large };
+enum { NUM_LARGE = LENGTH(large) };
 
 /* Of a loop over shapes, BLAS and dropout. */
 static struct attention varied(const struct attention *shapes, int index)
@@ -199,7 +199,7 @@ static const struct attention small[] = {
     { .sequences = 2, .seq = 5, .heads = 3, .kv_heads = 1, .head_dim = 2 },
     { .sequences = 1, .seq = 7, .heads = 4, .kv_heads = 2, .head_dim = 3 },
 };
-enum { NUM_SMALL = sizeof small / sizeof *small };
+enum { NUM_SMALL = LENGTH(small) };
 
 START_TEST(gradients_of_attention_are_its_differences)
 {

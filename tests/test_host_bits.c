@@ -165,7 +165,7 @@ static const struct {
     { "optimizers", run_optimizers, 0x6b1cb5291f25387b },
     { "round", run_round, 0x96c18d08573ec863 },
 };
-enum { NUM_OPS = sizeof ops / sizeof *ops };
+enum { NUM_OPS = LENGTH(ops) };
 
 /* A change of an op's arithmetic changes its number here, and belongs in the same commit. */
 START_TEST(every_build_gives_the_same_bits)

@@ -73,7 +73,7 @@ START_TEST(every_op_of_a_step_is_timed)
     ck_assert_int_eq(count_kind(&ops, OP_GEMM, PASS_BACKWARD_WEIGHT), 5);
     static const int both[] = { OP_NORM, OP_ACTIVATION, OP_RESIDUAL, OP_FLASH_ATTENTION,
                                 OP_CROSS_ENTROPY };
-    for (size_t i = 0; i < sizeof both / sizeof *both; i++) {
+    for (size_t i = 0; i < LENGTH(both); i++) {
         ck_assert_int_eq(count_kind(&ops, both[i], PASS_FORWARD), 1);
         ck_assert_int_eq(count_kind(&ops, both[i], PASS_BACKWARD_INPUT), 1);
     }
@@ -453,7 +453,7 @@ static const struct {
     { "mb2 recompute=full", PRECISION_BF16 },
     { "mb2 attn=unfused", PRECISION_FP16 },
 };
-enum { NUM_ALONE = sizeof alone / sizeof *alone };
+enum { NUM_ALONE = LENGTH(alone) };
 
 /* The arena counts what the executor takes; the formulas know it within 3 %. */
 START_TEST(memory_is_predicted_as_the_arena_counts_it)
@@ -498,7 +498,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_part_gets_less_when_others_took_more);
     tcase_add_test(cases, beside_other_programs_parts_are_left_out_to_keep_the_end);
     tcase_add_test(cases, repeats_stay_within_their_limits);
-    tcase_add_loop_test(cases, a_file_is_no_surer_than_its_check, 0, COUNT(checks));
+    tcase_add_loop_test(cases, a_file_is_no_surer_than_its_check, 0, LENGTH(checks));
     tcase_add_test(cases, the_first_few_shapes_are_small_and_large_alike);
     tcase_add_test(cases, whole_steps_are_held_against_the_file);
     tcase_add_test(cases, a_curve_has_the_sizes_that_were_asked_for);

@@ -75,7 +75,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("comm");
-    tcase_add_loop_test(tc, time_is_told_by_who_knows_that_all_has_arrived, 0, COUNT(timings));
+    tcase_add_loop_test(tc, time_is_told_by_who_knows_that_all_has_arrived, 0, LENGTH(timings));
     Suite *s = suite_create("calibration/host_comm");
     suite_add_tcase(s, tc);
     return s;

@@ -81,7 +81,7 @@ END_TEST
 static const struct quantiser quantisers[] = {
     { 2, 1, 64 }, { 3, 3, 100 }, { 4, 7, 512 }, { 7, 63, 33 }, { 8, 127, 512 }, { 16, 32767, 5000 }
 };
-enum { NUM_QUANTISERS = sizeof quantisers / sizeof *quantisers };
+enum { NUM_QUANTISERS = LENGTH(quantisers) };
 
 /* Over all elements and draws at once: the sum of what rounding adds, signs taken off, has mean 0.
  * What fp32 itself rounds is a thousandth beside it. The draws are always the same ones, as a few

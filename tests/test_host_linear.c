@@ -32,7 +32,7 @@ static const struct {
 } sizes[] = {
     { 1, 5, 1 }, { 1, 17, 3 }, { 7, 1, 129 }, { 5, 16, 128 }, { 6, 131, 257 }, { 61, 67, 71 },
 };
-enum { NUM_SIZES = sizeof sizes / sizeof *sizes };
+enum { NUM_SIZES = LENGTH(sizes) };
 
 /* --- products --------------------------------------------------------------------------------- */
 

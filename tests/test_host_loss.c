@@ -104,7 +104,7 @@ static const struct {
     long vocab, ranks, columns;
 } splits[] = { { 1, 1, 1 },    { 17, 1, 17 }, { 17, 1, 32 },
                { 101, 3, 34 }, { 67, 4, 32 }, { 997, 2, 500 } };
-enum { NUM_SPLITS = sizeof splits / sizeof *splits };
+enum { NUM_SPLITS = LENGTH(splits) };
 
 /* The loss as the ranks of one split compute it. */
 struct loss_case {

@@ -29,7 +29,7 @@ static float *shifted_floats(long n, float shift)
 static const struct {
     long rows, width;
 } shapes[] = { { 1, 13 }, { 3, 11 }, { 7, 16 }, { 2, 17 }, { 5, 61 }, { 31, 257 } };
-enum { NUM_SHAPES = sizeof shapes / sizeof *shapes, NUM_SMALL = 5 };
+enum { NUM_SHAPES = LENGTH(shapes), NUM_SMALL = 5 };
 
 /* Inputs of either norm, its results, and the same in double. */
 struct norm_case {

@@ -203,7 +203,7 @@ START_TEST(the_loss_scale_doubles_after_enough_steps_in_a_row_up_to_its_maximum)
         { true, 8 }, { true, 8 }, { false, 4 }, { true, 4 },  { true, 4 },  { true, 8 },
         { true, 8 }, { true, 8 }, { true, 16 }, { true, 16 }, { true, 16 }, { true, 16 },
     };
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+    for (size_t i = 0; i < LENGTH(steps); i++) {
         ck_assert(loss_scale_update(&scale, steps[i].is_finite));
         ck_assert_double_eq(scale.scale, steps[i].scale);
     }

@@ -16,7 +16,7 @@ static const struct {
       { 0xa4093822, 0x299f31d0 },
       { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
 };
-enum { NUM_KNOWN = sizeof known_answers / sizeof *known_answers };
+enum { NUM_KNOWN = LENGTH(known_answers) };
 
 static const struct draw draw = { .seed = 0x0123456789abcdef, .step = 7, .layer = 3, .op = 5 };
 
@@ -53,7 +53,7 @@ START_TEST(what_is_drawn_in_pieces_is_what_is_drawn_at_once)
     draw_normal(&draw, 2, 13, N, normals);
     draw_keeps(&draw, 0.3, 13, N, keeps);
     draw_tokens(&draw, 50257, 13, N, tokens);
-    for (size_t i = 0; i + 1 < sizeof cuts / sizeof *cuts; i++) {
+    for (size_t i = 0; i + 1 < LENGTH(cuts); i++) {
         uint64_t first = 13 + (uint64_t)cuts[i];
         long n = cuts[i + 1] - cuts[i];
         draw_normal(&draw, 2, first, n, pieces + cuts[i]);
@@ -77,7 +77,7 @@ START_TEST(each_part_of_a_draw_changes_the_words)
     };
     uint32_t words[64], other[64];
     draw_words(&draw, 0, 64, words);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; i < LENGTH(others); i++) {
         draw_words(&others[i], 0, 64, other);
         int equal = 0;
         for (int j = 0; j < 64; j++)

@@ -34,7 +34,7 @@ static const struct {
     [ACTIVATION_SWIGLU] = { silu_f64, silu_slope_f64, silu_f32, silu_slope_f32, true },
     [ACTIVATION_GEGLU] = { gelu_f64, gelu_slope_f64, gelu_f32, gelu_slope_f32, true },
 };
-enum { NUM_KINDS = sizeof functions / sizeof *functions };
+enum { NUM_KINDS = LENGTH(functions) };
 
 /* One activation with everything it reads; bias is NULL or inputs long. */
 struct activation_case {

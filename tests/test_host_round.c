@@ -30,7 +30,7 @@ static const struct format formats[] = {
     { 7, -126, bf16_pack, bf16_unpack, bf16_round },
     { 10, -14, fp16_pack, fp16_unpack, fp16_round },
 };
-enum { NUM_FORMATS = sizeof formats / sizeof *formats };
+enum { NUM_FORMATS = LENGTH(formats) };
 
 /* What a pattern means, by its definition; the exponent of all ones apart. */
 static double value_of(const struct format *format, uint32_t pattern)

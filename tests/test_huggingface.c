@@ -376,7 +376,7 @@ static Suite *huggingface_suite(void)
     tcase_add_loop_test(good, a_family_reads_as_itself_with_or_without_model_type, 0,
                         (int)num_families);
     tcase_add_loop_test(good, the_sequence_of_a_config_is_a_usual_one_within_its_window, 0,
-                        COUNT(sequences));
+                        LENGTH(sequences));
     tcase_add_test(good, the_largest_dropout_is_the_models);
     tcase_add_test(good, options_become_those_of_a_model);
     tcase_add_test(good, rope_theta_and_epsilon_are_read);

@@ -75,7 +75,7 @@ static const struct {
     { "", ":1", "is not valid JSON: " },
     { "[1, 2]", "", "expected a JSON object; found an array" },
 };
-enum { NUM_FAULTS = sizeof faults / sizeof *faults };
+enum { NUM_FAULTS = LENGTH(faults) };
 
 START_TEST(a_fault_in_the_text_names_its_line)
 {
@@ -198,7 +198,7 @@ static const struct {
     { "group", ":1: group" },
     { "", "" },
 };
-enum { NUM_BLAMES = sizeof blames / sizeof *blames };
+enum { NUM_BLAMES = LENGTH(blames) };
 
 START_TEST(blame_finds_the_line_of_a_key_path)
 {

@@ -158,8 +158,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_variant_has_its_own_table_and_others_the_first);
     tcase_add_test(cases, a_table_stands_before_the_formula_and_only_for_its_ops);
     tcase_add_test(cases, what_is_written_is_read_again);
-    tcase_add_loop_test(cases, a_faulty_table_is_refused_by_its_key, 0,
-                        sizeof faults / sizeof *faults);
+    tcase_add_loop_test(cases, a_faulty_table_is_refused_by_its_key, 0, LENGTH(faults));
     Suite *s = suite_create("sim/cost/kernel");
     suite_add_tcase(s, cases);
     return s;

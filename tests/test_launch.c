@@ -59,7 +59,7 @@ START_TEST(each_rank_is_told_its_place_and_says_who_it_is)
                               sizeof text));
     static const char *const pieces[] = { "0 of 3\n", "[rank 1] 1 of 3\n", "[rank 2] 2 of 3\n",
                                           "[rank 1] end\n", "[rank 2] end\n" };
-    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+    for (size_t i = 0; i < LENGTH(pieces); i++)
         ck_assert_msg(strstr(text, pieces[i]), "%s is not in %s", pieces[i], text);
 }
 END_TEST

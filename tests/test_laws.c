@@ -1,6 +1,7 @@
 /* not under tsan: searches by several workers are in other tests. */
 /* Laws that hold of any question: each seed is a model, a system and plans drawn at random. The
  * message of one that fails has its seed. */
+#include "base/length.h"
 #include "cli/planfile.h"
 #include "search/orders.h"
 #include "sim/engine/event_step.h"
@@ -296,7 +297,7 @@ static struct search_request request_by(const char *method)
 static void simulation_says_the_same(void)
 {
     struct search_request request =
-        request_by(methods[random_below(&question.rng, COUNT(methods))]);
+        request_by(methods[random_below(&question.rng, LENGTH(methods))]);
     struct search_result result = search_of(&request);
     for (int i = 0; i < result.num_top; i++) {
         check_said(&result.top[i]);
@@ -314,7 +315,7 @@ END_TEST
 static void workers_change_nothing(void)
 {
     struct search_request request =
-        request_by(methods[random_below(&question.rng, COUNT(methods))]);
+        request_by(methods[random_below(&question.rng, LENGTH(methods))]);
     struct search_result one = search_of(&request);
     for (request.jobs = 2; request.jobs <= 5; request.jobs += 3) {
         struct search_result more = search_of(&request);
@@ -357,7 +358,7 @@ static void restraints_help_nobody(void)
     static const char *const axes[] = { "tp",   "pp",  "mb", "zero", "recompute",
                                         "zero", "vpp", "tp", "mb",   "recompute" };
     struct search_request freely = question_request(&question), bound = freely;
-    int which = random_below(&question.rng, COUNT(words));
+    int which = random_below(&question.rng, LENGTH(words));
     if (!is_free(&freely, axes[which]))
         return;
     if (random_below(&question.rng, 2))

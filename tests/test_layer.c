@@ -34,7 +34,7 @@ static const struct {
     { "tp8 mb4 sp", true, 8, 34 / 8.0, 0 },
     { "tp1 mb4", true, 1, 34, 0 },
 };
-enum { NUM_VARIANTS = sizeof variants / sizeof *variants };
+enum { NUM_VARIANTS = LENGTH(variants) };
 
 START_TEST(a_layer_keeps_what_korthikanti_counts)
 {
@@ -74,7 +74,7 @@ static const struct {
     { "korthikanti-530b", 1, 35, 3, 114.0234375, 23.076171875 },
     { "korthikanti-1t", 1, 64, 1, 131.25, 26.5625 },
 };
-enum { NUM_FIGURE_1 = sizeof figure_1 / sizeof *figure_1 };
+enum { NUM_FIGURE_1 = LENGTH(figure_1) };
 
 START_TEST(first_stages_hold_the_activations_of_korthikantis_figure_1)
 {
@@ -158,7 +158,7 @@ static const struct {
     { "llama3-70b", 449.223 },
     { "llama3-405b", 2523.956 },
 };
-enum { NUM_PUBLISHED = sizeof published / sizeof *published };
+enum { NUM_PUBLISHED = LENGTH(published) };
 
 START_TEST(a_token_costs_the_flops_that_megatron_counts)
 {

@@ -28,7 +28,7 @@ static const int worlds[][4] = { /* tp, cp, dp, pp */
                                  { 8, 1, 3, 2 },
                                  { 3, 2, 1, 7 }
 };
-enum { NUM_WORLDS = sizeof worlds / sizeof *worlds };
+enum { NUM_WORLDS = LENGTH(worlds) };
 
 static struct plan plan_of(int world, int order)
 {
@@ -127,7 +127,7 @@ static const struct {
     { 1, 1, 8, { 1, 1, 1 } },  { 100, 1, 8, { 1, 1, 1 } }, { 5, 7, 1, { 1, 7, 1 } },
     { 9, 3, 72, { 3, 1, 3 } }, { 1, 12, 8, { 8, 2, 4 } },
 };
-enum { NUM_SPANS = sizeof spans / sizeof *spans };
+enum { NUM_SPANS = LENGTH(spans) };
 
 /* 6 apart: 0 and 6 share the first node of 8, then 12, then 18. */
 START_TEST(a_span_counts_members_and_nodes)

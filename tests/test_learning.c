@@ -9,7 +9,7 @@
 enum { STEPS = TURNS(120), COMPARED = 20, LAST = STEPS / 6 };
 
 static const char *const layouts[] = { "mb4", "tp2 sp dp2 zero3 mb4", "pp2 vpp2 mb2" };
-enum { NUM_LAYOUTS = COUNT(layouts) };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 static double mean_of_last(const double *losses)
 {

@@ -52,7 +52,7 @@ static const char *const layouts[] = {
 
 static struct machine shipped;
 static struct arena arena;
-static struct plan plans[COUNT(layouts)];
+static struct plan plans[LENGTH(layouts)];
 
 static void setup(void)
 {
@@ -60,7 +60,7 @@ static void setup(void)
     check_ok(system_load("dgx-h100", "megatron-core", NUM_GPUS, &shipped.system, &err), &err);
     check_ok(model_load("gpt3-1.3b", &shipped.model, &err), &err);
     shipped.model.batch = BATCH;
-    for (int i = 0; i < COUNT(layouts); i++)
+    for (int i = 0; i < LENGTH(layouts); i++)
         check_ok(plan_parse(layouts[i], &arena, &plans[i], &err) &&
                      plan_derive_data(&plans[i], NUM_GPUS, &err),
                  &err);
@@ -140,7 +140,7 @@ static bool is_read(struct machine *machine)
         profile_release(&again.profile);
     if (has_stack)
         stack_release(&again.stack);
-    for (int i = 0; i < COUNT(parts); i++)
+    for (int i = 0; i < LENGTH(parts); i++)
         json_decref(parts[i]);
     if (ok)
         machine->model = model;
@@ -158,7 +158,7 @@ static void check_bounds(struct evaluator *evaluator, const struct plan *plan, d
     const double bounds_s[] = { evaluate_bound_s(evaluator, plan),
                                 evaluate_floor_s(evaluator, plan),
                                 evaluate_floor_s(evaluator, &less) };
-    for (int i = 0; i < COUNT(bounds_s); i++)
+    for (int i = 0; i < LENGTH(bounds_s); i++)
         ck_assert_msg(bounds_s[i] <= step_s * (1 + rounding), "%s: bound %d is %g s, step %g s",
                       what, i, bounds_s[i], step_s);
 }
@@ -183,7 +183,7 @@ static int check(struct machine *machine, const char *what)
     int count = 0;
     if (!is_read(machine))
         return 0;
-    for (int i = 0; i < COUNT(layouts); i++) {
+    for (int i = 0; i < LENGTH(layouts); i++) {
         char name[160];
         struct err err = { 0 };
         const struct plan *plan = &plans[i];
@@ -244,7 +244,7 @@ static struct machine random_machine(uint64_t seed)
 {
     struct random rng = random_new(seed, 0);
     struct machine machine = shipped;
-    for (int i = 0; i < COUNT(tables); i++) {
+    for (int i = 0; i < LENGTH(tables); i++) {
         struct machine other = machine;
         double changed = random_unit(&rng) * random_unit(&rng);
         for (size_t j = 0; j < *tables[i].count; j++)
@@ -273,8 +273,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("limits");
     tcase_add_unchecked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, each_row_alone_is_predicted_at_its_least_and_its_most, 0,
-                        COUNT(tables));
-    tcase_add_loop_test(tc, all_rows_of_a_table_together_are_predicted, 0, COUNT(tables));
+                        LENGTH(tables));
+    tcase_add_loop_test(tc, all_rows_of_a_table_together_are_predicted, 0, LENGTH(tables));
     tcase_add_test(tc, parts_add_up_under_random_constants);
     Suite *s = suite_create("sim/engine, at the limits of its files");
     suite_add_tcase(s, tc);

@@ -109,7 +109,7 @@ static const struct {
     { "tp8", { 2, 0, 0 }, { 2, 0, 0 } },
     { "tp8 sp", { 0, 2, 2 }, { 0, 4, 2 } },
 };
-enum { NUM_EXCHANGES = sizeof exchanges / sizeof *exchanges };
+enum { NUM_EXCHANGES = LENGTH(exchanges) };
 
 START_TEST(a_layer_has_the_collectives_of_its_paper)
 {
@@ -163,7 +163,7 @@ START_TEST(an_embedding_of_a_split_vocabulary_is_summed_forward)
 END_TEST
 
 static const char *const layouts[] = { "tp1", "tp2", "tp4", "tp8", "tp8 sp", "tp2 sp" };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 START_TEST(no_mark_is_left_and_each_op_waits_for_an_earlier_one)
 {

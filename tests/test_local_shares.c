@@ -148,7 +148,7 @@ static bool is_sane(const struct op *op)
                              op->comm_bytes,
                              op->backward_bytes,
                              op->backward_kernels };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < LENGTH(sizes); i++)
         if (!isfinite(sizes[i]) || sizes[i] < 0)
             return false;
     return op->model_flops <= op->flops;

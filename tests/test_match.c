@@ -27,7 +27,7 @@ START_TEST(a_pattern_is_found_anywhere_in_any_case)
         { "400*per GPU|RoCE", "RDMA 400Gb/s per GPU", true },
         { "longer than the text", "text", false },
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    for (size_t i = 0; i < LENGTH(cases); i++)
         ck_assert_msg(match_text(cases[i].pattern, cases[i].text) == cases[i].matches, "%s in %s",
                       cases[i].pattern, cases[i].text);
 }
@@ -169,7 +169,7 @@ static Suite *suite(void)
     TCase *words = tcase_create("words");
     setenv("SIMSEARCH_DATA", ".", 0);
     tcase_add_test(words, a_pattern_is_found_anywhere_in_any_case);
-    tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, COUNT(matches));
+    tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, LENGTH(matches));
     tcase_add_test(words, every_rule_names_a_file_that_is_there);
     tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
     suite_add_tcase(s, words);

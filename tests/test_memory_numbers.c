@@ -127,7 +127,7 @@ static const struct korthikanti korthikanti[] = {
     { "korthikanti-1t", WITHOUT "tp8 pp64 mb1", WITH "tp8 pp64 mb1", 512, 512, 32.958984375, 131.25,
       26.5625 },
 };
-enum { NUM_KORTHIKANTI = sizeof korthikanti / sizeof korthikanti[0] };
+enum { NUM_KORTHIKANTI = LENGTH(korthikanti) };
 
 /* Ours count biases and norms too: 13h beside 12h^2, and more where tensor ranks repeat them. */
 START_TEST(state_of_the_layers_is_that_of_korthikanti_figure_1)
@@ -166,7 +166,7 @@ static const struct figure_7 figure_7[] = {
     { "korthikanti-530b", 58.3, 61.9, 20.2, 9.5 },
     { "korthikanti-1t", 58.3, 61.9, 20.2, 9.5 },
 };
-enum { NUM_FIGURE_7 = sizeof figure_7 / sizeof figure_7[0] };
+enum { NUM_FIGURE_7 = LENGTH(figure_7) };
 
 /* Of a layer on 8 tensor ranks, relative to none of the three. */
 START_TEST(techniques_save_the_activations_of_korthikanti_figure_7)

@@ -313,7 +313,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("milp_search");
     tcase_add_checked_fixture(cases, NULL, tear_down);
     tcase_add_loop_test(cases, it_is_no_faster_than_what_is_proved_and_says_how_far_it_may_be_off,
-                        0, sizeof fixed / sizeof *fixed);
+                        0, LENGTH(fixed));
     tcase_add_test(cases, uneven_stages_beat_the_even_optimum);
     tcase_add_test(cases, stages_are_of_few_types_when_asked_to);
     tcase_add_test(cases, all_stages_recompute_alike_when_asked_to);

@@ -71,7 +71,7 @@ static double second_singular(struct matrix w)
 START_TEST(weights_are_doubly_stochastic)
 {
     static const int sizes[] = { 2, 3, 4, 6, 8, 9, 12, 16, 35, 64 };
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+    for (size_t s = 0; s < LENGTH(sizes); s++)
         for (int step = 0; step < mixing_cycle((enum mixing_graph)_i, sizes[s]); step++) {
             struct matrix w = weights((enum mixing_graph)_i, sizes[s], step);
             double worst = 0;
@@ -104,7 +104,7 @@ END_TEST
 START_TEST(the_second_singular_value_is_that_of_the_matrix)
 {
     static const int sizes[] = { 2, 3, 5, 6, 8, 12, 16, 24 };
-    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+    for (size_t s = 0; s < LENGTH(sizes); s++) {
         int n = sizes[s];
         int cycle = mixing_cycle((enum mixing_graph)_i, n);
         struct matrix all = weights((enum mixing_graph)_i, n, 0);
@@ -127,7 +127,7 @@ START_TEST(a_ring_mixes_as_its_closed_form_says)
     } rings[] = {
         { 8, 0.195, 5e-4 }, { 16, 0.0507, 5e-5 }, { 32, 0.0128, 5e-5 }, { 64, 0.0032, 5e-5 }
     };
-    for (size_t i = 0; i < sizeof rings / sizeof *rings; i++) {
+    for (size_t i = 0; i < LENGTH(rings); i++) {
         double gap = 1 - mixing_second_singular(MIXING_RING, rings[i].n);
         double closed = 2.0 / 3 * (1 - cos(2 * acos(-1) / rings[i].n));
         ck_assert_double_eq_tol(gap, closed, 1e-12);

@@ -169,7 +169,7 @@ START_TEST(each_option_adds_its_own_parameters)
         { "{\"activation\": \"swiglu\"}", 2 * 256 * (64 + 1) },
     };
     struct model plain = changed("{}");
-    for (int i = 0; i < COUNT(rows); i++) {
+    for (int i = 0; i < LENGTH(rows); i++) {
         struct model model = changed(rows[i].changes);
         ck_assert_double_eq(model_parameters(&model) - model_parameters(&plain), rows[i].added);
     }
@@ -267,10 +267,10 @@ static Suite *model_suite(void)
     Suite *suite = suite_create("model");
     TCase *counts = tcase_create("parameters");
     tcase_add_loop_test(counts, counts_are_those_of_the_released_checkpoints_to_the_unit, 0,
-                        COUNT(published));
-    tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, COUNT(rounded));
+                        LENGTH(published));
+    tcase_add_loop_test(counts, counts_round_to_those_that_papers_print, 0, LENGTH(rounded));
     tcase_add_loop_test(counts, counts_are_those_of_the_megatron_formula_and_a_final_norm, 0,
-                        COUNT(sc21));
+                        LENGTH(sc21));
     tcase_add_loop_test(counts, counts_are_near_the_lectures_approximation, 0, 4);
     tcase_add_test(counts, a_tiny_gpt_counts_as_it_does_by_hand);
     tcase_add_test(counts, a_tied_llama_counts_as_released);
@@ -280,7 +280,7 @@ static Suite *model_suite(void)
 
     TCase *reading = tcase_create("reading");
     tcase_add_test(reading, what_is_left_out_is_derived);
-    tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, COUNT(faults));
+    tcase_add_loop_test(reading, a_fault_is_located_by_its_key, 0, LENGTH(faults));
     tcase_add_test(reading, a_struct_that_no_reader_filled_is_checked_as_well);
     suite_add_tcase(suite, reading);
 

@@ -84,9 +84,9 @@ static const char *const layouts[] = {
     "dp2 zero1",
     "dp4 zero1",
 };
-enum { NUM_LAYOUTS = COUNT(layouts) };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 static const int optimizers[] = { OPTIMIZER_ADAM, OPTIMIZER_MOMENTUM, OPTIMIZER_SGD };
-enum { NUM_TRIED = COUNT(optimizers) };
+enum { NUM_TRIED = LENGTH(optimizers) };
 
 /* To the last bit: an update adds nothing up. */
 START_TEST(shards_are_updated_as_the_whole_is)

@@ -71,7 +71,7 @@ static void add_list(struct settings *settings, const struct option_row *row,
 
 static const char *const *texts_of(const char *argument)
 {
-    for (int i = 0; i < COUNT(texts); i++)
+    for (int i = 0; i < LENGTH(texts); i++)
         if (strcmp(texts[i].argument, argument) == 0)
             return texts[i].values;
     return NULL;
@@ -215,7 +215,7 @@ static void check_text(const struct run *run)
 {
     static const char *const wrong[] = { " nan", "-nan", " inf", " -0.0 ", "(null)" };
     ck_assert_msg(*run->output, "%s prints nothing", run->command);
-    for (int i = 0; i < COUNT(wrong); i++)
+    for (int i = 0; i < LENGTH(wrong); i++)
         ck_assert_msg(!strstr(run->output, wrong[i]), "%s prints \"%s\":\n%s", run->command,
                       wrong[i], run->output);
 }
@@ -226,7 +226,7 @@ static void check(const struct setting *a, const struct setting *b, bool as_json
                                  EXIT_INPUT, EXIT_MISSING, EXIT_TIME_LIMIT };
     struct run of = run(a, b, as_json);
     bool is_known = false;
-    for (int i = 0; i < COUNT(codes); i++)
+    for (int i = 0; i < LENGTH(codes); i++)
         is_known |= of.code == codes[i];
     ck_assert_msg(is_known, "%s: exit %d: %s", of.command, of.code, of.output);
     bool has_answer = of.code == EXIT_DONE || of.code == EXIT_NO_PLAN || of.code == EXIT_TIME_LIMIT;

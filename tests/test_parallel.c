@@ -30,7 +30,7 @@ static const struct {
     { 16, 1000, 1 }, { 8, 3, 1 },  { 4, 1000, 1000 },     { 4, 1000, 999 },  { 4, 1, 1 },
     { 4, 100, 0 },   { 4, 0, 1 },  { 4, 1000, SIZE_MAX }, { 4, 1000, 5000 },
 };
-enum { NUM_LOOPS = sizeof loops / sizeof *loops };
+enum { NUM_LOOPS = LENGTH(loops) };
 
 START_TEST(every_index_is_visited_once_by_a_worker_in_range)
 {

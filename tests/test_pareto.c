@@ -88,7 +88,7 @@ struct cloud {
 static void add_point(struct evaluator *evaluator, const struct plan *plan, struct cloud *cloud)
 {
     struct prediction p = evaluate(evaluator, plan);
-    ck_assert(cloud->count < sizeof cloud->at / sizeof *cloud->at);
+    ck_assert(cloud->count < LENGTH(cloud->at));
     if (p.fits)
         cloud->at[cloud->count++] =
             (struct pareto_point){ { plan_ranks(plan), p.step_s, p.peak_memory_bytes } };

@@ -35,7 +35,7 @@ static const char *const layouts[] = {
     "dp4 zero3 recompute=selective",
     "dp2 zero2 tp2 sp recompute=block:2",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_MODELS = 3 };
+enum { NUM_LAYOUTS = LENGTH(layouts), NUM_MODELS = 3 };
 
 /* The rank that this process is, when mpirun has started it. */
 static struct parity_process process;

@@ -321,7 +321,7 @@ START_TEST(a_layers_state_is_sharded_as_zero_says)
                   { "tp8 sp pp1 mb1 zero3 shard=2", 0.5, 0.5, 0.5 },
                   { "tp8 sp pp1 mb1 zero1 offload=optimizer", 1, 1, 0 } };
     load("dgx-h100", 64, "gpt3-1.3b");
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         struct plan plan = plan_on(&hardware, &model, cases[i].layout, &arena);
         struct partition_problem problem = problem_of(&plan);
         struct piece_cost layer = layer_of(&plan);
@@ -421,7 +421,7 @@ static Suite *suite(void)
 {
     Suite *suite = suite_create("partition");
     TCase *cases = tcase_create("partition");
-    int num_models = sizeof models / sizeof *models;
+    int num_models = LENGTH(models);
     tcase_add_checked_fixture(cases, NULL, tear_down);
     tcase_add_test(cases, the_lectures_two_partitions_take_5_and_4_with_all_reduces);
     tcase_add_test(cases, the_lectures_two_partitions_both_take_4_with_reduce_scatters);

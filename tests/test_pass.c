@@ -6,7 +6,7 @@
 
 static const enum opcode passes[] = { INSTR_FORWARD, INSTR_BACKWARD, INSTR_BACKWARD_INPUT,
                                       INSTR_BACKWARD_WEIGHT };
-enum { NUM_PASSES = sizeof passes / sizeof *passes, MOST_LAYERS = 6, MOST_UNITS = 64 };
+enum { NUM_PASSES = LENGTH(passes), MOST_LAYERS = 6, MOST_UNITS = 64 };
 
 /* --- by hand ------------------------------------------------------------------------------ */
 

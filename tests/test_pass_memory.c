@@ -94,7 +94,7 @@ static const char *const layouts[] = {
     "dp2 zero3 recompute=selective attn=unfused dtype=fp32",
     "dp2 zero3 recompute=block:2 dtype=fp32",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts, NUM_PREFETCHES = 3 };
+enum { NUM_LAYOUTS = LENGTH(layouts), NUM_PREFETCHES = 3 };
 
 START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
 {
@@ -136,7 +136,7 @@ static const struct {
     { "dp2 zero3 mb2 recompute=full dtype=fp32", 32 },
     { "dp2 zero1 mb2 recompute=selective attn=unfused dtype=fp32", 16 },
 };
-enum { NUM_RUNS = sizeof runs / sizeof *runs };
+enum { NUM_RUNS = LENGTH(runs) };
 
 /* What is folded is kept by the op before, and gradients are made in fewer places. */
 START_TEST(the_peak_of_a_fused_pass_is_what_its_steps_hold)

@@ -21,7 +21,7 @@ static const struct setting settings[] = {
     { "dgx1-v100", "megatron-deepspeed", "bloom-176b" },
     { "p5-h100", "nemo", "qwen2.5-7b" },
 };
-enum { NUM_SETTINGS = sizeof settings / sizeof settings[0] };
+enum { NUM_SETTINGS = LENGTH(settings) };
 
 static struct system machine;
 static struct model model;

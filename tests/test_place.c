@@ -26,7 +26,7 @@ static const char *const all[] = {
 /* "NAME=value NAME=value" */
 static void set_environment(const char *pairs)
 {
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < LENGTH(all); i++)
         unsetenv(all[i]);
     char copy[500];
     strcpy(copy, pairs);
@@ -107,7 +107,7 @@ START_TEST(sruns_ranks_meet_on_the_first_node)
                   { "gpu[3,5]", "gpu3" },
                   { "a1,b2", "a1" },
                   { "alone", "alone" } };
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    for (size_t i = 0; i < LENGTH(lists); i++) {
         char pairs[300] = "SLURM_STEP_ID=0 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 "
                           "SLURM_JOB_ID=77 SLURM_STEP_NODELIST=";
         struct place place = place_in(strcat(pairs, lists[i].nodes));
@@ -195,8 +195,8 @@ static Suite *suite(void)
     tcase_add_test(tc, sruns_ranks_meet_on_the_first_node);
     tcase_add_test(tc, steps_of_neighbouring_jobs_meet_at_ports_of_their_own);
     tcase_add_loop_test(tc, a_token_that_is_set_is_taken_before_what_the_launcher_says, 0,
-                        COUNT(tokens));
-    tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, sizeof faults / sizeof *faults);
+                        LENGTH(tokens));
+    tcase_add_loop_test(tc, a_variable_that_is_wrong_is_named, 0, LENGTH(faults));
     Suite *s = suite_create("exec/place");
     suite_add_tcase(s, tc);
     return s;

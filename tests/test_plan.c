@@ -133,7 +133,7 @@ static const struct {
     { "offload=activations,optimizer", "tp1 pp1 mb1 offload=optimizer,activations" },
     { "offload=none", "tp1 pp1 mb1" },
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 START_TEST(a_layout_is_written_in_one_way)
 {
@@ -208,7 +208,7 @@ static const struct {
     { "zero3 shard8", "shard8", "expected shard=N" },
     { "offload=weights", "offload=weights", "expected one of optimizer, activations" },
 };
-enum { NUM_SLIPS = sizeof slips / sizeof *slips };
+enum { NUM_SLIPS = LENGTH(slips) };
 
 START_TEST(a_slip_is_a_sentence_about_its_token)
 {
@@ -258,7 +258,7 @@ static struct plan random_plan(struct random *rng)
 {
     struct plan plan = plan_default();
     int *degrees[] = { &plan.tp, &plan.cp, &plan.ep, &plan.pp, &plan.vpp, &plan.microbatch };
-    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    for (size_t i = 0; i < LENGTH(degrees); i++)
         *degrees[i] = 1 + random_below(rng, 4);
     plan.dp = random_below(rng, 3);
     plan.sp = random_below(rng, 2);

@@ -101,7 +101,7 @@ static const struct {
     { "pp2 recompute=block:5", { 5, 3 } },
     { "pp2 recompute=block:7,1", { 7, 1 } },
 };
-enum { NUM_RECOMPUTES = sizeof recomputes / sizeof *recomputes };
+enum { NUM_RECOMPUTES = LENGTH(recomputes) };
 
 START_TEST(recompute_says_how_many_layers_run_again)
 {
@@ -132,7 +132,7 @@ static const struct {
     { "dtype=fp32 optimizer=sgd", 4, 4, 0 },
     { "dtype=bf16 optimizer=adafactor", 2, 4, 4 + 8.0 / 4096 },
 };
-enum { NUM_RECIPES = sizeof recipes / sizeof *recipes };
+enum { NUM_RECIPES = LENGTH(recipes) };
 
 START_TEST(a_recipe_keeps_the_bytes_its_source_says)
 {

@@ -281,7 +281,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_replica_that_skips_its_update_averages_all_the_same);
     tcase_add_test(tc, replicas_that_differ_train_in_fp16_nearly_as_in_fp32);
     tcase_add_loop_test(tc, a_loss_that_is_not_finite_is_found_where_it_is, 0, 3);
-    tcase_add_loop_test(tc, a_run_ends_when_no_scale_helps, 0, COUNT(endings));
+    tcase_add_loop_test(tc, a_run_ends_when_no_scale_helps, 0, LENGTH(endings));
     Suite *s = suite_create("exec/precision");
     suite_add_tcase(s, tc);
     return s;

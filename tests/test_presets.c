@@ -106,7 +106,7 @@ static void remove_data(const char *folder)
 {
     static const char *const inside[] = { "models/presets/a.json", "models/presets/b.json",
                                           "models/presets", "models", "" };
-    for (int i = 0; i < COUNT(inside); i++) {
+    for (int i = 0; i < LENGTH(inside); i++) {
         char path[256];
         snprintf(path, sizeof path, "%s/%s", folder, inside[i]);
         remove(path);
@@ -217,7 +217,7 @@ END_TEST
 START_TEST(a_file_that_is_absent_is_named)
 {
     static const char *const paths[] = { "./absent.json", "absent.json", "no/such" };
-    for (int i = 0; i < COUNT(paths); i++) {
+    for (int i = 0; i < LENGTH(paths); i++) {
         struct model model;
         struct err err = { 0 };
         ck_assert(!model_load(paths[i], &model, &err));
@@ -237,7 +237,7 @@ static Suite *model_suite(void)
     tcase_add_test(presets, gpt3_has_its_published_batch_and_budget);
     tcase_add_test(presets, an_unknown_name_is_answered_with_the_nearest);
     tcase_add_loop_test(presets, a_faulty_preset_is_located_by_file_line_and_key, 0,
-                        COUNT(faulty_presets));
+                        LENGTH(faulty_presets));
     tcase_add_test(presets, presets_that_are_nowhere_are_missed);
     tcase_add_test(presets, a_file_loads_by_its_path);
     tcase_add_test(presets, a_file_in_the_folder_loads_unless_a_preset_is_called_that);

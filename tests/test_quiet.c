@@ -120,10 +120,10 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *cases = tcase_create("quiet");
-    tcase_add_loop_test(cases, a_calibration_waits_for_quiet_for_a_bounded_time, 0, COUNT(waits));
-    tcase_add_loop_test(cases, waiting_for_peers_is_no_part_of_a_transfer, 0, COUNT(disturbed));
+    tcase_add_loop_test(cases, a_calibration_waits_for_quiet_for_a_bounded_time, 0, LENGTH(waits));
+    tcase_add_loop_test(cases, waiting_for_peers_is_no_part_of_a_transfer, 0, LENGTH(disturbed));
     tcase_add_loop_test(cases, a_step_beside_others_is_as_long_as_on_a_core_of_its_own, 0,
-                        COUNT(steps));
+                        LENGTH(steps));
     Suite *s = suite_create("calibration/quiet");
     suite_add_tcase(s, cases);
     return s;

@@ -81,7 +81,7 @@ static const struct closed_form closed_forms[] = {
 
 static const struct closed_form *closed_form_find(const char *name)
 {
-    for (int i = 0; i < COUNT(closed_forms); i++)
+    for (int i = 0; i < LENGTH(closed_forms); i++)
         if (strcmp(closed_forms[i].name, name) == 0)
             return &closed_forms[i];
     ck_abort_msg("no closed form is known of %s", name);

@@ -112,8 +112,7 @@ static Suite *suite(void)
     tcase_add_test(cases, a_kind_takes_as_many_times_longer_as_it_did);
     tcase_add_test(cases, shapes_unlike_those_that_ran_keep_their_times);
     tcase_add_test(cases, a_kind_that_is_far_off_was_disturbed);
-    tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0,
-                        sizeof faults / sizeof *faults);
+    tcase_add_loop_test(cases, a_faulty_run_is_refused_by_its_key, 0, LENGTH(faults));
     Suite *s = suite_create("calibration/refine");
     suite_add_tcase(s, cases);
     return s;

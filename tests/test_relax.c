@@ -132,7 +132,7 @@ START_TEST(whether_any_order_fits_is_what_looking_at_each_finds)
     struct search_result none = search_by("exhaustive", &request);
     double needed_bytes = none.nearest.prediction.peak_memory_bytes;
     search_result_release(&none);
-    for (int i = 0; i < COUNT(less_bytes); i++) {
+    for (int i = 0; i < LENGTH(less_bytes); i++) {
         instance.system.gpu.memory_bytes = needed_bytes - less_bytes[i];
         struct search_result each = search_by("exhaustive", &request);
         struct search_result together = search_by("bnb", &request);
@@ -152,7 +152,7 @@ static const struct {
 } odd_cases[] = {
     { 40, 24 }, { 40, 9 }, { 40, 3 }, { 80, 7 }, { 120, 4 }, { 56, 100 }, { 88, 64 }
 };
-enum { NUM_ODD_CASES = sizeof odd_cases / sizeof *odd_cases };
+enum { NUM_ODD_CASES = LENGTH(odd_cases) };
 
 START_TEST(the_nearest_batches_are_those_of_a_brute_force_loop)
 {
@@ -311,7 +311,7 @@ static void count_call(double done, void *context)
 START_TEST(hints_share_the_time_limit_of_the_search)
 {
     static const double taken_s[] = { 0, 2000 };
-    for (int i = 0; i < COUNT(taken_s); i++) {
+    for (int i = 0; i < LENGTH(taken_s); i++) {
         int calls = 0;
         struct search_request request = request_of(40, 7);
         struct answer answer = run(&request);

@@ -198,7 +198,7 @@ static const struct {
     { "tp8 pp8 dp16 mb1 exchange=hierarchical:group=16", gpt3, 1024, 1536, "exchange", "exchange",
       "group=16 does not divide the 16 data ranks into two groups or more" },
 };
-enum { NUM_CASES = sizeof cases / sizeof *cases };
+enum { NUM_CASES = LENGTH(cases) };
 
 START_TEST(a_plan_breaks_the_rule_that_it_should)
 {
@@ -257,7 +257,7 @@ static struct plan random_plan(struct random *rng)
     };
     struct plan plan = plan_of(layouts[random_below(rng, 4)], &arena);
     int *degrees[] = { &plan.tp, &plan.pp, &plan.dp, &plan.vpp, &plan.microbatch };
-    for (size_t i = 0; i < sizeof degrees / sizeof *degrees; i++)
+    for (size_t i = 0; i < LENGTH(degrees); i++)
         if (random_below(rng, 2) == 0)
             *degrees[i] = 1 << random_below(rng, 25);
     plan.dp = plan.dp ? plan.dp : 1;

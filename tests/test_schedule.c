@@ -423,7 +423,7 @@ static Suite *suite(void)
     tcase_add_test(tc, zb_h1_puts_weight_gradients_off_by_the_stage);
     tcase_add_test(tc, zb_h2_warms_up_and_puts_off_twice_as_far);
     tcase_add_loop_test(tc, a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why, 0,
-                        COUNT(refusals));
+                        LENGTH(refusals));
     tcase_add_test(tc, activations_counted_from_the_list_equal_the_closed_form);
     tcase_add_test(tc, interleaving_holds_more_than_one_f_one_b);
     tcase_add_test(tc, bytes_counted_from_the_list_equal_the_closed_form);
@@ -437,7 +437,7 @@ static Suite *suite(void)
     tcase_add_test(tc, each_lowering_adds_a_known_number_of_instructions);
     tcase_add_test(tc, text_is_read_back_as_the_same_schedule);
     tcase_add_test(tc, blank_lines_and_more_blanks_change_nothing);
-    tcase_add_loop_test(tc, a_slip_in_the_text_names_its_line, 0, COUNT(slips));
+    tcase_add_loop_test(tc, a_slip_in_the_text_names_its_line, 0, LENGTH(slips));
     Suite *s = suite_create("sim/schedule");
     suite_add_tcase(s, tc);
     return s;

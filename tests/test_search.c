@@ -267,7 +267,7 @@ START_TEST(when_nothing_fits_the_fewest_gpus_that_do_are_found)
     ck_assert_int_eq(plan_ranks(&result.fewest.plan), result.fewest_gpus);
     static const int counts[] = { 1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64, 72 };
     int i = 0;
-    while (i < COUNT(counts) && !fits_on(counts[i]))
+    while (i < LENGTH(counts) && !fits_on(counts[i]))
         i++;
     ck_assert_int_eq(result.fewest_gpus, counts[i]);
     search_result_release(&result);

@@ -441,7 +441,7 @@ static Suite *suite(void)
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);
     tcase_add_test(tc, gradients_of_a_node_take_their_bytes_over_its_one_nic);
     tcase_add_loop_test(tc, buckets_of_a_pipeline_are_reduced_beside_the_last_backward, 0,
-                        COUNT(bucketed));
+                        LENGTH(bucketed));
     tcase_add_test(tc, ends_of_a_pipeline_reduce_a_tied_table);
     tcase_add_test(tc, stages_of_few_layers_idle_while_the_longest_works);
     tcase_add_test(tc, the_stage_with_most_layers_is_busiest);

@@ -115,7 +115,7 @@ static const struct {
 static void check_changes(void)
 {
     setting.system.profile.num_gemm_points = 0;
-    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+    for (size_t i = 0; i < LENGTH(changes); i++)
         check_changed(changes[i].change, changes[i].what);
 }
 

@@ -73,7 +73,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tcase = tcase_create("slower");
-    tcase_add_loop_test(tcase, all_that_a_slower_device_does_takes_longer, 0, COUNT(cases));
+    tcase_add_loop_test(tcase, all_that_a_slower_device_does_takes_longer, 0, LENGTH(cases));
     Suite *s = suite_create("sim/cost/slower");
     suite_add_tcase(s, tcase);
     return s;

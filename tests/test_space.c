@@ -344,20 +344,21 @@ static Suite *suite(void)
     TCase *cases = tcase_create("space");
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_loop_test(cases, the_default_space_is_nested_loops_in_the_documented_order, 0,
-                        COUNT(gpu_counts));
+                        LENGTH(gpu_counts));
     tcase_add_test(cases, no_two_candidates_have_the_same_layout);
     tcase_add_test(cases, fixed_words_are_in_every_candidate);
     tcase_add_test(cases, fixing_takes_nothing_else_away);
-    tcase_add_loop_test(cases, a_fixed_value_need_not_be_in_the_lists, 0, COUNT(outside));
+    tcase_add_loop_test(cases, a_fixed_value_need_not_be_in_the_lists, 0, LENGTH(outside));
     tcase_add_test(cases, given_chunks_decide_vpp);
     tcase_add_test(cases, a_fixed_word_replaces_the_base_s);
     tcase_add_test(cases, degrees_that_no_gpus_make_are_counted_as_gpus);
-    tcase_add_loop_test(cases, forbidden_values_are_in_no_candidate, 0, COUNT(forbidden));
+    tcase_add_loop_test(cases, forbidden_values_are_in_no_candidate, 0, LENGTH(forbidden));
     tcase_add_test(cases, sequence_parallel_can_be_forbidden_both_ways);
     tcase_add_test(cases, forbidding_what_is_not_searched_leaves_nothing);
-    tcase_add_loop_test(cases, unknown_words_are_usage_errors_that_name_the_word, 0, COUNT(faults));
+    tcase_add_loop_test(cases, unknown_words_are_usage_errors_that_name_the_word, 0,
+                        LENGTH(faults));
     tcase_add_loop_test(cases, most_counts_without_plans_are_ruled_out_by_one_look, 0,
-                        COUNT(looks));
+                        LENGTH(looks));
     tcase_add_test(cases, a_visitor_can_end_the_walk);
     tcase_add_test(cases, the_name_says_what_is_fixed_and_what_is_left_out);
     suite_add_tcase(s, cases);

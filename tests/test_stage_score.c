@@ -15,7 +15,7 @@ static const struct {
     { "gpt3-6.7b", "dgx-a100-80g", "megatron-deepspeed" },
     { "llama2-7b", "dgx-a100-80g", "nemo" },
 };
-enum { NUM_RUNS = sizeof runs / sizeof *runs };
+enum { NUM_RUNS = LENGTH(runs) };
 
 /* `layers` over the stages, one at least for each; recomputed ones of each. */
 static void cut(struct random *rng, int layers, int stages, int *has, int *recomputed)

@@ -458,12 +458,12 @@ static const struct start starts[] = {
 /* All at once: most of their time is the watchdog's. */
 START_TEST(a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost)
 {
-    struct process ranks[COUNT(starts)][2];
-    for (int i = 0; i < COUNT(starts); i++)
+    struct process ranks[LENGTH(starts)][2];
+    for (int i = 0; i < LENGTH(starts); i++)
         start_both(&starts[i], ranks[i]);
-    for (int i = 0; i < COUNT(starts); i++)
+    for (int i = 0; i < LENGTH(starts); i++)
         end_both(&starts[i], ranks[i]);
-    for (int i = 0; i < COUNT(starts); i++)
+    for (int i = 0; i < LENGTH(starts); i++)
         check_end(&starts[i], ranks[i]);
 }
 END_TEST
@@ -559,13 +559,13 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_crowd_that_says_nothing_makes_room, 0, 2);
     tcase_add_test(tc, a_forged_greeting_is_turned_away);
     tcase_add_test(tc, a_rank_that_left_the_meeting_may_come_again);
-    tcase_add_loop_test(tc, a_rank_that_is_turned_away_says_why, 0, COUNT(refusals));
+    tcase_add_loop_test(tc, a_rank_that_is_turned_away_says_why, 0, LENGTH(refusals));
     tcase_add_test(tc, a_stranger_at_the_meeting_is_told_apart);
     tcase_add_test(tc, a_rank_that_stops_or_dies_while_it_starts_ends_the_run_as_lost);
     tcase_add_test(tc, a_start_that_succeeds_trains);
     tcase_add_test(tc, a_checkpoint_that_takes_long_is_no_standstill);
     tcase_add_loop_test(tc, a_folder_that_cannot_hold_checkpoints_is_found_at_the_start, 0,
-                        COUNT(folders));
+                        LENGTH(folders));
     tcase_add_test(tc, a_rank_alone_says_where_it_wanted_to_meet);
     Suite *s = suite_create("exec: start");
     suite_add_tcase(s, tc);

@@ -31,7 +31,7 @@ static struct search_request new_request(const char *method)
 
 /* Methods that draw, for loops over them. */
 static const char *const drawing[] = { "zo", "rl", "random" };
-enum { NUM_DRAWING = sizeof drawing / sizeof *drawing };
+enum { NUM_DRAWING = LENGTH(drawing) };
 
 START_TEST(every_method_that_draws_is_tested_here)
 {

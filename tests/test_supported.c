@@ -39,7 +39,7 @@ static const struct {
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },
     { "dp2 dtype=fp16 exchange=qsgd:4", "exchange" },
 };
-enum { NUM_REFUSED = sizeof refused / sizeof *refused };
+enum { NUM_REFUSED = LENGTH(refused) };
 
 START_TEST(what_cannot_be_run_is_refused_by_name)
 {
@@ -76,7 +76,7 @@ static const char *const run[] = {
     "recompute=block:1",         "dtype=fp16 recompute=selective", "dtype=fp32 optimizer=sgd",
     "pp2 schedule=zb-h1",        "dp2 exchange=topk:0.1",          "dp2 exchange=local:4",
 };
-enum { NUM_RUN = sizeof run / sizeof *run };
+enum { NUM_RUN = LENGTH(run) };
 
 START_TEST(what_can_be_run_is_not)
 {

@@ -61,7 +61,7 @@ START_TEST(weights_come_back_beside_the_update)
 {
     static const char *const layouts[] = { "tp2 pp2 mb1 offload=optimizer overlap=none",
                                            "pp4 zero1 mb2 offload=optimizer overlap=none" };
-    for (int i = 0; i < COUNT(layouts); i++)
+    for (int i = 0; i < LENGTH(layouts); i++)
         for (int stage = 0; stage < 2; stage++) {
             load(layouts[i]);
             struct host_optimizer slow = host(stage);

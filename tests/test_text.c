@@ -86,11 +86,11 @@ static const struct {
     { "", NULL },
     { "band", NULL },
 };
-enum { NUM_SLIPS = sizeof slips / sizeof *slips };
+enum { NUM_SLIPS = LENGTH(slips) };
 
 START_TEST(a_slip_finds_the_name_that_was_meant)
 {
-    const char *nearest = text_nearest(slips[_i].word, names, sizeof names / sizeof *names);
+    const char *nearest = text_nearest(slips[_i].word, names, LENGTH(names));
     if (slips[_i].nearest)
         ck_assert_str_eq(nearest, slips[_i].nearest);
     else

@@ -212,7 +212,7 @@ START_TEST(a_schedule_decides_bubble_layers_in_flight_and_transfers)
         { TEXTBOOK_NAIVE, 7, 12, 224 },      { TEXTBOOK_ZB_H1, 7.0 / 48, 96, 14 },
         { TEXTBOOK_ZB_H2, 0, 180, 14 },
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct textbook_pipeline pipeline = { 8, 1, 16, table[i].schedule };
         double total = table[i].bubble / (1 + table[i].bubble);
         ck_assert_double_eq_tol(textbook_bubble_of_useful(pipeline), table[i].bubble, 1e-12);
@@ -315,7 +315,7 @@ START_TEST(recompute_keeps_an_input_every_k_layers_or_of_a_share_of_them)
         { 1, 1, 8, 6, 16e3, 24.5e3 },
         { 0.5, 1, 7, 5, 4 * 24.5e3 + 8e3, 24.5e3 },
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct textbook_setup setup = small_setup();
         setup.recomputed = table[i].recomputed;
         setup.interval = table[i].interval;
@@ -360,7 +360,7 @@ START_TEST(each_exchange_takes_the_time_of_its_formula)
         { "hierarchical", 6 * 0.029001 + 2 * 0.146 },
         { "pga:4:graph=ring", (14 * 0.03725 + 3 * 2.322) / 4 },
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct textbook_setup setup = small_setup();
         struct err err = { 0 };
         setup.data = 8;

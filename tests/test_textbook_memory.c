@@ -116,7 +116,7 @@ START_TEST(recipes_cost_what_their_documentation_says)
         { "mxfp8", 18.0625, 6.0625, 12 },
         { "precision-aware", 14, 6, 8 },
     };
-    ck_assert_int_eq(num_textbook_recipes, sizeof documented / sizeof *documented);
+    ck_assert_int_eq(num_textbook_recipes, LENGTH(documented));
     for (int i = 0; i < num_textbook_recipes; i++) {
         const struct textbook_recipe *recipe = recipe_named(documented[i].name);
         struct textbook_state whole = textbook_state(recipe, 1, 0, 16);
@@ -230,7 +230,7 @@ START_TEST(sequence_parallelism_over_one_rank_keeps_the_same)
         { TEXTBOOK_KEEP_INPUT, TEXTBOOK_KEEP_SEQUENCE_INPUT },
     };
     struct textbook_batch microbatch = { 2, 2048 };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    for (size_t i = 0; i < LENGTH(pairs); i++)
         ck_assert_double_eq(textbook_layer_activation_bytes(&gpt3, pairs[i][0], 1, microbatch, 2),
                             textbook_layer_activation_bytes(&gpt3, pairs[i][1], 1, microbatch, 2));
 }

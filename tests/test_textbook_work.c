@@ -95,7 +95,7 @@ START_TEST(iteration_times_of_table_1_follow_from_its_flops)
         { 80, 12288, 2304, 1536, 148e12, 24.817 },  { 105, 20480, 2520, 2520, 163e12, 54.085 },
         { 128, 25600, 3072, 3072, 163e12, 102.63 },
     };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    for (size_t i = 0; i < LENGTH(table); i++) {
         struct model model = { .layers = table[i].layers,
                                .hidden = table[i].hidden,
                                .vocab = 51200 };

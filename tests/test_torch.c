@@ -3,7 +3,7 @@
 #include "tests/torch_steps.h"
 
 static const char *const layouts[] = { "mb2", "tp2 sp pp2 dp2 mb2", "dp2 zero2 mb1", "pp4 mb1" };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 START_TEST(losses_and_norms_are_those_of_pytorch)
 {

@@ -279,7 +279,7 @@ START_TEST(a_division_is_written_without_lists_where_it_can_be)
     };
     struct plan point = plan_default();
     point.pp = 3;
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         point.recompute = RECOMPUTE_BLOCK;
         struct plan plan = division_plan(&point, cases[i].layers, cases[i].recomputed);
         ck_assert_int_eq(plan.recompute, cases[i].recompute);

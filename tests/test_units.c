@@ -47,7 +47,7 @@ static const struct {
     { "2.5 $/h", QUANTITY_DOLLARS_PER_HOUR, 2.5 },
     { "300 Btok", QUANTITY_TOKENS, 3e11 },
 };
-enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
+enum { NUM_EXAMPLES = LENGTH(examples) };
 
 START_TEST(text_is_read_as_the_nearest_double_and_written_back_as_it_was)
 {
@@ -119,7 +119,7 @@ START_TEST(every_unit_of_every_quantity_is_read_and_reads_back)
     static const char *const numbers[] = {
         "1", "0", "7", "0.1", "3.14159", "1023.9", "1e-3", "-2"
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    for (size_t i = 0; i < LENGTH(numbers); i++)
         for_each_unit((enum quantity)_i, numbers[i], check_text_reads_back);
 }
 END_TEST
@@ -160,7 +160,7 @@ END_TEST
 START_TEST(the_smallest_and_largest_values_read_back)
 {
     static const double extremes[] = { 0x1p-1074, -0x1p-1074, 0x1.fffffffffffffp1023, -0.0 };
-    for (size_t i = 0; i < sizeof extremes / sizeof *extremes; i++)
+    for (size_t i = 0; i < LENGTH(extremes); i++)
         assert_reads_back(extremes[i], (enum quantity)_i);
 }
 END_TEST
@@ -189,7 +189,7 @@ static const struct {
     { "1e99999999999999999999 B",
       "expected a finite quantity; found \"1e99999999999999999999 B\"" },
 };
-enum { NUM_FAULTS = sizeof faults / sizeof *faults };
+enum { NUM_FAULTS = LENGTH(faults) };
 
 START_TEST(a_fault_says_what_was_expected_and_what_was_found)
 {
@@ -234,7 +234,7 @@ static const struct {
     { 5e18, QUANTITY_BYTES, "5000 PB" },
     { 1e30, QUANTITY_WATTS, "1e24 MW" },
 };
-enum { NUM_WRITTEN = sizeof written / sizeof *written };
+enum { NUM_WRITTEN = LENGTH(written) };
 
 START_TEST(the_unit_that_gives_a_short_number_is_written)
 {
@@ -265,7 +265,7 @@ static const struct {
     { 989.4e12, QUANTITY_FLOPS_PER_S, "989 TFLOP/s" },
     { -1.5e-3, QUANTITY_SECONDS, "-1.50 ms" },
 };
-enum { NUM_SHOWN = sizeof shown / sizeof *shown };
+enum { NUM_SHOWN = LENGTH(shown) };
 
 START_TEST(people_see_three_digits)
 {
@@ -313,7 +313,7 @@ static const struct {
     { 1e300, "over 1000 trillion years" },
     { HUGE_VAL, "never" },
 };
-enum { NUM_DURATIONS = sizeof durations / sizeof *durations };
+enum { NUM_DURATIONS = LENGTH(durations) };
 
 START_TEST(long_times_are_words_and_no_exponents)
 {

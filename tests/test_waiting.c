@@ -68,7 +68,7 @@ static const int counts[] = { 4, 8, 16, 64, 256 };
 /* Draws are few enough that the simulation itself strays by 1 %. */
 START_TEST(gossip_waits_as_the_simulated_recursion_does)
 {
-    for (int i = 0; i < COUNT(counts); i++) {
+    for (int i = 0; i < LENGTH(counts); i++) {
         double want = simulated(_i, counts[i], 0, TURNS(160000) / counts[i] / 4 + 400);
         double got = gossip_wait((enum mixing_graph)_i, counts[i]);
         ck_assert_msg(fabs(got / want - 1) < 0.13, "%s of %d: %.3f, simulated %.3f",
@@ -106,7 +106,7 @@ START_TEST(periods_wait_as_the_simulated_recursion_does)
         { "pga:8:graph=ring", MIXING_RING, 8, 0.12 },
         { "pga:8:graph=exp", MIXING_EXPONENTIAL, 8, 0.12 },
     };
-    for (int i = 0; i < COUNT(cases); i++) {
+    for (int i = 0; i < LENGTH(cases); i++) {
         double want = simulated(cases[i].graph, 32, cases[i].period, TURNS(4000) / 40 * 40 + 800);
         double got = wait_of(cases[i].text, 32, 1.0 / cases[i].period);
         ck_assert_msg(fabs(got / want - 1) < cases[i].tolerance, "%s: %.3f, simulated %.3f",
@@ -118,7 +118,7 @@ END_TEST
 START_TEST(what_sums_gradients_waits_for_the_slowest_of_all)
 {
     static const char *const words[] = { "allreduce", "ring", "ps:1", "topk:0.01", "local:1" };
-    for (int i = 0; i < COUNT(words); i++) {
+    for (int i = 0; i < LENGTH(words); i++) {
         struct exchange exchange = parsed(words[i]);
         ck_assert_double_eq(exchange_wait(&exchange, 64, 1), expected_maximum(64));
         ck_assert_double_eq(exchange_waits_for(&exchange, 64, 1), 64);

@@ -60,7 +60,7 @@ static const struct {
     { "tp4 pp4 mb1 sp", "tp4 pp4 mb1 sp schedule=zb-h1" },
     { "tp2 cp2 pp4 mb1", "tp2 cp2 pp4 mb1 schedule=zb-h2" },
 };
-enum { NUM_PAIRS = sizeof pairs / sizeof *pairs };
+enum { NUM_PAIRS = LENGTH(pairs) };
 
 START_TEST(the_halves_of_a_backward_are_the_whole)
 {
@@ -130,7 +130,7 @@ static const char *const layouts[] = {
     "tp1 pp4 mb1 stages=9,8,8,7 schedule=zb-h2",
     "cp2 pp4 mb1 zero1 schedule=zb-h1",
 };
-enum { NUM_LAYOUTS = sizeof layouts / sizeof *layouts };
+enum { NUM_LAYOUTS = LENGTH(layouts) };
 
 START_TEST(the_parts_of_a_step_add_up)
 {

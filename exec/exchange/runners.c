@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "exec/exchange/methods.h"
 
 #include <string.h>
@@ -32,7 +33,7 @@ static const struct exchange_runner runners[] = {
 const struct exchange_runner *exchange_runner_of(const struct exchange *exchange)
 {
     const char *name = exchange_method_of(exchange)->name;
-    for (size_t i = 0; i < sizeof runners / sizeof *runners; i++)
+    for (size_t i = 0; i < LENGTH(runners); i++)
         if (strcmp(runners[i].name, name) == 0)
             return &runners[i];
     return NULL;

@@ -1,4 +1,5 @@
 /* Partitions that people use, or that stand for not splitting at all. */
+#include "base/length.h"
 #include "search/partition/layer.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ const struct known_partition known_partitions[] = {
       SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED, SHARDING_REPLICATED,
       SHARDING_REPLICATED },
 };
-const int num_known_partitions = sizeof known_partitions / sizeof *known_partitions;
+const int num_known_partitions = LENGTH(known_partitions);
 // clang-format on
 
 static enum sharding sharding_of(const struct known_partition *known, enum operator_role role)

@@ -1,5 +1,7 @@
 #include "search/stochastic/encoding.h"
 
+#include "base/length.h"
+
 static bool any_lists_vpp(const struct space *space, struct plan *plan)
 {
     for (int i = 0; i < space->pp.count; i++) {
@@ -119,7 +121,7 @@ static size_t block_of(const struct encoding *encoding, const struct point *poin
     static const enum factor order[] = { FACTOR_ORDER, FACTOR_TP,         FACTOR_CP,
                                          FACTOR_SP,    FACTOR_MICROBATCH, FACTOR_PP };
     size_t block = 0;
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+    for (size_t i = 0; i < LENGTH(order); i++)
         block = block * (size_t)encoding->values[order[i]].count + (size_t)point->digit[order[i]];
     return block;
 }

@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "search/stochastic/strategy.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ const struct strategy strategies[] = {
     { "reinforce", "Williams, Machine Learning 8, 1992", reinforce },
     { "random", "Bergstra and Bengio, JMLR 13, 2012", draw_at_random },
 };
-const int num_strategies = sizeof strategies / sizeof *strategies;
+const int num_strategies = LENGTH(strategies);
 
 const struct strategy *strategy_find(const char *name)
 {

@@ -1,6 +1,7 @@
 #include "sim/campaign/convergence_file.h"
 
 #include "base/json.h"
+#include "base/length.h"
 
 #include <stddef.h>
 
@@ -24,7 +25,7 @@ const struct field convergence_fields[] = {
       .doc = "From and to, of each constant that was fitted: 90 % of what is as likely." },
 };
 // clang-format on
-const size_t num_convergence_fields = sizeof convergence_fields / sizeof *convergence_fields;
+const size_t num_convergence_fields = LENGTH(convergence_fields);
 
 static bool read_file(const json_t *root, struct convergence_file *out, struct err *err)
 {

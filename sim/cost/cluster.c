@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/cost/hardware.h"
 
 #include "base/json.h"
@@ -49,7 +50,7 @@ const struct field level_fields[] = {
              "that of whole steps on 384 GPUs, measured again (bloom_prequel)." },
 };
 // clang-format on
-const size_t num_level_fields = sizeof level_fields / sizeof *level_fields;
+const size_t num_level_fields = LENGTH(level_fields);
 
 // clang-format off
 const struct field group_fields[] = {
@@ -68,7 +69,7 @@ const struct field group_fields[] = {
     { .name = "levels", .kind = FIELD_OTHER, .doc = "Network levels, from the inside out." },
 };
 // clang-format on
-const size_t num_group_fields = sizeof group_fields / sizeof *group_fields;
+const size_t num_group_fields = LENGTH(group_fields);
 
 // clang-format off
 const struct field cluster_fields[] = {
@@ -90,7 +91,7 @@ const struct field cluster_fields[] = {
     { .name = "groups", .kind = FIELD_OTHER, .doc = "Groups of equal nodes; one for now." },
 };
 // clang-format on
-const size_t num_cluster_fields = sizeof cluster_fields / sizeof *cluster_fields;
+const size_t num_cluster_fields = LENGTH(cluster_fields);
 
 const struct datafile_kind cluster_files = { "cluster", "calibration/clusters", NULL };
 

@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/cost/collective.h"
 
 #include "sim/cost/curve.h"
@@ -55,7 +56,7 @@ const struct collective_algo collective_algos[] = {
       NULL },
 };
 #undef TUNING
-const int num_collective_algos = sizeof collective_algos / sizeof *collective_algos;
+const int num_collective_algos = LENGTH(collective_algos);
 
 const struct collective_algo *collective_algo_find(const char *name)
 {

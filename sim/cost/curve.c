@@ -1,5 +1,7 @@
 #include "sim/cost/curve.h"
 
+#include "base/length.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +25,7 @@ const struct field curve_fields[] = {
       .doc = "At most 40, by size: [\"1 MiB\", \"92.2 us\"]." },
 };
 // clang-format on
-const size_t num_curve_fields = sizeof curve_fields / sizeof *curve_fields;
+const size_t num_curve_fields = LENGTH(curve_fields);
 
 double curve_s(const struct curve *curve, double message_bytes)
 {

@@ -1,5 +1,7 @@
 #include "sim/cost/error_widths.h"
 
+#include "base/length.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +24,7 @@ const struct field error_width_fields[] = {
     { WIDTH(other), .doc = "Of the host and of stragglers." },
 };
 // clang-format on
-const size_t num_error_width_fields = sizeof error_width_fields / sizeof *error_width_fields;
+const size_t num_error_width_fields = LENGTH(error_width_fields);
 
 double error_width(const struct error_widths *widths, int i)
 {

@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/cost/hardware.h"
 
 #include "base/json.h"
@@ -41,7 +42,7 @@ const struct field gpu_fields[] = {
       .doc = "Dense peak by number format: fp32, fp16, bf16, fp8; absent: not supported." },
 };
 // clang-format on
-const size_t num_gpu_fields = sizeof gpu_fields / sizeof *gpu_fields;
+const size_t num_gpu_fields = LENGTH(gpu_fields);
 
 #define PEAK(dtype)                                                                        \
     .kind = FIELD_QUANTITY, .quantity = QUANTITY_FLOPS_PER_S, AT(peak_flops_per_s[dtype]), \
@@ -55,13 +56,13 @@ static const struct field peak_fields[] = {
     { .name = "fp8", PEAK(DTYPE_FP8), .doc = "Accumulated in fp32." },
 };
 // clang-format on
-enum { NUM_PEAK_FIELDS = sizeof peak_fields / sizeof *peak_fields };
+enum { NUM_PEAK_FIELDS = LENGTH(peak_fields) };
 
 const struct datafile_kind gpu_files = { "GPU", "calibration/hardware", "calibration/hardware" };
 
 static bool read_words(const json_t *words, struct gpu *out, struct err *err)
 {
-    enum { MAX_WORDS = sizeof out->words / sizeof *out->words };
+    enum { MAX_WORDS = LENGTH(out->words) };
     if (words && !json_is_array(words))
         return err_set(err, ERR_INPUT, "words", "expected a list of texts");
     size_t count = json_array_size(words);
@@ -116,7 +117,7 @@ json_t *gpu_write(const struct gpu *gpu)
 {
     json_t *object = datafile_write(gpu_fields, num_gpu_fields, gpu);
     json_t *words = json_array();
-    for (size_t i = 0; i < sizeof gpu->words / sizeof *gpu->words; i++)
+    for (size_t i = 0; i < LENGTH(gpu->words); i++)
         if (*gpu->words[i])
             json_array_append_new(words, json_string(gpu->words[i]));
     json_object_set_new(object, "words", words);

@@ -1,6 +1,7 @@
 #include "sim/cost/kernel.h"
 
 #include "base/arena.h"
+#include "base/length.h"
 #include "base/units.h"
 
 #include <math.h>
@@ -30,7 +31,7 @@ const struct field kernel_fields[] = {
       .doc = "At most 1024 shapes: [m, n, k, batch, \"1.25 ms\"]." },
 };
 // clang-format on
-const size_t num_kernel_fields = sizeof kernel_fields / sizeof *kernel_fields;
+const size_t num_kernel_fields = LENGTH(kernel_fields);
 
 /* --- the fit ------------------------------------------------------------------------------ */
 

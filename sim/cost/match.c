@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/length.h"
 #include "sim/cost/datafile.h"
 
 #include <limits.h>
@@ -31,7 +32,7 @@ const struct field match_fields[] = {
       .doc = "What the row does not say and is assumed." },
     { .name = "skip", TEXT(skip), .fallback = "", .doc = "Why such rows cannot be predicted." },
 };
-const size_t num_match_fields = sizeof match_fields / sizeof *match_fields;
+const size_t num_match_fields = LENGTH(match_fields);
 
 static const struct field table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
@@ -40,7 +41,7 @@ static const struct field table_fields[] = {
     { .name = "stacks", .kind = FIELD_OTHER, .doc = "Rules that find the stack." },
 };
 // clang-format on
-enum { NUM_TABLE_FIELDS = sizeof table_fields / sizeof *table_fields, MAX_RULES = 1024 };
+enum { NUM_TABLE_FIELDS = LENGTH(table_fields), MAX_RULES = 1024 };
 
 static bool read_rule(const json_t *object, struct match_rule *out, struct err *err)
 {

@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/cost/hardware.h"
 
 #include "base/arena.h"
@@ -99,7 +100,7 @@ const struct field profile_fields[] = {
       .doc = "By job of `fit`: errors on those rows, standard errors, correlations." },
 };
 // clang-format on
-const size_t num_profile_fields = sizeof profile_fields / sizeof *profile_fields;
+const size_t num_profile_fields = LENGTH(profile_fields);
 
 // clang-format off
 const struct field attention_fields[] = {
@@ -111,7 +112,7 @@ const struct field attention_fields[] = {
       .doc = "Sequence length at which half of it is reached." },
 };
 // clang-format on
-const size_t num_attention_fields = sizeof attention_fields / sizeof *attention_fields;
+const size_t num_attention_fields = LENGTH(attention_fields);
 
 // clang-format off
 const struct field disturbance_fields[] = {
@@ -124,7 +125,7 @@ const struct field disturbance_fields[] = {
       .doc = "For a quiet machine, before anything was measured." },
 };
 // clang-format on
-const size_t num_disturbance_fields = sizeof disturbance_fields / sizeof *disturbance_fields;
+const size_t num_disturbance_fields = LENGTH(disturbance_fields);
 
 const struct datafile_kind profile_files = { "profile", "calibration/profiles",
                                              "calibration/hardware" };

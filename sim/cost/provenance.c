@@ -1,5 +1,6 @@
 #include "sim/cost/provenance.h"
 
+#include "base/length.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ const struct field provenance_fields[] = {
     { GROUP(network), .doc = "Of collectives: factors on NCCL's model, or measured ones." },
 };
 // clang-format on
-const size_t num_provenance_fields = sizeof provenance_fields / sizeof *provenance_fields;
+const size_t num_provenance_fields = LENGTH(provenance_fields);
 
 static char *group_at(const struct provenance *of, size_t i)
 {

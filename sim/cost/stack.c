@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/cost/hardware.h"
 
 #include "sim/cost/datafile.h"
@@ -123,7 +124,7 @@ const struct field stack_fields[] = {
       .doc = "By job of `fit`: errors on those rows, standard errors, correlations." },
 };
 // clang-format on
-const size_t num_stack_fields = sizeof stack_fields / sizeof *stack_fields;
+const size_t num_stack_fields = LENGTH(stack_fields);
 
 const struct datafile_kind stack_files = { "stack", "calibration/stacks", NULL };
 

@@ -1,5 +1,7 @@
 #include "sim/engine/interval.h"
 
+#include "base/length.h"
+
 #include <math.h>
 
 /* Which width each row of time_part_table counts for. */
@@ -18,7 +20,7 @@ static int width_of(size_t part_offset)
         { offsetof(struct time_parts, data_comm_s), offsetof(struct error_widths, data) },
         { offsetof(struct time_parts, optimizer_s), offsetof(struct error_widths, optimizer) },
     };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    for (size_t i = 0; i < LENGTH(pairs); i++)
         if (pairs[i].part == part_offset)
             return (int)(pairs[i].width / sizeof(double));
     return (int)(offsetof(struct error_widths, other) / sizeof(double));

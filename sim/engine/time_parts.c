@@ -1,5 +1,7 @@
 #include "sim/engine/time_parts.h"
 
+#include "base/length.h"
+
 // clang-format off
 #define PART(member, text) { #member, text, offsetof(struct time_parts, member) }
 // clang-format on
@@ -10,7 +12,7 @@ const struct time_part time_part_table[] = {
     PART(bubble_s, "PP bubble"),       PART(data_comm_s, "DP exposed"),
     PART(optimizer_s, "optimizer"),    PART(other_s, "host, stragglers"),
 };
-const int num_time_parts = sizeof time_part_table / sizeof *time_part_table;
+const int num_time_parts = LENGTH(time_part_table);
 
 double time_part_s(const struct time_parts *parts, int i)
 {

@@ -1,5 +1,7 @@
 #include "sim/exchange/methods.h"
 
+#include "base/length.h"
+
 const char *const exchange_combine_words[NUM_COMBINES + 1] = {
     [COMBINE_UPDATED] = "updated",
     [COMBINE_BESIDE] = "beside",
@@ -107,4 +109,4 @@ const struct exchange_method exchange_methods[] = {
       .phases = power_phases, .compressor = &low_rank },
 };
 // clang-format on
-const int num_exchange_methods = sizeof exchange_methods / sizeof *exchange_methods;
+const int num_exchange_methods = LENGTH(exchange_methods);

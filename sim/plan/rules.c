@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/plan/axes.h"
 
 #include <string.h>
@@ -34,7 +35,7 @@ static bool degrees_are_positive(const struct plan_case *of, struct err *err)
         { "tp", plan->tp }, { "cp", plan->cp }, { "ep", plan->ep },   { "etp", plan->etp },
         { "pp", plan->pp }, { "dp", plan->dp }, { "vpp", plan->vpp }, { "mb", plan->microbatch },
     };
-    for (size_t i = 0; i < sizeof degrees / sizeof degrees[0]; i++)
+    for (size_t i = 0; i < LENGTH(degrees); i++)
         if (degrees[i].value < 1)
             return err_set(err, ERR_INFEASIBLE, degrees[i].name, "%s is %d, and must be 1 or more",
                            degrees[i].name, degrees[i].value);
@@ -194,7 +195,7 @@ const struct plan_rule plan_rules[] = {
       data_can_exchange },
 };
 // clang-format on
-const int num_plan_rules = sizeof plan_rules / sizeof plan_rules[0];
+const int num_plan_rules = LENGTH(plan_rules);
 
 const struct plan_rule *plan_check(const struct plan *plan, const struct model *model,
                                    double global_batch, int num_gpus, struct err *err)

@@ -1,5 +1,7 @@
 #include "sim/plan/token.h"
 
+#include "base/length.h"
+
 #include <ctype.h>
 
 const char *const precision_names[] = { "fp32",      "fp16",   "bf16",        "bf16-pure",
@@ -92,7 +94,7 @@ const struct plan_token plan_tokens[] = {
 #undef MEMBER
 #undef NUMBER
 #undef NAME
-const int num_plan_tokens = sizeof plan_tokens / sizeof plan_tokens[0];
+const int num_plan_tokens = LENGTH(plan_tokens);
 
 size_t plan_token_length(const char *word)
 {

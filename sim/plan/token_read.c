@@ -1,3 +1,4 @@
+#include "base/length.h"
 #include "sim/plan/token.h"
 
 #include "sim/schedule/schedule.h"
@@ -8,7 +9,7 @@
 
 /* Schedules that the grammar knows and no generator makes yet; a rule refuses them by name. */
 static const char *const planned_schedules[] = { "zb-h1", "zb-h2", "zb-v", "v-half", "dualpipe" };
-enum { NUM_PLANNED_SCHEDULES = sizeof planned_schedules / sizeof planned_schedules[0] };
+enum { NUM_PLANNED_SCHEDULES = LENGTH(planned_schedules) };
 
 static int *member_of(const struct plan_token *token, struct plan *plan)
 {

@@ -1,5 +1,7 @@
 #include "sim/schedule/generators.h"
 
+#include "base/length.h"
+
 #include <string.h>
 
 const struct generator generators[] = {
@@ -54,7 +56,7 @@ const struct generator generators[] = {
         .waiting = zb_h2_waiting,
     },
 };
-const int num_generators = sizeof generators / sizeof generators[0];
+const int num_generators = LENGTH(generators);
 
 const struct generator *generator_find(const char *name)
 {

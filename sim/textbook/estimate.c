@@ -1,4 +1,5 @@
 #include "sim/textbook/estimate.h"
+#include "base/length.h"
 #include "sim/textbook/pipeline.h"
 
 #include <assert.h>
@@ -45,8 +46,7 @@ const struct field textbook_estimate_fields[] = {
 #undef NUMBER
 #undef SECONDS
 #undef BYTES
-const size_t num_textbook_estimate_fields =
-    sizeof textbook_estimate_fields / sizeof *textbook_estimate_fields;
+const size_t num_textbook_estimate_fields = LENGTH(textbook_estimate_fields);
 
 struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup)
 {

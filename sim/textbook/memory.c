@@ -1,5 +1,7 @@
 #include "sim/textbook/memory.h"
 
+#include "base/length.h"
+
 #include <assert.h>
 #include <math.h>
 
@@ -21,7 +23,7 @@ const struct textbook_recipe textbook_recipes[] = {
     { "precision-aware", "bf16 parameter and moments; fp32 gradient and master", 2, 4, 8 },
 };
 // clang-format on
-const int num_textbook_recipes = sizeof textbook_recipes / sizeof *textbook_recipes;
+const int num_textbook_recipes = LENGTH(textbook_recipes);
 
 /* Each stage divides one part more by the number of ranks. Rajbhandari et al. 2020, figure 1. */
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,

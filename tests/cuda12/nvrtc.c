@@ -4,6 +4,8 @@
  *
  * Functions of the host become the device's, since NVRTC knows no others; those that launch a
  * kernel make it be compiled. */
+#include "base/length.h"
+
 #include <nvrtc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +47,7 @@ int main(int argc, char **argv)
     }
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", argv[2]);
     snprintf(folder, sizeof folder, "-I%s", argv[3]);
-    nvrtcResult result = nvrtcCompileProgram(program, sizeof options / sizeof *options, options);
+    nvrtcResult result = nvrtcCompileProgram(program, LENGTH(options), options);
     show_log(program);
     if (result == NVRTC_SUCCESS)
         result = nvrtcGetCUBINSize(program, &bytes);
