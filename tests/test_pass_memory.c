@@ -57,6 +57,7 @@ static double measured_bytes(const struct model *model, const char *layout, cons
                               .rate = 1e-3F,
                               .precision = PRECISION_FP32,
                               .prefetch = host.stack.prefetch,
+                              .arena_bytes = 8 << 20,
                               .options = &options,
                               .after = keep_high_water,
                               .context = &bytes };
