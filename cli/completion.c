@@ -26,17 +26,45 @@ static bool is_file(const struct option_row *row)
            strcmp(row->argument, "DIR") == 0 || strcmp(row->argument, "PREFIX") == 0;
 }
 
-/* The first sentence, without what a shell would read. */
-static void write_doc(const struct option_row *row, unsigned command, FILE *to)
+/* How a shell has a character of a description between single quotes; NULL: as it is. */
+typedef const char *quoting(char character);
+
+static const char *quoted_for_zsh(char character)
+{
+    switch (character) {
+    case '\'':
+        return "'\\''";
+    case '[':
+        return "\\[";
+    case ']':
+        return "\\]";
+    case '\\':
+        return "\\\\";
+    default:
+        return NULL;
+    }
+}
+
+static const char *quoted_for_fish(char character)
+{
+    return character == '\'' ? "\\'" : character == '\\' ? "\\\\" : NULL;
+}
+
+/* The first sentence. */
+static void write_doc(const struct option_row *row, unsigned command, quoting *quoted, FILE *to)
 {
     struct text doc = { 0 };
     options_add_doc(row, command, &doc);
     const char *text = text_get(&doc);
     const char *end = strstr(text, ". ");
     size_t length = end ? (size_t)(end - text) : strcspn(text, "\n");
-    for (size_t i = 0; i < length; i++)
-        if (!strchr("'\"`[]:\\$", text[i]))
+    for (size_t i = 0; i < length; i++) {
+        const char *other = quoted(text[i]);
+        if (other)
+            fputs(other, to);
+        else
             fputc(text[i], to);
+    }
     text_release(&doc);
 }
 
@@ -127,7 +155,7 @@ static void write_zsh_option(const struct option_row *row, const char *name, uns
                              FILE *to)
 {
     fprintf(to, " \\\n            '%s[", name);
-    write_doc(row, command, to);
+    write_doc(row, command, quoted_for_zsh, to);
     fprintf(to, "]");
     if (row->argument)
         fprintf(to, ":%s:", row->argument);
@@ -207,7 +235,7 @@ static void write_fish_option(const struct option_row *row, FILE *to)
     } else if (row->argument)
         fprintf(to, "%s", is_file(row) ? " -r" : " -x");
     fprintf(to, " -d '");
-    write_doc(row, row->commands, to);
+    write_doc(row, row->commands, quoted_for_fish, to);
     fprintf(to, "'\n");
 }
 

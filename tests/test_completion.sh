@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# not under asan, tsan: shells ask the program, and only its names matter.
+# What zsh and fish offer once they have loaded the scripts that the program prints. (Bash's is tried
+# by tests/test_install.sh.)
+# shellcheck source-path=SCRIPTDIR
+set -u
+. "$(dirname "$0")/program.sh"
+
+if ! command -v zsh >/dev/null && ! command -v fish >/dev/null; then
+    echo "zsh and fish are not here; their packages are zsh and fish"
+    exit 77
+fi
+mkdir "$work/bin" "$work/home"
+ln -s "$SIMSEARCH" "$work/bin/simsearch"
+export PATH=$work/bin:$PATH HOME=$work/home TERM=dumb
+export SIMSEARCH_DATA=${SIMSEARCH_DATA:-$PWD}
+
+# LINE|OFFERS: a word that is offered for the last one
+cases=(
+    "simsearch si|simulate"
+    "simsearch --gp|--gpus"
+    "simsearch --objective ti|time-to-accuracy"
+    "simsearch simulate --gpus 8 --model gpt3-1|gpt3-175b"
+    "simsearch simulate --lay|--layout"
+    "simsearch fit --che|--check"
+    "simsearch list cl|clusters"
+    "simsearch help ex|explain"
+)
+
+# A terminal of zsh's own, in which ^D lists what may follow; the limit is for what is not offered.
+zsh_offers() {
+    "$SIMSEARCH" list completion-zsh >"$work/_simsearch"
+    cat >"$work/try.zsh" <<'EOF'
+zmodload zsh/zpty
+zpty try zsh -f -i
+zpty -w try "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; PS1=; echo LOAD''ED"
+zpty -r try said '*LOADED*'
+for line in "${@:2}"; do
+    zpty -n -w try "${line%|*}"$'\C-d'
+    zpty -r try said "*${line#*|}*" || exit 1
+    print -r -- "${line%|*}"
+    zpty -n -w try $'\C-u'
+done
+zpty -d try
+EOF
+    timeout 20 zsh -f "$work/try.zsh" "$work" "${cases[@]}" >"$work/out" 2>"$work/err"
+    [ "$(wc -l <"$work/out")" = ${#cases[@]} ] || fail "zsh stops after: $(tail -n 1 "$work/out")"
+}
+
+fish_offers() {
+    "$SIMSEARCH" list completion-fish >"$work/simsearch.fish"
+    local line
+    {
+        echo "source '$work/simsearch.fish'"
+        for line in "${cases[@]}"; do
+            printf "complete -C '%s' | string match -q -r '^%s(\\\\t|$)'; or echo '%s'\n" \
+                "${line%|*}" "${line#*|}" "${line%|*}"
+        done
+    } >"$work/try.fish"
+    timeout 20 fish --no-config "$work/try.fish" >"$work/out" 2>"$work/err" || fail "fish ends with $?"
+    [ ! -s "$work/out" ] || fail "fish does not complete: $(head -n 1 "$work/out")"
+    [ ! -s "$work/err" ] || fail "fish says something"
+}
+
+last=("completion")
+if command -v zsh >/dev/null; then zsh_offers; fi
+if command -v fish >/dev/null; then fish_offers; fi
+exit $failed
