@@ -92,7 +92,7 @@ static void run_norm(struct flow *flow, const struct op *op)
     void *spare[2] = { NULL };
     float *dscale = norm_gradient(flow, op, WEIGHT_SCALE, &spare[0]);
     float *dshift = norm_gradient(flow, op, WEIGHT_SHIFT, &spare[1]);
-    void *dy = flow_in(flow, op, 0), *stream = op->adds_sum ? flow_at(flow, op->sum) : NULL;
+    void *dy = flow_in(flow, op, 0), *stream = op->adds_sum ? flow_at(flow, op->sum[0]) : NULL;
     void *dx = stream ? flow_add_in_place(flow, op) : flow_in_place(flow, op, 0);
     ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op), .kind = op->which,
           .dy = dy, .x = flow_in(flow, op, 1), .scale = part_value(flow->part, op, WEIGHT_SCALE),
@@ -186,7 +186,7 @@ static void run_softmax(struct flow *flow, const struct op *op)
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
-    bool is_second = flow->list->at[ops_maker(flow->list, op->sum)].kind == OP_SCORES;
+    bool is_second = flow->list->at[ops_maker(flow->list, op->sum[0])].kind == OP_SCORES;
     struct scores_backward args = { .attention = flow_attention(flow),
                                     .dscores = flow_in(flow, op, 0),
                                     .qkv = flow_in(flow, op, 1),

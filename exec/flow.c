@@ -43,8 +43,8 @@ void *flow_in_place(struct flow *flow, const struct op *op, int i)
 void *flow_add_in_place(struct flow *flow, const struct op *op)
 {
     void **values = flow->record->values;
-    values[op->out.at[0]] = values[op->sum];
-    values[op->sum] = NULL;
+    values[op->out.at[0]] = values[op->sum[0]];
+    values[op->sum[0]] = NULL;
     return values[op->out.at[0]];
 }
 
@@ -164,18 +164,22 @@ static void keep_inputs(struct flow *flow, const struct op *op)
             keep_copy(flow, op->saved.at[i]);
 }
 
-/* The gradient that an op made joins that of the value's other readers. */
-static void join(struct flow *flow, const struct op *op)
+/* A gradient that was made joins that of the value's other readers, in their memory. */
+static void join(struct flow *flow, int made, int sum)
 {
     void **values = flow->record->values;
-    int made = op->out.count > 0 ? op->out.at[0] : NO_ID;
-    if (op->sum == NO_ID || op->adds_sum)
-        return;
     ISSUE(flow, sum_into, sum_into, .n = (long)flow_elements(flow, made), .x = values[made],
-          .sum = values[op->sum]);
+          .sum = values[sum]);
     flow_free(flow, made);
-    values[made] = values[op->sum];
-    values[op->sum] = NULL;
+    values[made] = values[sum];
+    values[sum] = NULL;
+}
+
+static void join_sums(struct flow *flow, const struct op *op)
+{
+    for (int i = op->adds_sum; i < MAX_SUMS; i++)
+        if (op->sum[i] != NO_ID)
+            join(flow, op->out.at[i], op->sum[i]);
 }
 
 void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
@@ -184,7 +188,7 @@ void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
     begin(flow, i);
     keep_inputs(flow, op);
     handlers[op->kind](flow, op);
-    join(flow, op);
+    join_sums(flow, op);
     end(flow, i);
 }
 

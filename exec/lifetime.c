@@ -33,8 +33,9 @@ static struct last_reader last_reader_of(const struct ops *list, bool in_halves)
                 continue;
             for (int j = 0; j < op->in.count; j++)
                 last.of[op->in.at[j]] = (short)i;
-            if (op->sum != NO_ID)
-                last.of[op->sum] = (short)i;
+            for (int j = 0; j < MAX_SUMS; j++)
+                if (op->sum[j] != NO_ID)
+                    last.of[op->sum[j]] = (short)i;
         }
     return last;
 }

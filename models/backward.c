@@ -58,7 +58,8 @@ static struct op *push(struct maker *m, const struct op *forward, enum op_pass p
     *op = *forward;
     op->pass = pass;
     op->in = op->out = op->weights = op->saved = (struct ids){ 0 };
-    op->sum = NO_ID;
+    for (int i = 0; i < MAX_SUMS; i++)
+        op->sum[i] = NO_ID;
     op->backward_bytes = op->backward_kernels = 0;
     op->after = m->out.count - 1;
     m->out.count++;
@@ -77,14 +78,8 @@ static int make_like(struct maker *m, struct op *op, int value)
 /* The op makes a gradient of a forward value, to which that of its other readers is added. */
 static void give_gradient(struct maker *m, struct op *op, int value)
 {
-    op->sum = m->gradient[value];
-    m->gradient[value] = (short)make_like(m, op, value);
-}
-
-/* ... and that of another that no other op reads. */
-static void give_second_gradient(struct maker *m, struct op *op, int value)
-{
-    assert(m->gradient[value] == NO_ID && "an op adds its first output to a sum alone");
+    assert(op->out.count < MAX_SUMS);
+    op->sum[op->out.count] = m->gradient[value];
     m->gradient[value] = (short)make_like(m, op, value);
 }
 
@@ -296,7 +291,7 @@ static struct op *push_traffic(struct maker *m, const struct op *forward, enum o
 static void push_norm(struct maker *m, const struct op *norm)
 {
     struct op *op = push_traffic(m, norm, PASS_BACKWARD_INPUT);
-    if (op->sum == NO_ID || !is_fused_in(m->options, FUSION_RESIDUAL_NORM))
+    if (op->sum[0] == NO_ID || !is_fused_in(m->options, FUSION_RESIDUAL_NORM))
         return;
     op->adds_sum = true;
     op->variant = "adds_stream";
@@ -350,7 +345,7 @@ static void push_attention_product(struct maker *m, const struct op *product)
         struct op *op = push(m, product, PASS_BACKWARD_INPUT);
         read_kept(op, product, gradient);
         give_gradient(m, op, product->in.at[i * (product->in.count - 1)]);
-        op->adds_sum = op->sum != NO_ID;
+        op->adds_sum = op->sum[0] != NO_ID;
     }
 }
 
@@ -360,7 +355,7 @@ static void push_flash(struct maker *m, const struct op *attention)
 {
     struct op *op = push_traffic(m, attention, PASS_BACKWARD_INPUT);
     if (attention->in.count > 1)
-        give_second_gradient(m, op, attention->in.at[1]);
+        give_gradient(m, op, attention->in.at[1]);
     op->flops = 2.5 * attention->flops;
     op->model_flops = 2 * attention->model_flops;
 }
@@ -369,7 +364,7 @@ static void push_flash(struct maker *m, const struct op *attention)
 static void push_combine(struct maker *m, const struct op *combine)
 {
     struct op *op = push_traffic(m, combine, PASS_BACKWARD_INPUT);
-    give_second_gradient(m, op, combine->in.at[1]);
+    give_gradient(m, op, combine->in.at[1]);
 }
 
 /* Where the gradients of all products behind it have been made, it has been left with them. */

@@ -115,7 +115,7 @@ struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, do
         .name = name,
         .variant = "",
         .dtype = b->options->dtype,
-        .sum = NO_ID,
+        .sum = { NO_ID, NO_ID },
         .draw = b->draws,
         .m = m,
         .n = n,

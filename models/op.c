@@ -86,15 +86,18 @@ int ops_maker(const struct ops *ops, int value)
     return i;
 }
 
-static bool reads(const struct op *op, int value)
+bool op_reads(const struct op *op, int value)
 {
-    return ids_have(&op->in, value) || op->sum == value;
+    bool is_read = ids_have(&op->in, value);
+    for (int i = 0; i < MAX_SUMS; i++)
+        is_read |= op->sum[i] == value;
+    return is_read;
 }
 
 int ops_next_reader(const struct ops *ops, int value, int after)
 {
     int i = after + 1;
-    while (i < ops->count && !reads(&ops->at[i], value))
+    while (i < ops->count && !op_reads(&ops->at[i], value))
         i++;
     return i;
 }
@@ -103,7 +106,7 @@ int ops_readers(const struct ops *ops, int value)
 {
     int count = 0;
     for (int i = 0; i < ops->count; i++)
-        count += reads(&ops->at[i], value);
+        count += op_reads(&ops->at[i], value);
     return count;
 }
 

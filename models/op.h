@@ -74,6 +74,9 @@ struct ids {
     short count, at[MAX_IDS];
 };
 
+/* Outputs of an op of the backward that others' may be added to. */
+enum { MAX_SUMS = 2 };
+
 struct op {
     enum op_kind kind;
     enum op_pass pass;
@@ -85,9 +88,10 @@ struct op {
     struct ids in, out;
     struct ids weights; /* that it reads; of a weight gradient: whose gradients it adds to */
     struct ids saved;   /* forward ops: values kept for its backward, which reads them */
-    short sum;   /* a value that out[0] is added to, as another reader's gradient; or NO_ID */
-    short which; /* enum activation_kind, or enum norm_kind, of what it does or does too */
-    short draw;  /* its number among those that a seed draws for */
+    short
+        sum[MAX_SUMS]; /* by output: what it is added to, as another reader's gradient; or NO_ID */
+    short which;       /* enum activation_kind, or enum norm_kind, of what it does or does too */
+    short draw;        /* its number among those that a seed draws for */
     double m, n, k, batch;
     double flops;            /* executed */
     double model_flops;      /* what MFU counts: a causal mask's half of attention */
@@ -99,7 +103,7 @@ struct op {
     double backward_kernels; /* forward ops: its launches */
     double chunks;           /* runs of rows, which the ops of the list that have so many go through
                                 together, one run after the other; sizes are of all. 0: at once */
-    bool adds_sum;           /* its kernel adds `sum`; else one of its own does */
+    bool adds_sum;           /* its kernel adds sum[0]; else one of its own does */
     int after;               /* index in the same list that must have finished, or -1 */
 };
 
@@ -179,6 +183,9 @@ void ids_add(struct ids *ids, int id);
 /* Adds one, and returns its id. */
 int operands_add_value(struct operands *operands, struct op_value value);
 int operands_add_weight(struct operands *operands, struct op_weight weight);
+
+/* Whether the op reads it: as an operand, or to add to it. */
+bool op_reads(const struct op *op, int value);
 
 /* Index of the op of a list that makes a value; -1: it is there before. */
 int ops_maker(const struct ops *ops, int value);

@@ -27,7 +27,8 @@ static struct op whole_op(const struct op *listed, const struct operands *operan
     double bytes = values_bytes(operands, &op.in) + values_bytes(operands, &op.out);
     op.variant = "";
     op.dtype = DTYPE_FP32;
-    op.sum = NO_ID;
+    for (int i = 0; i < MAX_SUMS; i++)
+        op.sum[i] = NO_ID;
     op.after = after;
     op.batch = op.batch > 0 ? op.batch : 1;
     op.kernels = op.backward_kernels = 1;

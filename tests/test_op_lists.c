@@ -252,22 +252,38 @@ enum { SEQUENCES = LIST_RUN_SEQUENCES, QUERIES = TOKENS / SEQUENCES, KEYS = 5 };
 enum { HEADS = 4, KV_HEADS = 2, HEAD_DIM = 3, QUERY = HEADS * HEAD_DIM };
 enum { KEY_VALUE = 2 * KV_HEADS * HEAD_DIM, MEMORY = SEQUENCES * KEYS, WIDTH = 7 };
 
-/* Keys and values are made of what another list gives, whose length and width are its own. */
+/* Keys and values are made of what another list gives, whose length and width are its own; two
+ * attentions read them. */
 enum { C_X, C_MEMORY, C_NORMED, C_STATISTICS, C_QUERIES, C_KEY_VALUES };
-enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_OUT };
+enum { C_CONTEXT = C_KEY_VALUES + 1, C_LOG_SUMS, C_PROJECTED, C_BETWEEN };
+enum { C_OTHER_QUERIES = C_BETWEEN + 1, C_OTHER_CONTEXT, C_OTHER_LOG_SUMS, C_OTHER_PROJECTED };
+enum { C_OUT = C_OTHER_PROJECTED + 1 };
 static const struct op_value cross_values[] = {
-    [C_X] = ROWS(TOKENS, HIDDEN),         [C_MEMORY] = ROWS(MEMORY, WIDTH),
-    [C_NORMED] = ROWS(TOKENS, HIDDEN),    [C_STATISTICS] = STATISTICS(TOKENS),
-    [C_QUERIES] = ROWS(TOKENS, QUERY),    [C_KEY_VALUES] = ROWS(MEMORY, KEY_VALUE),
-    [C_CONTEXT] = ROWS(TOKENS, QUERY),    [C_LOG_SUMS] = STATISTICS(TOKENS * HEADS),
-    [C_PROJECTED] = ROWS(TOKENS, HIDDEN), [C_OUT] = ROWS(TOKENS, HIDDEN),
+    [C_X] = ROWS(TOKENS, HIDDEN),
+    [C_MEMORY] = ROWS(MEMORY, WIDTH),
+    [C_NORMED] = ROWS(TOKENS, HIDDEN),
+    [C_STATISTICS] = STATISTICS(TOKENS),
+    [C_QUERIES] = ROWS(TOKENS, QUERY),
+    [C_KEY_VALUES] = ROWS(MEMORY, KEY_VALUE),
+    [C_CONTEXT] = ROWS(TOKENS, QUERY),
+    [C_LOG_SUMS] = STATISTICS(TOKENS * HEADS),
+    [C_PROJECTED] = ROWS(TOKENS, HIDDEN),
+    [C_BETWEEN] = ROWS(TOKENS, HIDDEN),
+    [C_OTHER_QUERIES] = ROWS(TOKENS, QUERY),
+    [C_OTHER_CONTEXT] = ROWS(TOKENS, QUERY),
+    [C_OTHER_LOG_SUMS] = STATISTICS(TOKENS * HEADS),
+    [C_OTHER_PROJECTED] = ROWS(TOKENS, HIDDEN),
+    [C_OUT] = ROWS(TOKENS, HIDDEN),
 };
-enum { CW_SCALE, CW_QUERIES, CW_KEY_VALUES, CW_PROJECTION };
+enum { CW_SCALE, CW_QUERIES, CW_KEY_VALUES, CW_PROJECTION, CW_OTHER_QUERIES };
+enum { CW_OTHER_PROJECTION = CW_OTHER_QUERIES + 1 };
 static const struct op_weight cross_weights[] = {
     [CW_SCALE] = { "norm", WEIGHT_SCALE, .rows = 1, .columns = HIDDEN },
     [CW_QUERIES] = { "queries", .rows = QUERY, .columns = HIDDEN },
     [CW_KEY_VALUES] = { "key_values", .rows = KEY_VALUE, .columns = WIDTH },
     [CW_PROJECTION] = { "projection", .rows = HIDDEN, .columns = QUERY },
+    [CW_OTHER_QUERIES] = { "other_queries", .rows = QUERY, .columns = HIDDEN },
+    [CW_OTHER_PROJECTION] = { "other_projection", .rows = HIDDEN, .columns = QUERY },
 };
 static const struct op cross_ops[] = {
     { OP_NORM, .name = "norm", .which = NORM_RMS, .m = TOKENS, .n = HIDDEN, .in = IDS(C_X),
@@ -284,7 +300,18 @@ static const struct op cross_ops[] = {
     { OP_GEMM, .name = "projection", .m = TOKENS, .n = HIDDEN, .k = QUERY, .in = IDS(C_CONTEXT),
       .out = IDS(C_PROJECTED), .weights = IDS(CW_PROJECTION), .saved = IDS(C_CONTEXT) },
     { OP_RESIDUAL, .name = "residual", .m = TOKENS, .n = HIDDEN, .in = IDS(C_PROJECTED, C_X),
-      .out = IDS(C_OUT) },
+      .out = IDS(C_BETWEEN) },
+    { OP_GEMM, .name = "other_queries", .m = TOKENS, .n = QUERY, .k = HIDDEN, .in = IDS(C_BETWEEN),
+      .out = IDS(C_OTHER_QUERIES), .weights = IDS(CW_OTHER_QUERIES), .saved = IDS(C_BETWEEN) },
+    { OP_FLASH_ATTENTION, .name = "other_attention", .m = QUERIES, .n = KEYS, .k = HEAD_DIM,
+      .batch = SEQUENCES * HEADS, .in = IDS(C_OTHER_QUERIES, C_KEY_VALUES),
+      .out = IDS(C_OTHER_CONTEXT, C_OTHER_LOG_SUMS),
+      .saved = IDS(C_OTHER_QUERIES, C_KEY_VALUES, C_OTHER_LOG_SUMS, C_OTHER_CONTEXT) },
+    { OP_GEMM, .name = "other_projection", .m = TOKENS, .n = HIDDEN, .k = QUERY,
+      .in = IDS(C_OTHER_CONTEXT), .out = IDS(C_OTHER_PROJECTED),
+      .weights = IDS(CW_OTHER_PROJECTION), .saved = IDS(C_OTHER_CONTEXT) },
+    { OP_RESIDUAL, .name = "other_residual", .m = TOKENS, .n = HIDDEN,
+      .in = IDS(C_OTHER_PROJECTED, C_BETWEEN), .out = IDS(C_OUT) },
 };
 
 /* What a query's head reads, from the keys and values of its sequence. */
@@ -303,21 +330,33 @@ static void attend(const double *query, const double *key_values, int head, doub
     }
 }
 
-static double cross_plain(const struct plain *p)
+/* y += what one of the two attentions makes of its input. */
+static void add_attention(const struct plain *p, const double *x, const double *key_values,
+                          const int weights[2], double *y)
 {
-    double normed[TOKENS * HIDDEN], queries[TOKENS * QUERY], context[TOKENS * QUERY];
-    double key_values[MEMORY * KEY_VALUE];
-    norm(p, p->weights[CW_SCALE], normed);
-    product(TOKENS, QUERY, HIDDEN, normed, p->weights[CW_QUERIES], NULL, queries);
-    product(MEMORY, KEY_VALUE, WIDTH, p->aside[0], p->weights[CW_KEY_VALUES], NULL, key_values);
+    double queries[TOKENS * QUERY], context[TOKENS * QUERY], projected[TOKENS * HIDDEN];
+    product(TOKENS, QUERY, HIDDEN, x, p->weights[weights[0]], NULL, queries);
     for (int t = 0; t < TOKENS; t++)
         for (int head = 0; head < HEADS; head++)
             attend(queries + t * QUERY + head * HEAD_DIM,
                    key_values + t / QUERIES * KEYS * KEY_VALUE, head,
                    context + t * QUERY + head * HEAD_DIM);
-    product(TOKENS, HIDDEN, QUERY, context, p->weights[CW_PROJECTION], NULL, p->y);
+    product(TOKENS, HIDDEN, QUERY, context, p->weights[weights[1]], NULL, projected);
     for (int i = 0; i < TOKENS * HIDDEN; i++)
-        p->y[i] += p->x[i];
+        y[i] += projected[i];
+}
+
+static double cross_plain(const struct plain *p)
+{
+    static const int first[] = { CW_QUERIES, CW_PROJECTION };
+    static const int second[] = { CW_OTHER_QUERIES, CW_OTHER_PROJECTION };
+    double normed[TOKENS * HIDDEN], between[TOKENS * HIDDEN], key_values[MEMORY * KEY_VALUE];
+    norm(p, p->weights[CW_SCALE], normed);
+    product(MEMORY, KEY_VALUE, WIDTH, p->aside[0], p->weights[CW_KEY_VALUES], NULL, key_values);
+    memcpy(p->y, p->x, sizeof normed);
+    add_attention(p, normed, key_values, first, p->y);
+    memcpy(between, p->y, sizeof between);
+    add_attention(p, between, key_values, second, p->y);
     return 0;
 }
 
@@ -355,10 +394,10 @@ static const struct {
     { .listed = { LISTED(cross_values, cross_weights, cross_ops), .input = C_X, .output = C_OUT,
                   .aside = IDS(C_MEMORY) },
       .plain = cross_plain,
-      .saved = (2 * HIDDEN + 1 + 2 * QUERY + HEADS) * TOKENS + (WIDTH + KEY_VALUE) * MEMORY,
+      .saved = (3 * HIDDEN + 1 + 2 * (2 * QUERY + HEADS)) * TOKENS + (WIDTH + KEY_VALUE) * MEMORY,
       .working = (HIDDEN + QUERY) * TOKENS,
-      .parameters = HIDDEN + 2 * HIDDEN * QUERY + WIDTH * KEY_VALUE,
-      .weight_products = 3 },
+      .parameters = HIDDEN + 4 * HIDDEN * QUERY + WIDTH * KEY_VALUE,
+      .weight_products = 5 },
 };
 
 static const struct layer_options options = { .dtype = DTYPE_FP32, .gradient_bytes = 4 };

@@ -59,7 +59,8 @@ static struct op rename_operands(const struct lowering *l, const struct op *op)
     rename_ids(l, &out.in);
     rename_ids(l, &out.out);
     rename_ids(l, &out.saved);
-    out.sum = renamed(l, out.sum);
+    for (int i = 0; i < MAX_SUMS; i++)
+        out.sum[i] = renamed(l, out.sum[i]);
     return out;
 }
 
@@ -126,7 +127,7 @@ static void lower_both(struct lowering *l, struct local_ops *local)
 
 static bool reads(const struct op *op, const struct op *maker)
 {
-    return ids_have(&op->in, maker->out.at[0]) || op->sum == maker->out.at[0];
+    return op_reads(op, maker->out.at[0]);
 }
 
 static bool is_gradient(const struct ops *ops, int i, enum op_pass pass)
