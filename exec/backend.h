@@ -6,8 +6,8 @@
 #include "exec/kernels.h"
 #include "exec/plugin.h"
 
-/* Those that this version knows of, here or not; the first is the usual one. The executor's stack
- * on each goes by the same name (calibration/stacks). */
+/* The backends that this version knows, available here or not; the first is the usual one. The
+ * executor's stack on each has the same name (calibration/stacks). */
 extern const char *const backend_names[]; /* NULL-terminated */
 
 /* "host", or a plugin's name: one that has device and kernels. NULL as plugin_load says. */

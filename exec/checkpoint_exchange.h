@@ -20,7 +20,8 @@ bool checkpoint_is_of_layout(const struct rank *rank, const struct checkpoint_he
 bool checkpoint_exchange_fits(const struct rank *rank, const struct checkpoint_header *header,
                               struct err *err);
 
-/* Of the same layout: whether the rank of the file had the weights that this one goes on with. */
+/* Whether the rank that wrote the file, under the same layout, had the weights that this rank
+ * resumes with. */
 bool checkpoint_is_of_replica(const struct rank *rank, const struct checkpoint_header *header,
                               int file_rank);
 

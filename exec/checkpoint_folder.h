@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Of the folder "step-000000012" and an ending; of a rank's file in it. */
+/* The path of the folder "step-000000012" with an ending, and of a rank's file in it. */
 enum { CHECKPOINT_PATH = 512 };
 void checkpoint_path(const char *folder, long step, const char *ending, char *path);
 void checkpoint_rank_path(const char *checkpoint, int rank, char *path);

@@ -178,7 +178,7 @@ static size_t shared(struct range a, struct range b)
     return range_count(range_overlap(a, b));
 }
 
-/* Of the whole weight. */
+/* The rows of the whole weight that this rank has. */
 static struct range rows_of(const struct weight *weight)
 {
     return (struct range){ weight->first_row, weight->first_row + weight->rows };
@@ -291,7 +291,7 @@ static bool load_slice(struct loader *loader, const struct checkpoint_file *file
     return true;
 }
 
-/* What is this rank's own, of the file that it wrote itself. */
+/* Loads what is this rank's own from the file that it wrote itself. */
 static bool load_own(struct loader *loader, const struct checkpoint_file *file, struct err *err)
 {
     const struct checkpoint_header *header = &file->header;

@@ -37,7 +37,7 @@ static uint32_t count_slices(const struct rank *rank)
     return count;
 }
 
-/* Of those that this rank updates. */
+/* Returns an array of the values that this rank updates. */
 static const float *array_of(const struct store *store, int array)
 {
     if (array >= CHECKPOINT_MOMENTS)

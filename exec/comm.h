@@ -138,8 +138,8 @@ struct comm_options {
     double patience_s; /* how long `open` and `group_new` wait for the others; may be INFINITY */
     struct comm_waits waits;
     int most_blocks; /* NCCL: thread blocks that a call may occupy; 0: as many as it likes */
-    /* Of what `poll` will tell, and of an `open` that failed because another rank was lost, over
-     * TCP; comm_local has none. */
+    /* Hears what `poll` will report, and, over TCP, that `open` failed because another rank was
+     * lost; comm_local never calls it. */
     struct failure_listener listener;
 };
 

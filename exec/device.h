@@ -86,8 +86,8 @@ struct device_api {
     /* Marks the place after all that was issued on `stream`; an event is always recorded on the
      * same one. */
     void (*record)(struct stream *stream, struct event *event);
-    /* What is issued on `stream` from now on runs after the event's latest record so far; nothing
-     * to wait for when there was none. */
+    /* Later work on `stream` waits for the event's latest record so far; without a record it does
+     * not wait. */
     void (*wait)(struct stream *stream, struct event *event);
     bool (*event_sync)(struct event *event, struct err *err); /* the caller waits; as stream_sync */
 

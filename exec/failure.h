@@ -30,7 +30,7 @@ void failure_release(struct failure *failure);
 /* Before anything can fail. */
 void failure_listen(struct failure *failure, const struct failure_listener *listener);
 
-/* Of several the first is kept. */
+/* Keeps a failure, unless an earlier one is kept. */
 void failure_keep(struct failure *failure, const struct err *err);
 bool failure_is_kept(const struct failure *failure);
 /* False, with the first failure in `err`, once there is one. */

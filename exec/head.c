@@ -4,8 +4,8 @@
 
 /* --- the loss of some rows ---------------------------------------------------------------- */
 
-/* Of a vocabulary of which this rank has a part; an op that reduces rows has no width of its own,
- * and its logits say it. */
+/* The loss over this rank's part of the vocabulary. An op that reduces rows has no width of its
+ * own; the logits have it. */
 static struct cross_entropy loss_of(const struct flow *flow, const struct op *op, int logits)
 {
     double columns = flow_elements(flow, logits) / op->m;
@@ -72,7 +72,7 @@ struct runs {
     int first, end;
 };
 
-/* Of rows of `width` values, those of the run. */
+/* The first of the run's rows, each of `width` values. */
 static void *rows_of(const struct flow *flow, const void *values, double width)
 {
     return (char *)values + machine_bytes(flow->machine, (double)flow->rows.first * width);

@@ -5,10 +5,10 @@
 
 #include "exec/flow.h"
 
-/* Of the rows of `flow`, whose logits lie packed. What an op that reduces them, or a loss that
- * nobody reduces for, makes of them: maxima and sums, over all tensor ranks. */
+/* Finds the maximum and the sum of each row of logits over all tensor ranks, for an op that reduces
+ * them or a loss without such an op. The logits of the rows of `flow` lie packed. */
 void head_reduce_rows(struct flow *flow, const struct op *reduce);
-/* What they add to the loss. */
+/* Adds the rows' part of the loss. */
 void head_find_loss(struct flow *flow, const struct op *loss);
 /* Their gradients in the same place; the op's operands from `first` on are maxima and sums. */
 void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, int first);

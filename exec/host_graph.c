@@ -47,7 +47,7 @@ struct launched {
     struct graph *graph;
 };
 
-/* What is called may change its arguments. */
+/* Runs each function on a copy of its arguments, which it may change. */
 static void run_graph(void *args)
 {
     const struct graph *graph = ((const struct launched *)args)->graph;

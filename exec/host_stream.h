@@ -46,8 +46,7 @@ bool host_stream_sync(struct stream *stream, struct err *err);
 void host_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
                       size_t size);
 
-/* What is issued from now on goes to `taker` instead; NULL: to the stream again. Then what took it
- * before is returned. */
+/* Sends later work to `taker` instead; NULL: to the stream again. Returns the taker before. */
 struct host_taker *host_stream_divert(struct stream *stream, struct host_taker *taker);
 struct host_streams *host_stream_shared(const struct stream *stream);
 

@@ -209,7 +209,7 @@ static void ask_to_end(struct launcher *launcher, int signal)
     signal_all(launcher, signal);
 }
 
-/* What is whole, or all of it when the rank says no more. */
+/* Writes whole lines; all that is left once the rank has ended. */
 static void write_lines(struct output *output, int to, int rank, bool ended)
 {
     char *begin = output->line.at;
@@ -345,7 +345,7 @@ static void wait_for_news(struct launcher *launcher, struct pollfd *polls)
     }
 }
 
-/* What is still in the pipes; a process that a rank left behind may hold them open. */
+/* Reads what is left in the pipes, which a process that a rank left behind may hold open. */
 static void drain(struct launcher *launcher)
 {
     for (int rank = 0; rank < launcher->num_started; rank++)

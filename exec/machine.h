@@ -50,13 +50,13 @@ struct machine {
 void *machine_take(struct machine *machine, size_t bytes);
 /* Accepts NULL. */
 void machine_give_back(struct machine *machine, void *memory);
-/* Of `count` values as they are stored. */
+/* The bytes of `count` values as they are stored. */
 size_t machine_bytes(const struct machine *machine, double count);
 enum element machine_element(const struct machine *machine);
-/* What is issued on `stream` from now on runs after what compute has been given: memory that was
- * compute's may be handed to it. */
+/* Later work on `stream` runs after the work that compute has been given so far, so that it may
+ * take over memory of compute's. */
 void machine_follow(struct machine *machine, struct stream *stream);
-/* Of a part between layers, and of what stages send: this rank's rows of the residual stream. */
+/* The bytes of this rank's rows of the residual stream, which layers and stages hand on. */
 size_t machine_stream_bytes(const struct machine *machine);
 
 /* Rows of a microbatch, and where they are in the global batch: all on the device. */

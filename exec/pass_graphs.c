@@ -19,7 +19,7 @@ struct pass_graph {
     long used;           /* by the count of passes; 0: never */
 };
 
-/* Of one chunk and opcode. */
+/* The graphs of one chunk and opcode. */
 struct pass_set {
     struct pass_graph at[GRAPHS_OF_A_PASS];
 };

@@ -84,8 +84,8 @@ bool rank_sees_spike(struct rank *rank, double loss, struct divergence *out);
 /* All ranks, for calls between steps; NULL: there is one. */
 struct group *rank_world(struct rank *rank);
 
-/* Of all steps so far: what passed between this rank and its data peers (negative: the communicator
- * does not tell), and, on one of them, what was to pass between all. */
+/* Bytes of all steps so far: sent by this rank to its data peers (negative: the communicator does
+ * not count), and planned for all of them, which one rank has. */
 struct exchanged_bytes {
     double sent, planned;
 };

@@ -27,9 +27,10 @@ void rank_exchange_before_update(struct rank *rank);
  * all ranks tell theirs. */
 bool rank_exchange_end_step(struct rank *rank, double loss, struct err *err);
 
-/* Of a local chunk, as exchanger_kept; none where the plan all-reduces. */
+/* Lists what the exchanger of a local chunk keeps (exchanger_kept); nothing where the plan
+ * all-reduces. */
 int rank_exchange_kept(const struct rank *rank, int chunk, struct kept kept[MAX_KEPT]);
-/* Where all of its exchangers are; all 0 where the plan all-reduces. */
+/* Where in their period all exchangers of the rank are; all 0 where the plan all-reduces. */
 struct exchange_period rank_exchange_period(const struct rank *rank);
 void rank_exchange_set_period(struct rank *rank, struct exchange_period period);
 

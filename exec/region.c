@@ -114,7 +114,7 @@ void region_free(struct region *region)
     free(region);
 }
 
-/* Of equals the lowest, so that the extent stays small. */
+/* The smallest part that fits; among equals the lowest, which keeps the extent small. */
 static struct part *best_fit(struct region *region, size_t bytes)
 {
     struct part *best = NULL;

@@ -22,7 +22,7 @@ struct session_options {
     bool resumes;           /* goes on from the newest in that folder */
 };
 
-/* What is the same on all ranks, but where it is said. */
+/* The same on all ranks, except where a member says otherwise. */
 struct session_result {
     /* It failed because it stood still or was asked to end, or because another rank was lost: what
      * was trained so far can be gone on with. All ranks have said where they were. */
@@ -47,8 +47,8 @@ struct session_result {
     /* In a step, all ranks together: what passed between data ranks (negative: the communicator
      * does not tell), and what was to. */
     struct exchanged_bytes exchanged;
-    /* Of a traced step: a rank of each pipeline stage, on the clock of its machine, from the
-     * stage's first instruction. NULL: not traced, or diverged before. */
+    /* Times of a traced step on one rank of each pipeline stage, by the clock of its machine, from
+     * the stage's first instruction. NULL: not traced, or training diverged before. */
     struct timeline *timeline;
     double op_seconds[NUM_OP_KINDS], op_counts[NUM_OP_KINDS]; /* a step's, all ranks together */
 };

@@ -127,7 +127,7 @@ static void run_send_grad(struct rank *rank, const struct instr *instr, int i)
     lend(rank, at, i);
 }
 
-/* Of the chunk that a message is for; it is named by the one that makes it. */
+/* The messages of the chunk that consumes them. An instruction names the chunk that makes them. */
 static struct messages *messages_for(struct rank *rank, const struct instr *instr, int chunks_on)
 {
     struct instr consumer = *instr;
@@ -155,7 +155,7 @@ static void run_recv_grad(struct rank *rank, const struct instr *instr, int i)
 
 /* --- data ranks --------------------------------------------------------------------------- */
 
-/* Of ZeRO-1 and 2, after the update. */
+/* Gathers parameters after the update, with ZeRO-1 and 2. */
 static void run_gather_param(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -321,7 +321,7 @@ static void read_back(struct rank *rank)
     api->copy(stream, rank->told->squares, rank->squares, sizeof rank->told->squares);
 }
 
-/* Of the tensor ranks of the last stage, which have the same loss, one counts it. */
+/* All tensor ranks of the last stage have the same loss; the first one counts it. */
 static double counted_loss(const struct rank *rank)
 {
     bool is_last = rank->stage == rank->setup.plan->pp - 1;

@@ -57,7 +57,7 @@ static float *take_zeroed(struct machine *m, size_t elements)
     return at;
 }
 
-/* Of an array of values. */
+/* The address of an element in an array of values. */
 static void *element_at(const struct machine *m, void *values, size_t element)
 {
     return (char *)values + machine_bytes(m, (double)element);
@@ -98,8 +98,8 @@ static void draw_or_fill_row(void *context, size_t row, int worker)
             out[i] = first->weight->constant;
 }
 
-/* Of all elements; the caller frees. A draw takes tens of nanoseconds, so that large weights are
- * worth starting threads. */
+/* The first values of all elements, which the caller frees. A draw takes tens of nanoseconds, so
+ * that threads pay for large weights. */
 static float *first_values(const struct machine *m, const struct store *store)
 {
     enum { WORTH_THREADS = 1 << 20, ROWS_AT_ONCE = 64 };
@@ -297,7 +297,7 @@ void store_sum_tied(struct machine *m, struct store *store, struct group *holder
 
 /* --- values ------------------------------------------------------------------------------- */
 
-/* Those that this rank updates. */
+/* The values that this rank updates. */
 static void *own_values(const struct machine *m, const struct store *store)
 {
     return store->zero == 3 ? store->value_shard

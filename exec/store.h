@@ -60,7 +60,7 @@ struct range store_updated_range(const struct store *store);
 size_t store_updated(const struct store *store);
 size_t store_first_updated(const struct store *store);
 
-/* Of the weight's elements those that this rank updates and that it alone counts and saves. */
+/* The range of the weight's elements that this rank updates, and that it alone counts and saves. */
 struct range store_counted_range(const struct store *store, const struct stored_weight *stored);
 
 int store_num_moments(const struct store *store);

@@ -58,7 +58,7 @@ static size_t part_bytes(const struct parts *parts, int part)
     return part_at(parts, part + 1) - part_at(parts, part);
 }
 
-/* What is left of `bytes` from `first` on, at most a chunk. */
+/* The bytes left from `first` on, at most a chunk. */
 static size_t piece(size_t bytes, size_t first, size_t chunk)
 {
     return first < bytes ? smaller(bytes - first, chunk) : 0;

@@ -23,7 +23,7 @@ struct relaxations {
     struct arena arena;
 };
 
-/* Of a request that has no feasible plan, and the result that said so:
+/* Changes that make a request feasible, given the result that has no plan:
  *
  *   fix         each word that alone stands in the way; all of them when no single one does
  *   forbid      the same

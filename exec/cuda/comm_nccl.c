@@ -277,7 +277,7 @@ static void seem_apart(int rank)
     setenv("NCCL_MAX_CTAS", "2", 0);
 }
 
-/* Of a communicator that takes no more thread blocks; 0: as many as it likes. */
+/* Configures a communicator that takes at most so many thread blocks; 0: no limit. */
 static ncclConfig_t config_of(int most_blocks)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -69,7 +69,7 @@ bool device_is_over(const struct device *device);
 /* exec/cuda/stream_cuda.c */
 /* Whether the runtime is to be given a copy, a fill, a kernel that is issued now. */
 bool stream_takes(struct stream *stream);
-/* Of anything else, of which a graph has none. */
+/* The same for work that graphs cannot hold. */
 bool stream_takes_outside_graphs(struct stream *stream);
 struct stream *cuda_stream_new(struct device *device, const char *name, struct err *err);
 void cuda_stream_free(struct stream *stream);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of a rank compute and data launch kernels. */
+/* A rank launches kernels on two streams, compute and data. */
 enum { MOST_STREAMS = 16, USUAL_STREAMS = 2 };
 
 /* What no two streams may use at once. */

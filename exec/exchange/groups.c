@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Of groups that act as one, the ranks in each: those that a phase has side by side. */
+/* The number of ranks in each group that acts as one, which a phase places side by side. */
 static int num_near(const struct exchange *exchange, const struct exchange_ranks *numbers)
 {
     static const struct exchange_tensor element = { 1, 1, 1 };

@@ -14,7 +14,7 @@ namespace
 /* A warp has 16 rows of its block: keys in one pass, queries in the other. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, ROWS = WARPS * MMA_ROWS, COLUMNS = 32 };
 
-/* Of both passes; the queries' columns are keys and the other way round. */
+/* Arguments of both passes; columns are keys where rows are queries, and the other way round. */
 struct backward_args {
     struct flash_backward a;
     const float *row_dots; /* context times its gradient, [sequences, heads, seq] */

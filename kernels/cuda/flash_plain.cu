@@ -73,7 +73,7 @@ __device__ __forceinline__ float kept(const plain_args &p, long sequence, long h
     return is_kept ? p.dropper.kept_scale : 0;
 }
 
-/* Of all warps of the grid. */
+/* The row of this warp, numbered over the grid. */
 __device__ __forceinline__ long own_row()
 {
     return (long)blockIdx.x * WARPS + threadIdx.x / LANES;

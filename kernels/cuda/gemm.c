@@ -64,7 +64,7 @@ static cublasStatus_t describe_product(struct gemm_call *call, const struct gemm
     return describe_epilogue(call, p);
 }
 
-/* Of row-major [rows, columns]. */
+/* Describes a row-major matrix [rows, columns]. */
 static cublasStatus_t describe_matrix(cublasLtMatrixLayoutOpaque_t *layout, enum dtype dtype,
                                       long rows, long columns, long stride, long batch, long step)
 {

@@ -121,7 +121,7 @@ static cudaError_t note_times(const struct launch *on, const struct gemm_work *w
     return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
 }
 
-/* Of TIMED_RUNS; infinity where it can't run. */
+/* The time of TIMED_RUNS; infinity where the work can't run. */
 static float work_ms(const struct launch *on, const struct gemm_work *work)
 {
     float ms = INFINITY;
@@ -219,7 +219,7 @@ static struct tuned tune(const struct launch *on, const struct gemm_call *call,
     return tuned;
 }
 
-/* Of the product without its sums, and of what is left to do then. */
+/* The time of the product without its sums, and then of the sums alone. */
 static float apart_ms(const struct launch *on, const struct gemm_product *p,
                       const struct gemm_work *pass)
 {
@@ -264,7 +264,7 @@ static cublasStatus_t choose_anew(const struct launch *on, const struct gemm_cal
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* What is known of a shape; NULL: nothing. */
+/* The choice for a shape; NULL: none is known. */
 static const struct gemm_choice *find(const struct gemm *gemm, const struct gemm_shape *shape)
 {
     const struct gemm_choice *choice = gemm_table_find(&gemm->table, shape);

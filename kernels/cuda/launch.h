@@ -39,7 +39,7 @@ KERNELS(X)
 EXCHANGE_KERNELS(X)
 #undef X
 
-/* Of the scratch of launch_flash_forward and launch_flash_backward. */
+/* The scratch that launch_flash_forward and launch_flash_backward need. */
 size_t launch_flash_scratch_bytes(const struct attention *attention);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@ __global__ void norm_forward_row(struct norm_forward a)
     normalise_row<T, N, is_centered>(a, blockIdx.x, (float *)shared_memory());
 }
 
-/* Of a row, as the forward saved it. */
+/* A row's statistics, as the forward saved them. */
 struct row_statistics {
     float mean, rstd;
 };

@@ -45,7 +45,7 @@ __device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *par
     return reduce_warp(lane < (int)blockDim.x / LANES ? parts[lane] : empty, op);
 }
 
-/* Of the threads of a block before this one, and of all. */
+/* Sums over the threads of a block before this one, and over all. */
 struct scan {
     uint32_t before, all;
 };

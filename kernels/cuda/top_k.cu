@@ -5,7 +5,7 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
-/* Of the 31 bits of a magnitude, the highest digit first: 11, 10 and 10 bits. */
+/* The 31 bits of a magnitude are three digits of 11, 10 and 10 bits, the highest first. */
 enum { NUM_DIGITS = 3, NUM_VALUES = 1 << 11, VALUES_OF_A_THREAD = NUM_VALUES / THREADS };
 enum { MOST_PARTS = 1024, LEAST_PART = 16 * THREADS, COUNT_BLOCKS = 1024 };
 

@@ -61,7 +61,7 @@ static double sum_of_powers(double beta, double period)
     return (1 - pow(beta, period)) / (1 - beta);
 }
 
-/* Those that mix. */
+/* The groups that mix. */
 static int num_groups(const struct exchange_use *use)
 {
     return use->num_ranks / use->group;
@@ -98,7 +98,8 @@ double convergence_apart(const struct convergence *convergence, const struct exc
     return (1 - delta) / (delta * delta);
 }
 
-/* Of the averages of gossip in part, the ranks that mix; error feedback, all. */
+/* The ranks that count are the groups that mix, where gossip averages in part, and all ranks with
+ * error feedback. */
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use)
 {

@@ -20,7 +20,7 @@ struct time_to_accuracy {
     double most_steps, most_seconds; /* by the theorems' worst case; HUGE_VAL: never there */
 };
 
-/* Of a model whose tokens are stated, at `step_s` a step. */
+/* For a model whose tokens are stated, at `step_s` a step. */
 struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
                                          const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s);

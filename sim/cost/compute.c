@@ -111,8 +111,9 @@ static bool is_aligned(enum dtype dtype, double row_elements)
     return starts_at(16, dtype, row_elements);
 }
 
-/* What is left of a product's rate. Ampere's asynchronous copies to shared memory take 16, 8 or 4
- * bytes (PTX ISA, cp.async), so that rows which start at 4 lose the root of what odd ones do. */
+/* The share of its rate that a product keeps. Ampere's asynchronous copies to shared memory take
+ * 16, 8 or 4 bytes (PTX ISA, cp.async), so that rows which start at 4 lose the root of what odd
+ * ones do. */
 static double alignment_efficiency(const struct profile *profile, enum dtype dtype, double m,
                                    double n, double k)
 {

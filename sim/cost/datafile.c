@@ -177,7 +177,7 @@ static bool check_sources(const struct field *fields, size_t n, const json_t *so
     return ok;
 }
 
-/* What is in them is for people. */
+/* Residuals are for people; they only have to be an object. */
 static bool check_residuals(const json_t *residuals, struct err *err)
 {
     return !residuals || json_is_object(residuals) ||

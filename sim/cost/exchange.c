@@ -75,7 +75,7 @@ static bool is_in_node(const struct wires *wires, long long rank, long long othe
 
 /* --- gossip --------------------------------------------------------------------------------- */
 
-/* Of the messages that a rank of the first node sends, those that leave it. */
+/* The number of messages from a rank of the first node that leave the node. */
 static int num_crossing(const struct wires *wires, const struct exchange_phase *phase, int rank,
                         int step)
 {

@@ -225,8 +225,8 @@ bool system_load(const char *cluster, const char *stack, int num_gpus, struct sy
                  struct err *err);
 void system_release(struct system *system);
 
-/* Of a system that was put together otherwise: the profile must say how fast the fused kernel is
- * that the stack will ask for. */
+/* Checks a system that was put together otherwise: its profile must have the speed of the fused
+ * kernel that its stack asks for. */
 bool system_check_attention(const struct system *system, struct err *err);
 
 /* The same from and to the objects of a plan file. where = the key. */

@@ -39,7 +39,7 @@ struct kernel {
 /* Fills in all that follows from kind and the points' sizes and times. */
 void kernel_fit(struct kernel *kernel);
 
-/* Those of an op, or of one run of it; what it does not have is 1. */
+/* The sizes of an op, or of one run of it; sizes that it does not have are 1. */
 void kernel_size_of(const struct op *op, double size[NUM_KERNEL_SIZES]);
 bool kernel_sizes_equal(const double a[NUM_KERNEL_SIZES], const double b[NUM_KERNEL_SIZES]);
 

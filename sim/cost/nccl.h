@@ -19,8 +19,8 @@ enum {
 
 int nccl_node_class(const struct comm_group *group);
 
-/* Of the fullest node, which the others wait for. NCCL divides and drops the remainder, so the two
- * differ only for groups that are spread unevenly. */
+/* The ranks of the fullest node, which the others wait for. NCCL divides and drops the remainder,
+ * so the two differ only for groups that are spread unevenly. */
 int nccl_ranks_per_node(const struct comm_group *group);
 
 /* floor(log2(value)), value >= 1 [log2i]. */

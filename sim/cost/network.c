@@ -141,7 +141,7 @@ static void use_curves(struct comm_group *group, const struct system *system)
     }
 }
 
-/* Of `size` ranks that lie over nodes as `span` and `reach` say. */
+/* A group of `size` ranks that lie over nodes as `span` and `reach` say. */
 static struct comm_group group_over(const struct system *system, int size, struct span span,
                                     struct reach reach)
 {

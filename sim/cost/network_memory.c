@@ -69,7 +69,7 @@ static double communicator_bytes(const struct comm_group *group)
     return num_connections(group) * group->num_channels * connection_bytes + switch_bytes(group);
 }
 
-/* Of one channel: others are split off it. */
+/* The bytes of the communicator with one channel, which the others are split off. */
 static double root_bytes(const struct comm_group *world)
 {
     struct comm_group root = *world;

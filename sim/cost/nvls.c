@@ -10,7 +10,8 @@ static const double tree_net_latency_s = US(20.9);
 /* Share of a channel's rate that multicast reaches [nvlsEfficiency]; none before Hopper. */
 static const double efficiency[NUM_GPU_ARCHS] = { [ARCH_HOPPER] = 0.85, [ARCH_BLACKWELL] = 0.74 };
 
-/* Of one channel of the tree over nodes [perChMaxNVLSTreeBws]; one node has no such tree. */
+/* The rate of one channel of the tree over nodes [perChMaxNVLSTreeBws]; one node has no such tree.
+ */
 static const double tree_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
     [ARCH_HOPPER] = { 0, GB_PER_S(57.7), GB_PER_S(45.5) },
     [ARCH_BLACKWELL] = { 0, GB_PER_S(96.0), GB_PER_S(80.0) },

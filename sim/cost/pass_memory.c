@@ -74,7 +74,7 @@ static double kept_bytes(const struct walk *walk, int part)
     return cost->saved_bytes - (is_selective ? cost->core_bytes : 0);
 }
 
-/* Of parts that a forward has not come to, or a backward has behind it. */
+/* The bytes of parts that a forward has not reached yet, or a backward has finished. */
 static double absent_bytes(const struct walk *walk, int part)
 {
     double bytes = 0;

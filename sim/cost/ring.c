@@ -9,7 +9,7 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
 };
 static const double net_latency_s[NUM_PROTOCOLS] = { US(2.7), US(4.0), US(14.0) };
 
-/* Of one channel [perChMaxRingLL128Bws]. */
+/* The rate of one channel [perChMaxRingLL128Bws]. */
 static const double ll128_max_bytes_per_s[NUM_GPU_ARCHS] = {
     [ARCH_VOLTA] = GB_PER_S(20.0),
     [ARCH_AMPERE] = GB_PER_S(20.0),

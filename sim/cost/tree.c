@@ -8,7 +8,7 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
     [LINK_PCI] = { US(1.0), US(1.9), US(4.0) },
 };
 
-/* Of one channel [perChMaxTreeBws, perChMaxTreeLL128Bws]. */
+/* The rate of one channel [perChMaxTreeBws, perChMaxTreeLL128Bws]. */
 static const double max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
     [ARCH_VOLTA] = { GB_PER_S(26.5), GB_PER_S(18.5), GB_PER_S(10.0) },
     [ARCH_AMPERE] = { GB_PER_S(24.0), GB_PER_S(23.6), GB_PER_S(17.8) },

@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* Of the maximum of n standard normals: half the way between what it exceeds with the probability
- * of one deviation below its middle, and of one above. */
+/* The deviation of the maximum of n standard normals: half the distance between its quantiles one
+ * deviation above its middle and one below. */
 static double deviation_of_maximum(double n)
 {
     return (maximum_quantile(n, 0.841345) - maximum_quantile(n, 0.158655)) / 2;
@@ -28,7 +28,8 @@ static bool contains(const int *ranks, int count, int rank)
     return false;
 }
 
-/* Those whom a rank hears or tells in a step, on average over the turns of the graph. */
+/* The number of ranks that a rank hears from or sends to in a step, averaged over the turns of the
+ * graph. */
 static double mean_met(enum mixing_graph graph, int num_ranks)
 {
     int cycle = mixing_cycle(graph, num_ranks), met = 0;

@@ -15,11 +15,11 @@
 
 #include "sim/exchange/exchange.h"
 
-/* Of gossip over a graph, in standard deviations of a rank's step; two ranks or more. Within 12 %
- * of simulated growth, which tests/test_waiting.c states. */
+/* The wait of gossip over a graph, in standard deviations of a rank's step; two ranks or more.
+ * Within 12 % of simulated growth, which tests/test_waiting.c states. */
 double gossip_wait(enum mixing_graph graph, int num_ranks);
 
-/* Of an exchange of which a share of the steps, `averaging`, averages all ranks. */
+/* The wait of an exchange that averages all ranks in a share of the steps, `averaging`. */
 double exchange_wait(const struct exchange *exchange, int num_ranks, double averaging);
 
 /* How many ranks all waiting for each other would wait as long: all where all do, 1 for none. */

@@ -25,8 +25,8 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 /* How often a step gathers each weight. */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
 
-/* Of a weight as it is gathered. Embedding and head travel in bf16 even where layers' weights are
- * kept in fp8; they count as layers here. */
+/* The bytes of an element of a weight as it is gathered. Embedding and head travel in bf16 even
+ * where layers' weights are kept in fp8; they count as layers here. */
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
 
 /* Quantising weights to fp8: once a step, as they are kept for all its microbatches, or with ZeRO-3

@@ -37,7 +37,7 @@ struct job_lanes {
     unsigned wakes[NUM_LANES]; /* a bit for each lane that an end on this one may let start */
 };
 
-/* Of a stage's list, what waits as step_holds says. Arrays in the arena. */
+/* Splits a stage's list into lanes, with the waits that step_holds names. Arrays in the arena. */
 void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int stage,
                     const struct instrs *list, struct arena *arena);
 

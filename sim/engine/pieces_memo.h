@@ -9,7 +9,8 @@
 
 enum { NUM_PIECES_BUCKETS = 4096 };
 
-/* Of one system and model. Zero-initialise; its arena holds all that was found. */
+/* Costs of the pieces of one system and model. Zero-initialise; its arena holds all that was found.
+ */
 struct pieces_memo {
     struct arena arena;
     struct known_pieces *known[NUM_PIECES_BUCKETS]; /* by all they depend on */

@@ -173,7 +173,7 @@ static void fill_flow(const struct progress *p, const struct activity *a, struct
         add_share(p, flow, a->peer, a->wire, OUT);
 }
 
-/* Those that were seen, which may be in each other's way. */
+/* Shares the wires among the transfers that were seen, which may slow each other down. */
 static void share_wires(struct progress *p)
 {
     for (int i = 0; i < p->num_slots_seen; i++)

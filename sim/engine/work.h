@@ -26,7 +26,7 @@ struct work {
  * its chunks' times do. The durations, which have blocking messages too, are its scratch space. */
 struct work work_begin(struct evaluator *evaluator, const struct plan *plan);
 void work_add_links(struct work *work);
-/* Of a message that does not block, over the boundary behind a stage. */
+/* The lag of a message that does not block, over the boundary behind a stage. */
 double work_lag_s(const struct work *work, int stage);
 
 /* sim/engine/message.c - fills plan->pp of them; and what a chunk's messages, down and up, add to

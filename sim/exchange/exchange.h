@@ -43,7 +43,7 @@ extern const char *const exchange_combine_words[NUM_COMBINES + 1];
 enum exchange_memory { MEMORY_ON, MEMORY_OFF, NUM_MEMORIES };
 extern const char *const exchange_memory_words[NUM_MEMORIES + 1];
 
-/* What is exchanged: gradients, before the update, or weights. */
+/* An exchange is of gradients, before the update, or of weights. */
 enum exchange_object { EXCHANGE_GRADIENTS, EXCHANGE_WEIGHTS };
 
 /* When the exchange of a step can begin. */

@@ -18,7 +18,9 @@ extern const struct compressor quantiser, largest_elements, largest_changes, lar
 
 /* Uncompressed. */
 double load_bytes(const struct exchange_load *load);
-/* Of gradients, or of weights: over every group of `size` ranks that are `stride` apart. */
+/* Adds a phase of gradients, or of weights, over every group of `size` ranks that are `stride`
+ * apart.
+ */
 void add_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size, int stride,
                double bytes);
 void add_weights_phase(struct exchange_phases *out, enum exchange_phase_kind kind, int size,

@@ -144,8 +144,8 @@ static double coefficient(struct torus torus, const struct hops *hops, int row, 
     return hypot(real, imaginary) / (hops->count + 1);
 }
 
-/* Of the product over a cycle: matrices that share their eigenvectors multiply their eigenvalues.
- */
+/* The eigenvalue of the product over a cycle. Matrices that share their eigenvectors multiply their
+ * eigenvalues. */
 static double cycle_coefficient(enum mixing_graph graph, struct torus torus, int row, int column)
 {
     double product = 1;

@@ -58,7 +58,7 @@ bool group_divides(const struct exchange *exchange, int num_ranks, struct err *e
                    num_ranks);
 }
 
-/* Of one group of n members: of a sum, n - 1 summands go in and n - 1 sums come out. */
+/* The bytes of one group of n members: a sum takes n - 1 summands in and n - 1 sums out. */
 static double group_wire_bytes(const struct exchange_phase *phase)
 {
     double others = phase->size - 1;

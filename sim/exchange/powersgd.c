@@ -10,7 +10,8 @@ bool powersgd_compresses(const struct exchange *exchange, const struct exchange_
     return tensor->columns > 1 && factors < tensor->rows * tensor->columns;
 }
 
-/* Of all tensors: left factors with what is not compressed, and right factors. */
+/* Bytes over all tensors: left factors with the tensors that are not compressed, and right factors.
+ */
 struct factors {
     double left_bytes, right_bytes;
 };

@@ -19,8 +19,8 @@ static double message_bytes(const struct exchange *exchange, const struct exchan
     return TOPK_ELEMENT_BYTES * kept(exchange, load);
 }
 
-/* What is left out are the smallest d - k squares of d: at most their share of the sum (Stich,
- * Cordonnier and Jaggi 2018, lemma A.1). */
+/* The d - k smallest of d squares are left out: at most their share of the sum (Stich, Cordonnier
+ * and Jaggi 2018, lemma A.1). */
 static double bound(const struct exchange *exchange, const struct exchange_load *load)
 {
     return kept(exchange, load) / exchange_elements(load);

@@ -41,7 +41,7 @@ static void add(struct holding *to, const struct holding *chunk)
         to->recomputed[kind] += chunk->recomputed[kind];
 }
 
-/* Of every `step`-th chunk from `first` on. */
+/* What every `step`-th chunk from `first` on holds together. */
 static struct holding sum(const struct plan *plan, const struct model *model, int first, int step)
 {
     struct holding held = chunk_holding(plan, model, first);

@@ -24,9 +24,9 @@ static inline bool piece_is_layer(int piece)
 }
 
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk);
-/* Of all chunks of a stage. */
+/* The same for all chunks of a stage. */
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage);
-/* Of the whole model. */
+/* The same for the whole model. */
 struct holding model_holding(const struct plan *plan, const struct model *model);
 
 /* The layers of the model that are in chunks before. */

@@ -22,13 +22,13 @@ struct span {
     int num_nodes;
     int fewest_in_node; /* members in the emptiest of them */
 };
-/* Of the group that begins at rank 0. */
+/* The span of the group that begins at rank 0. */
 struct span layout_span(int stride, int size, int node_size);
-/* Of those of `num_ranks` ranks in groups of `size`, `stride` apart, that is spread the most: over
- * most nodes, then with fewest in one. They differ when groups do not line up with nodes,
- * and the step waits for the slowest. */
+/* The widest span among the groups of `size` ranks, `stride` apart, of `num_ranks`: over most
+ * nodes, then with fewest ranks in one. Spans differ when groups do not line up with nodes, and the
+ * step waits for the slowest. */
 struct span layout_worst_span(int stride, int size, int num_ranks, int node_size);
-/* Of the groups of the axis. */
+/* The widest span among the groups of the axis. */
 struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size);
 
 #endif

@@ -16,8 +16,8 @@
 
 #include <stdbool.h>
 
-/* What is kept and multiplied in which type. "bf16-pure" has no fp32 master weights; fp8 is bf16
- * whose linear layers are multiplied in fp8, by one of the recipes of models/fp8.h. */
+/* The types that values are kept and multiplied in. "bf16-pure" has no fp32 master weights; fp8 is
+ * bf16 whose linear layers are multiplied in fp8, by one of the recipes of models/fp8.h. */
 enum precision {
     PRECISION_FP32,
     PRECISION_FP16,
@@ -115,7 +115,7 @@ bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 int plan_ranks(const struct plan *plan);    /* tp x cp x pp x dp; INT_MAX when it is more */
 int plan_chunks(const struct plan *plan);   /* pp x vpp */
 int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weights */
-/* Of those, how many have a shard of the state each; the others repeat it (HSDP). */
+/* The replicas that share one copy of the state, a shard each; the others repeat it (HSDP). */
 int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
 /* Per pipeline; rounded down. */
@@ -139,8 +139,8 @@ struct state_bytes {
 };
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
 
-/* Of one element of what the plan's exchange sends uncompressed: a gradient as it is reduced, or a
- * weight as the optimizer keeps it. */
+/* The bytes of one element that the plan's exchange sends uncompressed: a gradient as it is
+ * reduced, or a weight as the optimizer keeps it. */
 double plan_exchange_bytes(const struct plan *plan);
 
 /* What a plan is held against. */

@@ -144,7 +144,7 @@ static void add_tied(struct lowerer *to)
     add(to, tied, last_backward(to, chunk));
 }
 
-/* Of every chunk of the stage, behind what was issued last on the data lane. */
+/* Adds an instruction for every chunk of the stage, behind the last one on the data lane. */
 static void add_all_chunks(struct lowerer *to, enum opcode op, int after)
 {
     for (int i = 0; i < to->shape->chunks_per_stage; i++)
@@ -163,7 +163,8 @@ static void add_update(struct lowerer *to)
         add_all_chunks(to, INSTR_MIX_PARAM, update);
 }
 
-/* Of a forward or a backward: receive, compute, send. A weight gradient is one instruction. */
+/* A forward or a backward takes three instructions: receive, compute, send; a weight gradient one.
+ */
 static size_t room(const struct lowerer *to)
 {
     size_t chunks = (size_t)to->shape->chunks_per_stage;

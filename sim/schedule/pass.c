@@ -223,7 +223,7 @@ static void add_openings(struct builder *to, const struct run *run)
     }
 }
 
-/* Of a run that is over: units that no later one adds to. */
+/* Adds the reductions of a finished run's units that no later run adds to. */
 static void add_reductions(struct builder *to, int run)
 {
     int units[MOST_UNITS];

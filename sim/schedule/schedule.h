@@ -43,7 +43,7 @@ struct generator {
     /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
      * closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
-    /* Of those, when they are most, how many wait for BACKWARD_WEIGHT alone: they need less room.
+    /* How many of those wait for BACKWARD_WEIGHT alone, when there are most; they need less room.
      * The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
 };
