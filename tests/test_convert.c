@@ -254,48 +254,30 @@ START_TEST(what_software_usually_does_is_assumed_and_told)
 }
 END_TEST
 
-START_TEST(layers_that_do_not_divide_leave_room_for_embedding_and_head)
-{
-    struct run_row row = plain_row();
-    row.layers = 22;
-    row.pp = 4;
-    row.dp = 1;
-    struct run_case out = convert_known(&row);
-    static const int expected[] = { 5, 6, 6, 5 };
-    ck_assert_int_eq(out.plan.num_chunk_layers, 4);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
-    ck_assert(is_assumed(&out, "layers do not divide"));
-}
-END_TEST
+/* Layers that do not divide leave room for the embedding and the head; where there are two chunks
+ * more than layers, those are chunks of their own; else the first chunks have more. */
+static const struct {
+    int layers, vpp, chunk_layers[8];
+    const char *assumption;
+} divided[] = {
+    { 22, 1, { 5, 6, 6, 5 }, "layers do not divide" },
+    { 6, 2, { 0, 1, 1, 1, 1, 1, 1, 0 }, "embedding and head are chunks of their own" },
+    { 23, 1, { 6, 6, 6, 5 }, "layers do not divide" },
+};
 
-START_TEST(two_chunks_more_than_layers_are_embedding_and_head)
+START_TEST(layers_that_do_not_divide_are_told_chunk_by_chunk)
 {
     struct run_row row = plain_row();
-    row.layers = 6;
+    row.layers = divided[_i].layers;
     row.pp = 4;
-    row.vpp = 2;
+    row.vpp = divided[_i].vpp;
     row.dp = 1;
-    row.schedule = "interleaved";
+    row.schedule = row.vpp > 1 ? "interleaved" : row.schedule;
     struct run_case out = convert_known(&row);
-    static const int expected[] = { 0, 1, 1, 1, 1, 1, 1, 0 };
-    ck_assert_int_eq(out.plan.num_chunk_layers, 8);
-    for (int i = 0; i < 8; i++)
-        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
-    ck_assert(is_assumed(&out, "embedding and head are chunks of their own"));
-}
-END_TEST
-
-START_TEST(layers_that_divide_in_no_way_fill_the_first_chunks)
-{
-    struct run_row row = plain_row();
-    row.layers = 23;
-    row.pp = 4;
-    row.dp = 1;
-    struct run_case out = convert_known(&row);
-    static const int expected[] = { 6, 6, 6, 5 };
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(out.plan.chunk_layers[i], expected[i]);
+    ck_assert_int_eq(out.plan.num_chunk_layers, 4 * divided[_i].vpp);
+    for (int i = 0; i < out.plan.num_chunk_layers; i++)
+        ck_assert_int_eq(out.plan.chunk_layers[i], divided[_i].chunk_layers[i]);
+    ck_assert(is_assumed(&out, divided[_i].assumption));
 }
 END_TEST
 
@@ -371,9 +353,8 @@ static Suite *suite(void)
     tcase_add_test(rows, shards_are_as_few_as_the_notes_say);
     tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
-    tcase_add_test(rows, layers_that_do_not_divide_leave_room_for_embedding_and_head);
-    tcase_add_test(rows, two_chunks_more_than_layers_are_embedding_and_head);
-    tcase_add_test(rows, layers_that_divide_in_no_way_fill_the_first_chunks);
+    tcase_add_loop_test(rows, layers_that_do_not_divide_are_told_chunk_by_chunk, 0,
+                        LENGTH(divided));
     tcase_add_loop_test(rows, a_vocabulary_that_others_inferred_is_an_assumption, 0,
                         LENGTH(unstated_vocabs));
     tcase_add_test(rows, a_vocabulary_that_is_stated_needs_no_assumption);

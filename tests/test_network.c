@@ -22,68 +22,49 @@ START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
 }
 END_TEST
 
-/* NVSwitch gives any of a node's GPUs its whole rate. */
-START_TEST(half_a_node_has_channels_as_wide_as_a_node)
-{
-    machine_load("dgx-h100", 64);
-    struct comm_group half = network_group(&machine, 1, 4);
-    struct comm_group apart = network_group(&machine, 2, 4);
-    ck_assert_double_eq_tol(inside_gb_per_s(&half), 360, 1e-9);
-    ck_assert_double_eq_tol(inside_gb_per_s(&apart), 360, 1e-9);
-    ck_assert_int_eq(apart.num_nodes, 1);
-}
-END_TEST
+/* The rate of a group of `size` ranks that are `stride` apart, within its one node or between
+ * nodes. */
+static const struct {
+    const char *cluster;
+    int num_gpus, stride, size, num_nodes, num_channels; /* 0 channels: not asked */
+    double gb_per_s;
+} rates[] = {
+    /* NVSwitch gives any of a node's GPUs its whole rate. */
+    { "dgx-h100", 64, 1, 4, 1, 0, 360 },
+    { "dgx-h100", 64, 2, 4, 1, 0, 360 },
+    /* tp 8 takes the node, so a data group has one rank on each, and one of its 8 NICs of 24 GB/s.
+     */
+    { "dgx-a100-80g", 128, 8, 16, 16, 2, 24 },
+    /* tp 2: 4 ranks of a data group share a node and have 4 of its NICs. */
+    { "dgx-a100-80g", 128, 2, 16, 4, 0, 96 },
+    /* All 8 NICs: what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
+    { "dgx-a100-80g", 128, 1, 128, 16, 8, 192 },
+    /* Blocks of 16 nodes with a seventh of the wires above. */
+    { "dgx-a100-80g-over7", 512, 8, 16, 16, 0, 24 },
+    { "dgx-a100-80g-over7", 512, 8, 32, 32, 0, 24 / 7.0 },
+    /* 8 cards of 48 GB/s, of which collisions leave 0.8. */
+    { "meta-grand-teton", 64, 1, 64, 8, 0, 307.2 },
+    /* 4 NICs of 12 GB/s for 8 GPUs: half of one for one rank of a node. */
+    { "p4d-a100-40g", 64, 8, 8, 8, 0, 6 },
+    { "p4d-a100-40g", 64, 1, 64, 8, 0, 48 },
+    /* 8 NICs of 48 GB/s, but NVLink of 16 x 10 GB/s, which carries 7 of a node's 8 hops. DGX H100,
+     * with 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
+    { "h800-8", 64, 1, 64, 8, 0, 160 * 8 / 7.0 },
+    { "h800-8", 64, 8, 8, 8, 0, 48 },
+    { "dgx-h100", 64, 1, 64, 8, 0, 384 },
+};
 
-/* tp 8 takes the node, so a data group has one rank on each, and one of its 8 NICs of 24 GB/s. */
-START_TEST(data_ranks_a_node_apart_have_a_nic_each)
+START_TEST(groups_have_the_rate_of_their_wires)
 {
-    machine_load("dgx-a100-80g", 128);
-    struct comm_group group = network_group(&machine, 8, 16);
-    ck_assert_int_eq(group.num_nodes, 16);
-    ck_assert_int_eq(group.num_ranks, 16);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 24, 1e-9);
-    ck_assert_int_eq(group.num_channels, 2);
-    ck_assert(!group.in_network);
-}
-END_TEST
-
-/* tp 2: 4 ranks of a data group share a node and have 4 of its NICs: 96 GB/s. */
-START_TEST(data_ranks_two_apart_have_four_nics_of_a_node)
-{
-    machine_load("dgx-a100-80g", 128);
-    struct comm_group group = network_group(&machine, 2, 16);
-    ck_assert_int_eq(group.num_nodes, 4);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 96, 1e-9);
-}
-END_TEST
-
-/* All 8 NICs: 192 GB/s, what NCCL's search finds for DGX A100 (cost-model.md 4.2). */
-START_TEST(whole_nodes_have_all_their_nics)
-{
-    machine_load("dgx-a100-80g", 128);
-    struct comm_group group = network_group(&machine, 1, 128);
-    ck_assert_int_eq(group.num_channels, 8);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 192, 1e-9);
-}
-END_TEST
-
-/* Blocks of 16 nodes with a seventh of the wires above: 24 / 7 GB/s. */
-START_TEST(traffic_that_leaves_a_block_is_oversubscribed)
-{
-    machine_load("dgx-a100-80g-over7", 512);
-    struct comm_group block = network_group(&machine, 8, 16);
-    struct comm_group two_blocks = network_group(&machine, 8, 32);
-    ck_assert_double_eq_tol(between_gb_per_s(&block), 24, 1e-9);
-    ck_assert_double_eq_tol(between_gb_per_s(&two_blocks), 24 / 7.0, 1e-9);
-}
-END_TEST
-
-/* 8 cards of 48 GB/s, of which collisions leave 0.8. */
-START_TEST(flows_that_collide_leave_a_share_of_the_cards)
-{
-    machine_load("meta-grand-teton", 64);
-    struct comm_group group = network_group(&machine, 1, 64);
-    ck_assert_double_eq_tol(between_gb_per_s(&group), 307.2, 1e-9);
+    machine_load(rates[_i].cluster, rates[_i].num_gpus);
+    struct comm_group group = network_group(&machine, rates[_i].stride, rates[_i].size);
+    bool is_inside = rates[_i].num_nodes == 1;
+    ck_assert_int_eq(group.num_ranks, rates[_i].size);
+    ck_assert_int_eq(group.num_nodes, rates[_i].num_nodes);
+    ck_assert_double_eq_tol(is_inside ? inside_gb_per_s(&group) : between_gb_per_s(&group),
+                            rates[_i].gb_per_s, 1e-9);
+    if (rates[_i].num_channels > 0)
+        ck_assert_int_eq(group.num_channels, rates[_i].num_channels);
 }
 END_TEST
 
@@ -174,33 +155,6 @@ START_TEST(rings_over_nodes_have_all_that_their_nics_carry)
 }
 END_TEST
 
-/* 4 NICs of 12 GB/s for 8 GPUs: 6 GB/s for one rank of a node, 48 for all. */
-START_TEST(gpus_that_share_nics_have_half_of_one)
-{
-    machine_load("p4d-a100-40g", 64);
-    struct comm_group alone = network_group(&machine, 8, 8);
-    struct comm_group all = network_group(&machine, 1, 64);
-    ck_assert_double_eq_tol(between_gb_per_s(&alone), 6, 1e-9);
-    ck_assert_double_eq_tol(between_gb_per_s(&all), 48, 1e-9);
-}
-END_TEST
-
-/* 8 NICs of 48 GB/s, but NVLink of 16 x 10 GB/s, which carries 7 of a node's 8 hops. DGX H100, with
- * 24 x 15, keeps NCCL's 8 x 48 (cost-model.md 4.2). */
-START_TEST(rings_over_nodes_are_no_wider_than_the_wires_inside)
-{
-    machine_load("h800-8", 64);
-    struct comm_group all = network_group(&machine, 1, 64);
-    struct comm_group apart = network_group(&machine, 8, 8);
-    ck_assert_double_eq_tol(between_gb_per_s(&all), 160 * 8 / 7.0, 1e-9);
-    ck_assert_double_eq_tol(between_gb_per_s(&apart), 48, 1e-9);
-    machine_release();
-    machine_load("dgx-h100", 64);
-    struct comm_group wide = network_group(&machine, 1, 64);
-    ck_assert_double_eq_tol(between_gb_per_s(&wide), 384, 1e-9);
-}
-END_TEST
-
 /* The 8 NICs of 48 GB/s are shared out over 8 channels of NVLS. */
 START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
 {
@@ -240,6 +194,7 @@ START_TEST(factors_of_the_profile_follow_the_wires)
     ck_assert_double_eq(inside.latency_factor, machine.profile.intra_latency_factor);
     ck_assert_double_eq(between.bandwidth_factor, machine.profile.inter_bandwidth_factor);
     ck_assert_double_eq(between.latency_factor, machine.profile.inter_latency_factor);
+    ck_assert(!between.in_network);
 }
 END_TEST
 
@@ -267,18 +222,11 @@ static Suite *suite(void)
     TCase *tc = tcase_create("network");
     tcase_add_checked_fixture(tc, NULL, machine_release);
     tcase_add_test(tc, tensor_ranks_of_a_node_talk_over_nvlink);
-    tcase_add_test(tc, half_a_node_has_channels_as_wide_as_a_node);
-    tcase_add_test(tc, data_ranks_a_node_apart_have_a_nic_each);
-    tcase_add_test(tc, data_ranks_two_apart_have_four_nics_of_a_node);
-    tcase_add_test(tc, whole_nodes_have_all_their_nics);
-    tcase_add_test(tc, traffic_that_leaves_a_block_is_oversubscribed);
-    tcase_add_test(tc, flows_that_collide_leave_a_share_of_the_cards);
+    tcase_add_loop_test(tc, groups_have_the_rate_of_their_wires, 0, LENGTH(rates));
     tcase_add_test(tc, a_rack_on_one_switch_is_a_node_of_many_hosts);
     tcase_add_test(tc, racks_give_a_job_equal_shares);
     tcase_add_test(tc, gpus_without_nvlink_talk_over_pcie);
     tcase_add_test(tc, rings_over_nodes_have_all_that_their_nics_carry);
-    tcase_add_test(tc, gpus_that_share_nics_have_half_of_one);
-    tcase_add_test(tc, rings_over_nodes_are_no_wider_than_the_wires_inside);
     tcase_add_test(tc, switches_that_reduce_make_sharp_of_the_groups_over_nodes);
     tcase_add_test(tc, one_level_that_does_not_reduce_ends_sharp);
     tcase_add_test(tc, factors_of_the_profile_follow_the_wires);
