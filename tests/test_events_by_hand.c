@@ -5,16 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_STAGES = 3 };
-
-/* Messages that take no time, nothing in each other's way. */
-static struct step_cost hand_cost(const struct chunk_cost *chunks, const struct stage_cost *stages)
-{
-    static const struct boundary boundaries[MAX_STAGES];
-    return (struct step_cost){
-        .chunks = chunks, .stages = stages, .boundaries = boundaries, .slowdowns = { 1, 1 }
-    };
-}
+enum { MAX_STAGES = 3, MOST_TIMES = 5 };
 
 static struct timeline *run_text(const char *lists, const struct step_cost *cost,
                                  struct arena *arena)
@@ -27,20 +18,95 @@ static struct timeline *run_text(const char *lists, const struct step_cost *cost
     return timeline;
 }
 
-/* One stage: forward 1 s, then a reduction of 3 s beside a backward of 4 s, x 1.25 and y 1.5. Both
- * run from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6 s of its
- * work; the other 0.4 s are undisturbed. Reduction 1 to 5.5, backward 1 to 5.9. */
-START_TEST(compute_and_a_collective_slow_each_other_while_both_run)
+#define NIC_LISTS "0: F0.0 SA0.0>1@0 DG0@0 DN OPT@3\n1: RA0.0<0 F1.0@0 DN@1 OPT@2\n"
+
+/* Lists of instructions, what they cost, and when some begin or end. Costs that are not given are
+ * 0: messages that take no time, and nothing in each other's way where `slowdowns` are 1. */
+static const struct {
+    const char *lists;
+    struct chunk_cost chunks[MAX_STAGES];
+    struct stage_cost stages[MAX_STAGES];
+    struct boundary boundaries[MAX_STAGES];
+    struct slowdowns slowdowns;
+    bool is_blocking;
+    struct time {
+        int stage, instr;
+        enum { STARTS = 1, ENDS } what; /* 0: no more times */
+        double s;
+    } times[MOST_TIMES];
+} cases[] = {
+    /* One stage: forward 1 s, then a reduction of 3 s beside a backward of 4 s, x 1.25 and y 1.5.
+     * Both run from 1 s on: the reduction needs 4.5 s, in which the backward does 4.5 / 1.25 = 3.6
+     * s of its work; the other 0.4 s are undisturbed. Reduction 1 to 5.5, backward 1 to 5.9. */
+    { .lists = "0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n",
+      .chunks = { { .forward_s = 1, .input_s = 3, .weight_s = 1 } },
+      .stages = { { .reduce_s = 3 } },
+      .slowdowns = { 1.25, 1.5 },
+      .times = { { 0, 1, STARTS, 1 },
+                 { 0, 1, ENDS, 5.5 },
+                 { 0, 2, STARTS, 1 },
+                 { 0, 2, ENDS, 5.9 } } },
+    /* Stage 0 sends 2 s of activations while it reduces 3 s on the same NIC: each gets half of what
+     * goes out until the message is through, after 4 s; the reduction has done 2 s then and ends
+     * after one more. */
+    { .lists = NIC_LISTS,
+      .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
+      .stages = { { .reduce_s = 3 } },
+      .boundaries = { { 2, WIRE_NETWORK } },
+      .slowdowns = { 1, 1 },
+      .times = { { 0, 1, ENDS, 5 }, { 0, 2, ENDS, 6 }, { 1, 1, STARTS, 5 } } },
+    /* Over NVLink the message is in nobody's way. */
+    { .lists = NIC_LISTS,
+      .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
+      .stages = { { .reduce_s = 3 } },
+      .boundaries = { { 2, WIRE_NODE } },
+      .slowdowns = { 1, 1 },
+      .times = { { 0, 1, ENDS, 3 }, { 0, 2, ENDS, 4 } } },
+    /* Nothing is buffered: the send of microbatch 1 is ready at 2 s, but stage 1 receives it only
+     * when it posts the receive, after the forward of microbatch 0, at 1 + 5. */
+    { .lists = "0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n1: RA0.0<0 F1.0@0 RA0.1<0@1 F1.1@2 DN@3 "
+               "OPT@4\n",
+      .chunks = { { .forward_s = 1 }, { .forward_s = 5 } },
+      .slowdowns = { 1, 1 },
+      .times = { { 0, 2, ENDS, 2 }, { 0, 3, STARTS, 6 }, { 1, 3, STARTS, 6 } } },
+    /* A blocking send: stage 0 waits with its second forward until its first message is through. */
+    { .lists = "0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n1: RA0.0<0 RA0.1<0 F1.0@0 F1.1@1 DN@3 "
+               "OPT@4\n",
+      .chunks = { { .forward_s = 1 }, { .forward_s = 1 } },
+      .boundaries = { { 0.5, WIRE_NODE } },
+      .slowdowns = { 1, 1 },
+      .is_blocking = true,
+      .times = { { 0, 2, STARTS, 1.5 }, { 1, 2, STARTS, 1.5 } } },
+    /* The first and the last stage add up their embedding's gradients in the longer of their times.
+     */
+    { .lists = "0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n2: F2.0 DT>0@0 DN OPT@2\n",
+      .chunks = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } },
+      .stages = { [0].tied_s = 0.5, [2].tied_s = 0.5 },
+      .slowdowns = { 1, 1 },
+      .times = { { 0, 1, STARTS, 3 },
+                 { 0, 1, ENDS, 3.5 },
+                 { 2, 1, ENDS, 3.5 },
+                 { 1, 2, STARTS, 3.5 } } },
+};
+
+START_TEST(instructions_begin_and_end_when_they_do_by_hand)
 {
     struct arena arena = { 0 };
-    struct chunk_cost chunks[] = { { .forward_s = 1, .input_s = 3, .weight_s = 1 } };
-    struct stage_cost stages[] = { { .reduce_s = 3 } };
-    struct step_cost cost = { .chunks = chunks, .stages = stages, .slowdowns = { 1.25, 1.5 } };
-    struct timeline *t = run_text("0: F0.0 DG0@0 B0.0 DN@2 OPT@3\n", &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][1].start_s, 1, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][1].end_s, 5.5, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][2].start_s, 1, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][2].end_s, 5.9, 1e-12);
+    struct step_cost cost = {
+        .chunks = cases[_i].chunks,
+        .stages = cases[_i].stages,
+        .boundaries = cases[_i].boundaries,
+        .data_wire = WIRE_NETWORK,
+        .slowdowns = cases[_i].slowdowns,
+        .blocking = cases[_i].is_blocking,
+    };
+    struct timeline *t = run_text(cases[_i].lists, &cost, &arena);
+    for (const struct time *time = cases[_i].times; time->what; time++) {
+        double starts_s = t->ranks[time->stage][time->instr].start_s;
+        double ends_s = t->ranks[time->stage][time->instr].end_s;
+        double found_s = time->what == STARTS ? starts_s : ends_s;
+        ck_assert_double_eq_tol(found_s, time->s, 1e-12);
+    }
     arena_release(&arena);
 }
 END_TEST
@@ -65,97 +131,16 @@ START_TEST(one_overlap_equals_the_two_block_formula)
 }
 END_TEST
 
-/* Stage 0 sends 2 s of activations while it reduces 3 s on the same NIC: each gets half of what
- * goes out until the message is through, after 4 s; the reduction has done 2 s then and ends after
- * one more. Over NVLink instead, the message is in nobody's way. */
-START_TEST(transfers_on_one_nic_halve_it)
-{
-    static const char lists[] = "0: F0.0 SA0.0>1@0 DG0@0 DN OPT@3\n1: RA0.0<0 F1.0@0 DN@1 OPT@2\n";
-    struct arena arena = { 0 };
-    struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
-    struct stage_cost stages[2] = { { .reduce_s = 3 } };
-    struct boundary boundaries[2] = { { 2, WIRE_NETWORK } };
-    struct step_cost cost = { .chunks = chunks,
-                              .stages = stages,
-                              .boundaries = boundaries,
-                              .data_wire = WIRE_NETWORK,
-                              .slowdowns = { 1, 1 } };
-    struct timeline *t = run_text(lists, &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][1].end_s, 5, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][2].end_s, 6, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[1][1].start_s, 5, 1e-12);
-    boundaries[0].wire = WIRE_NODE;
-    t = run_text(lists, &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][1].end_s, 3, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][2].end_s, 4, 1e-12);
-    arena_release(&arena);
-}
-END_TEST
-
-/* Nothing is buffered: the send of microbatch 1 is ready at 2 s, but stage 1 receives it only when
- * it posts the receive, after the forward of microbatch 0, at 1 + 5. */
-START_TEST(a_send_waits_for_its_receive)
-{
-    struct arena arena = { 0 };
-    struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 5 } };
-    struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
-    struct step_cost cost = hand_cost(chunks, stages);
-    struct timeline *t = run_text("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n"
-                                  "1: RA0.0<0 F1.0@0 RA0.1<0@1 F1.1@2 DN@3 OPT@4\n",
-                                  &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][2].end_s, 2, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][3].start_s, 6, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[1][3].start_s, 6, 1e-12);
-    arena_release(&arena);
-}
-END_TEST
-
-/* Stage 0 waits with its second forward until its first message is through. */
-START_TEST(a_blocking_send_stops_the_next_pass)
-{
-    struct arena arena = { 0 };
-    struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
-    struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
-    struct boundary boundaries[2] = { { 0.5, WIRE_NODE } };
-    struct step_cost cost = { .chunks = chunks,
-                              .stages = stages,
-                              .boundaries = boundaries,
-                              .slowdowns = { 1, 1 },
-                              .blocking = true };
-    struct timeline *t = run_text("0: F0.0 SA0.0>1@0 F0.1 SA0.1>1@2 DN OPT@4\n"
-                                  "1: RA0.0<0 RA0.1<0 F1.0@0 F1.1@1 DN@3 OPT@4\n",
-                                  &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][2].start_s, 1.5, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[1][2].start_s, 1.5, 1e-12);
-    arena_release(&arena);
-}
-END_TEST
-
-/* The first and the last stage add up their embedding's gradients in the longer of their times. */
-START_TEST(tied_gradients_join_two_stages)
-{
-    struct arena arena = { 0 };
-    struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 2 }, { .forward_s = 3 } };
-    struct stage_cost stages[3] = { [0].tied_s = 0.5, [2].tied_s = 0.5 };
-    struct step_cost cost = hand_cost(chunks, stages);
-    struct timeline *t = run_text("0: F0.0 DT>2@0 DN OPT@2\n1: F1.0 DN@0 OPT@1\n"
-                                  "2: F2.0 DT>0@0 DN OPT@2\n",
-                                  &cost, &arena);
-    ck_assert_double_eq_tol(t->ranks[0][1].start_s, 3, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[0][1].end_s, 3.5, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[2][1].end_s, 3.5, 1e-12);
-    ck_assert_double_eq_tol(t->ranks[1][2].start_s, 3.5, 1e-12);
-    arena_release(&arena);
-}
-END_TEST
-
 START_TEST(lists_that_wait_for_each_other_are_an_error)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
     struct chunk_cost chunks[] = { { .forward_s = 1 }, { .forward_s = 1 } };
     struct stage_cost stages[2] = { [0] = { .tied_s = 0 } };
-    struct step_cost cost = hand_cost(chunks, stages);
+    static const struct boundary boundaries[2];
+    struct step_cost cost = {
+        .chunks = chunks, .stages = stages, .boundaries = boundaries, .slowdowns = { 1, 1 }
+    };
     struct schedule *schedule = schedule_parse("0: RG1.0<1 F0.0@0 SA0.0>1@1 B0.0\n"
                                                "1: RA0.0<0 F1.0@0 B1.0 SG1.0>0@2\n",
                                                &arena, &err);
@@ -169,12 +154,8 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("events");
-    tcase_add_test(tc, compute_and_a_collective_slow_each_other_while_both_run);
+    tcase_add_loop_test(tc, instructions_begin_and_end_when_they_do_by_hand, 0, LENGTH(cases));
     tcase_add_test(tc, one_overlap_equals_the_two_block_formula);
-    tcase_add_test(tc, transfers_on_one_nic_halve_it);
-    tcase_add_test(tc, a_send_waits_for_its_receive);
-    tcase_add_test(tc, a_blocking_send_stops_the_next_pass);
-    tcase_add_test(tc, tied_gradients_join_two_stages);
     tcase_add_test(tc, lists_that_wait_for_each_other_are_an_error);
     Suite *s = suite_create("sim/engine/events: by hand");
     suite_add_tcase(s, tc);

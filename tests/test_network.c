@@ -61,8 +61,8 @@ START_TEST(groups_have_the_rate_of_their_wires)
     bool is_inside = rates[_i].num_nodes == 1;
     ck_assert_int_eq(group.num_ranks, rates[_i].size);
     ck_assert_int_eq(group.num_nodes, rates[_i].num_nodes);
-    ck_assert_double_eq_tol(is_inside ? inside_gb_per_s(&group) : between_gb_per_s(&group),
-                            rates[_i].gb_per_s, 1e-9);
+    double gb_per_s = is_inside ? inside_gb_per_s(&group) : between_gb_per_s(&group);
+    ck_assert_double_eq_tol(gb_per_s, rates[_i].gb_per_s, 1e-9);
     if (rates[_i].num_channels > 0)
         ck_assert_int_eq(group.num_channels, rates[_i].num_channels);
 }
