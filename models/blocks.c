@@ -7,11 +7,6 @@
 #include <stddef.h>
 #include <string.h>
 
-int model_num_kinds(const struct model *model)
-{
-    return model->blocks.num_runs == 0 ? 1 : model->blocks.num_kinds;
-}
-
 struct block_kind model_kind(const struct model *model, int kind)
 {
     if (model->blocks.num_runs > 0)

@@ -31,7 +31,6 @@ struct blocks {
     int num_kinds, num_runs;
 };
 
-int model_num_kinds(const struct model *model); /* 1 or more */
 struct block_kind model_kind(const struct model *model, int kind);
 /* The model as if all of its blocks were of this kind. */
 struct model model_of_kind(const struct model *model, int kind);

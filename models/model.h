@@ -49,6 +49,11 @@ struct model {
     struct blocks blocks; /* the kinds of its blocks, where there are several */
 };
 
+static inline int model_num_kinds(const struct model *model) /* 1 or more */
+{
+    return model->blocks.num_runs == 0 ? 1 : model->blocks.num_kinds;
+}
+
 extern const struct field model_fields[];
 extern const size_t num_model_fields;
 

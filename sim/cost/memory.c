@@ -84,16 +84,15 @@ static void leave_offload_buffers(const struct memory_input *in, int chunk, stru
 /* Kept of a chunk's layers from its forward to its backward. A recomputed layer keeps its input
  * (full:K one for K layers), a selectively recomputed one all but the inside of its attention.
  * Inputs are as wide as the residual stream, whatever the kind. */
-static double layers_saved_bytes(const struct memory_input *in, int chunk)
+static double layers_saved_bytes(const struct memory_input *in, int chunk, struct holding held)
 {
     const struct plan *plan = in->plan;
-    struct holding held = chunk_holding(plan, in->model, chunk);
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
     double bytes = 0;
     int recomputed = 0;
     if (plan_offloads(plan, OFFLOAD_ACTIVATIONS))
         leave_offload_buffers(in, chunk, &held);
-    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
         double kept = held.count[kind] - held.recomputed[kind];
         bytes += kept_bytes(plan, &in->pieces->at[kind], kept);
         recomputed += held.recomputed[kind];
@@ -116,17 +115,16 @@ static double group_bytes(const struct memory_input *in, int first, int end)
 
 /* Alive while a backward recomputes: the layers between two checkpoints, or one attention core; of
  * those that hold most. Groups of equal layers are all as the first. */
-static double recompute_bytes(const struct memory_input *in, int chunk)
+static double recompute_bytes(const struct memory_input *in, int chunk, const struct holding *held)
 {
     const struct plan *plan = in->plan;
-    struct holding held = chunk_holding(plan, in->model, chunk);
     double most_bytes = 0;
     int first = in->pieces->num_kinds > 1 ? chunk_first_layer(plan, in->model, chunk) : 0;
     int end = first;
-    for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++) {
-        if (plan->recompute == RECOMPUTE_SELECTIVE && held.count[kind] > 0)
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
+        if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0)
             most_bytes = fmax(most_bytes, in->pieces->at[kind].core_bytes);
-        end += held.recomputed[kind];
+        end += held->recomputed[kind];
     }
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;
     for (int layer = first; layer < end; layer += every) {
@@ -198,26 +196,21 @@ static double exchange_bytes(const struct memory_input *in, int stage)
     return exchange_memory_bytes(in->system, in->plan, &whole.load);
 }
 
-/* Whose gradients a stage has, and which its optimizer updates. */
-static double trained_parameters(const struct memory_input *in, int stage, double parameters)
-{
-    const struct pieces *pieces = in->pieces;
-    struct holding held = stage_holding(in->plan, in->model, stage);
-    double frozen = 0;
-    for (int piece = 0; piece < NUM_PIECES; piece++)
-        frozen += held.count[piece] * pieces->at[piece].frozen;
-    return parameters - frozen;
-}
-
 static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     const struct plan *plan = in->plan;
-    double parameters = stage_parameters(in->model, plan, in->pieces, stage);
+    struct holding held = stage_holding(plan, in->model, stage);
+    double parameters = 0, trained = 0; /* those that have gradients and an optimizer's state */
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (held.count[piece] > 0) {
+            const struct piece_cost *cost = &in->pieces->at[piece];
+            parameters += held.count[piece] * cost->parameters;
+            trained += held.count[piece] * (cost->parameters - cost->frozen);
+        }
     struct state_bytes state = plan_state_bytes(plan, in->model);
     double shards = plan_shards(plan);
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
     memory->weights_bytes += fp8_weight_bytes(in, stage);
-    double trained = trained_parameters(in, stage, parameters);
     memory->gradients_bytes = trained * state.gradients / (shards_gradients(in) ? shards : 1);
     memory->optimizer_bytes = trained * state.optimizer / (plan->zero >= 1 ? shards : 1);
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
@@ -237,9 +230,9 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     const struct pieces *pieces = in->pieces;
     struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
     int waiting = in->generator->waiting(&shape, stage);
-    double whole_bytes = layers_saved_bytes(in, stage);
     double waiting_bytes = 0;
     struct holding held = chunk_holding(in->plan, in->model, stage);
+    double whole_bytes = layers_saved_bytes(in, stage, held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
     if (held.count[PIECE_EMBEDDING] > 0) {
@@ -267,16 +260,19 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
                        const struct schedule_shape *shape, int stage)
 {
     if (plan_is_even(in->plan) && in->pieces->num_kinds == 1) {
+        struct holding layers = chunk_holding(in->plan, in->model, stage);
         int held = in->generator->in_flight(shape, stage);
-        memory->activations_bytes += held * layers_saved_bytes(in, stage);
-        memory->recompute_bytes = recompute_bytes(in, stage);
+        memory->activations_bytes += held * layers_saved_bytes(in, stage, layers);
+        memory->recompute_bytes = recompute_bytes(in, stage, &layers);
         return;
     }
     for (int local = 0; local < in->plan->vpp; local++) {
         int chunk = local * in->plan->pp + stage;
+        struct holding layers = chunk_holding(in->plan, in->model, chunk);
         int held = chunk_in_flight(in->generator, shape, stage, local);
-        memory->activations_bytes += held * layers_saved_bytes(in, chunk);
-        memory->recompute_bytes = fmax(memory->recompute_bytes, recompute_bytes(in, chunk));
+        memory->activations_bytes += held * layers_saved_bytes(in, chunk, layers);
+        memory->recompute_bytes =
+            fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));
     }
 }
 

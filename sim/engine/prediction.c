@@ -97,16 +97,26 @@ static double layers_flops(const struct plan *plan, const struct piece_cost *lay
     return layers * piece_flops(layer) + replayed;
 }
 
+static double chunk_flops(const struct work *w, int chunk)
+{
+    struct holding held = chunk_holding(w->plan, w->model, chunk);
+    double flops = 0;
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++)
+        flops +=
+            layers_flops(w->plan, &w->pieces->at[kind], held.count[kind], held.recomputed[kind]);
+    return flops;
+}
+
 /* FLOPs executed by all ranks in a step. */
 static double executed_flops(const struct work *w)
 {
     const struct pieces *pieces = w->pieces;
     double flops = piece_flops(&pieces->at[PIECE_HEAD]);
-    for (int chunk = 0; chunk < plan_chunks(w->plan); chunk++) {
-        struct holding held = chunk_holding(w->plan, w->model, chunk);
-        for (int kind = 0; kind < pieces->num_kinds; kind++)
-            flops +=
-                layers_flops(w->plan, &pieces->at[kind], held.count[kind], held.recomputed[kind]);
+    double of_chunk = 0;
+    for (int chunk = 0, chunks = plan_chunks(w->plan); chunk < chunks; chunk++) {
+        if (!chunk_is_as_before(w->plan, w->model, chunk))
+            of_chunk = chunk_flops(w, chunk);
+        flops += of_chunk;
     }
     return flops * w->num_microbatches * w->plan->tp * w->plan->cp * w->plan->dp;
 }

@@ -32,6 +32,12 @@ struct holding chunk_holding(const struct plan *plan, const struct model *model,
     return held;
 }
 
+/* Even chunks of one kind are alike, but for the ends. */
+static bool are_all_alike(const struct plan *plan, const struct model *model)
+{
+    return plan_is_even(plan) && model_num_kinds(model) == 1;
+}
+
 static void add(struct holding *to, const struct holding *chunk)
 {
     to->layers += chunk->layers;
@@ -54,6 +60,14 @@ static struct holding sum(const struct plan *plan, const struct model *model, in
 
 struct holding stage_holding(const struct plan *plan, const struct model *model, int stage)
 {
+    if (are_all_alike(plan, model)) {
+        struct holding held = chunk_holding(plan, model, stage);
+        held.layers *= plan->vpp;
+        held.count[0] *= plan->vpp;
+        held.recomputed[0] *= plan->vpp;
+        held.count[PIECE_HEAD] = stage == plan->pp - 1;
+        return held;
+    }
     return sum(plan, model, stage, plan->pp);
 }
 
@@ -66,12 +80,6 @@ static bool are_alike(const struct holding *a, const struct holding *b)
 {
     return a->first_kind == b->first_kind && memcmp(a->count, b->count, sizeof a->count) == 0 &&
            memcmp(a->recomputed, b->recomputed, sizeof a->recomputed) == 0;
-}
-
-/* Even chunks of one kind are alike, but for the ends. */
-static bool are_all_alike(const struct plan *plan, const struct model *model)
-{
-    return plan_is_even(plan) && model_num_kinds(model) == 1;
 }
 
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)

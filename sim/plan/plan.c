@@ -39,11 +39,6 @@ int plan_ranks(const struct plan *plan)
     return capped_product(model_ranks(plan), plan->dp);
 }
 
-int plan_chunks(const struct plan *plan)
-{
-    return capped_product(plan->pp, plan->vpp);
-}
-
 int plan_replicas(const struct plan *plan)
 {
     return capped_product(plan->dp, plan->cp);
@@ -92,11 +87,6 @@ int plan_chunk_layers(const struct plan *plan, const struct model *model, int ch
 bool plan_offloads(const struct plan *plan, enum offload what)
 {
     return plan->offloads >> what & 1;
-}
-
-bool plan_is_even(const struct plan *plan)
-{
-    return !plan->chunk_layers && plan->num_recompute_layers <= 1;
 }
 
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)

@@ -14,6 +14,7 @@
 #include "models/op.h"
 #include "sim/exchange/exchange.h"
 
+#include <limits.h>
 #include <stdbool.h>
 
 /* The types that values are kept and multiplied in. "bf16-pure" has no fp32 master weights; fp8 is
@@ -112,8 +113,12 @@ bool plan_equal(const struct plan *a, const struct plan *b);
  * does not divide, or when dp was given and the product is not num_gpus. */
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 
-int plan_ranks(const struct plan *plan);    /* tp x cp x pp x dp; INT_MAX when it is more */
-int plan_chunks(const struct plan *plan);   /* pp x vpp */
+int plan_ranks(const struct plan *plan); /* tp x cp x pp x dp; INT_MAX when it is more */
+static inline int plan_chunks(const struct plan *plan)
+{
+    long long chunks = (long long)plan->pp * plan->vpp;
+    return chunks < INT_MAX ? (int)chunks : INT_MAX;
+}
 int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weights */
 /* The replicas that share one copy of the state, a shard each; the others repeat it (HSDP). */
 int plan_shards(const struct plan *plan);
@@ -123,7 +128,10 @@ int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
 /* Every chunk has as many layers, and runs as many again: what holds of one holds of all. */
-bool plan_is_even(const struct plan *plan);
+static inline bool plan_is_even(const struct plan *plan)
+{
+    return !plan->chunk_layers && plan->num_recompute_layers <= 1;
+}
 /* How many of the chunk's `layers` the backward runs again in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 
