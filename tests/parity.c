@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BYTES = 4 << 20, MOST_RANKS = 16, MOST_WEIGHTS = 512 };
+enum { ARENA_BYTES = (IS_ASAN ? 8 : 4) << 20, MOST_RANKS = 16, MOST_WEIGHTS = 512 };
 
 struct job {
     const struct run_setup *setup;
