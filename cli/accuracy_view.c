@@ -137,7 +137,11 @@ static void show_result(const struct options *options, const struct setup *setup
             "to %s\n",
             setup_convergence_name(setup));
     }
-    show_rows(result);
+    if (result->count == 0)
+        printf("%s: no plan was found before it\n",
+               result->was_interrupted ? "INTERRUPTED" : "TIME LIMIT");
+    else
+        show_rows(result);
 }
 
 int answer_accuracy(const struct options *options, struct setup *setup,
@@ -159,11 +163,11 @@ int answer_accuracy(const struct options *options, struct setup *setup,
     if (ok && result.count == 0 && code == EXIT_DONE)
         err_set(err, ERR_INFEASIBLE, "",
                 "no plan fits with any exchange; the search without --objective says why");
-    else if (ok)
+    else if (ok && result.count > 0)
         setup_note_exchange(setup, &result.at[0].scored.plan);
     if (ok && options->json)
         print_rows(setup, &result, err);
-    else if (ok && result.count > 0)
+    else if (ok && err->code == ERR_NONE)
         show_result(options, setup, &result);
     accuracy_result_release(&result);
     return err->code != ERR_NONE ? exit_code_of(err) : code;

@@ -431,6 +431,8 @@ says '^simsearch: --objective: expected time or cost with uneven stages'
 
 run 124 --gpus 720720 --model "$fixtures/slow.json" --placement --time-limit 100ms
 shows 'TIME LIMIT'
+run 124 --gpus 65536 --model 175b --objective time-to-accuracy --time-limit 1ms
+shows '^TIME LIMIT: no plan was found before it$'
 slow=(--gpus 720720 --model "$fixtures/slow.json" --method exhaustive)
 run 124 "${slow[@]}" --time-limit 50ms
 shows 'TIME LIMIT'
