@@ -251,18 +251,6 @@ static void run_all_reduce(struct flow *flow, const struct op *op)
     flow_collective(flow, op, COMM_ALL_REDUCE, x, x, op->m * op->n);
 }
 
-static void run_all_gather(struct flow *flow, const struct op *op)
-{
-    flow_collective(flow, op, COMM_ALL_GATHER, flow_in(flow, op, 0), flow_out(flow, op, 0),
-                    op->m * op->n / flow->machine->plan->tp);
-}
-
-static void run_reduce_scatter(struct flow *flow, const struct op *op)
-{
-    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow_in(flow, op, 0), flow_out(flow, op, 0),
-                    op->m * op->n / flow->machine->plan->tp);
-}
-
 static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_GEMM] = run_gemm,
     [OP_SCORES] = run_scores,
@@ -280,8 +268,8 @@ static flow_op *const handlers[NUM_OP_KINDS] = {
     [OP_CROSS_ENTROPY] = run_cross_entropy,
     [OP_BIAS_GRAD] = run_bias_gradient,
     [OP_ALL_REDUCE] = run_all_reduce,
-    [OP_ALL_GATHER] = run_all_gather,
-    [OP_REDUCE_SCATTER] = run_reduce_scatter,
+    [OP_ALL_GATHER] = flow_all_gather,
+    [OP_REDUCE_SCATTER] = flow_reduce_scatter,
 };
 
 static bool is_wanted(const struct op *op, enum gradients gradients)

@@ -243,6 +243,18 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
     m->comm_api->issue(&call);
 }
 
+void flow_all_gather(struct flow *flow, const struct op *op)
+{
+    flow_collective(flow, op, COMM_ALL_GATHER, flow_in(flow, op, 0), flow_out(flow, op, 0),
+                    op->m * op->n / flow->machine->plan->tp);
+}
+
+void flow_reduce_scatter(struct flow *flow, const struct op *op)
+{
+    flow_collective(flow, op, COMM_REDUCE_SCATTER, flow_in(flow, op, 0), flow_out(flow, op, 0),
+                    op->m * op->n / flow->machine->plan->tp);
+}
+
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count)
 {
     struct machine *m = flow->machine;

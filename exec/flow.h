@@ -62,6 +62,9 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count);
 /* The same of fp32 on the compute stream. */
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
+/* Of the value that an op reads into the one that it makes, whose whole is m x n. */
+void flow_all_gather(struct flow *flow, const struct op *op);
+void flow_reduce_scatter(struct flow *flow, const struct op *op);
 
 /* Shapes that both directions use. */
 struct attention flow_attention(const struct flow *flow);
