@@ -8,7 +8,7 @@
 static float *gradient_from(const struct flow *flow, const struct op *op, enum weight_role role,
                             double first)
 {
-    float *gradient = part_gradient(flow->part, op, role);
+    float *gradient = piece_gradient(flow->piece, op, role);
     return gradient ? gradient + (size_t)first : NULL;
 }
 
@@ -25,7 +25,7 @@ static void run_bias_gradient(struct flow *flow, const struct op *op)
  * activation before it reads what that was of. */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
-    const void *dy = flow_in(flow, op, 0), *weight = part_value(flow->part, op, WEIGHT_MATRIX);
+    const void *dy = flow_in(flow, op, 0), *weight = piece_value(flow->piece, op, WEIGHT_MATRIX);
     const void *before_gelu = op->in.count > 1 ? flow_in(flow, op, 1) : NULL;
     void *dx = flow_out(flow, op, 0);
     for (int group = 0; group < (int)op->batch; group++)
@@ -67,7 +67,7 @@ static float *norm_gradient(struct flow *flow, const struct op *op, enum weight_
 {
     const struct op_weight *weight = op_weight_of(flow->list, op, role);
     if (!weight || !weight->is_frozen)
-        return part_gradient(flow->part, op, role);
+        return piece_gradient(flow->piece, op, role);
     *spare = machine_take(flow->machine, sizeof(float) * (size_t)(weight->rows * weight->columns));
     return *spare;
 }
@@ -77,7 +77,7 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     void *spare = NULL;
     float *dscale = norm_gradient(flow, op, WEIGHT_SCALE, &spare);
     ISSUE(flow, head_norm_backward, head_norm_backward, .attention = flow_attention(flow),
-          .scale = part_value(flow->part, op, WEIGHT_SCALE), .inputs = flow_in(flow, op, 1),
+          .scale = piece_value(flow->piece, op, WEIGHT_SCALE), .inputs = flow_in(flow, op, 1),
           .statistics = flow_in(flow, op, 2), .dqkv = flow_in_place(flow, op, 0), .dscale = dscale);
     machine_give_back(flow->machine, spare);
 }
@@ -95,7 +95,7 @@ static void run_norm(struct flow *flow, const struct op *op)
     void *dy = flow_in(flow, op, 0), *stream = op->adds_sum ? flow_at(flow, op->sum[0]) : NULL;
     void *dx = stream ? flow_add_in_place(flow, op) : flow_in_place(flow, op, 0);
     ISSUE(flow, norm_backward, norm_backward, .norm = flow_norm(flow, op), .kind = op->which,
-          .dy = dy, .x = flow_in(flow, op, 1), .scale = part_value(flow->part, op, WEIGHT_SCALE),
+          .dy = dy, .x = flow_in(flow, op, 1), .scale = piece_value(flow->piece, op, WEIGHT_SCALE),
           .statistics = flow_in(flow, op, 2), .dx = dx, .dscale = dscale, .dshift = dshift,
           .stream = stream);
     for (int i = 0; i < 2; i++)
@@ -231,8 +231,8 @@ static void run_embedding(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, embedding_gradient, embedding_gradient, .embedding = flow_embedding(flow, op),
           .seq = (long)flow->machine->dims.seq, .dy = flow_in(flow, op, 0),
-          .ids = flow_in(flow, op, 1), .dtable = part_gradient(flow->part, op, WEIGHT_TABLE),
-          .dpositions = part_gradient(flow->part, op, WEIGHT_POSITIONS));
+          .ids = flow_in(flow, op, 1), .dtable = piece_gradient(flow->piece, op, WEIGHT_TABLE),
+          .dpositions = piece_gradient(flow->piece, op, WEIGHT_POSITIONS));
 }
 
 /* In the memory of the logits. */
@@ -288,15 +288,15 @@ static int run_wanted(struct flow *flow, int i, enum gradients gradients)
     return i + 1;
 }
 
-void *machine_backward(struct machine *machine, const struct part *part,
+void *machine_backward(struct machine *machine, const struct piece *piece,
                        const struct microbatch *microbatch, struct record *record,
                        void *output_gradient, enum gradients gradients)
 {
     bool in_halves = gradients != GRADIENTS_ALL;
-    const struct lifetimes *lifetimes = part->lifetimes;
+    const struct lifetimes *lifetimes = piece->lifetimes;
     struct flow flow = { .machine = machine,
-                         .part = part,
-                         .list = &part->ops->backward,
+                         .piece = piece,
+                         .list = &piece->ops->backward,
                          .last = in_halves ? &lifetimes->halves : &lifetimes->backward,
                          .microbatch = microbatch,
                          .record = record,

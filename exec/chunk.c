@@ -8,64 +8,64 @@ static void give_back(struct machine *m, char **at)
     *at = NULL;
 }
 
-static void *copy_of_checkpoint(struct machine *m, const struct part *part,
+static void *copy_of_checkpoint(struct machine *m, const struct piece *piece,
                                 const struct record *record)
 {
     void *copy = machine_take(m, machine_stream_bytes(m));
     if (copy)
-        m->device_api->copy(m->compute, copy, record->saved.kept + part->saved.checkpoint,
+        m->device_api->copy(m->compute, copy, record->saved.kept + piece->saved.checkpoint,
                             machine_stream_bytes(m));
     return copy;
 }
 
-static void *forward_part(struct machine *m, const struct part *part,
-                          const struct microbatch *microbatch, struct record *record, void *input)
+static void *forward_piece(struct machine *m, const struct piece *piece,
+                           const struct microbatch *microbatch, struct record *record, void *input)
 {
     memset(record, 0, sizeof *record);
-    record->saved.kept = machine_take(m, part->saved.kept_bytes);
-    record->saved.replayed = machine_take(m, part->saved.replayed_bytes);
-    if (part->keeping == KEEP_INPUT && record->saved.kept)
-        m->device_api->copy(m->compute, record->saved.kept + part->saved.checkpoint, input,
+    record->saved.kept = machine_take(m, piece->saved.kept_bytes);
+    record->saved.replayed = machine_take(m, piece->saved.replayed_bytes);
+    if (piece->keeping == KEEP_INPUT && record->saved.kept)
+        m->device_api->copy(m->compute, record->saved.kept + piece->saved.checkpoint, input,
                             machine_stream_bytes(m));
     if (m->err.code != ERR_NONE)
         return NULL;
-    void *output = machine_forward(m, part, microbatch, record, input);
+    void *output = machine_forward(m, piece, microbatch, record, input);
     give_back(m, &record->saved.replayed);
     return output;
 }
 
 /* One layer of those from a kept input to the one whose backward comes next. `flow` is what the one
  * before it gave, NULL for the first. */
-static void *replay_layer(struct machine *m, const struct part *part,
+static void *replay_layer(struct machine *m, const struct piece *piece,
                           const struct microbatch *microbatch, struct record *record, void *flow)
 {
     if (!flow)
-        flow = copy_of_checkpoint(m, part, record);
-    record->saved.replayed = machine_take(m, part->saved.replayed_bytes);
-    return m->err.code == ERR_NONE ? machine_forward(m, part, microbatch, record, flow) : NULL;
+        flow = copy_of_checkpoint(m, piece, record);
+    record->saved.replayed = machine_take(m, piece->saved.replayed_bytes);
+    return m->err.code == ERR_NONE ? machine_forward(m, piece, microbatch, record, flow) : NULL;
 }
 
 /* Selective recompute: the core alone runs again, which uses no weights. */
-static void replay_core(struct machine *m, const struct part *part,
+static void replay_core(struct machine *m, const struct piece *piece,
                         const struct microbatch *microbatch, struct record *record)
 {
     struct saved *saved = &record->saved;
-    if (part->keeping != KEEP_ALL_BUT_CORE || part->saved.replayed_bytes == 0 || saved->replayed)
+    if (piece->keeping != KEEP_ALL_BUT_CORE || piece->saved.replayed_bytes == 0 || saved->replayed)
         return;
-    saved->replayed = machine_take(m, part->saved.replayed_bytes);
+    saved->replayed = machine_take(m, piece->saved.replayed_bytes);
     if (saved->replayed)
-        machine_replay_core(m, part, microbatch, record);
+        machine_replay_core(m, piece, microbatch, record);
 }
 
-static void *backward_part(struct machine *m, const struct part *part,
-                           const struct microbatch *microbatch, struct record *record,
-                           void *output_gradient, enum gradients gradients)
+static void *backward_piece(struct machine *m, const struct piece *piece,
+                            const struct microbatch *microbatch, struct record *record,
+                            void *output_gradient, enum gradients gradients)
 {
-    replay_core(m, part, microbatch, record);
+    replay_core(m, piece, microbatch, record);
     if (m->err.code != ERR_NONE)
         return NULL;
     void *input_gradient =
-        machine_backward(m, part, microbatch, record, output_gradient, gradients);
+        machine_backward(m, piece, microbatch, record, output_gradient, gradients);
     if (gradients != GRADIENTS_OF_INPUTS) {
         give_back(m, &record->saved.kept);
         give_back(m, &record->saved.replayed);
@@ -99,40 +99,41 @@ static void await(struct pass *pass, const struct store *store)
 }
 
 /* The output of the last layer of a group is not needed again. */
-static void replay_part(struct pass *pass, int i)
+static void replay_piece(struct pass *pass, int i)
 {
-    const struct part *parts = pass->chunk->parts;
-    bool is_last = i + 1 == pass->chunk->num_parts || parts[i + 1].keeping != KEEP_NOTHING;
-    pass->replayed = replay_layer(pass->machine, &parts[i], pass->record->microbatch,
-                                  &pass->record->parts[i], pass->replayed);
+    const struct piece *pieces = pass->chunk->pieces;
+    bool is_last = i + 1 == pass->chunk->num_pieces || pieces[i + 1].keeping != KEEP_NOTHING;
+    pass->replayed = replay_layer(pass->machine, &pieces[i], pass->record->microbatch,
+                                  &pass->record->pieces[i], pass->replayed);
     if (!is_last)
         return;
     machine_give_back(pass->machine, pass->replayed);
     pass->replayed = NULL;
 }
 
-static void run_part(struct pass *pass, enum step_op op, int i)
+static void run_piece(struct pass *pass, enum step_op op, int i)
 {
     struct machine *m = pass->machine;
-    const struct part *part = &pass->chunk->parts[i];
+    const struct piece *piece = &pass->chunk->pieces[i];
     const struct microbatch *microbatch = pass->record->microbatch;
-    struct record *record = &pass->record->parts[i];
-    await(pass, part->own);
-    await(pass, part->vocabulary);
+    struct record *record = &pass->record->pieces[i];
+    await(pass, piece->own);
+    await(pass, piece->vocabulary);
     if (op == STEP_FORWARD)
-        pass->flow = forward_part(m, part, microbatch, record, pass->flow);
+        pass->flow = forward_piece(m, piece, microbatch, record, pass->flow);
     else if (op == STEP_REPLAY)
-        replay_part(pass, i);
+        replay_piece(pass, i);
     else
-        pass->flow = backward_part(m, part, microbatch, record, pass->flow, gradients_of(pass->op));
+        pass->flow =
+            backward_piece(m, piece, microbatch, record, pass->flow, gradients_of(pass->op));
 }
 
 static void run_step(struct pass *pass, const struct pass_step *step)
 {
     struct machine *m = pass->machine;
-    bool is_of_part = step->op >= STEP_FORWARD;
-    struct store *store = is_of_part ? NULL : pass->chunk->units[step->index];
-    if (!is_of_part && !store)
+    bool is_of_piece = step->op >= STEP_FORWARD;
+    struct store *store = is_of_piece ? NULL : pass->chunk->units[step->index];
+    if (!is_of_piece && !store)
         return;
     switch (step->op) {
     case STEP_GATHER:
@@ -153,7 +154,7 @@ static void run_step(struct pass *pass, const struct pass_step *step)
     case STEP_FORWARD:
     case STEP_REPLAY:
     case STEP_BACKWARD:
-        run_part(pass, step->op, step->index);
+        run_piece(pass, step->op, step->index);
         break;
     }
 }

@@ -1,5 +1,5 @@
-/* exec/chunk.h - one chunk of the model and one microbatch: the parts in a row, with what recompute
- * and ZeRO drop in between. */
+/* exec/chunk.h - one chunk of the model and one microbatch: the pieces in a row, with what
+ * recompute and ZeRO drop in between. */
 #ifndef EXEC_CHUNK_H
 #define EXEC_CHUNK_H
 
@@ -8,19 +8,19 @@
 
 enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };
 
-/* A run of parts: with the embedding at the model's beginning, with the head at its end. */
+/* A run of pieces: with the embedding at the model's beginning, with the head at its end. */
 struct chunk {
-    struct part *parts;
-    int num_parts;
-    struct store **stores; /* of its parts, each once */
+    struct piece *pieces;
+    int num_pieces;
+    struct store **stores; /* of its pieces, each once */
     int num_stores;
-    struct store **units;                 /* by unit of its passes; NULL: that part has none */
+    struct store **units;                 /* by unit of its passes; NULL: that piece has none */
     struct pass_steps passes[NUM_PASSES]; /* by opcode */
 };
 
-/* What is kept of one microbatch, a record for each part. */
+/* What is kept of one microbatch, a record for each piece. */
 struct chunk_record {
-    struct record *parts;
+    struct record *pieces;
     const struct microbatch *microbatch;
 };
 

@@ -4,8 +4,8 @@
 
 static void *slot_of(const struct flow *flow, int value)
 {
-    const struct part *part = flow->part;
-    return saved_at(&flow->record->saved, part->saved.slots[part->lifetimes->place[value]]);
+    const struct piece *piece = flow->piece;
+    return saved_at(&flow->record->saved, piece->saved.slots[piece->lifetimes->place[value]]);
 }
 
 void *flow_at(const struct flow *flow, int value)
@@ -195,7 +195,7 @@ void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 bool flow_is_read_last(const struct flow *flow, int i, int value)
 {
     const struct op *op = &flow->list->at[i];
-    bool is_kept = op->pass == PASS_FORWARD && flow->part->lifetimes->is_kept[value] &&
+    bool is_kept = op->pass == PASS_FORWARD && flow->piece->lifetimes->is_kept[value] &&
                    flow->list->operands->values[value].is_live;
     return flow->last->of[value] == i && !is_kept;
 }
@@ -274,7 +274,7 @@ void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at
 static struct draw draw_of(const struct flow *flow, uint16_t number)
 {
     return (struct draw){ .seed = flow->machine->seed,
-                          .layer = (uint16_t)(flow->part->layer + 1),
+                          .layer = (uint16_t)(flow->piece->layer + 1),
                           .op = number,
                           .place = flow->microbatch->place };
 }
@@ -282,7 +282,7 @@ static struct draw draw_of(const struct flow *flow, uint16_t number)
 struct attention flow_attention(const struct flow *flow)
 {
     const struct machine *m = flow->machine;
-    const struct layer_dims *d = &flow->part->dims;
+    const struct layer_dims *d = &flow->piece->dims;
     return (struct attention){
         .sequences = (long)d->batch,
         .seq = (long)d->seq,
@@ -292,7 +292,7 @@ struct attention flow_attention(const struct flow *flow)
         .dropout = { .dropout = m->model->dropout,
                      .draw = draw_of(flow, 0),
                      .first_head = (long)d->heads * m->tensor_rank,
-                     .model_heads = flow->part->model_heads },
+                     .model_heads = flow->piece->model_heads },
     };
 }
 

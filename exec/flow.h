@@ -1,4 +1,4 @@
-/* exec/flow.h - a part on its way through its list: what forward.c, backward.c and head.c share.
+/* exec/flow.h - a piece on its way through its list: what forward.c, backward.c and head.c share.
  * Only they and flow.c include it. */
 #ifndef EXEC_FLOW_H
 #define EXEC_FLOW_H
@@ -12,8 +12,8 @@ struct rows {
 
 struct flow {
     struct machine *machine;
-    const struct part *part;
-    const struct ops *list; /* the part's forward or its backward */
+    const struct piece *piece;
+    const struct ops *list; /* the piece's forward or its backward */
     const struct last_reader *last;
     const struct microbatch *microbatch;
     struct record *record; /* whose values are what flows */

@@ -6,11 +6,11 @@
  * sums get their bias when they are whole. Groups lie one behind the other in all that it names. */
 static void run_gemm(struct flow *flow, const struct op *op)
 {
-    const struct part *part = flow->part;
+    const struct piece *piece = flow->piece;
     bool is_partial = op_weight_of(flow->list, op, WEIGHT_MATRIX)->split == SPLIT_COLUMNS;
     bool makes_two = op->out.count > 1;
-    const void *x = flow_in(flow, op, 0), *weight = part_value(part, op, WEIGHT_MATRIX);
-    const void *bias = is_partial ? NULL : part_value(part, op, WEIGHT_BIAS);
+    const void *x = flow_in(flow, op, 0), *weight = piece_value(piece, op, WEIGHT_MATRIX);
+    const void *bias = is_partial ? NULL : piece_value(piece, op, WEIGHT_BIAS);
     void *before_gelu = makes_two ? flow_out(flow, op, 0) : NULL;
     void *y = flow_out(flow, op, makes_two);
     for (int group = 0; group < (int)op->batch; group++)
@@ -28,8 +28,9 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     void *inputs = flow_out(flow, op, 1);
     float *statistics = flow_out(flow, op, 2);
     ISSUE(flow, head_norm_forward, head_norm_forward, .attention = flow_attention(flow),
-          .epsilon = flow->machine->norm_epsilon, .scale = part_value(flow->part, op, WEIGHT_SCALE),
-          .qkv = flow_in_place(flow, op, 0), .inputs = inputs, .statistics = statistics);
+          .epsilon = flow->machine->norm_epsilon,
+          .scale = piece_value(flow->piece, op, WEIGHT_SCALE), .qkv = flow_in_place(flow, op, 0),
+          .inputs = inputs, .statistics = statistics);
 }
 
 /* Of `x`; what it makes, and its statistics, are the op's last two. */
@@ -39,8 +40,8 @@ static struct norm_forward norm_of(struct flow *flow, const struct op *op, const
     return (struct norm_forward){ .norm = flow_norm(flow, op),
                                   .kind = op->which,
                                   .x = x,
-                                  .scale = part_value(flow->part, op, WEIGHT_SCALE),
-                                  .shift = part_value(flow->part, op, WEIGHT_SHIFT),
+                                  .scale = piece_value(flow->piece, op, WEIGHT_SCALE),
+                                  .shift = piece_value(flow->piece, op, WEIGHT_SHIFT),
                                   .y = flow_out(flow, op, made),
                                   .statistics = flow_out(flow, op, made + 1) };
 }
@@ -121,7 +122,7 @@ static struct residual_args residual_of(struct flow *flow, const struct op *op)
     bool drops = op->out.count > 1 && flow_form(flow, op->out.at[1]) == VALUE_MASK;
     return (struct residual_args){ .residual = flow_residual(flow, op),
                                    .x = flow_in(flow, op, 0),
-                                   .bias = part_value(flow->part, op, WEIGHT_BIAS),
+                                   .bias = piece_value(flow->piece, op, WEIGHT_BIAS),
                                    .h = op->in.count > 1 ? flow_in(flow, op, 1) : NULL,
                                    .keeps = drops ? flow_out(flow, op, 1) : NULL,
                                    .y = flow_out(flow, op, 0) };
@@ -169,9 +170,9 @@ static void run_embedding(struct flow *flow, const struct op *op)
     struct machine *m = flow->machine;
     int64_t *ids = flow_in(flow, op, 0);
     m->device_api->copy(m->compute, ids, flow->microbatch->ids, sizeof *ids * (size_t)op->m);
-    const void *positions = part_value(flow->part, op, WEIGHT_POSITIONS);
+    const void *positions = piece_value(flow->piece, op, WEIGHT_POSITIONS);
     ISSUE(flow, embedding, embedding_args, .embedding = flow_embedding(flow, op),
-          .seq = (long)m->dims.seq, .ids = ids, .table = part_value(flow->part, op, WEIGHT_TABLE),
+          .seq = (long)m->dims.seq, .ids = ids, .table = piece_value(flow->piece, op, WEIGHT_TABLE),
           .positions = m->tensor_rank == 0 ? positions : NULL, .y = flow_out(flow, op, 0));
 }
 
@@ -224,21 +225,21 @@ static int run_op(struct flow *flow, int i)
     return i + 1;
 }
 
-static struct flow flow_of(struct machine *machine, const struct part *part,
+static struct flow flow_of(struct machine *machine, const struct piece *piece,
                            const struct microbatch *microbatch, struct record *record)
 {
     return (struct flow){ .machine = machine,
-                          .part = part,
-                          .list = &part->ops->forward,
-                          .last = &part->lifetimes->forward,
+                          .piece = piece,
+                          .list = &piece->ops->forward,
+                          .last = &piece->lifetimes->forward,
                           .microbatch = microbatch,
                           .record = record };
 }
 
-void *machine_forward(struct machine *machine, const struct part *part,
+void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input)
 {
-    struct flow flow = flow_of(machine, part, microbatch, record);
+    struct flow flow = flow_of(machine, piece, microbatch, record);
     const struct ops *list = flow.list;
     if (list->input != NO_ID)
         record->values[list->input] = input;
@@ -249,10 +250,10 @@ void *machine_forward(struct machine *machine, const struct part *part,
 }
 
 /* What its ops read is kept. */
-void machine_replay_core(struct machine *machine, const struct part *part,
+void machine_replay_core(struct machine *machine, const struct piece *piece,
                          const struct microbatch *microbatch, struct record *record)
 {
-    struct flow flow = flow_of(machine, part, microbatch, record);
+    struct flow flow = flow_of(machine, piece, microbatch, record);
     for (int i = 0; i < flow.list->count; i++) {
         const struct op *op = &flow.list->at[i];
         if (op->region != REGION_ATTENTION_CORE)

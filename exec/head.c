@@ -122,7 +122,7 @@ static void make_logits(struct flow *flow, const struct op *op)
     *logits = machine_take(m, machine_bytes(m, (double)flow->rows.count * op->n));
     ISSUE(flow, linear_forward, linear_forward, .rows = flow->rows.count, .out = (long)op->n,
           .in = (long)op->k, .x = rows_of(flow, flow_in(flow, op, 0), op->k),
-          .weight = part_value(flow->part, op, WEIGHT_MATRIX), .y = *logits);
+          .weight = piece_value(flow->piece, op, WEIGHT_MATRIX), .y = *logits);
 }
 
 static flow_op *const forward_handlers[NUM_OP_KINDS] = {
@@ -143,7 +143,7 @@ static void find_input_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = flow->rows.count,
           .out = (long)op->k, .in = (long)op->n, .dy = flow_in(flow, op, 0),
-          .weight = part_value(flow->part, op, WEIGHT_MATRIX),
+          .weight = piece_value(flow->piece, op, WEIGHT_MATRIX),
           .dx = rows_of(flow, flow_out(flow, op, 0), op->n));
 }
 
@@ -152,7 +152,7 @@ static void add_weight_gradient(struct flow *flow, const struct op *op)
     ISSUE(flow, linear_weight_gradient, linear_weight_gradient, .rows = flow->rows.count,
           .out = (long)op->m, .in = (long)op->n, .dy = flow_in(flow, op, 0),
           .x = rows_of(flow, flow_in(flow, op, 1), op->n),
-          .dweight = part_gradient(flow->part, op, WEIGHT_MATRIX));
+          .dweight = piece_gradient(flow->piece, op, WEIGHT_MATRIX));
 }
 
 static void run_product(struct flow *flow, const struct op *op)

@@ -1,4 +1,4 @@
-/* exec/lifetime.h - how long the values of a part's lists are there, read off who reads them. */
+/* exec/lifetime.h - how long the values of a piece's lists are there, read off who reads them. */
 #ifndef EXEC_LIFETIME_H
 #define EXEC_LIFETIME_H
 

@@ -1,4 +1,4 @@
-/* exec/machine.h - runs the op lists of a part, forward and backward, on a device's streams.
+/* exec/machine.h - runs the op lists of a piece, forward and backward, on a device's streams.
  *
  * The lists are the program: an op reads and makes the values that it names, and what it names as
  * kept has a slot; nothing but the list says what runs in which order, what reads what, and how
@@ -10,11 +10,11 @@
 #include "exec/comm.h"
 #include "exec/kernels.h"
 #include "exec/op_log.h"
-#include "exec/part.h"
+#include "exec/piece.h"
 
-enum { MAX_PART_OPS = 64 };
+enum { MAX_PIECE_OPS = 64 };
 
-/* What the parts of a rank have in common. */
+/* What the pieces of a rank have in common. */
 struct machine {
     const struct plan *plan;
     const struct model *model;
@@ -27,11 +27,11 @@ struct machine {
     struct group *tensor; /* NULL: one tensor rank */
     int tensor_rank;
     struct stream *compute;
-    struct stream *tensor_stream;            /* compute itself unless collectives overlap with it */
-    struct event *computed;                  /* what other streams wait for */
-    struct event *transferred[MAX_PART_OPS]; /* by op of a list: what compute waits for */
-    enum dtype storage;                      /* of values that ops hand on: fp32, bf16, fp16 */
-    const float *turns;                      /* of rotary positions */
+    struct stream *tensor_stream; /* compute itself unless collectives overlap with it */
+    struct event *computed;       /* what other streams wait for */
+    struct event *transferred[MAX_PIECE_OPS]; /* by op of a list: what compute waits for */
+    enum dtype storage;                       /* of values that ops hand on: fp32, bf16, fp16 */
+    const float *turns;                       /* of rotary positions */
     float norm_epsilon;
     uint64_t seed;
     float *loss_gradient_scale; /* on the device: loss scale over the tokens of the global batch */
@@ -65,7 +65,7 @@ struct microbatch {
     const struct draw_place *place;
 };
 
-/* What there is of one microbatch in one part, from its forward to the end of its backward. */
+/* What there is of one microbatch in one piece, from its forward to the end of its backward. */
 struct record {
     struct saved saved;
     void *values[MAX_VALUES]; /* memory of their own, of those that have no slot; NULL: none */
@@ -74,11 +74,11 @@ struct record {
 /* Takes the value that the list has from the one before (NULL: none), and those in the record that
  * it has from others (ops.aside), whose memory it frees, and returns that for the one behind:
  * device memory of the caller, NULL where there is none. */
-void *machine_forward(struct machine *machine, const struct part *part,
+void *machine_forward(struct machine *machine, const struct piece *piece,
                       const struct microbatch *microbatch, struct record *record, void *input);
 
 /* The attention core again, into the replayed block, from what was kept of its inputs. */
-void machine_replay_core(struct machine *machine, const struct part *part,
+void machine_replay_core(struct machine *machine, const struct piece *piece,
                          const struct microbatch *microbatch, struct record *record);
 
 /* Runs the ops of both gradients, or those of one of them, inputs' first; takes the gradient of the
@@ -86,7 +86,7 @@ void machine_replay_core(struct machine *machine, const struct part *part,
  * (likewise); those of what came from other lists are in the record, for the caller to take. The
  * record is else empty after the weights'. */
 enum gradients { GRADIENTS_ALL, GRADIENTS_OF_INPUTS, GRADIENTS_OF_WEIGHTS };
-void *machine_backward(struct machine *machine, const struct part *part,
+void *machine_backward(struct machine *machine, const struct piece *piece,
                        const struct microbatch *microbatch, struct record *record,
                        void *output_gradient, enum gradients gradients);
 

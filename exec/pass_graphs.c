@@ -9,7 +9,7 @@
 struct beginning {
     uint64_t layout;        /* of free memory */
     const void *flow;       /* its input */
-    struct record *records; /* what it finds of its microbatch, by part */
+    struct record *records; /* what it finds of its microbatch, by piece */
 };
 
 struct pass_graph {
@@ -37,13 +37,13 @@ struct pass_graphs {
 
 static size_t records_bytes(const struct chunk_call *call)
 {
-    return sizeof(struct record) * (size_t)call->chunk->num_parts;
+    return sizeof(struct record) * (size_t)call->chunk->num_pieces;
 }
 
 static struct beginning beginning_of(const struct machine *m, const struct chunk_call *call)
 {
     return (struct beginning){ m->device_api->memory(m->device).layout, call->flow,
-                               call->record->parts };
+                               call->record->pieces };
 }
 
 /* Records are pointers and nothing else: no bytes between them. */

@@ -54,7 +54,7 @@ static bool open_streams(struct rank *rank, struct err *err)
     if (ok && rank->setup.overlaps_tensor)
         ok = (m->tensor_stream = api->stream_new(device, "tensor", err)) != NULL;
     ok = ok && (m->computed = api->event_new(device, err));
-    for (int i = 0; i < MAX_PART_OPS && ok; i++)
+    for (int i = 0; i < MAX_PIECE_OPS && ok; i++)
         ok = (m->transferred[i] = api->event_new(device, err)) != NULL;
     rank->done = ARENA_ARRAY(&rank->arena, struct event *, (size_t)rank->list->count);
     for (int i = 0; i < rank->list->count && ok; i++)
@@ -71,18 +71,18 @@ static void close_streams(struct rank *rank)
         api->stream_free(rank->streams[lane]);
     for (int i = 0; rank->done && i < rank->list->count; i++)
         api->event_free(rank->done[i]);
-    for (int i = 0; i < MAX_PART_OPS; i++)
+    for (int i = 0; i < MAX_PIECE_OPS; i++)
         api->event_free(rank->machine.transferred[i]);
     api->event_free(rank->machine.computed);
 }
 
 /* --- memory of a step --------------------------------------------------------------------- */
 
-static int most_parts(const struct rank *rank)
+static int most_pieces(const struct rank *rank)
 {
     int most = 0;
     for (int v = 0; v < rank->setup.plan->vpp; v++)
-        most = rank->chunks[v].num_parts > most ? rank->chunks[v].num_parts : most;
+        most = rank->chunks[v].num_pieces > most ? rank->chunks[v].num_pieces : most;
     return most;
 }
 
@@ -109,12 +109,12 @@ static bool open_feed(struct rank *rank, struct err *err)
 static void place_records(struct rank *rank)
 {
     size_t count = (size_t)rank->setup.plan->vpp * (size_t)rank->num_microbatches;
-    size_t parts = (size_t)most_parts(rank);
+    size_t pieces = (size_t)most_pieces(rank);
     rank->records = ARENA_ARRAY(&rank->arena, struct chunk_record, count);
     rank->messages = ARENA_ARRAY(&rank->arena, struct messages, count);
     rank->lent = ARENA_ARRAY(&rank->arena, struct lent, (size_t)rank->list->count + 64);
     for (size_t i = 0; i < count; i++) {
-        rank->records[i].parts = ARENA_ARRAY(&rank->arena, struct record, parts);
+        rank->records[i].pieces = ARENA_ARRAY(&rank->arena, struct record, pieces);
         rank->records[i].microbatch = &rank->feed.now;
     }
 }

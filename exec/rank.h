@@ -22,7 +22,7 @@ struct run_setup {
     const struct schedule *schedule;
     struct layer_options options; /* of the op lists; dtype is that of the plan's values */
     bool overlaps_tensor;
-    int prefetch;    /* parts that ZeRO-3 gathers ahead of the one that runs */
+    int prefetch;    /* pieces that ZeRO-3 gathers ahead of the one that runs */
     bool has_graphs; /* passes run as graphs, unless plan_capture_refusal has a word against it */
     const struct token_source *tokens;
     struct update update; /* step and, in fp16, loss scale are the run's own; rate is the peak */

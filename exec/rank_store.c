@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* What parts that are alike share: embedding, head, or layers of a kind. */
-struct part_shape {
+/* What pieces that are alike share: embedding, head, or layers of a kind. */
+struct piece_shape {
     struct layer_dims dims;
     int model_heads;
     struct local_ops ops;
@@ -15,12 +15,12 @@ struct part_shape {
 
 struct placer {
     struct rank *rank;
-    struct part_shape shapes[NUM_PIECES];
+    struct piece_shape shapes[NUM_PIECES];
 };
 
-/* One part of a chunk. */
-struct part_place {
-    int piece, layer; /* as in struct part */
+/* One piece of a chunk. */
+struct piece_place {
+    int kind, layer; /* as in struct piece */
     enum keeping keeping;
 };
 
@@ -28,24 +28,24 @@ typedef struct local_ops local_ops_of(const struct plan *plan, const struct mode
                                       double seq, const struct layer_options *options,
                                       bool overlap_tp, struct arena *arena);
 
-static enum keeping keeping_of(const struct plan *plan, int piece)
+static enum keeping keeping_of(const struct plan *plan, int kind)
 {
-    if (!piece_is_layer(piece) || plan->recompute == RECOMPUTE_NONE)
+    if (!piece_is_layer(kind) || plan->recompute == RECOMPUTE_NONE)
         return KEEP_ALL;
     return plan->recompute == RECOMPUTE_SELECTIVE ? KEEP_ALL_BUT_CORE : KEEP_INPUT;
 }
 
-static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, int piece,
-                                  const struct model *model)
+static struct piece_shape shape_of(struct rank *rank, local_ops_of *ops_of, int kind,
+                                   const struct model *model)
 {
     const struct run_setup *setup = &rank->setup;
     struct arena *arena = &rank->arena;
-    struct part_shape shape = {
+    struct piece_shape shape = {
         .dims = local_dims(setup->plan, model, model->seq),
         .model_heads = model->heads,
         .ops =
             ops_of(setup->plan, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
-        .keeping = keeping_of(setup->plan, piece),
+        .keeping = keeping_of(setup->plan, kind),
     };
     shape.weights = weights_of(&shape.ops.forward, setup->plan, rank->at.at[AXIS_TENSOR], arena);
     shape.lifetimes = lifetimes_of(&shape.ops);
@@ -56,9 +56,9 @@ static struct part_shape shape_of(struct rank *rank, local_ops_of *ops_of, int p
 
 /* --- stores ------------------------------------------------------------------------------- */
 
-static bool is_copy_of_tied(const struct rank *rank, int piece)
+static bool is_copy_of_tied(const struct rank *rank, int kind)
 {
-    return piece == PIECE_HEAD && rank->setup.model->tied;
+    return kind == PIECE_HEAD && rank->setup.model->tied;
 }
 
 /* Matrices whose outputs the residual stream sums begin narrower, by their number (GPT-2). */
@@ -72,9 +72,9 @@ static double deviation_of(const struct rank *rank, const struct op_weight *weig
 
 /* A tied head's rows are those of the embedding: the same draw, counted there. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
-                                          int piece, int layer, int number)
+                                          int kind, int layer, int number)
 {
-    bool is_copy = weight->of->is_vocabulary && is_copy_of_tied(rank, piece);
+    bool is_copy = weight->of->is_vocabulary && is_copy_of_tied(rank, kind);
     return (struct stored_weight){
         .weight = weight,
         .offset = weight->offset,
@@ -94,7 +94,7 @@ static size_t padded(size_t elements, size_t shards)
     return (elements + unit - 1) / unit * unit;
 }
 
-static struct store *add_store(struct rank *rank, const struct part_shape *shape, int piece,
+static struct store *add_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                int layer, bool of_vocabulary)
 {
     size_t elements = of_vocabulary ? shape->weights.vocabulary_elements : shape->weights.elements;
@@ -113,19 +113,19 @@ static struct store *add_store(struct rank *rank, const struct part_shape *shape
     for (int i = 0; i < shape->weights.count; i++)
         if (shape->weights.at[i].of->is_vocabulary == of_vocabulary)
             store->weights[store->num_weights++] =
-                stored_weight(rank, &shape->weights.at[i], piece, layer, i);
+                stored_weight(rank, &shape->weights.at[i], kind, layer, i);
     return store;
 }
 
 /* On one stage a tied head uses the embedding's rows. */
-static struct store *vocabulary_store(struct rank *rank, const struct part_shape *shape, int piece,
+static struct store *vocabulary_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                       int layer)
 {
-    if (is_copy_of_tied(rank, piece) && rank->setup.plan->pp == 1)
+    if (is_copy_of_tied(rank, kind) && rank->setup.plan->pp == 1)
         for (int i = 0; i < rank->num_stores; i++)
             if (rank->stores[i].weights[0].weight->of->role == WEIGHT_TABLE)
                 return &rank->stores[i];
-    return add_store(rank, shape, piece, layer, true);
+    return add_store(rank, shape, kind, layer, true);
 }
 
 /* --- chunks ------------------------------------------------------------------------------- */
@@ -139,32 +139,32 @@ static void use_store(struct chunk *chunk, struct store *store)
         chunk->stores[chunk->num_stores++] = store;
 }
 
-static void add_part(struct placer *placer, struct chunk *chunk, struct part_place place)
+static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_place place)
 {
     struct rank *rank = placer->rank;
-    int piece = place.piece;
-    const struct part_shape *shape = &placer->shapes[piece];
+    int kind = place.kind;
+    const struct piece_shape *shape = &placer->shapes[kind];
     int layer = place.layer;
-    struct part *part = &chunk->parts[chunk->num_parts++];
-    *part = (struct part){ .piece = piece,
-                           .layer = layer,
-                           .ops = &shape->ops,
-                           .dims = shape->dims,
-                           .model_heads = shape->model_heads,
-                           .lifetimes = &shape->lifetimes,
-                           .saved = shape->saved,
-                           .keeping = shape->keeping,
-                           .value_bytes = machine_bytes(&rank->machine, 1),
-                           .weights = shape->weights };
+    struct piece *piece = &chunk->pieces[chunk->num_pieces++];
+    *piece = (struct piece){ .kind = kind,
+                             .layer = layer,
+                             .ops = &shape->ops,
+                             .dims = shape->dims,
+                             .model_heads = shape->model_heads,
+                             .lifetimes = &shape->lifetimes,
+                             .saved = shape->saved,
+                             .keeping = shape->keeping,
+                             .value_bytes = machine_bytes(&rank->machine, 1),
+                             .weights = shape->weights };
     if (place.keeping != shape->keeping) { /* of block:N and full:K */
-        part->keeping = place.keeping;
-        part->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
+        piece->keeping = place.keeping;
+        piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }
-    part->own = add_store(rank, shape, piece, layer, false);
-    part->vocabulary =
-        shape->weights.vocabulary_elements > 0 ? vocabulary_store(rank, shape, piece, layer) : NULL;
-    use_store(chunk, part->own);
-    use_store(chunk, part->vocabulary);
+    piece->own = add_store(rank, shape, kind, layer, false);
+    piece->vocabulary =
+        shape->weights.vocabulary_elements > 0 ? vocabulary_store(rank, shape, kind, layer) : NULL;
+    use_store(chunk, piece->own);
+    use_store(chunk, piece->vocabulary);
 }
 
 /* Of the layer at `i` of a chunk. */
@@ -182,11 +182,11 @@ static enum keeping keeping_of_layer(const struct plan *plan, int i, int recompu
 static void place_units(struct chunk *chunk, const struct pass_chunk *shape, struct arena *arena)
 {
     chunk->units = ARENA_ARRAY(arena, struct store *, (size_t)pass_units(shape));
-    for (int part = 0; part < chunk->num_parts; part++) {
-        int vocabulary = pass_vocabulary_unit_of(shape, part);
-        chunk->units[pass_unit_of(part)] = chunk->parts[part].own;
+    for (int piece = 0; piece < chunk->num_pieces; piece++) {
+        int vocabulary = pass_vocabulary_unit_of(shape, piece);
+        chunk->units[pass_unit_of(piece)] = chunk->pieces[piece].own;
         if (vocabulary >= 0)
-            chunk->units[vocabulary] = chunk->parts[part].vocabulary;
+            chunk->units[vocabulary] = chunk->pieces[piece].vocabulary;
     }
 }
 
@@ -200,16 +200,16 @@ static void place_chunk(struct placer *placer, int global)
     int layers = held.layers;
     int recomputed = plan_recomputed_layers(plan, global, layers);
     int first = chunk_first_layer(plan, model, global);
-    chunk->parts = ARENA_ARRAY(&rank->arena, struct part, (size_t)layers + 2);
+    chunk->pieces = ARENA_ARRAY(&rank->arena, struct piece, (size_t)layers + 2);
     chunk->stores = ARENA_ARRAY(&rank->arena, struct store *, 2 * ((size_t)layers + 2));
     if (held.count[PIECE_EMBEDDING] > 0)
-        add_part(placer, chunk, (struct part_place){ PIECE_EMBEDDING, -1, KEEP_ALL });
+        add_piece(placer, chunk, (struct piece_place){ PIECE_EMBEDDING, -1, KEEP_ALL });
     for (int i = 0; i < layers; i++)
-        add_part(placer, chunk,
-                 (struct part_place){ model_kind_of(model, first + i), first + i,
-                                      keeping_of_layer(plan, i, recomputed) });
+        add_piece(placer, chunk,
+                  (struct piece_place){ model_kind_of(model, first + i), first + i,
+                                        keeping_of_layer(plan, i, recomputed) });
     if (held.count[PIECE_HEAD] > 0)
-        add_part(placer, chunk, (struct part_place){ PIECE_HEAD, model->layers, KEEP_ALL });
+        add_piece(placer, chunk, (struct piece_place){ PIECE_HEAD, model->layers, KEEP_ALL });
     struct pass_chunk shape = pass_chunk_of(plan, model, global, rank->setup.prefetch);
     place_units(chunk, &shape, &rank->arena);
     for (int op = 0; op < NUM_PASSES; op++)
@@ -221,7 +221,7 @@ void rank_place_stores(struct rank *rank)
     const struct plan *plan = rank->setup.plan;
     const struct model *model = rank->setup.model;
     size_t most = 2 * ((size_t)model->layers + 2);
-    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* parts point into it */
+    struct placer *placer = ARENA_NEW(&rank->arena, struct placer); /* pieces point into it */
     placer->rank = rank;
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);

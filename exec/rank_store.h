@@ -1,10 +1,10 @@
-/* exec/rank_store.h - which parts and stores a rank has; rank.c and step.c alone include it. */
+/* exec/rank_store.h - which pieces and stores a rank has; rank.c and step.c alone include it. */
 #ifndef EXEC_RANK_STORE_H
 #define EXEC_RANK_STORE_H
 
 #include "exec/rank_part.h"
 
-/* Chunks, their parts with their ops and weights, and the stores, which hold no memory yet. */
+/* Chunks, their pieces with their ops and weights, and the stores, which hold no memory yet. */
 void rank_place_stores(struct rank *rank);
 
 #endif

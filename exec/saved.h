@@ -1,7 +1,7 @@
-/* exec/saved.h - where a part's forward keeps what its backward reads.
+/* exec/saved.h - where a piece's forward keeps what its backward reads.
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
- * which lives from forward to backward, to the replayed one, which lives while one part runs. Live
+ * which lives from forward to backward, to the replayed one, which lives while one piece runs. Live
  * values have none: they are memory of their own. */
 #ifndef EXEC_SAVED_H
 #define EXEC_SAVED_H
@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* What a part does between forward and backward. */
+/* What a piece does between forward and backward. */
 enum keeping {
     KEEP_ALL,
     KEEP_ALL_BUT_CORE, /* of attention: selective recompute */
@@ -28,14 +28,14 @@ struct slot {
 struct saved_layout {
     struct slot *slots; /* by value */
     size_t kept_bytes, replayed_bytes;
-    size_t checkpoint; /* KEEP_INPUT: offset of the part's input in the kept block */
+    size_t checkpoint; /* KEEP_INPUT: offset of the piece's input in the kept block */
 };
 
-/* `checkpoint_bytes` are those of the part's input. In the arena. */
+/* `checkpoint_bytes` are those of the piece's input. In the arena. */
 struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
                                     size_t checkpoint_bytes, struct arena *arena);
 
-/* The two blocks of one part and microbatch. */
+/* The two blocks of one piece and microbatch. */
 struct saved {
     char *kept, *replayed;
 };

@@ -81,10 +81,10 @@ static bool trace_instructions(struct session *session, struct err *err)
 static int most_ops(const struct session *session)
 {
     const struct run_setup *setup = session->options->setup;
-    int parts = setup->model->layers + 2;
+    int pieces = setup->model->layers + 2;
     const struct layer_dims *dims = &rank_machine(session->rank)->dims;
     int runs = (int)head_chunks(dims, &setup->options); /* each of some of the head's ops */
-    return longest_list(setup->schedule) * (parts * 2 + runs) * MAX_PART_OPS;
+    return longest_list(setup->schedule) * (pieces * 2 + runs) * MAX_PIECE_OPS;
 }
 
 static void add_ops(struct session_result *out, const struct op_log *log)

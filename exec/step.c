@@ -89,7 +89,7 @@ static void run_backward_weight(struct rank *rank, const struct instr *instr, in
     run_pass(rank, instr, NULL);
 }
 
-/* The backward makes again what it needs, part by part. */
+/* The backward makes again what it needs, piece by piece. */
 static void run_nothing(struct rank *rank, const struct instr *instr, int i)
 {
     (void)rank, (void)instr, (void)i;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A piece of a ring's message: small enough to be summed in the cache, large enough that a wake-up
+/* A slice of a ring's message: small enough to be summed in the cache, large enough that a wake-up
  * is nothing beside it. */
 enum { CHUNK_BYTES = 256 << 10 };
 
@@ -59,7 +59,7 @@ static size_t part_bytes(const struct parts *parts, int part)
 }
 
 /* The bytes left from `first` on, at most a chunk. */
-static size_t piece(size_t bytes, size_t first, size_t chunk)
+static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 {
     return first < bytes ? smaller(bytes - first, chunk) : 0;
 }
@@ -110,13 +110,13 @@ static bool reduce_parts_direct(struct links *links, const struct comm_call *cal
     size_t slot_bytes = smaller(parts->stride, CHUNK_BYTES);
     char *slots = links_scratch(links, (size_t)links->size * slot_bytes);
     for (size_t at = 0; at < parts->stride; at += CHUNK_BYTES) {
-        size_t own_bytes = piece(part_bytes(parts, own), at, CHUNK_BYTES);
+        size_t own_bytes = left_bytes(part_bytes(parts, own), at, CHUNK_BYTES);
         int count = 0;
         for (int i = 1; i < links->size; i++) {
             int member = member_after(links, i);
             links->transfers[count++] =
                 links_send(member, in + part_at(parts, member) + at,
-                           piece(part_bytes(parts, member), at, CHUNK_BYTES));
+                           left_bytes(part_bytes(parts, member), at, CHUNK_BYTES));
             links->transfers[count++] =
                 links_receive(member, slots + (size_t)member * slot_bytes, own_bytes);
         }
@@ -161,9 +161,9 @@ static bool take_ring_step(struct links *links, const struct comm_call *call,
     char *received = links_scratch(links, CHUNK_BYTES);
     size_t most = larger(step->send_bytes, step->sum_bytes);
     for (size_t at = 0; at < most; at += CHUNK_BYTES) {
-        size_t bytes = piece(step->sum_bytes, at, CHUNK_BYTES);
+        size_t bytes = left_bytes(step->sum_bytes, at, CHUNK_BYTES);
         struct transfer both[] = {
-            links_send(next, step->send + at, piece(step->send_bytes, at, CHUNK_BYTES)),
+            links_send(next, step->send + at, left_bytes(step->send_bytes, at, CHUNK_BYTES)),
             links_receive(before, received, bytes),
         };
         if (!links_exchange(links, both, 2, lost))

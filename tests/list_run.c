@@ -15,7 +15,7 @@ long list_run_elements(const struct list_run *run, int value)
 
 long list_run_weight(const struct list_run *run, int weight)
 {
-    return (long)weight_elements(&run->part.weights.at[weight]);
+    return (long)weight_elements(&run->piece.weights.at[weight]);
 }
 
 static void open_machine(struct list_run *run)
@@ -40,19 +40,19 @@ static void open_machine(struct list_run *run)
 /* Its weights, and the gradients that are added to. */
 static void place_weights(struct list_run *run)
 {
-    struct part *part = &run->part;
+    struct piece *piece = &run->piece;
     struct numeric *n = &run->numeric;
-    size_t count = (size_t)part->weights.count;
-    long elements = (long)part->weights.elements;
+    size_t count = (size_t)piece->weights.count;
+    long elements = (long)piece->weights.elements;
     run->store = (struct store){ .elements = (size_t)elements,
                                  .values = numeric_floats(n, elements, 0.5),
                                  .gradients = numeric_zeros(n, elements) };
-    part->own = &run->store;
+    piece->own = &run->store;
     run->weights = ARENA_ARRAY(&n->arena, float *, count);
     run->gradients = ARENA_ARRAY(&n->arena, float *, count);
     for (size_t i = 0; i < count; i++) {
-        run->weights[i] = (float *)run->store.values + part->weights.at[i].offset;
-        run->gradients[i] = run->store.gradients + part->weights.at[i].offset;
+        run->weights[i] = (float *)run->store.values + piece->weights.at[i].offset;
+        run->gradients[i] = run->store.gradients + piece->weights.at[i].offset;
     }
 }
 
@@ -87,9 +87,10 @@ void list_run_open(struct list_run *run, const struct listed *listed,
     run->plan = plan_of("dtype=fp32", arena);
     run->lists = local_lists(&run->plan, listed_ops(listed, arena), options, false, arena);
     run->lifetimes = lifetimes_of(&run->lists);
-    run->part = (struct part){ .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4 };
-    run->part.weights = weights_of(&run->lists.forward, &run->plan, 0, arena);
-    run->part.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);
+    run->piece =
+        (struct piece){ .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4 };
+    run->piece.weights = weights_of(&run->lists.forward, &run->plan, 0, arena);
+    run->piece.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);
     open_machine(run);
     place_weights(run);
     place_values(run);
@@ -123,12 +124,12 @@ static void run_forward(struct list_run *run)
     const struct ops *list = &run->lists.forward;
     run->loss = 0;
     memset(&run->record, 0, sizeof run->record);
-    run->record.saved.kept = machine_take(m, run->part.saved.kept_bytes);
+    run->record.saved.kept = machine_take(m, run->piece.saved.kept_bytes);
     void *x = to_device(run, run->x, list_run_elements(run, list->input));
     for (int i = 0; i < list->aside.count; i++)
         run->record.values[list->aside.at[i]] =
             to_device(run, run->aside[i], list_run_elements(run, list->aside.at[i]));
-    void *y = machine_forward(m, &run->part, &run->microbatch, &run->record, x);
+    void *y = machine_forward(m, &run->piece, &run->microbatch, &run->record, x);
     from_device(run, y, run->y, list_run_elements(run, list->output));
     run->forward_bytes = used_bytes(run);
 }
@@ -139,7 +140,7 @@ static void run_backward(struct list_run *run, bool in_halves)
     const struct ops *list = &run->lists.forward;
     memset(run->store.gradients, 0, sizeof(float) * run->store.elements);
     void *dy = to_device(run, run->dy, list_run_elements(run, list->output));
-    void *dx = machine_backward(m, &run->part, &run->microbatch, &run->record, dy,
+    void *dx = machine_backward(m, &run->piece, &run->microbatch, &run->record, dy,
                                 in_halves ? GRADIENTS_OF_INPUTS : GRADIENTS_ALL);
     from_device(run, dx, run->dx, list_run_elements(run, list->input));
     const struct ids *gradients = &run->lists.backward.aside;
@@ -149,7 +150,8 @@ static void run_backward(struct list_run *run, bool in_halves)
         *at = NULL;
     }
     if (in_halves)
-        machine_backward(m, &run->part, &run->microbatch, &run->record, NULL, GRADIENTS_OF_WEIGHTS);
+        machine_backward(m, &run->piece, &run->microbatch, &run->record, NULL,
+                         GRADIENTS_OF_WEIGHTS);
 }
 
 void list_run_once(struct list_run *run, bool in_halves)

@@ -15,7 +15,7 @@ struct list_run {
     struct plan plan;
     struct local_ops lists;
     struct lifetimes lifetimes;
-    struct part part;
+    struct piece piece;
     struct store store;
     struct machine machine;
     struct record record;

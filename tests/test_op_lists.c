@@ -481,7 +481,7 @@ END_TEST
 static struct plain plain_of(void)
 {
     struct numeric *n = &run.numeric;
-    int count = run.part.weights.count;
+    int count = run.piece.weights.count;
     struct plain p = { .targets = run.targets };
     p.x = numeric_doubles(n, list_run_elements(&run, run.lists.forward.input), run.x);
     p.y = ARENA_ARRAY(&n->arena, double,
@@ -534,8 +534,8 @@ static void check_gradients(const struct scalar *scalar)
     for (int i = 0; i < aside->count; i++)
         numeric_check_gradient(&run.numeric, "aside", value, list_run_elements(&run, aside->at[i]),
                                plain->aside[i], run.daside[i], 2e-5);
-    for (int i = 0; i < run.part.weights.count; i++) {
-        const struct op_weight *weight = run.part.weights.at[i].of;
+    for (int i = 0; i < run.piece.weights.count; i++) {
+        const struct op_weight *weight = run.piece.weights.at[i].of;
         long n = list_run_weight(&run, i);
         if (!weight->is_frozen)
             numeric_check_gradient(&run.numeric, weight->name, value, n, plain->weights[i],

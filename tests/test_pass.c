@@ -25,8 +25,8 @@ static void check_steps(const struct pass_chunk *chunk, enum opcode op, const ch
     arena_release(&arena);
 }
 
-/* Parts of layers alone: part i is unit 2i. */
-START_TEST(parameters_are_gathered_a_part_ahead_and_dropped_behind)
+/* Pieces of layers alone: piece i is unit 2i. */
+START_TEST(parameters_are_gathered_a_piece_ahead_and_dropped_behind)
 {
     struct pass_chunk chunk = { .layers = 3, .every = 1, .gathers = true, .prefetch = 1 };
     check_steps(&chunk, INSTR_FORWARD,
@@ -52,7 +52,7 @@ START_TEST(gradients_are_reduced_beside_the_next_backward_behind_its_gather)
 }
 END_TEST
 
-/* Two parts of which the backward makes the second's input again. */
+/* Two pieces of which the backward makes the second's input again. */
 START_TEST(layers_that_run_again_are_gathered_again)
 {
     struct pass_chunk chunk = {
@@ -93,10 +93,10 @@ struct state {
     int num_gathered, num_open, num_reduced;
 };
 
-static int units_of(const struct pass_chunk *chunk, int part, int units[2])
+static int units_of(const struct pass_chunk *chunk, int piece, int units[2])
 {
-    units[0] = pass_unit_of(part);
-    units[1] = pass_vocabulary_unit_of(chunk, part);
+    units[0] = pass_unit_of(piece);
+    units[1] = pass_vocabulary_unit_of(chunk, piece);
     return units[1] < 0 ? 1 : 2;
 }
 
@@ -121,8 +121,8 @@ static bool can_run(const struct pass_chunk *chunk, enum opcode op, const struct
         ok &= !is_backward || !chunk->reduces ||
               (state->open[units[u]] && !state->reducing[units[u]]);
     }
-    /* The part itself and those ahead have two units at most; so do gradients, of two parts, beside
-     * the table of a tied head, which waits for the embedding. */
+    /* The piece itself and those ahead have two units at most; so do gradients, of two pieces,
+     * beside the table of a tied head, which waits for the embedding. */
     return ok && state->num_gathered <= 2 * (chunk->prefetch + 1) &&
            (op == INSTR_BACKWARD_INPUT || state->num_open <= 5);
 }
@@ -154,8 +154,8 @@ static int num_units(const struct pass_chunk *chunk)
 {
     bool seen[MOST_UNITS] = { 0 };
     int units[2], count = 0;
-    for (int part = 0; part < pass_parts(chunk); part++)
-        for (int u = units_of(chunk, part, units) - 1; u >= 0; u--) {
+    for (int piece = 0; piece < pass_pieces(chunk); piece++)
+        for (int u = units_of(chunk, piece, units) - 1; u >= 0; u--) {
             count += !seen[units[u]];
             seen[units[u]] = true;
         }
@@ -175,7 +175,7 @@ static bool is_right(const struct pass_chunk *chunk, enum opcode op, struct aren
     }
     bool opens = chunk->reduces && op != INSTR_FORWARD;
     bool reduces = opens && op != INSTR_BACKWARD_INPUT;
-    return ok && runs == pass_parts(chunk) && state.num_gathered == 0 &&
+    return ok && runs == pass_pieces(chunk) && state.num_gathered == 0 &&
            state.num_reduced == (reduces ? num_units(chunk) : 0) &&
            state.num_open == (opens && !reduces ? num_units(chunk) : 0);
 }
@@ -202,7 +202,7 @@ END_TEST
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("pass");
-    tcase_add_test(tc, parameters_are_gathered_a_part_ahead_and_dropped_behind);
+    tcase_add_test(tc, parameters_are_gathered_a_piece_ahead_and_dropped_behind);
     tcase_add_test(tc, gradients_are_reduced_beside_the_next_backward_behind_its_gather);
     tcase_add_test(tc, layers_that_run_again_are_gathered_again);
     tcase_add_test(tc, a_tied_table_is_reduced_once_and_not_read_for_its_own_gradient);

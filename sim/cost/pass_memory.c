@@ -29,15 +29,15 @@ struct walk {
     double most_bytes;
 };
 
-/* Which of the pieces a part of the chunk is. */
-static int piece_of(const struct walk *walk, int part)
+/* The kind of a piece of the chunk. */
+static int kind_of(const struct walk *walk, int piece)
 {
     const struct pass_chunk *chunk = &walk->chunk;
-    if (chunk->has_embedding && part == 0)
+    if (chunk->has_embedding && piece == 0)
         return PIECE_EMBEDDING;
-    if (chunk->has_head && part == pass_parts(chunk) - 1)
+    if (chunk->has_head && piece == pass_pieces(chunk) - 1)
         return PIECE_HEAD;
-    return model_kind_of(walk->in->model, walk->first_layer + part - chunk->has_embedding);
+    return model_kind_of(walk->in->model, walk->first_layer + piece - chunk->has_embedding);
 }
 
 /* One rank's rows of the vocabulary: as many as it has logits of a token. */
@@ -50,23 +50,23 @@ static double vocabulary_parameters(const struct memory_input *in)
 static double unit_parameters(const struct walk *walk, int unit)
 {
     const struct pieces *pieces = walk->in->pieces;
-    int part = unit / 2;
+    int piece = unit / 2;
     bool is_vocabulary = unit % 2 == 1;
     double table = vocabulary_parameters(walk->in);
     if (is_vocabulary)
         return table;
-    int piece = piece_of(walk, part);
-    bool has_table = piece == PIECE_EMBEDDING || (piece == PIECE_HEAD && !walk->chunk.is_tied);
-    return pieces->at[piece].parameters - (has_table ? table : 0);
+    int kind = kind_of(walk, piece);
+    bool has_table = kind == PIECE_EMBEDDING || (kind == PIECE_HEAD && !walk->chunk.is_tied);
+    return pieces->at[kind].parameters - (has_table ? table : 0);
 }
 
-/* From a part's forward to its backward. */
-static double kept_bytes(const struct walk *walk, int part)
+/* From a piece's forward to its backward. */
+static double kept_bytes(const struct walk *walk, int piece)
 {
-    int i = part - walk->chunk.has_embedding;
-    int piece = piece_of(walk, part);
-    const struct piece_cost *cost = &walk->in->pieces->at[piece];
-    if (!piece_is_layer(piece))
+    int i = piece - walk->chunk.has_embedding;
+    int kind = kind_of(walk, piece);
+    const struct piece_cost *cost = &walk->in->pieces->at[kind];
+    if (!piece_is_layer(kind))
         return cost->saved_bytes;
     if (i < walk->chunk.recomputed)
         return i % walk->chunk.every == 0 ? cost->input_bytes : 0;
@@ -74,11 +74,11 @@ static double kept_bytes(const struct walk *walk, int part)
     return cost->saved_bytes - (is_selective ? cost->core_bytes : 0);
 }
 
-/* The bytes of parts that a forward has not reached yet, or a backward has finished. */
-static double absent_bytes(const struct walk *walk, int part)
+/* The bytes of pieces that a forward has not reached yet, or a backward has finished. */
+static double absent_bytes(const struct walk *walk, int piece)
 {
     double bytes = 0;
-    for (int i = part + 1; i < pass_parts(&walk->chunk); i++)
+    for (int i = piece + 1; i < pass_pieces(&walk->chunk); i++)
         bytes += kept_bytes(walk, i);
     return bytes;
 }
@@ -86,22 +86,22 @@ static double absent_bytes(const struct walk *walk, int part)
 static double moment_bytes(const struct walk *walk, const struct pass_step *run)
 {
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
-    int piece = piece_of(walk, run->index);
-    if (piece == PIECE_HEAD)
+    int kind = kind_of(walk, run->index);
+    if (kind == PIECE_HEAD)
         return walk->logits_bytes;
-    if (piece == PIECE_EMBEDDING || run->op != STEP_BACKWARD)
+    if (kind == PIECE_EMBEDDING || run->op != STEP_BACKWARD)
         return walk->in->pieces->at[0].input_bytes;
-    const struct piece_cost *layer = &walk->in->pieces->at[piece];
+    const struct piece_cost *layer = &walk->in->pieces->at[kind];
     return working_bytes(walk->in, layer) + (is_selective ? layer->core_bytes : 0);
 }
 
-static void run_part(struct walk *walk, const struct pass_step *run)
+static void run_piece(struct walk *walk, const struct pass_step *run)
 {
-    int piece = piece_of(walk, run->index);
-    bool is_layer = piece_is_layer(piece);
+    int kind = kind_of(walk, run->index);
+    bool is_layer = piece_is_layer(kind);
     bool is_recomputed =
         is_layer && run->index - walk->chunk.has_embedding < walk->chunk.recomputed;
-    double saved_bytes = is_layer ? walk->in->pieces->at[piece].saved_bytes : 0;
+    double saved_bytes = is_layer ? walk->in->pieces->at[kind].saved_bytes : 0;
     walk->replayed_bytes += run->op == STEP_REPLAY ? saved_bytes : 0;
     double bytes = walk->shared_bytes + walk->replayed_bytes + moment_bytes(walk, run) -
                    absent_bytes(walk, run->index);
@@ -129,7 +129,7 @@ static void take_step(struct walk *walk, const struct pass_step *step)
     case STEP_FORWARD:
     case STEP_REPLAY:
     case STEP_BACKWARD:
-        run_part(walk, step);
+        run_piece(walk, step);
         break;
     }
 }

@@ -1,5 +1,5 @@
-/* sim/cost/pass_memory.h - what the executor's own allocator sees of a pass, part by part: the host
- * backend has neither a caching allocator's slack nor a library's workspaces to hide it in. */
+/* sim/cost/pass_memory.h - what the executor's own allocator sees of a pass, piece by piece: the
+ * host backend has neither a caching allocator's slack nor a library's workspaces to hide it in. */
 #ifndef SIM_COST_PASS_MEMORY_H
 #define SIM_COST_PASS_MEMORY_H
 

@@ -2,8 +2,8 @@
 
 #include "sim/plan/holding.h"
 
-/* What a part costs in steps at most: two runs, and of two units for each of them a gather, a drop,
- * an opening, a reduction and its end. */
+/* What a piece costs in steps at most: two runs, and of two units for each of them a gather, a
+ * drop, an opening, a reduction and its end. */
 enum {
     MOST_UNITS = 2,
     MOST_RUNS_EACH = 2,
@@ -51,36 +51,36 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
     };
 }
 
-int pass_parts(const struct pass_chunk *chunk)
+int pass_pieces(const struct pass_chunk *chunk)
 {
     return chunk->layers + chunk->has_embedding + chunk->has_head;
 }
 
 int pass_units(const struct pass_chunk *chunk)
 {
-    return MOST_UNITS * pass_parts(chunk);
+    return MOST_UNITS * pass_pieces(chunk);
 }
 
-static bool is_embedding(const struct pass_chunk *chunk, int part)
+static bool is_embedding(const struct pass_chunk *chunk, int piece)
 {
-    return chunk->has_embedding && part == 0;
+    return chunk->has_embedding && piece == 0;
 }
 
-int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int part)
+int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece)
 {
-    bool is_head = chunk->has_head && part == pass_parts(chunk) - 1;
-    if (is_embedding(chunk, part))
+    bool is_head = chunk->has_head && piece == pass_pieces(chunk) - 1;
+    if (is_embedding(chunk, piece))
         return 1;
     if (!is_head)
         return -1;
-    return chunk->is_tied && chunk->has_embedding ? 1 : pass_unit_of(part) + 1;
+    return chunk->is_tied && chunk->has_embedding ? 1 : pass_unit_of(piece) + 1;
 }
 
 /* --- runs --------------------------------------------------------------------------------- */
 
 struct run {
     enum step_op op;
-    int part;
+    int piece;
 };
 
 struct builder {
@@ -96,23 +96,23 @@ struct builder {
     bool *is_open; /* [unit] */
 };
 
-static int units_of(const struct pass_chunk *chunk, int part, int units[MOST_UNITS])
+static int units_of(const struct pass_chunk *chunk, int piece, int units[MOST_UNITS])
 {
-    units[0] = pass_unit_of(part);
-    units[1] = pass_vocabulary_unit_of(chunk, part);
+    units[0] = pass_unit_of(piece);
+    units[1] = pass_vocabulary_unit_of(chunk, piece);
     return units[1] < 0 ? 1 : 2;
 }
 
-static void add_run(struct builder *to, enum step_op op, int part)
+static void add_run(struct builder *to, enum step_op op, int piece)
 {
-    to->runs[to->num_runs++] = (struct run){ op, part };
+    to->runs[to->num_runs++] = (struct run){ op, piece };
 }
 
 /* Before the last layer of a group, which goes backward first, all of the group run again. */
-static void add_replays(struct builder *to, int part)
+static void add_replays(struct builder *to, int piece)
 {
     const struct pass_chunk *chunk = to->chunk;
-    int layer = part - chunk->has_embedding;
+    int layer = piece - chunk->has_embedding;
     if (layer < 0 || layer >= chunk->recomputed || to->op == INSTR_BACKWARD_WEIGHT)
         return;
     if (layer + 1 < chunk->recomputed && (layer + 1) % chunk->every > 0)
@@ -123,12 +123,12 @@ static void add_replays(struct builder *to, int part)
 
 static void add_runs(struct builder *to)
 {
-    int parts = pass_parts(to->chunk);
-    for (int part = 0; part < parts && to->op == INSTR_FORWARD; part++)
-        add_run(to, STEP_FORWARD, part);
-    for (int part = parts - 1; part >= 0 && to->op != INSTR_FORWARD; part--) {
-        add_replays(to, part);
-        add_run(to, STEP_BACKWARD, part);
+    int pieces = pass_pieces(to->chunk);
+    for (int piece = 0; piece < pieces && to->op == INSTR_FORWARD; piece++)
+        add_run(to, STEP_FORWARD, piece);
+    for (int piece = pieces - 1; piece >= 0 && to->op != INSTR_FORWARD; piece--) {
+        add_replays(to, piece);
+        add_run(to, STEP_BACKWARD, piece);
     }
 }
 
@@ -140,7 +140,7 @@ static bool adds_gradients(const struct run *run)
 /* Gradients of weights are products of activations alone, and so are those of the embedding. */
 static bool uses_parameters(const struct builder *b, const struct run *run)
 {
-    bool is_gradient_of_table = run->op == STEP_BACKWARD && is_embedding(b->chunk, run->part);
+    bool is_gradient_of_table = run->op == STEP_BACKWARD && is_embedding(b->chunk, run->piece);
     return b->op != INSTR_BACKWARD_WEIGHT && !is_gradient_of_table;
 }
 
@@ -156,18 +156,18 @@ static bool is_wanted(const struct builder *b, int unit, int run)
     return b->wanted[unit] == run + 1;
 }
 
-/* Units that a run uses, and those of the parts that come next. */
+/* Units that a run uses, and those of the pieces that come next. */
 static void find_wanted(struct builder *b, int first)
 {
-    int parts = 0;
+    int pieces = 0;
     for (int i = first; i < b->num_runs; i++) {
         int units[MOST_UNITS];
-        bool is_another = i == first || b->runs[i].part != b->runs[i - 1].part;
-        parts += is_another;
-        if (parts > b->chunk->prefetch + 1)
+        bool is_another = i == first || b->runs[i].piece != b->runs[i - 1].piece;
+        pieces += is_another;
+        if (pieces > b->chunk->prefetch + 1)
             return;
         int count =
-            uses_parameters(b, &b->runs[i]) ? units_of(b->chunk, b->runs[i].part, units) : 0;
+            uses_parameters(b, &b->runs[i]) ? units_of(b->chunk, b->runs[i].piece, units) : 0;
         for (int u = 0; u < count; u++)
             b->wanted[units[u]] = first + 1;
     }
@@ -198,7 +198,7 @@ static void add_gathers(struct builder *to, int first)
 {
     for (int i = first; i < to->num_runs; i++) {
         int units[MOST_UNITS];
-        int count = units_of(to->chunk, to->runs[i].part, units);
+        int count = units_of(to->chunk, to->runs[i].piece, units);
         bool is_near = false;
         for (int u = 0; u < count; u++) {
             is_near |= is_wanted(to, units[u], first);
@@ -215,7 +215,7 @@ static void add_gathers(struct builder *to, int first)
 static void add_openings(struct builder *to, const struct run *run)
 {
     int units[MOST_UNITS];
-    int count = adds_gradients(run) ? units_of(to->chunk, run->part, units) : 0;
+    int count = adds_gradients(run) ? units_of(to->chunk, run->piece, units) : 0;
     for (int u = 0; u < count; u++) {
         if (!to->is_open[units[u]])
             add_step(to, STEP_OPEN, units[u]);
@@ -229,7 +229,7 @@ static void add_reductions(struct builder *to, int run)
     int units[MOST_UNITS];
     if (run < 0 || !adds_gradients(&to->runs[run]) || to->op == INSTR_BACKWARD_INPUT)
         return;
-    int count = units_of(to->chunk, to->runs[run].part, units);
+    int count = units_of(to->chunk, to->runs[run].piece, units);
     for (int u = 0; u < count; u++) {
         if (to->last_run[units[u]] != run)
             continue;
@@ -272,19 +272,19 @@ static void find_last_runs(struct builder *b)
 {
     int units[MOST_UNITS];
     for (int i = 0; i < b->num_runs; i++)
-        for (int u = units_of(b->chunk, b->runs[i].part, units) - 1; u >= 0; u--)
+        for (int u = units_of(b->chunk, b->runs[i].piece, units) - 1; u >= 0; u--)
             if (adds_gradients(&b->runs[i]))
                 b->last_run[units[u]] = i;
 }
 
 struct pass_steps pass_steps(const struct pass_chunk *chunk, enum opcode op, struct arena *arena)
 {
-    size_t parts = (size_t)pass_parts(chunk);
+    size_t pieces = (size_t)pass_pieces(chunk);
     size_t units = (size_t)pass_units(chunk);
     struct builder b = { .chunk = chunk, .op = op };
-    b.out.at = ARENA_ARRAY(arena, struct pass_step, MOST_STEPS_EACH * parts);
+    b.out.at = ARENA_ARRAY(arena, struct pass_step, MOST_STEPS_EACH * pieces);
     struct arena_mark scratch = arena_mark(arena);
-    b.runs = ARENA_ARRAY(arena, struct run, MOST_RUNS_EACH * parts);
+    b.runs = ARENA_ARRAY(arena, struct run, MOST_RUNS_EACH * pieces);
     b.gathered = ARENA_ARRAY(arena, int, units);
     b.reducing = ARENA_ARRAY(arena, int, units);
     b.wanted = ARENA_ARRAY(arena, int, units);
@@ -294,7 +294,7 @@ struct pass_steps pass_steps(const struct pass_chunk *chunk, enum opcode op, str
     find_last_runs(&b);
     for (int run = 0; run < b.num_runs; run++) {
         add_sharing(&b, run);
-        add_step(&b, b.runs[run].op, b.runs[run].part);
+        add_step(&b, b.runs[run].op, b.runs[run].piece);
     }
     add_sharing(&b, b.num_runs);
     arena_reset(arena, scratch);

@@ -1,9 +1,9 @@
-/* sim/schedule/pass.h - one pass over a chunk, part by part: what runs in which order, and what
+/* sim/schedule/pass.h - one pass over a chunk, piece by piece: what runs in which order, and what
  * becomes meanwhile of the state that data ranks share.
  *
- * A part is the embedding, a layer or the head. ZeRO-3 gathers a part's parameters while the parts
- * before it run and drops them behind it; ZeRO-2 and 3 keep a part's whole gradients from its
- * backward until they are reduced, beside the backward of the next. A pass begins and ends with
+ * A piece is the embedding, a layer or the head. ZeRO-3 gathers a piece's parameters while the
+ * pieces before it run and drops them behind it; ZeRO-2 and 3 keep a piece's whole gradients from
+ * its backward until they are reduced, beside the backward of the next. A pass begins and ends with
  * nothing gathered and nothing on its way, as FSDP's do (Zhao et al. 2023, PyTorch FSDP, section
  * 3.3): its first gather and its last reduction have nothing to hide behind. The executor runs
  * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
@@ -15,7 +15,7 @@
 #include "sim/plan/plan.h"
 #include "sim/schedule/instr.h"
 
-/* What of a plan its passes depend on. Parts are counted from the chunk's first. */
+/* What of a plan its passes depend on. Pieces are counted from the chunk's first. */
 struct pass_chunk {
     int layers;
     bool has_embedding, has_head;
@@ -24,26 +24,26 @@ struct pass_chunk {
     int every;      /* of those, the ones between a kept input and the next; at least 1 */
     bool gathers;   /* ZeRO-3 */
     bool reduces;   /* ZeRO-2 and 3 */
-    int prefetch;   /* parts that are gathered ahead of the one that runs */
+    int prefetch;   /* pieces that are gathered ahead of the one that runs */
 };
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch);
-int pass_parts(const struct pass_chunk *chunk);
+int pass_pieces(const struct pass_chunk *chunk);
 
-bool plan_gathers(const struct plan *plan); /* ZeRO-3: parameters, before each part */
-bool plan_reduces(const struct plan *plan); /* ZeRO-2 and 3: gradients, behind each part */
+bool plan_gathers(const struct plan *plan); /* ZeRO-3: parameters, before each piece */
+bool plan_reduces(const struct plan *plan); /* ZeRO-2 and 3: gradients, behind each piece */
 
 /* Why a chunk's passes cannot be captured as graphs of kernels alone, in words behind "passes are
  * issued op by op: "; NULL: they can. */
 const char *plan_capture_refusal(const struct plan *plan);
 
-/* A unit is what is gathered and reduced at once: of each part its own parameters, and the rows of
+/* A unit is what is gathered and reduced at once: of each piece its own parameters, and the rows of
  * the vocabulary where it uses them. */
-static inline int pass_unit_of(int part)
+static inline int pass_unit_of(int piece)
 {
-    return 2 * part;
+    return 2 * piece;
 }
-int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int part); /* -1: it uses none */
+int pass_vocabulary_unit_of(const struct pass_chunk *chunk, int piece); /* -1: it uses none */
 int pass_units(const struct pass_chunk *chunk);
 
 enum step_op {
@@ -52,14 +52,14 @@ enum step_op {
     STEP_OPEN,     /* unit: whole gradients, cleared, unless they still are open */
     STEP_REDUCE,   /* unit: gradients into shards, on the data lane, once compute is here */
     STEP_SETTLE,   /* unit: compute waits for its reduction, the whole gradients are dropped */
-    STEP_FORWARD,  /* part */
-    STEP_REPLAY,   /* part: its forward again; what it keeps lives until its backward */
-    STEP_BACKWARD, /* part: the gradients that the pass is for */
+    STEP_FORWARD,  /* piece */
+    STEP_REPLAY,   /* piece: its forward again; what it keeps lives until its backward */
+    STEP_BACKWARD, /* piece: the gradients that the pass is for */
 };
 
 struct pass_step {
     enum step_op op;
-    int index; /* unit or part; whoever runs a part waits for the gathers of its units first */
+    int index; /* unit or piece; whoever runs a piece waits for the gathers of its units first */
 };
 struct pass_steps {
     struct pass_step *at;

@@ -1,7 +1,7 @@
-/* exec/part.h - a layer, the embedding or the head of a chunk: its ops, its weights, and what holds
- * their values and gradients. */
-#ifndef EXEC_PART_H
-#define EXEC_PART_H
+/* exec/piece.h - a layer, the embedding or the head of a chunk: its ops, its weights, and what
+ * holds their values and gradients. */
+#ifndef EXEC_PIECE_H
+#define EXEC_PIECE_H
 
 #include "exec/lifetime.h"
 #include "exec/saved.h"
@@ -10,8 +10,8 @@
 
 struct store;
 
-struct part {
-    int piece; /* kind of block, PIECE_EMBEDDING or PIECE_HEAD */
+struct piece {
+    int kind;  /* of block, PIECE_EMBEDDING or PIECE_HEAD */
     int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
     const struct local_ops *ops;
     struct layer_dims dims; /* this rank's, of the layer's kind */
@@ -26,7 +26,7 @@ struct part {
 
 /* The weight of a role that an op names, where its store has it now, and its gradient; NULL when
  * the op names none, and the gradient of one that is frozen. */
-void *part_value(const struct part *part, const struct op *op, enum weight_role role);
-float *part_gradient(const struct part *part, const struct op *op, enum weight_role role);
+void *piece_value(const struct piece *piece, const struct op *op, enum weight_role role);
+float *piece_gradient(const struct piece *piece, const struct op *op, enum weight_role role);
 
 #endif
