@@ -1,3 +1,5 @@
+#include "base/length.h"
+#include "base/text.h"
 #include "calibration/convert_part.h"
 
 #include <math.h>
@@ -35,14 +37,36 @@ void convert_assume(const struct conversion *of, const char *text)
 
 /* --- the row --------------------------------------------------------------------------------- */
 
-/* What a framework prints is what it has allocated; only the driver also sees what it reserves, and
- * the context. */
+/* What a framework prints is what it has allocated, unless the row says more. */
 static void read_memory_kind(const struct conversion *of)
 {
+    static const struct {
+        const char *words; /* pattern of match_text */
+        enum memory_kind kind;
+    } kinds[] = {
+        { "nvidia-smi|driver", MEMORY_DRIVER },
+        { "reserved", MEMORY_RESERVED },
+        { "allocated", MEMORY_ALLOCATED },
+    };
     const struct run_row *row = of->row;
-    of->out->memory_is_allocated = !match_text("nvidia-smi|reserved", row->notes);
-    if (row->measured_mem_gb > 0 && of->out->memory_is_allocated)
-        convert_assume(of, "memory not said to be nvidia-smi's: what is allocated");
+    for (size_t i = 0; i < LENGTH(kinds); i++)
+        if (match_text(kinds[i].words, row->mem_kind)) {
+            of->out->memory_kind = kinds[i].kind;
+            return;
+        }
+    of->out->memory_kind = MEMORY_ALLOCATED;
+    if (row->measured_mem_gb > 0)
+        convert_assume(of, "mem_kind not stated: what is allocated");
+}
+
+static void read_inferred(const struct conversion *of)
+{
+    struct text words = { 0 };
+    if (!*of->row->inferred)
+        return;
+    text_add(&words, "inferred by who collected the row: %.100s", of->row->inferred);
+    convert_assume(of, arena_text(&of->systems->arena, text_get(&words)));
+    text_release(&words);
 }
 
 static bool is_listed(char (*fitted)[40], int count, const struct run_row *row)
@@ -71,6 +95,7 @@ bool run_convert(struct run_systems *systems, const struct run_row *row, struct 
         return true;
     }
     read_memory_kind(&of);
+    read_inferred(&of);
     const struct profile *profile = &out->system->profile;
     const struct stack *stack = &out->system->stack;
     out->is_fitted = is_listed(profile->fitted, profile->num_fitted, row) ||

@@ -13,6 +13,10 @@
 
 enum { MAX_ASSUMPTIONS = 12 };
 
+/* What a framework's allocator has handed out, what it holds, and what the driver shows: also
+ * contexts, and buffers of NCCL's. */
+enum memory_kind { MEMORY_ALLOCATED, MEMORY_RESERVED, MEMORY_DRIVER };
+
 /* Texts and arrays live in the arena of the systems, or forever. */
 struct run_case {
     const struct run_row *row;
@@ -21,8 +25,8 @@ struct run_case {
     struct model model; /* with the batch and sequence length of the run */
     struct plan plan;   /* has passed plan_check and system_check */
     bool is_moe;
-    bool memory_is_allocated; /* measured memory is the framework's, not the driver's */
-    bool is_fitted;           /* a constant of the system's profile or stack was fitted on it */
+    enum memory_kind memory_kind; /* of the measured memory */
+    bool is_fitted;               /* a constant of the system's profile or stack was fitted on it */
     const char *assumptions[MAX_ASSUMPTIONS];
     int num_assumptions;
 };

@@ -2,7 +2,6 @@
 #include "calibration/convert_part.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Options that no column tells, by the names of model and software. The first that matches wins. */
@@ -64,51 +63,13 @@ static const struct family *family_of(const struct run_row *row)
     return &families[NUM_FAMILIES - 1];
 }
 
-/* Vocabularies of sources that print none. Those of Qi et al. 2024 have parameters to three digits,
- * which only about 27,000 to 35,000 tokens fit in all four models; their published scripts read a
- * SentencePiece vocabulary, and 32,000 is its usual size. */
-static const struct usual_vocab {
-    const char *model_name, *software; /* patterns of match_text */
-    int size;
-    const char *assumption;
-} usual_vocabs[] = {
-    { "GPT *B", "Megatron-LM fork, schedule *", 32000,
-      "vocab not stated: 32000, which fits the parameters that are" },
-};
-enum { NUM_USUAL_VOCABS = LENGTH(usual_vocabs) };
-
-/* The row's own, else what its notes say that the collector inferred ("[INFERRED ...
- * vocab=50304]"), else a usual one. The assumption is "" when there is none; a vocabulary of -1 is
- * not known. */
-static double vocab_of(const struct run_row *row, const char **assumption)
-{
-    static const char key[] = "vocab=";
-    *assumption = "";
-    if (row_is_stated(row->vocab))
-        return row->vocab;
-    const char *inferred = strstr(row->notes, "INFERRED");
-    const char *vocab = inferred ? strstr(inferred, key) : NULL;
-    if (vocab) {
-        *assumption = "vocab not stated: as the row's notes infer it";
-        return strtod(vocab + strlen(key), NULL);
-    }
-    for (int i = 0; i < NUM_USUAL_VOCABS; i++)
-        if (match_text(usual_vocabs[i].model_name, row->model_name) &&
-            match_text(usual_vocabs[i].software, row->software)) {
-            *assumption = usual_vocabs[i].assumption;
-            return usual_vocabs[i].size;
-        }
-    return -1;
-}
-
 static bool read_dimensions(const struct run_row *row, struct model *out, struct err *err)
 {
-    const char *ignored;
     int batch = 0;
     if (!row_count(row->layers, "layers", &out->layers, err) ||
         !row_count(row->hidden, "hidden", &out->hidden, err) ||
         !row_count(row->heads, "heads", &out->heads, err) ||
-        !row_count(vocab_of(row, &ignored), "vocab", &out->vocab, err) ||
+        !row_count(row->vocab, "vocab", &out->vocab, err) ||
         !row_count(row->seq, "seq", &out->seq, err) ||
         !row_count(row->gbs_seqs, "gbs_seqs", &batch, err) ||
         !row_count_or(row->kv_heads, "kv_heads", out->heads, &out->kv_heads, err))
@@ -140,10 +101,5 @@ bool run_model(const struct run_row *row, struct model *out, struct err *err)
 
 bool convert_model(const struct conversion *of, struct err *reason)
 {
-    const char *assumption;
-    if (!run_model(of->row, &of->out->model, reason))
-        return false;
-    vocab_of(of->row, &assumption);
-    convert_assume(of, assumption);
-    return true;
+    return run_model(of->row, &of->out->model, reason);
 }

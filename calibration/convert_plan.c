@@ -7,7 +7,6 @@
 #include "sim/schedule/schedule.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -22,7 +21,7 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
         !row_count_or(row->cp, "cp", 1, &plan->cp, reason) ||
         !row_count_or(row->ep, "ep", 1, &plan->ep, reason))
         return false;
-    if (plan->ep > 1)
+    if (plan->ep > 1 || row->etp > 1)
         return err_set(reason, ERR_INFEASIBLE, "ep", "expert parallelism is not modelled yet");
     if (plan->pp == 1)
         plan->vpp = 1; /* chunks of a single stage run one after the other */
@@ -33,13 +32,12 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
-/* "FSDP shard degree 128 x replicas 4" in the notes; degrees that are not stated are no number. */
-static int noted_shard(const char *notes)
+/* Of a pipeline stage's data and context ranks; a group of all of them is no group. */
+static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
 {
-    static const char key[] = "shard degree ";
-    const char *degree = strstr(notes, key);
-    long shard = degree ? strtol(degree + strlen(key), NULL, 10) : 0;
-    return shard > 0 && shard < PLAN_MAX_NUMBER ? (int)shard : 0;
+    plan->shard = 0;
+    return plan->zero == 0 || row->zero_shard >= plan_replicas(plan) ||
+           row_count_or(row->zero_shard, "zero_shard", 0, &plan->shard, reason);
 }
 
 /* Of tp 1, or of dp and cp 1, there is nothing to split or shard, whatever the row's flags say. */
@@ -68,8 +66,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
     }
     if (!has_replicas)
         plan->zero = 0;
-    plan->shard = plan->zero > 0 ? noted_shard(row->notes) : 0;
-    return true;
+    return read_shard(row, plan, reason);
 }
 
 static bool says(const char *text, const char *word)
@@ -96,11 +93,34 @@ static int fp8_precision(const struct conversion *of, const char *word)
     return PRECISION_FP8;
 }
 
+/* In the type of the gradients where the row does not say. */
+static bool read_reduction(const struct conversion *of, struct plan *plan, struct err *reason)
+{
+    static const struct {
+        const char *words; /* pattern of match_text */
+        enum dtype dtype;
+    } types[] = {
+        { "", DTYPE_FP32 },
+        { "fp32|float32", DTYPE_FP32 },
+        { "bf16|bfloat16", DTYPE_BF16 },
+        { "fp16|float16", DTYPE_FP16 },
+    };
+    const char *word = of->row->reduce_dtype;
+    size_t i = 0;
+    while (i < LENGTH(types) && !match_text(types[i].words, word))
+        i++;
+    if (i == LENGTH(types))
+        return err_set(reason, ERR_INFEASIBLE, "reduce_dtype",
+                       "reduce_dtype %.40s is not one of fp32, bf16, fp16", word);
+    plan->reduce_dtype = *word ? (int)types[i].dtype : plan->gradient_dtype;
+    return true;
+}
+
 static bool read_precision(const struct conversion *of, struct plan *plan, struct err *reason)
 {
     const struct run_row *row = of->row;
     const char *word = row->precision;
-    bool is_pure = says(word, "pure") || says(row->notes, "mode PURE|pure bf16|bf16 pure");
+    bool is_pure = says(word, "pure") || says(row->param_dtype, "bf16|bfloat16");
     if (*word == '\0') {
         bool has_bf16 = of->out->system->gpu.peak_flops_per_s[DTYPE_BF16] > 0;
         convert_assume(of, has_bf16 ? "precision not stated: bf16" : "precision not stated: fp16");
@@ -125,8 +145,7 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
         plan->gradient_dtype = DTYPE_BF16;
     else if (plan->precision == PRECISION_FP16 && of->out->system->stack.gradients_in_dtype)
         plan->gradient_dtype = DTYPE_FP16;
-    plan->reduce_dtype = plan->gradient_dtype;
-    return true;
+    return read_reduction(of, plan, reason);
 }
 
 /* The layout grammar reads the rest: recompute=full:4. */
@@ -188,6 +207,18 @@ static void read_attention(const struct conversion *of, struct plan *plan)
                                                                 : "flash_attn not stated: off");
 }
 
+/* What runs beside compute is the stack's, but for tensor collectives where the row tells. */
+static void read_overlap(const struct conversion *of, struct plan *plan)
+{
+    double async_tp = of->row->async_tp;
+    if (!row_is_stated(async_tp))
+        return;
+    const unsigned tp = 1u << PLAN_OVERLAP_TP;
+    unsigned own = of->out->system->stack.overlaps;
+    plan->overlaps_given = true;
+    plan->overlaps = async_tp > 0 ? own | tp : own & ~tp;
+}
+
 /* Layers that don't divide: embedding and head count as a layer each where that makes them divide
  * (Megatron's account-for-embedding options, BigScience's balanced partition), and are chunks of
  * their own where all others have one layer (Qi et al. 2024 interleave with
@@ -228,6 +259,7 @@ bool convert_plan(const struct conversion *of, struct err *reason)
         !read_recompute(of, plan, reason))
         return false;
     read_attention(of, plan);
+    read_overlap(of, plan);
     spread_layers(of, plan);
     return !plan_check(plan, model, model->batch, system->num_gpus, reason) &&
            system_check(system, plan, reason);

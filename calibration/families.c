@@ -58,9 +58,18 @@ static bool shipped_runs(struct arena *arena, struct run_rows *rows, struct err 
     return runs_load(path, arena, rows, err);
 }
 
-static bool load_samples(struct run_systems *systems, const struct fit_result *results,
-                         int num_results, int jobs, struct arena *arena, struct samples *out,
-                         struct err *err)
+/* A held-out row on a measured profile. */
+static bool counts(const struct run_case *of, const struct width_rules *rules,
+                   const struct fit_result *results, int num_results)
+{
+    return !of->is_fitted && of->system->profile.measured &&
+           !is_in_results(results, num_results, of->row->id) &&
+           !match_text(rules->without, of->row->source_key);
+}
+
+static bool load_samples(struct run_systems *systems, const struct width_rules *rules,
+                         const struct fit_result *results, int num_results, int jobs,
+                         struct arena *arena, struct samples *out, struct err *err)
 {
     struct run_rows rows = { 0 };
     if (!shipped_runs(arena, &rows, err))
@@ -78,8 +87,7 @@ static bool load_samples(struct run_systems *systems, const struct fit_result *r
     int n = 0;
     for (int i = 0; i < scores.num_scored; i++) {
         const struct run_case *of = &cases[scores.worst[i]];
-        if (!of->is_fitted && of->system->profile.measured &&
-            !is_in_results(results, num_results, of->row->id))
+        if (counts(of, rules, results, num_results))
             chosen[n++] = of;
     }
     qsort(chosen, (size_t)n, sizeof(void *), compare_cases);
@@ -273,8 +281,8 @@ bool families_find(const struct fit_table *table, const struct fit_result *resul
     const struct width_rules *rules = &table->intervals;
     *out = (struct families){ 0 };
     struct run_systems *systems = run_systems_new(NULL, NULL, err);
-    bool ok =
-        systems && load_samples(systems, results, num_results, jobs, &out->arena, &samples, err);
+    bool ok = systems &&
+              load_samples(systems, rules, results, num_results, jobs, &out->arena, &samples, err);
     if (ok) {
         struct family_widths *found =
             ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);

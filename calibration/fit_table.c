@@ -47,6 +47,8 @@ const struct field width_rules_fields[] = {
       .max = 1e6, .fallback = "10", .doc = "Rows that a prior counts as." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
       .fallback = "0.35", .doc = "Larger errors (in log time) count as this." },
+    { .name = "without", TEXT(width_rules, without), .fallback = "",
+      .doc = "Pattern of the sources that say nothing about a family's own scatter." },
     { .name = "prior", .kind = FIELD_OTHER,
       .doc = "Half widths that all families together start from; keys of a stack's errors." },
 };

@@ -64,6 +64,7 @@ struct fit_curve {
 struct width_rules {
     double prior_rows; /* a prior counts as so many; 0: intervals are not fitted */
     double cutoff;     /* larger errors count as this */
+    char without[160]; /* pattern of sources whose rows do not count; "": all count */
     struct error_widths prior;
 };
 

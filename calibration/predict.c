@@ -3,6 +3,7 @@
 #include "base/length.h"
 #include "base/parallel.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static int compare_numbers(double x, double y)
@@ -56,13 +57,25 @@ struct work {
     struct run_prediction *out;
 };
 
-static double peak_allocated_bytes(const struct prediction *prediction)
+static double stage_bytes(const struct stage_memory *stage, enum memory_kind kind)
 {
-    double peak_bytes = 0;
+    switch (kind) {
+    case MEMORY_ALLOCATED:
+        return stage->allocated_bytes;
+    case MEMORY_RESERVED:
+        return stage->allocated_bytes + stage->slack_bytes;
+    case MEMORY_DRIVER:
+        break;
+    }
+    return stage->total_bytes;
+}
+
+static double peak_bytes(const struct prediction *prediction, enum memory_kind kind)
+{
+    double most_bytes = 0;
     for (int stage = 0; stage < prediction->num_stages; stage++)
-        if (prediction->stages[stage].allocated_bytes > peak_bytes)
-            peak_bytes = prediction->stages[stage].allocated_bytes;
-    return peak_bytes;
+        most_bytes = fmax(most_bytes, stage_bytes(&prediction->stages[stage], kind));
+    return most_bytes;
 }
 
 static void predict_share(void *context, size_t index, int worker)
@@ -74,8 +87,7 @@ static void predict_share(void *context, size_t index, int worker)
         evaluator_new(work->order[first]->system, &work->order[first]->model);
     for (int i = first; i < work->start[index + 1]; i++) {
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
-        double memory_bytes =
-            work->order[i]->memory_is_allocated ? peak_allocated_bytes(&p) : p.peak_memory_bytes;
+        double memory_bytes = peak_bytes(&p, work->order[i]->memory_kind);
         work->out[work->order[i] - work->cases] = (struct run_prediction){
             p.step_s, memory_bytes, p.fits, p.step_low_s, p.step_high_s, p.time,
         };

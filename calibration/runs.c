@@ -39,10 +39,12 @@ static const struct column columns[] = {
     NEEDED(n_gpus), NEEDED(layers), NEEDED(hidden), NEEDED(heads), NEEDED(vocab), NEEDED(seq),
     NEEDED(gbs_seqs), NEEDED(mbs), NEEDED(dp), NEEDED(tp), NEEDED(pp),
     TEXT(network), TEXT(model_name), TEXT(schedule), TEXT(recompute), TEXT(precision),
-    TEXT(software), TEXT(notes), TEXT(config_group),
+    TEXT(software), TEXT(config_group), TEXT(reduce_dtype), TEXT(param_dtype), TEXT(mem_kind),
+    TEXT(mem_unit), TEXT(inferred),
     NUMBER(gpus_per_node), NUMBER(params_b), NUMBER(kv_heads), NUMBER(ffn_hidden),
     NUMBER(gated_mlp), NUMBER(experts), NUMBER(topk), NUMBER(sp), NUMBER(vpp), NUMBER(cp),
-    NUMBER(ep), NUMBER(zero_stage), NUMBER(dist_opt), NUMBER(flash_attn), NUMBER(measured_iter_s),
+    NUMBER(ep), NUMBER(etp), NUMBER(zero_stage), NUMBER(zero_shard), NUMBER(dist_opt),
+    NUMBER(compiled), NUMBER(async_tp), NUMBER(flash_attn), NUMBER(measured_iter_s),
     NUMBER(measured_tokens_per_s_per_gpu), NUMBER(measured_mem_gb), NUMBER(derived_iter_s),
 };
 // clang-format on

@@ -13,10 +13,16 @@
 struct run_row {
     int line; /* in the file, for messages */
     const char *id, *source_key, *gpu, *network, *model_name, *schedule, *recompute, *precision,
-        *software, *notes, *config_group;
+        *software, *config_group;
+    const char *reduce_dtype, *param_dtype; /* of gradient sums, of weights: "bf16": no fp32 copy */
+    const char *mem_kind, *mem_unit;        /* of measured_mem_gb: "reserved", "GiB" */
+    const char *inferred;                   /* columns that whoever collected the row inferred */
     double n_gpus, gpus_per_node, params_b, layers, hidden, heads, kv_heads, ffn_hidden, gated_mlp,
-        vocab, seq, experts, topk, gbs_seqs, mbs, dp, tp, sp, pp, vpp, cp, ep, zero_stage, dist_opt,
-        flash_attn, measured_iter_s, measured_tokens_per_s_per_gpu, measured_mem_gb, derived_iter_s;
+        vocab, seq, experts, topk, gbs_seqs, mbs, dp, tp, sp, pp, vpp, cp, ep, etp, zero_stage,
+        dist_opt, flash_attn, measured_iter_s, measured_tokens_per_s_per_gpu, measured_mem_gb,
+        derived_iter_s;
+    double zero_shard;         /* ranks of a group that ZeRO shards over */
+    double compiled, async_tp; /* 0 or 1 */
     bool core;
 };
 

@@ -43,7 +43,7 @@ double run_measured_bytes(const struct run_row *row)
 {
     if (!(row->measured_mem_gb > 0))
         return -1;
-    return row->measured_mem_gb * (strstr(row->notes, "GiB") ? 1024.0 * 1024 * 1024 : 1e9);
+    return row->measured_mem_gb * (strcmp(row->mem_unit, "GiB") == 0 ? 1024.0 * 1024 * 1024 : 1e9);
 }
 
 const char *run_skip_reason(const struct run_case *of)

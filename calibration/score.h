@@ -45,7 +45,7 @@ struct scores runs_score(const struct run_case *cases, const struct run_predicti
 const char *run_skip_reason(const struct run_case *of);
 
 double run_error(const struct run_case *of, const struct run_prediction *predicted);
-/* Bytes of measured_mem_gb: GB unless the notes say GiB; -1 when it does not say. */
+/* Bytes of measured_mem_gb: GB unless mem_unit says GiB; -1 when it does not say. */
 double run_measured_bytes(const struct run_row *row);
 
 /* Whether the measured time lies in the interval; both ends count. */

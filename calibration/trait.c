@@ -23,10 +23,11 @@ struct column {
 #member, offsetof(struct run_row, member), true \
     }
 static const struct column columns[] = {
-    NUMBER(n_gpus),  NUMBER(layers), NUMBER(hidden),     NUMBER(seq),    NUMBER(gbs_seqs),
-    NUMBER(mbs),     NUMBER(dp),     NUMBER(tp),         NUMBER(pp),     NUMBER(vpp),
-    NUMBER(cp),      TEXT(gpu),      NUMBER(zero_stage), TEXT(software), TEXT(precision),
-    TEXT(recompute), TEXT(schedule), TEXT(model_name),
+    NUMBER(n_gpus),   NUMBER(layers),     NUMBER(hidden),     NUMBER(seq),        NUMBER(gbs_seqs),
+    NUMBER(mbs),      NUMBER(dp),         NUMBER(tp),         NUMBER(pp),         NUMBER(vpp),
+    NUMBER(cp),       TEXT(gpu),          NUMBER(zero_stage), TEXT(software),     TEXT(precision),
+    TEXT(recompute),  TEXT(schedule),     TEXT(model_name),   NUMBER(zero_shard), NUMBER(compiled),
+    NUMBER(async_tp), TEXT(reduce_dtype), TEXT(param_dtype),
 };
 enum { NUM_COLUMNS = LENGTH(columns) };
 

@@ -1,3 +1,4 @@
+#include "calibration/predict.h"
 #include "calibration/score.h"
 
 #include "sim/schedule/schedule.h"
@@ -33,6 +34,8 @@ static const struct {
     { NUMBER(experts, 8), .reason = "mixture of experts is not modelled yet" },
     { NUMBER(cp, 2), .reason = "tp 2 x cp 2 x pp 2 x dp 2 is 16 GPUs, not 8" },
     { NUMBER(ep, 2), .reason = "expert parallelism is not modelled yet" },
+    { NUMBER(etp, 2), .reason = "expert parallelism is not modelled yet" },
+    { TEXT(reduce_dtype, "int3"), .reason = "reduce_dtype int3 is not one of fp32, bf16, fp16" },
     { NUMBER(gated_mlp, 1), .reason = "ffn_hidden is not stated" },
     { NUMBER(zero_stage, 4), .reason = "zero_stage is not 0 to 3" },
     { NUMBER(vpp, 1e9), .reason = "pp x vpp is more than the 24 layers" },
@@ -153,14 +156,14 @@ START_TEST(megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32)
 }
 END_TEST
 
-START_TEST(pure_bf16_is_told_by_precision_or_notes)
+START_TEST(pure_bf16_is_told_by_precision_or_the_type_of_parameters)
 {
     struct run_row row = plain_row();
     row.precision = "bf16-pure";
     ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16_PURE);
     row.precision = "bf16";
     ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16);
-    row.notes = "precision flag bf16, MP mode PURE; rounded";
+    row.param_dtype = "bf16";
     ck_assert_int_eq(convert_known(&row).plan.precision, PRECISION_BF16_PURE);
 }
 END_TEST
@@ -210,15 +213,19 @@ START_TEST(a_distributed_optimizer_is_zero_1)
 }
 END_TEST
 
-START_TEST(shards_are_as_few_as_the_notes_say)
+START_TEST(shards_are_as_few_as_the_row_says)
 {
     struct run_row row = plain_row();
     row.dp = 8;
     row.tp = row.pp = 1;
     row.zero_stage = 3;
-    row.notes = "FSDP shard degree 4 x replicas 2; remat policy not stated";
+    row.zero_shard = 4;
     ck_assert_int_eq(convert_known(&row).plan.shard, 4);
-    row.notes = "FSDP+DP; shard degree not stated";
+    row.zero_shard = 8; /* all of them */
+    ck_assert_int_eq(convert_known(&row).plan.shard, 0);
+    row.zero_shard = 3;
+    ck_assert_ptr_nonnull(strstr(convert(&row).skip, "3"));
+    row.zero_stage = 0;
     ck_assert_int_eq(convert_known(&row).plan.shard, 0);
 }
 END_TEST
@@ -281,38 +288,81 @@ START_TEST(layers_that_do_not_divide_are_told_chunk_by_chunk)
 }
 END_TEST
 
-static const struct {
-    const char *model_name, *software, *notes;
-    int vocab;
-    const char *assumption;
-} unstated_vocabs[] = {
-    { "GPT-2 124M", "llm.c",
-      "[INFERRED/recalled, not printed by source: precision=bf16; vocab=50304]", 50304,
-      "vocab not stated: as the row's notes infer it" },
-    { "GPT 28.3B", "Megatron-LM fork, schedule 1F1B", "vocab not stated. [INFERRED: zero_stage=0]",
-      32000, "vocab not stated: 32000, which fits the parameters that are" },
-};
-
-START_TEST(a_vocabulary_that_others_inferred_is_an_assumption)
+START_TEST(what_a_collector_inferred_is_an_assumption)
 {
     struct run_row row = plain_row();
-    row.model_name = unstated_vocabs[_i].model_name;
-    row.software = unstated_vocabs[_i].software;
-    row.notes = unstated_vocabs[_i].notes;
-    row.vocab = -1;
+    struct run_case plain = convert_known(&row);
+    ck_assert(!is_assumed(&plain, "inferred"));
+    row.inferred = "vocab";
     struct run_case out = convert_known(&row);
-    ck_assert_int_eq(out.model.vocab, unstated_vocabs[_i].vocab);
-    ck_assert(is_assumed(&out, unstated_vocabs[_i].assumption));
+    ck_assert(is_assumed(&out, "inferred by who collected the row: vocab"));
 }
 END_TEST
 
-START_TEST(a_vocabulary_that_is_stated_needs_no_assumption)
+static const struct {
+    const char *word;
+    int dtype;
+} reductions[] = { { "", DTYPE_FP32 }, { "fp32", DTYPE_FP32 }, { "bf16", DTYPE_BF16 } };
+
+START_TEST(gradients_are_summed_in_the_type_that_the_row_says)
 {
     struct run_row row = plain_row();
-    row.notes = "[INFERRED/recalled, not printed by source: vocab=50304]";
+    row.precision = "bf16";
+    row.reduce_dtype = reductions[_i].word;
+    ck_assert_int_eq(convert_known(&row).plan.reduce_dtype, reductions[_i].dtype);
+}
+END_TEST
+
+START_TEST(tensor_collectives_overlap_where_the_row_says_so)
+{
+    struct run_row row = plain_row();
+    const unsigned tp = 1u << PLAN_OVERLAP_TP;
+    ck_assert(!convert_known(&row).plan.overlaps_given);
+    row.async_tp = 1;
+    struct run_case with = convert_known(&row);
+    ck_assert(with.plan.overlaps_given);
+    ck_assert_uint_eq(with.plan.overlaps, with.system->stack.overlaps | tp);
+    row.async_tp = 0;
+    struct run_case without = convert_known(&row);
+    ck_assert_uint_eq(without.plan.overlaps, without.system->stack.overlaps & ~tp);
+}
+END_TEST
+
+static const struct {
+    const char *word;
+    enum memory_kind kind;
+    bool is_assumed;
+} memory_kinds[] = {
+    { "", MEMORY_ALLOCATED, true },
+    { "allocated", MEMORY_ALLOCATED, false },
+    { "reserved", MEMORY_RESERVED, false },
+    { "nvidia-smi", MEMORY_DRIVER, false },
+};
+
+START_TEST(memory_is_of_the_kind_that_the_row_says)
+{
+    struct run_row row = plain_row();
+    row.measured_mem_gb = 40;
+    row.mem_kind = memory_kinds[_i].word;
     struct run_case out = convert_known(&row);
-    ck_assert_int_eq(out.model.vocab, 51200);
-    ck_assert(!is_assumed(&out, "vocab"));
+    ck_assert_int_eq(out.memory_kind, memory_kinds[_i].kind);
+    ck_assert(is_assumed(&out, "mem_kind not stated") == memory_kinds[_i].is_assumed);
+}
+END_TEST
+
+/* The framework holds more than it has handed out, and the driver shows more than that. */
+START_TEST(each_kind_of_memory_is_more_than_the_one_before)
+{
+    double before = 0;
+    for (int kind = MEMORY_ALLOCATED; kind <= MEMORY_DRIVER; kind++) {
+        struct run_row row = plain_row();
+        struct run_prediction prediction;
+        struct run_case of = convert_known(&row);
+        of.memory_kind = (enum memory_kind)kind;
+        runs_predict(&of, 1, 1, &prediction);
+        ck_assert_double_gt(prediction.memory_bytes, 1.01 * before);
+        before = prediction.memory_bytes;
+    }
 }
 END_TEST
 
@@ -345,19 +395,22 @@ static Suite *suite(void)
     tcase_add_test(rows, a_plain_feed_forward_means_gpt);
     tcase_add_test(rows, a_gated_feed_forward_means_llama);
     tcase_add_test(rows, megatron_keeps_gradients_of_fp16_in_fp16_and_of_bf16_in_fp32);
-    tcase_add_test(rows, pure_bf16_is_told_by_precision_or_notes);
+    tcase_add_test(rows, pure_bf16_is_told_by_precision_or_the_type_of_parameters);
     tcase_add_loop_test(rows, recipes_of_fp8_go_by_the_names_that_rows_give_them, 0,
                         LENGTH(fp8_words));
     tcase_add_test(rows, a_recipe_that_the_gpu_has_no_units_for_is_skipped_by_name);
     tcase_add_test(rows, a_distributed_optimizer_is_zero_1);
-    tcase_add_test(rows, shards_are_as_few_as_the_notes_say);
+    tcase_add_test(rows, shards_are_as_few_as_the_row_says);
     tcase_add_test(rows, flags_without_ranks_to_act_on_are_left_out);
     tcase_add_test(rows, what_software_usually_does_is_assumed_and_told);
     tcase_add_loop_test(rows, layers_that_do_not_divide_are_told_chunk_by_chunk, 0,
                         LENGTH(divided));
-    tcase_add_loop_test(rows, a_vocabulary_that_others_inferred_is_an_assumption, 0,
-                        LENGTH(unstated_vocabs));
-    tcase_add_test(rows, a_vocabulary_that_is_stated_needs_no_assumption);
+    tcase_add_test(rows, what_a_collector_inferred_is_an_assumption);
+    tcase_add_loop_test(rows, gradients_are_summed_in_the_type_that_the_row_says, 0,
+                        LENGTH(reductions));
+    tcase_add_test(rows, tensor_collectives_overlap_where_the_row_says_so);
+    tcase_add_loop_test(rows, memory_is_of_the_kind_that_the_row_says, 0, LENGTH(memory_kinds));
+    tcase_add_test(rows, each_kind_of_memory_is_more_than_the_one_before);
     tcase_add_loop_test(rows, a_schedule_is_known_by_its_names, 0, LENGTH(schedule_words));
     suite_add_tcase(s, rows);
     return s;

@@ -2,6 +2,7 @@
 #include "tests/testing.h"
 
 #include "calibration/diagnosis.h"
+#include "calibration/fit_table.h"
 #include "calibration/interval.h"
 #include "calibration/preference.h"
 #include "sim/engine/interval.h"
@@ -61,7 +62,15 @@ END_TEST
 
 START_TEST(no_interval_of_a_stack_is_narrower_than_its_rows_need)
 {
-    struct interval_needs needs = runs_need(cases, predictions, &scores, &arena);
+    struct fit_table table;
+    struct err err = { 0 };
+    ck_assert_msg(fit_table_load(NULL, &table, &err), "%s", err.msg);
+    for (int i = 0; i < rows.count; i++)
+        if (match_text(table.intervals.without, rows.at[i].source_key))
+            cases[i].skip = "its width is not found on this source";
+    fit_table_release(&table);
+    struct scores own = runs_score(cases, predictions, rows.count, &arena);
+    struct interval_needs needs = runs_need(cases, predictions, &own, &arena);
     for (int i = 0; i < needs.count; i++)
         if (needs.at[i].is_of_stack && isfinite(needs.at[i].needed))
             ck_assert_msg(needs.at[i].stated > 0.8 * needs.at[i].needed, "%s: %.3f of %.3f",
@@ -219,6 +228,8 @@ START_TEST(errors_go_by_the_column_that_tells_them)
                                     .recompute = "",
                                     .schedule = "",
                                     .model_name = "",
+                                    .reduce_dtype = "",
+                                    .param_dtype = "",
                                     .tp = i % 2 ? 4 : 1,
                                     .mbs = i < 8 ? 1 : 2,
                                     .layers = i };

@@ -73,13 +73,13 @@ END_TEST
 
 START_TEST(what_the_file_does_not_say_is_minus_one_or_empty)
 {
-    must_load(HEADER ",vpp,notes\na,mine,,,8,24,1024,16,,1024,64,4,8,1,1,,\n");
+    must_load(HEADER ",vpp,inferred\na,mine,,,8,24,1024,16,,1024,64,4,8,1,1,,\n");
     const struct run_row *row = &rows.at[0];
     ck_assert_double_eq(row->vocab, -1);
     ck_assert_double_eq(row->vpp, -1);
     ck_assert_double_eq(row->measured_iter_s, -1); /* no such column */
     ck_assert_str_eq(row->gpu, "");
-    ck_assert_str_eq(row->notes, "");
+    ck_assert_str_eq(row->inferred, "");
     ck_assert_str_eq(row->software, "");
     ck_assert(!row->core);
 }
@@ -87,10 +87,10 @@ END_TEST
 
 START_TEST(a_quoted_field_may_hold_commas_quotes_and_line_ends)
 {
-    must_load(HEADER ",notes,network\n" ROW("a") ",\"one, \"\"two\"\"\nthree\",\"\"\n" ROW(
+    must_load(HEADER ",inferred,network\n" ROW("a") ",\"one, \"\"two\"\"\nthree\",\"\"\n" ROW(
         "b") ",plain,\"x\"\n");
     ck_assert_int_eq(rows.count, 2);
-    ck_assert_str_eq(rows.at[0].notes, "one, \"two\"\nthree");
+    ck_assert_str_eq(rows.at[0].inferred, "one, \"two\"\nthree");
     ck_assert_str_eq(rows.at[0].network, "");
     ck_assert_str_eq(rows.at[1].network, "x");
     ck_assert_int_eq(rows.at[1].line, 4);
@@ -99,10 +99,10 @@ END_TEST
 
 START_TEST(lines_may_end_as_on_windows)
 {
-    must_load(HEADER ",notes\r\n" ROW("a") ",x\r\n" ROW("b") ",\"y\"\r\n");
+    must_load(HEADER ",inferred\r\n" ROW("a") ",x\r\n" ROW("b") ",\"y\"\r\n");
     ck_assert_int_eq(rows.count, 2);
-    ck_assert_str_eq(rows.at[0].notes, "x");
-    ck_assert_str_eq(rows.at[1].notes, "y");
+    ck_assert_str_eq(rows.at[0].inferred, "x");
+    ck_assert_str_eq(rows.at[1].inferred, "y");
 }
 END_TEST
 
@@ -124,8 +124,8 @@ END_TEST
 
 START_TEST(a_quote_within_a_plain_field_is_kept)
 {
-    must_load(HEADER ",notes\n" ROW("a") ",5\" disk\n");
-    ck_assert_str_eq(rows.at[0].notes, "5\" disk");
+    must_load(HEADER ",inferred\n" ROW("a") ",5\" disk\n");
+    ck_assert_str_eq(rows.at[0].inferred, "5\" disk");
 }
 END_TEST
 
@@ -157,7 +157,7 @@ END_TEST
 
 START_TEST(a_column_that_stands_twice_is_refused)
 {
-    must_fail(HEADER ",notes,notes\n" ROW("a") ",x,y\n", "1: notes", "two columns");
+    must_fail(HEADER ",inferred,inferred\n" ROW("a") ",x,y\n", "1: inferred", "two columns");
 }
 END_TEST
 
@@ -201,14 +201,14 @@ END_TEST
 
 START_TEST(a_quote_that_is_not_closed_is_told_where_it_opens)
 {
-    must_fail(HEADER ",notes\n" ROW("a") ",x\n" ROW("b") ",\"y\n" ROW("c") ",z\n", "3",
+    must_fail(HEADER ",inferred\n" ROW("a") ",x\n" ROW("b") ",\"y\n" ROW("c") ",z\n", "3",
               "not closed");
 }
 END_TEST
 
 START_TEST(text_after_a_closing_quote_is_refused)
 {
-    must_fail(HEADER ",notes\n" ROW("a") ",\"x\"y\n", "2", "after the closing quote");
+    must_fail(HEADER ",inferred\n" ROW("a") ",\"x\"y\n", "2", "after the closing quote");
 }
 END_TEST
 
@@ -240,15 +240,15 @@ static const char *const bad_utf8[] = { "\xff",
 START_TEST(text_that_is_not_utf8_is_refused)
 {
     char text[1024];
-    snprintf(text, sizeof text, HEADER ",notes\n" ROW("a") ",%s\n", bad_utf8[_i]);
+    snprintf(text, sizeof text, HEADER ",inferred\n" ROW("a") ",%s\n", bad_utf8[_i]);
     must_fail(text, "2", "not UTF-8");
 }
 END_TEST
 
 START_TEST(text_in_any_language_is_read)
 {
-    must_load(HEADER ",notes\n" ROW("a") ",\xc2\xb5s \xe2\x82\xac \xf0\x9f\x98\x80\n");
-    ck_assert_str_eq(rows.at[0].notes, "\xc2\xb5s \xe2\x82\xac \xf0\x9f\x98\x80");
+    must_load(HEADER ",inferred\n" ROW("a") ",\xc2\xb5s \xe2\x82\xac \xf0\x9f\x98\x80\n");
+    ck_assert_str_eq(rows.at[0].inferred, "\xc2\xb5s \xe2\x82\xac \xf0\x9f\x98\x80");
 }
 END_TEST
 
@@ -257,11 +257,11 @@ START_TEST(a_field_of_a_megabyte_is_read)
     size_t size = 1 << 20;
     char *text = malloc(size + 1024);
     ck_assert_ptr_nonnull(text);
-    int head = sprintf(text, HEADER ",notes\n" ROW("a") ",\"");
+    int head = sprintf(text, HEADER ",inferred\n" ROW("a") ",\"");
     memset(text + head, 'x', size);
     strcpy(text + head + size, "\"\n");
     must_load(text);
-    ck_assert_uint_eq(strlen(rows.at[0].notes), size);
+    ck_assert_uint_eq(strlen(rows.at[0].inferred), size);
     free(text);
 }
 END_TEST

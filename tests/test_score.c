@@ -32,7 +32,7 @@ static struct scores score_made(const struct made_row *rows, int count)
             (struct run_row){ .id = "row",
                               .source_key = rows[i].source,
                               .config_group = rows[i].group,
-                              .notes = "",
+                              .mem_unit = "",
                               .measured_iter_s = 1,
                               .measured_mem_gb = rows[i].measured_gb > 0 ? rows[i].measured_gb : -1,
                               .core = !rows[i].not_core };
@@ -233,11 +233,11 @@ START_TEST(nothing_to_score_has_no_mean)
 }
 END_TEST
 
-START_TEST(memory_is_in_decimal_gigabytes_unless_the_notes_say_otherwise)
+START_TEST(memory_is_in_decimal_gigabytes_unless_its_unit_is_stated)
 {
-    struct run_row row = { .measured_mem_gb = 40, .notes = "" };
+    struct run_row row = { .measured_mem_gb = 40, .mem_unit = "" };
     ck_assert_double_eq(run_measured_bytes(&row), 40e9);
-    row.notes = "peak reserved, GiB";
+    row.mem_unit = "GiB";
     ck_assert_double_eq(run_measured_bytes(&row), 40 * 1073741824.0);
     row.measured_mem_gb = -1;
     ck_assert_double_eq(run_measured_bytes(&row), -1);
@@ -264,7 +264,7 @@ static Suite *suite(void)
     tcase_add_test(protocol, memory_is_scored_where_it_was_measured);
     tcase_add_test(protocol, the_worst_rows_come_first);
     tcase_add_test(protocol, nothing_to_score_has_no_mean);
-    tcase_add_test(protocol, memory_is_in_decimal_gigabytes_unless_the_notes_say_otherwise);
+    tcase_add_test(protocol, memory_is_in_decimal_gigabytes_unless_its_unit_is_stated);
     suite_add_tcase(s, protocol);
     return s;
 }
