@@ -1,8 +1,8 @@
 #include "calibration/host_rank.h"
 
 #include "exec/backend.h"
+#include "sim/plan/lowering.h"
 #include "sim/schedule/generators.h"
-#include "sim/schedule/lowering.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "cli/scale.h"
 #include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 #include <stdio.h>
 

@@ -17,8 +17,8 @@
 #include "sim/cost/exchange.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
-#include "sim/schedule/pass.h"
+#include "sim/plan/lowering.h"
+#include "sim/plan/pass.h"
 
 #include <math.h>
 #include <stdio.h>

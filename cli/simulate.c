@@ -9,7 +9,7 @@
 #include "cli/trace.h"
 #include "sim/campaign/time_to_accuracy.h"
 #include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
 #include "kernels/host/rotary.h"
-#include "sim/schedule/pass.h"
+#include "sim/plan/pass.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "exec/rank_part.h"
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
-#include "sim/schedule/pass.h"
+#include "sim/plan/pass.h"
 
 #include <math.h>
 #include <stdio.h>

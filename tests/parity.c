@@ -1,7 +1,7 @@
 #include "tests/parity.h"
 
 #include "models/corpus.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 #include "tests/testing.h"
 
 #include <limits.h>

@@ -1,7 +1,7 @@
 #include "tests/testing.h"
 
 #include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "cli/planfile.h"
 #include "search/orders.h"
 #include "sim/engine/event_step.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 #include "tests/check_ok.h"
 #include "tests/draw.h"
 #include "tests/random_question.h"

@@ -1,4 +1,4 @@
-#include "sim/schedule/pass.h"
+#include "sim/plan/pass.h"
 #include "tests/testing.h"
 
 #include <stdio.h>

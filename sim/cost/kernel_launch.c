@@ -1,6 +1,6 @@
 #include "sim/cost/kernel_launch.h"
 
-#include "sim/schedule/pass.h"
+#include "sim/plan/pass.h"
 
 enum launch plan_launch(const struct plan *plan, const struct stack *stack)
 {

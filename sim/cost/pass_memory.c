@@ -1,6 +1,6 @@
 #include "sim/cost/pass_memory.h"
 
-#include "sim/schedule/pass.h"
+#include "sim/plan/pass.h"
 
 #include <math.h>
 

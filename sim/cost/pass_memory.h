@@ -11,7 +11,7 @@ double pass_working_bytes(const struct memory_input *input);
 
 /* The most of a forward and a backward over `chunk`, beside the state and the activations of the
  * microbatches in flight: gathered parameters and whole gradients by the steps of
- * sim/schedule/pass.h, what is there for a moment, less what the microbatch itself does not keep
+ * sim/plan/pass.h, what is there for a moment, less what the microbatch itself does not keep
  * yet, or any more. `logits_bytes` are those at the loss. */
 double pass_most_bytes(const struct memory_input *input, int chunk, double logits_bytes);
 

@@ -1,7 +1,7 @@
 #include "sim/engine/event_step.h"
 
 #include "base/statistics.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 /* What stays the same however often a step is run. */
 struct lists {

@@ -4,7 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/waiting.h"
 #include "sim/engine/data_parallel.h"
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "sim/schedule/lowering.h"
+#include "sim/plan/lowering.h"
 
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {

@@ -1,6 +1,6 @@
-/* sim/schedule/lowering.h - what a plan's schedule needs beside compute. */
-#ifndef SIM_SCHEDULE_LOWERING_H
-#define SIM_SCHEDULE_LOWERING_H
+/* sim/plan/lowering.h - what a plan's schedule needs beside compute. */
+#ifndef SIM_PLAN_LOWERING_H
+#define SIM_PLAN_LOWERING_H
 
 #include "sim/plan/plan.h"
 #include "sim/schedule/schedule.h"

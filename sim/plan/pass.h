@@ -1,4 +1,4 @@
-/* sim/schedule/pass.h - one pass over a chunk, piece by piece: what runs in which order, and what
+/* sim/plan/pass.h - one pass over a chunk, piece by piece: what runs in which order, and what
  * becomes meanwhile of the state that data ranks share.
  *
  * A piece is the embedding, a layer or the head. ZeRO-3 gathers a piece's parameters while the
@@ -8,8 +8,8 @@
  * 3.3): its first gather and its last reduction have nothing to hide behind. The executor runs
  * these steps, the memory model counts what they hold, and sim/engine/chunk.c times them in closed
  * form. */
-#ifndef SIM_SCHEDULE_PASS_H
-#define SIM_SCHEDULE_PASS_H
+#ifndef SIM_PLAN_PASS_H
+#define SIM_PLAN_PASS_H
 
 #include "base/arena.h"
 #include "sim/plan/plan.h"
