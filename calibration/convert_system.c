@@ -1,5 +1,8 @@
 #include "calibration/convert_part.h"
 
+#include "base/text.h"
+#include "calibration/link_speed.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +17,9 @@ struct loaded_pair {
 struct sized_system {
     struct system system;
     const struct loaded_pair *pair;
-    int node_size; /* as the row says; 0: the cluster's own */
+    int node_size;           /* as the row says; 0: the cluster's own */
+    double link_bytes_per_s; /* of a GPU, as the row says; 0: the cluster's own */
+    int cards;               /* the same */
     struct sized_system *older;
 };
 
@@ -58,22 +63,65 @@ static struct loaded_pair *find_pair(struct run_systems *systems, const char *cl
     return pair;
 }
 
-static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
-                                 int num_gpus, int node_size)
+/* What a row says of its network; `node_gpus` of one operating system. */
+struct stated_link {
+    struct link_speed speed;
+    int node_gpus;
+};
+
+/* Speeds that the host's link to a card cannot carry are the words of a datasheet. */
+static struct stated_link read_link(const struct conversion *of, const struct loaded_pair *pair,
+                                    int node_gpus)
 {
+    const struct stated_link own = { 0 };
+    int host_gpus = cluster_host_size(&pair->system.cluster);
+    struct stated_link link = { link_speed_read(of->row->network),
+                                node_gpus > 0 && node_gpus < host_gpus ? node_gpus : host_gpus };
+    if (!link_speed_differs(&link.speed, &pair->system.cluster, link.node_gpus))
+        return own;
+    if (link_speed_of_gpu(&link.speed, link.node_gpus) > pair->system.gpu.pcie_bytes_per_s) {
+        convert_assume(of, "network stated to be faster than the host's link: the cluster's own");
+        return own;
+    }
+    return link;
+}
+
+static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
+                                 int num_gpus, int node_size, const struct stated_link *link)
+{
+    double bytes_per_s =
+        link->speed.bytes_per_s > 0 ? link_speed_of_gpu(&link->speed, link->node_gpus) : 0;
     for (struct sized_system *s = systems->sized; s; s = s->older)
-        if (s->pair == pair && s->system.num_gpus == num_gpus && s->node_size == node_size)
+        if (s->pair == pair && s->system.num_gpus == num_gpus && s->node_size == node_size &&
+            s->link_bytes_per_s == bytes_per_s && s->cards == link->speed.cards)
             return &s->system;
     struct sized_system *s = ARENA_NEW(&systems->arena, struct sized_system);
     s->system = pair->system;
     s->system.num_gpus = num_gpus;
     s->pair = pair;
     s->node_size = node_size;
+    s->link_bytes_per_s = bytes_per_s;
+    s->cards = link->speed.cards;
+    if (bytes_per_s > 0)
+        link_speed_set(&link->speed, &s->system.cluster, link->node_gpus);
     s->system.cluster.levels[0].size =
         node_size > 0 ? node_size : cluster_node_share(&s->system.cluster, num_gpus);
     s->older = systems->sized;
     systems->sized = s;
     return &s->system;
+}
+
+static void assume_cluster(const struct conversion *of, const char *assumption,
+                           const struct stated_link *link, const struct cluster *cluster)
+{
+    struct text words = { 0 };
+    if (link->speed.bytes_per_s <= 0) {
+        convert_assume(of, assumption);
+        return;
+    }
+    text_add(&words, "network as fast as stated, otherwise that of %s", cluster->name);
+    convert_assume(of, arena_text(&of->systems->arena, text_get(&words)));
+    text_release(&words);
 }
 
 bool convert_system(struct conversion *of, struct err *reason, struct err *err)
@@ -84,13 +132,12 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     if (!row_count(row->n_gpus, "n_gpus", &num_gpus, reason) ||
         !row_count_or(row->gpus_per_node, "gpus_per_node", 0, &node_size, reason))
         return false;
-    struct match_row words = { row->gpu, row->network, row->software, node_size, row->source_key };
+    struct match_row words = { row->gpu,  row->network,    row->software,
+                               node_size, row->source_key, (int)row->compiled };
     struct match found;
     match_find(&systems->match, &words, &found);
     if ((!systems->cluster && !*found.cluster) || (!systems->stack && !*found.stack))
         return err_set(reason, ERR_INFEASIBLE, "gpu", "%s", found.skip);
-    if (!systems->cluster)
-        convert_assume(of, found.cluster_assumption);
     if (!systems->stack)
         convert_assume(of, found.stack_assumption);
     if (*found.recompute)
@@ -101,12 +148,17 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     if (!pair)
         return false;
     const struct cluster *cluster = &pair->system.cluster;
+    struct stated_link link = { 0 };
+    if (!systems->cluster) {
+        link = read_link(of, pair, node_size);
+        assume_cluster(of, found.cluster_assumption, &link, cluster);
+    }
     int own_size = cluster_node_size(cluster);
     if (node_size > own_size)
         convert_assume(of, "nodes as large as the cluster's, smaller than stated");
     if (node_size >= own_size || node_size == cluster_host_size(cluster))
         node_size = 0;
-    of->out->system = find_sized(systems, pair, num_gpus, node_size);
+    of->out->system = find_sized(systems, pair, num_gpus, node_size, &link);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)
         return err_set(reason, ERR_INFEASIBLE, "n_gpus", "%s has %.0f GPUs; %d were used",

@@ -1,7 +1,10 @@
+#include "calibration/link_speed.h"
 #include "calibration/score.h"
 
 #include "tests/plain_row.h"
 #include "tests/testing.h"
+
+#include <string.h>
 
 #define FITTED "tests/fixtures/runs/fitted_stack.json"
 
@@ -29,6 +32,127 @@ START_TEST(nodes_are_as_small_as_the_row_says)
     struct run_case out = convert_known(&row);
     ck_assert_int_eq(cluster_node_size(&out.system->cluster), 8);
     ck_assert(is_assumed(&out, "smaller than stated"));
+}
+END_TEST
+
+#define GBPS(number) ((number)*1e9 / 8)
+
+static const struct {
+    const char *words;
+    double bytes_per_s; /* of all cards of a node, or of a GPU */
+    bool is_of_node;
+    int cards;
+} speeds[] = {
+    { "400 Gbps per node", GBPS(400), true, 0 },
+    { "100 Gb/s per node", GBPS(100), true, 0 },
+    { "1600 Gbps/node RoCE", GBPS(1600), true, 0 },
+    { "3.2 Tb/s a node", GBPS(3200), true, 0 },
+    { "RDMA 400Gb/s per GPU", GBPS(400), false, 0 },
+    { "InfiniBand, 137 Gb/s per GPU", GBPS(137), false, 0 },
+    { "4x 100 Gb/s RoCE per node", GBPS(400), true, 4 },
+    { "8x200Gb/s per node", GBPS(1600), true, 8 },
+    { "Jean Zay: 8xA100-80GB/node NVLink, 4x OmniPath 100Gb/s per node", GBPS(400), true, 4 },
+    { "DGX A100 nodes (Selene), 8x Mellanox HDR200 IB HCAs/node, fat tree", 0, false, 0 },
+    { "PCIe only inside node (~30 GB/s)", 0, false, 0 },
+    { "NVLink 900 GB/s per GPU", 0, false, 0 },
+    { "Jean Zay V100: 4x OmniPath 100Gb/s", 0, false, 0 },
+    { "8x400G NDR", 0, false, 0 },
+    { "100 Gb/s, 8 per node", 0, false, 0 },
+    { "", 0, false, 0 },
+};
+
+START_TEST(any_speed_of_a_network_is_read_from_its_words)
+{
+    struct link_speed speed = link_speed_read(speeds[_i].words);
+    ck_assert_double_eq(speed.bytes_per_s, speeds[_i].bytes_per_s);
+    ck_assert_int_eq(speed.is_of_node, speeds[_i].is_of_node);
+    ck_assert_int_eq(speed.cards, speeds[_i].cards);
+}
+END_TEST
+
+/* A row's network, by its words, between nodes: cards of a GPU, and the speed of one. */
+static const struct {
+    const char *words;
+    double nics_per_gpu, bytes_per_s;
+    int channels;
+    const char *assumption;
+} links[] = {
+    { "8x HDR200", 1, 25e9, 8, NULL },
+    { "1600 Gb/s per node", 1, 25e9, 8, NULL },
+    { "800 Gb/s per node", 0.5, 25e9, 4, NULL },
+    { "600 Gb/s per node", 1, 9.375e9, 8, "network as fast as stated" },
+    { "50 Gb/s per GPU", 1, 6.25e9, 8, "network as fast as stated" },
+    { "4x 100 Gb/s RoCE per node", 0.5, 12.5e9, 4, "network as fast as stated" },
+    { "2x 25 Gb/s per node", 0.25, 3.125e9, 2, "network as fast as stated" },
+    { "800 Gb/s per GPU", 1, 25e9, 8, "faster than the host's link" },
+};
+
+START_TEST(a_network_is_as_fast_as_its_words_say)
+{
+    struct run_row row = plain_row();
+    row.n_gpus = 16;
+    row.dp = 4;
+    row.network = links[_i].words;
+    struct run_case out = convert_known(&row);
+    const struct level *rail = &out.system->cluster.levels[1];
+    ck_assert_double_eq_tol(rail->nics_per_gpu, links[_i].nics_per_gpu, 1e-9);
+    ck_assert_double_eq_tol(rail->bytes_per_s, links[_i].bytes_per_s, 1);
+    ck_assert_int_eq(rail->channels, links[_i].channels);
+    ck_assert_double_eq_tol(
+        rail->channel_bytes_per_s,
+        0.96 * links[_i].bytes_per_s * links[_i].nics_per_gpu * 8 / links[_i].channels, 1);
+    ck_assert(!links[_i].assumption || is_assumed(&out, links[_i].assumption));
+    ck_assert_double_eq(out.system->cluster.levels[0].bytes_per_s, 300e9);
+}
+END_TEST
+
+/* The same words as a cluster's file: AWS has 4 cards of 100 Gb/s a node. */
+START_TEST(a_network_by_its_words_is_that_of_a_file)
+{
+    struct run_row row = plain_row();
+    row.n_gpus = 16;
+    row.dp = 4;
+    row.network = "EFA";
+    struct level known = convert_known(&row).system->cluster.levels[1];
+    row.network = "4x 100 Gb/s per node";
+    struct level stated = convert_known(&row).system->cluster.levels[1];
+    ck_assert_double_eq(stated.bytes_per_s, known.bytes_per_s);
+    ck_assert_double_eq(stated.nics_per_gpu, known.nics_per_gpu);
+    ck_assert_int_eq(stated.channels, known.channels);
+    ck_assert_double_eq(stated.channel_bytes_per_s, known.channel_bytes_per_s);
+}
+END_TEST
+
+/* What files in this format may call a GPU. */
+static const char *const gpu_words[] = {
+    "MI300X-192GB",
+    "MI325X-256GB",
+    "MI350X",
+    "MI355X",
+    "B200-SXM power limited",
+    "V100-16GB-SXM",
+    "V100-32GB-SXM",
+    "A100-40GB-SXM",
+    "A100-80GB-SXM",
+    "A100-80GB-PCIe",
+    "H100-80GB-SXM",
+    "H100-80GB-PCIe",
+    "H800-80GB",
+    "H200-141GB-SXM",
+    "B200-SXM",
+    "B300-SXM",
+    "GB200",
+    "GB300",
+    "H100-96GB-SXM(HBM2e,500W)",
+};
+
+START_TEST(every_gpu_is_known_or_refused_for_its_own_sake)
+{
+    struct run_row row = plain_row();
+    row.gpu = gpu_words[_i];
+    struct run_case out = convert(&row);
+    bool is_amd = strncmp(row.gpu, "MI", 2) == 0;
+    ck_assert_str_eq(out.skip, is_amd ? "no profile of AMD GPUs yet" : "");
 }
 END_TEST
 
@@ -127,6 +251,10 @@ static Suite *suite(void)
     tcase_add_checked_fixture(rows, row_systems_start, row_systems_end);
     tcase_add_test(rows, hosts_of_a_rack_do_not_cut_it);
     tcase_add_test(rows, nodes_are_as_small_as_the_row_says);
+    tcase_add_loop_test(rows, any_speed_of_a_network_is_read_from_its_words, 0, LENGTH(speeds));
+    tcase_add_loop_test(rows, a_network_is_as_fast_as_its_words_say, 0, LENGTH(links));
+    tcase_add_test(rows, a_network_by_its_words_is_that_of_a_file);
+    tcase_add_loop_test(rows, every_gpu_is_known_or_refused_for_its_own_sake, 0, LENGTH(gpu_words));
     tcase_add_test(rows, rows_on_equal_systems_share_one);
     tcase_add_test(rows, a_row_is_fitted_when_its_id_or_source_is_listed);
     tcase_add_test(rows, an_unknown_stack_that_was_asked_for_is_an_error);

@@ -25,6 +25,8 @@ const struct field match_fields[] = {
     { .name = "source", TEXT(source), .fallback = "*", .doc = "Pattern of the source's key." },
     { .name = "gpus_per_node", .kind = FIELD_INT, AT(match_rule, gpus_per_node), .min = 0,
       .max = 1024, .fallback = "0", .doc = "GPUs of a node; 0: any number." },
+    { .name = "compiled", .kind = FIELD_INT, AT(match_rule, compiled), .min = -1, .max = 1,
+      .fallback = "-1", .doc = "Whether kernels were compiled, 0 or 1; -1: either." },
     { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that is meant." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
@@ -146,6 +148,7 @@ bool match_text(const char *pattern, const char *text)
 static bool rule_applies(const struct match_rule *rule, const struct match_row *row)
 {
     return (rule->gpus_per_node == 0 || rule->gpus_per_node == row->gpus_per_node) &&
+           (rule->compiled < 0 || rule->compiled == row->compiled) &&
            match_text(rule->gpu, row->gpu) && match_text(rule->network, row->network) &&
            match_text(rule->software, row->software) &&
            match_text(rule->source, row->source ? row->source : "");

@@ -16,6 +16,7 @@ struct match_rule {
     char gpu[80], network[128], software[128]; /* patterns; "*" matches anything */
     char source[48];                           /* a pattern too */
     int gpus_per_node;                         /* 0: any */
+    int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
     char recompute[48];                        /* of stacks: instead of the row's; "": the row's */
     char assumption[160];                      /* what is taken for granted; "": nothing */
@@ -37,6 +38,7 @@ struct match_row {
     const char *gpu, *network, *software;
     int gpus_per_node;
     const char *source; /* the key of its source; NULL: none */
+    int compiled;       /* whether its kernels were, 0 or 1; -1: not stated */
 };
 
 /* Texts are borrowed from the table. */
