@@ -368,17 +368,18 @@ static void add_list(struct ops *to, const struct ops *list)
 /* Each list of the plan's once, in the arena. */
 static struct ops ops_of(struct setup *setup)
 {
-    typedef struct local_ops lists_of(const struct plan *, const struct model *, double,
+    typedef struct local_ops lists_of(struct rank_share, const struct model *, double,
                                       const struct layer_options *, bool, struct arena *);
     static lists_of *const parts[] = { local_layer, local_embedding, local_head };
     struct layer_options options = plan_layer_options(&setup->plan, &setup->system);
+    struct rank_share share = rank_share_of(&setup->plan);
     bool overlaps = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP);
     enum { NUM_PARTS = LENGTH(parts) };
     struct local_ops lists[NUM_PARTS];
     size_t count = 0;
     for (int i = 0; i < NUM_PARTS; i++) {
-        lists[i] = parts[i](&setup->plan, &setup->model, setup->model.seq, &options, overlaps,
-                            &setup->arena);
+        lists[i] =
+            parts[i](share, &setup->model, setup->model.seq, &options, overlaps, &setup->arena);
         count += (size_t)(lists[i].forward.count + lists[i].backward.count);
     }
     struct ops all = { .at = ARENA_ARRAY(&setup->arena, struct op, count) };

@@ -154,7 +154,7 @@ static void set_machine(struct rank *rank)
     rank->machine = (struct machine){
         .plan = setup->plan,
         .model = setup->model,
-        .dims = local_dims(setup->plan, setup->model, setup->model->seq),
+        .dims = local_dims(rank_share_of(setup->plan), setup->model, setup->model->seq),
         .device_api = on->api,
         .device = on->device,
         .kernel_api = on->kernel_api,

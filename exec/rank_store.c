@@ -24,7 +24,7 @@ struct piece_place {
     enum keeping keeping;
 };
 
-typedef struct local_ops local_ops_of(const struct plan *plan, const struct model *model,
+typedef struct local_ops local_ops_of(struct rank_share share, const struct model *model,
                                       double seq, const struct layer_options *options,
                                       bool overlap_tp, struct arena *arena);
 
@@ -40,14 +40,14 @@ static struct piece_shape shape_of(struct rank *rank, local_ops_of *ops_of, int 
 {
     const struct run_setup *setup = &rank->setup;
     struct arena *arena = &rank->arena;
+    struct rank_share share = rank_share_of(setup->plan);
     struct piece_shape shape = {
-        .dims = local_dims(setup->plan, model, model->seq),
+        .dims = local_dims(share, model, model->seq),
         .model_heads = model->heads,
-        .ops =
-            ops_of(setup->plan, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
+        .ops = ops_of(share, model, model->seq, &setup->options, setup->overlaps_tensor, arena),
         .keeping = keeping_of(setup->plan, kind),
     };
-    shape.weights = weights_of(&shape.ops.forward, setup->plan, rank->at.at[AXIS_TENSOR], arena);
+    shape.weights = weights_of(&shape.ops.forward, share, rank->at.at[AXIS_TENSOR], arena);
     shape.lifetimes = lifetimes_of(&shape.ops);
     shape.saved = saved_layout_of(&shape.ops.forward, shape.keeping,
                                   machine_stream_bytes(&rank->machine), arena);

@@ -85,11 +85,12 @@ void list_run_open(struct list_run *run, const struct listed *listed,
     struct arena *arena = &run->numeric.arena;
     run->model = (struct model){ .norm_epsilon = 1e-5, .vocab = VOCAB };
     run->plan = plan_of("dtype=fp32", arena);
-    run->lists = local_lists(&run->plan, listed_ops(listed, arena), options, false, arena);
+    run->lists =
+        local_lists(rank_share_of(&run->plan), listed_ops(listed, arena), options, false, arena);
     run->lifetimes = lifetimes_of(&run->lists);
     run->piece =
         (struct piece){ .ops = &run->lists, .lifetimes = &run->lifetimes, .value_bytes = 4 };
-    run->piece.weights = weights_of(&run->lists.forward, &run->plan, 0, arena);
+    run->piece.weights = weights_of(&run->lists.forward, rank_share_of(&run->plan), 0, arena);
     run->piece.saved = saved_layout_of(&run->lists.forward, KEEP_ALL, 0, arena);
     open_machine(run);
     place_weights(run);

@@ -233,7 +233,8 @@ static void check_layer(const struct machine *machine)
                                          .fp8 = is_fp8 ? &fp8_recipes[FP8_CURRENT] : NULL,
                                          .fp8_copies = 2,
                                          .gradient_bytes = 4 };
-        struct local_ops ops = local_layer(&plan, &model, model.seq, &options, false, &arena);
+        struct local_ops ops =
+            local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena);
         check_ops(machine, (enum attention_kernel)attention, &ops.forward);
         check_ops(machine, (enum attention_kernel)attention, &ops.backward);
     }

@@ -26,7 +26,7 @@ static void load(const char *name, int num_gpus)
 static struct local_ops layer_of(const char *layout)
 {
     struct plan plan = plan_of(layout, &arena);
-    return local_layer(&plan, &model, model.seq, &layer_flash, true, &arena);
+    return local_layer(rank_share_of(&plan), &model, model.seq, &layer_flash, true, &arena);
 }
 
 static double sum_of(struct ops ops, double (*value)(const struct op *op))
@@ -118,8 +118,8 @@ START_TEST(other_ranks_keys_are_held_as_the_method_needs_them)
     const double expected[] = { 0, 2 * key_bytes, 4 * key_bytes, query_bytes + key_bytes };
     for (int i = 0; i < 4; i++) {
         struct plan plan = plan_of(layouts[i], &arena);
-        struct layer_dims dims = local_dims(&plan, &model, model.seq);
-        ck_assert_double_eq(context_buffer_bytes(&plan, &dims, 2), expected[i]);
+        struct layer_dims dims = local_dims(rank_share_of(&plan), &model, model.seq);
+        ck_assert_double_eq(context_buffer_bytes(rank_share_of(&plan), &dims, 2), expected[i]);
     }
 }
 END_TEST
@@ -128,7 +128,7 @@ START_TEST(a_rank_has_its_share_of_tokens_and_all_keys_and_weights)
 {
     load("llama3-8b", 8);
     struct plan plan = plan_of("tp2 cp4 sp mb3", &arena);
-    struct layer_dims dims = local_dims(&plan, &model, 8192);
+    struct layer_dims dims = local_dims(rank_share_of(&plan), &model, 8192);
     ck_assert_double_eq(dims.batch, 3);
     ck_assert_double_eq(dims.seq, 2048);
     ck_assert_double_eq(dims.kv_seq, 8192);
@@ -176,7 +176,7 @@ static struct local_ops layer_for(const struct plan *plan, int cp)
 {
     struct plan other = *plan;
     other.cp = cp;
-    return local_layer(&other, &model, model.seq, &layer_flash, true, &arena);
+    return local_layer(rank_share_of(&other), &model, model.seq, &layer_flash, true, &arena);
 }
 
 static double flops_of(const struct op *op)

@@ -44,7 +44,8 @@ static void load_plain(int num_gpus, double factor)
 /* Alone: one step of a ring's kernel, and one message of keys. */
 static void ring_step(const struct plan *plan, double *step_s, double *message_s)
 {
-    struct ops ops = local_layer(plan, &model, model.seq, &layer_flash, true, &arena).forward;
+    struct ops ops =
+        local_layer(rank_share_of(plan), &model, model.seq, &layer_flash, true, &arena).forward;
     struct comm_group pair = network_axis_pair(&machine, plan, AXIS_CONTEXT);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];

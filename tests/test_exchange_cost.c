@@ -258,9 +258,9 @@ static double copy_bytes(void)
 {
     struct model model = small_model();
     struct plan plan = parsed("tp8 mb1 dtype=fp16");
-    double elements = model.layers * local_layer_parameters(&plan, &model) +
-                      local_embedding_parameters(&plan, &model) +
-                      local_head_parameters(&plan, &model);
+    double elements = model.layers * local_layer_parameters(rank_share_of(&plan), &model) +
+                      local_embedding_parameters(rank_share_of(&plan), &model) +
+                      local_head_parameters(rank_share_of(&plan), &model);
     return (1 + v100.stack.allocator_slack) * 4 * elements;
 }
 

@@ -162,7 +162,8 @@ START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
     struct plan plan = replica_of("tp4 sp");
     for (int kind = 0; kind < NUM_FP8_RECIPES; kind++) {
         struct layer_options options = options_of((enum fp8_kind)kind);
-        struct local_ops local = local_layer(&plan, &model, 1024, &options, false, &arena);
+        struct local_ops local =
+            local_layer(rank_share_of(&plan), &model, 1024, &options, false, &arena);
         double value_bytes = fp8_value_bytes(&fp8_recipes[kind]);
         struct ops lists[] = { local.forward, local.backward };
         for (int l = 0; l < 2; l++) {
@@ -188,8 +189,9 @@ START_TEST(shards_are_quantised_before_they_are_gathered)
     struct layer_options options = options_of(FP8_DELAYED);
     struct plan whole = replica_of("tp4");
     struct plan sharded = replica_of("tp4 sp");
-    struct local_ops a = local_layer(&whole, &model, 1024, &options, false, &arena);
-    struct local_ops b = local_layer(&sharded, &model, 1024, &options, false, &arena);
+    struct local_ops a = local_layer(rank_share_of(&whole), &model, 1024, &options, false, &arena);
+    struct local_ops b =
+        local_layer(rank_share_of(&sharded), &model, 1024, &options, false, &arena);
     double hidden = 1024 * 4096;
     double fewer = quantised_values(a.forward) - quantised_values(b.forward);
     ck_assert_double_eq_tol(fewer, 2 * hidden * 3 / 4, 1);

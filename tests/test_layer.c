@@ -43,7 +43,8 @@ START_TEST(a_layer_keeps_what_korthikanti_counts)
     double s = 2048, b = 4, h = 6144, a = 64;
     double expected = s * b * h * (variants[_i].rest + variants[_i].scores * a * s / h) +
                       s * b * norm_statistics_bytes / variants[_i].tokens_over_tp;
-    struct ops forward = local_layer(&plan, &model, s, &layer_unfused, false, &arena).forward;
+    struct ops forward =
+        local_layer(rank_share_of(&plan), &model, s, &layer_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(activation_bytes(forward, variants[_i].selective), expected,
                             1e-12 * expected);
 }
@@ -54,8 +55,10 @@ START_TEST(flash_attention_keeps_as_much_as_selective_recompute_and_a_number_a_r
 {
     struct model model = model_of("korthikanti-22b");
     struct plan plan = plan_of("tp8 sp mb4", &arena);
-    struct ops replayed = local_layer(&plan, &model, 2048, &layer_unfused, false, &arena).forward;
-    struct ops fused = local_layer(&plan, &model, 2048, &layer_flash, false, &arena).forward;
+    struct ops replayed =
+        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
+    struct ops fused =
+        local_layer(rank_share_of(&plan), &model, 2048, &layer_flash, false, &arena).forward;
     double rows_bytes = 4.0 * 2048 * 4 * 64 / 8;
     ck_assert_double_eq(activation_bytes(fused, false),
                         activation_bytes(replayed, true) + rows_bytes);
@@ -84,11 +87,13 @@ START_TEST(first_stages_hold_the_activations_of_korthikantis_figure_1)
     double p = figure_1[_i].pp, v = figure_1[_i].vpp;
     double layers_gib = model.layers * (v > 1 ? 1 + (p - 1) / (p * v) : 1) / gib;
 
-    struct ops none = local_layer(&plan, &model, 2048, &layer_unfused, false, &arena).forward;
+    struct ops none =
+        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(layers_gib * activation_bytes(none, false), figure_1[_i].none_gib,
                             0.001 * figure_1[_i].none_gib);
     plan.sp = true;
-    struct ops sharded = local_layer(&plan, &model, 2048, &layer_unfused, false, &arena).forward;
+    struct ops sharded =
+        local_layer(rank_share_of(&plan), &model, 2048, &layer_unfused, false, &arena).forward;
     ck_assert_double_eq_tol(layers_gib * activation_bytes(sharded, true),
                             figure_1[_i].sp_selective_gib, 0.001 * figure_1[_i].sp_selective_gib);
 }
@@ -112,7 +117,8 @@ START_TEST(a_layer_of_megatrons_7b_test_keeps_fifteen_and_a_quarter_bytes_a_valu
     struct plan plan = plan_of("tp4 mb2", &arena);
     double tokens = 8192 * 2;
     double expected = 1023410176 + 4 * tokens * 32 / 4 + norm_statistics_bytes * tokens;
-    struct ops forward = local_layer(&plan, &model, 8192, &layer_flash, false, &arena).forward;
+    struct ops forward =
+        local_layer(rank_share_of(&plan), &model, 8192, &layer_flash, false, &arena).forward;
     ck_assert_double_eq(activation_bytes(forward, false), expected);
 }
 END_TEST
@@ -122,7 +128,8 @@ START_TEST(a_layer_of_llama3_8b_keeps_34_bytes_a_value)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp1", &arena);
-    struct ops forward = local_layer(&plan, &model, 8192, &layer_flash, false, &arena).forward;
+    struct ops forward =
+        local_layer(rank_share_of(&plan), &model, 8192, &layer_flash, false, &arena).forward;
     double expected = 8192 * (34.0 * 4096 + 4 * 32 + 2 * 4);
     ck_assert_double_eq(activation_bytes(forward, false), expected);
 }

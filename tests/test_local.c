@@ -19,7 +19,7 @@ START_TEST(a_rank_has_its_share_of_heads_and_ffn_and_all_of_the_rest)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp4 mb2", &arena);
-    struct layer_dims dims = local_dims(&plan, &model, 8192);
+    struct layer_dims dims = local_dims(rank_share_of(&plan), &model, 8192);
     ck_assert_double_eq(dims.batch, 2);
     ck_assert_double_eq(dims.tokens, 2 * 8192);
     ck_assert_double_eq(dims.norm_tokens, 2 * 8192);
@@ -36,7 +36,7 @@ START_TEST(sequence_parallelism_splits_the_tokens_between_tensor_regions)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp4 sp", &arena);
-    struct layer_dims dims = local_dims(&plan, &model, 8192);
+    struct layer_dims dims = local_dims(rank_share_of(&plan), &model, 8192);
     ck_assert_double_eq(dims.tokens, 8192);
     ck_assert_double_eq(dims.norm_tokens, 2048);
 }
@@ -46,7 +46,7 @@ START_TEST(ranks_beyond_the_key_heads_hold_a_copy_of_one)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = plan_of("tp16", &arena);
-    ck_assert_double_eq(local_dims(&plan, &model, 8192).kv_heads, 1);
+    ck_assert_double_eq(local_dims(rank_share_of(&plan), &model, 8192).kv_heads, 1);
 }
 END_TEST
 
@@ -55,8 +55,8 @@ START_TEST(data_and_pipeline_ranks_divide_no_size)
     struct model model = model_of("gpt3-175b");
     struct plan one = plan_of("tp8", &arena);
     struct plan many = plan_of("tp8 pp8 dp16 vpp3 zero1", &arena);
-    struct layer_dims a = local_dims(&one, &model, 2048);
-    struct layer_dims b = local_dims(&many, &model, 2048);
+    struct layer_dims a = local_dims(rank_share_of(&one), &model, 2048);
+    struct layer_dims b = local_dims(rank_share_of(&many), &model, 2048);
     ck_assert_mem_eq(&a, &b, sizeof a);
 }
 END_TEST
@@ -80,7 +80,7 @@ static struct local_ops layer_of(const char *model_name, const char *layout, boo
 {
     struct model model = model_of(model_name);
     struct plan plan = plan_of(layout, &arena);
-    return local_layer(&plan, &model, model.seq, &layer_flash, overlap_tp, &arena);
+    return local_layer(rank_share_of(&plan), &model, model.seq, &layer_flash, overlap_tp, &arena);
 }
 
 START_TEST(one_tensor_rank_exchanges_nothing)
@@ -88,9 +88,9 @@ START_TEST(one_tensor_rank_exchanges_nothing)
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp1", &arena);
     struct local_ops parts[] = {
-        local_layer(&plan, &model, 2048, &layer_flash, true, &arena),
-        local_embedding(&plan, &model, 2048, &layer_flash, true, &arena),
-        local_head(&plan, &model, 2048, &layer_flash, true, &arena),
+        local_layer(rank_share_of(&plan), &model, 2048, &layer_flash, true, &arena),
+        local_embedding(rank_share_of(&plan), &model, 2048, &layer_flash, true, &arena),
+        local_head(rank_share_of(&plan), &model, 2048, &layer_flash, true, &arena),
     };
     for (size_t part = 0; part < 3; part++)
         for (int i = 0; i < parts[part].forward.count; i++)
@@ -140,7 +140,8 @@ START_TEST(the_loss_of_a_split_vocabulary_is_reduced_once_forward)
 {
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp8", &arena);
-    struct local_ops ops = local_head(&plan, &model, 2048, &layer_flash, false, &arena);
+    struct local_ops ops =
+        local_head(rank_share_of(&plan), &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_double_eq(ops.forward.at[2].comm_bytes, 3 * 4 * 2048);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE),
@@ -153,10 +154,11 @@ START_TEST(an_embedding_of_a_split_vocabulary_is_summed_forward)
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp8", &arena);
     struct plan sharded = plan_of("tp8 sp", &arena);
-    struct local_ops ops = local_embedding(&plan, &model, 2048, &layer_flash, false, &arena);
+    struct local_ops ops =
+        local_embedding(rank_share_of(&plan), &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_ALL_REDUCE), 1);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_REDUCE), 0);
-    ops = local_embedding(&sharded, &model, 2048, &layer_flash, false, &arena);
+    ops = local_embedding(rank_share_of(&sharded), &model, 2048, &layer_flash, false, &arena);
     ck_assert_int_eq(count_kind(ops.forward, OP_REDUCE_SCATTER), 1);
     ck_assert_int_eq(count_kind(ops.backward, OP_ALL_GATHER), 1);
 }

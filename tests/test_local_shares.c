@@ -41,9 +41,9 @@ START_TEST(megatrons_7b_test_has_the_parameters_a_rank_that_its_optimizer_shows)
 {
     struct model model = megatron_7b();
     struct plan plan = plan_of("tp4 dp2 mb2", &arena);
-    double parameters = local_embedding_parameters(&plan, &model) +
-                        model.layers * local_layer_parameters(&plan, &model) +
-                        local_head_parameters(&plan, &model);
+    double parameters = local_embedding_parameters(rank_share_of(&plan), &model) +
+                        model.layers * local_layer_parameters(rank_share_of(&plan), &model) +
+                        local_head_parameters(rank_share_of(&plan), &model);
     ck_assert_double_eq(parameters, 1713299456);
     ck_assert_double_eq_tol(8 * parameters / 2, 6854303744, 0.0002 * 6854303744);
 }
@@ -53,9 +53,9 @@ START_TEST(one_rank_holds_the_model_and_its_padding)
 {
     struct model model = model_of("gpt2");
     struct plan plan = plan_of("tp1", &arena);
-    double parameters = local_embedding_parameters(&plan, &model) +
-                        model.layers * local_layer_parameters(&plan, &model) +
-                        local_head_parameters(&plan, &model);
+    double parameters = local_embedding_parameters(rank_share_of(&plan), &model) +
+                        model.layers * local_layer_parameters(rank_share_of(&plan), &model) +
+                        local_head_parameters(rank_share_of(&plan), &model);
     ck_assert_double_eq(parameters, model_parameters(&model) + (50304 - 50257) * 768);
 }
 END_TEST
@@ -91,7 +91,7 @@ START_TEST(ranks_together_hold_a_layer_and_the_copies)
             struct plan plan = plan_default();
             plan.tp = tp;
             if (can_split(model, tp))
-                ck_assert_msg(tp * local_layer_parameters(&plan, model) ==
+                ck_assert_msg(tp * local_layer_parameters(rank_share_of(&plan), model) ==
                                   model_layer_parameters(model) + copies(model, tp),
                               "%s at tp %d", model->name, tp);
         }
@@ -106,7 +106,7 @@ START_TEST(a_family_may_leave_a_ranks_vocabulary_unpadded)
     struct layer_options odd = layer_flash;
     model.vocab = 50257;
     odd.leaves_vocab_odd = true;
-    struct local_ops ops = local_head(&plan, &model, 2048, &odd, false, &arena);
+    struct local_ops ops = local_head(rank_share_of(&plan), &model, 2048, &odd, false, &arena);
     for (int i = 0; i < ops.forward.count; i++)
         if (ops.forward.at[i].kind == OP_GEMM)
             ck_assert_double_eq(ops.forward.at[i].n, 12564);
@@ -117,7 +117,7 @@ START_TEST(ranks_together_hold_the_padded_vocabulary_once_and_positions_each)
 {
     struct model model = model_of("gpt3-175b");
     struct plan plan = plan_of("tp8", &arena);
-    ck_assert_double_eq(8 * local_embedding_parameters(&plan, &model),
+    ck_assert_double_eq(8 * local_embedding_parameters(rank_share_of(&plan), &model),
                         12288 * (padded_vocab(&model, 8) + 8 * 2048.0));
 }
 END_TEST
@@ -127,8 +127,8 @@ START_TEST(a_tied_head_is_copied_to_the_last_stage_only_when_there_is_another)
     struct model model = model_of("gpt3-175b");
     struct plan one = plan_of("tp8 pp1", &arena);
     struct plan eight = plan_of("tp8 pp8", &arena);
-    ck_assert_double_eq(local_head_parameters(&one, &model), 2 * 12288);
-    ck_assert_double_eq(local_head_parameters(&eight, &model),
+    ck_assert_double_eq(local_head_parameters(rank_share_of(&one), &model), 2 * 12288);
+    ck_assert_double_eq(local_head_parameters(rank_share_of(&eight), &model),
                         2 * 12288 + padded_vocab(&model, 8) / 8 * 12288);
 }
 END_TEST
@@ -177,9 +177,9 @@ static void for_each_preset(check_fn *check)
 static void check_sizes(const struct plan *plan, const struct model *model)
 {
     struct local_ops parts[] = {
-        local_layer(plan, model, model->seq, &layer_flash, true, &arena),
-        local_embedding(plan, model, model->seq, &layer_flash, true, &arena),
-        local_head(plan, model, model->seq, &layer_flash, true, &arena),
+        local_layer(rank_share_of(plan), model, model->seq, &layer_flash, true, &arena),
+        local_embedding(rank_share_of(plan), model, model->seq, &layer_flash, true, &arena),
+        local_head(rank_share_of(plan), model, model->seq, &layer_flash, true, &arena),
     };
     for (size_t part = 0; part < 3; part++) {
         check_operands(parts[part].forward, parts[part].backward);
@@ -200,7 +200,8 @@ END_TEST
 
 static double forward_flops(const struct plan *plan, const struct model *model)
 {
-    return ops_flops(local_layer(plan, model, model->seq, &layer_flash, false, &arena).forward);
+    return ops_flops(
+        local_layer(rank_share_of(plan), model, model->seq, &layer_flash, false, &arena).forward);
 }
 
 /* Each rank multiplies its share; copies of key heads are multiplied by each of their ranks. */
@@ -221,7 +222,8 @@ END_TEST
 
 static double saved_bytes(const struct plan *plan, const struct model *model)
 {
-    struct ops ops = local_layer(plan, model, model->seq, &layer_flash, false, &arena).forward;
+    struct ops ops =
+        local_layer(rank_share_of(plan), model, model->seq, &layer_flash, false, &arena).forward;
     double bytes = 0;
     for (int i = 0; i < ops.count; i++)
         bytes += op_saved_bytes(&ops, &ops.at[i]);

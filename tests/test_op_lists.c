@@ -433,8 +433,8 @@ static struct piece_cost cost_of(int i, struct arena *arena)
 {
     struct plan plan = plan_of("dtype=fp32", arena);
     struct ops forward = listed_ops(&lists[i].listed, arena);
-    return lists_cost(&machine, &plan, local_lists(&plan, forward, &options, false, arena), 0,
-                      arena);
+    return lists_cost(&machine, &plan,
+                      local_lists(rank_share_of(&plan), forward, &options, false, arena), 0, arena);
 }
 
 /* Two layers of a list on one GPU: weights and gradients of 4 bytes, two moments of 4 each. What is

@@ -185,7 +185,8 @@ START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
                                      .dtype = precision_dtype((enum precision)plan.precision),
                                      .gradient_bytes =
                                          dtype_bytes((enum dtype)plan.gradient_dtype) };
-    struct ops ops = local_layer(&plan, &model, model.seq, &options, false, &arena).backward;
+    struct ops ops =
+        local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena).backward;
     struct comm_group tensor = network_axis_group(&machine, &plan, AXIS_TENSOR);
     double saved_s = 0;
     int pairs = 0;

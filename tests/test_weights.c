@@ -36,12 +36,13 @@ static void load_parts(const struct plan *plan, const struct model *model, struc
 {
     struct layer_options options = { .flash_attention = true, .dtype = DTYPE_FP32 };
     double seq = model->seq;
-    parts[0].forward = local_layer(plan, model, seq, &options, false, arena).forward;
-    parts[1].forward = local_embedding(plan, model, seq, &options, false, arena).forward;
-    parts[2].forward = local_head(plan, model, seq, &options, false, arena).forward;
-    parts[0].parameters = local_layer_parameters(plan, model);
-    parts[1].parameters = local_embedding_parameters(plan, model);
-    parts[2].parameters = local_head_parameters(plan, model);
+    parts[0].forward = local_layer(rank_share_of(plan), model, seq, &options, false, arena).forward;
+    parts[1].forward =
+        local_embedding(rank_share_of(plan), model, seq, &options, false, arena).forward;
+    parts[2].forward = local_head(rank_share_of(plan), model, seq, &options, false, arena).forward;
+    parts[0].parameters = local_layer_parameters(rank_share_of(plan), model);
+    parts[1].parameters = local_embedding_parameters(rank_share_of(plan), model);
+    parts[2].parameters = local_head_parameters(rank_share_of(plan), model);
 }
 
 /* How often ranks hold each element of the whole weight. */
@@ -53,13 +54,13 @@ static void count_held(const struct weight *weight, unsigned char *held)
 
 static void check_whole(const struct part *part, const struct plan *plan, struct arena *arena)
 {
-    struct weights first = weights_of(&part->forward, plan, 0, arena);
+    struct weights first = weights_of(&part->forward, rank_share_of(plan), 0, arena);
     for (int i = 0; i < first.count; i++) {
         const struct weight *weight = &first.at[i];
         size_t elements = weight->whole_rows * weight->whole_columns;
         unsigned char *held = calloc(elements, 1);
         for (int rank = 0; rank < plan->tp; rank++) {
-            struct weights weights = weights_of(&part->forward, plan, rank, arena);
+            struct weights weights = weights_of(&part->forward, rank_share_of(plan), rank, arena);
             const struct weight *same = &weights.at[i];
             ck_assert_uint_eq(same->offset, weight->offset);
             count_held(same, held);
@@ -82,7 +83,7 @@ START_TEST(ranks_hold_what_the_cost_model_counts_and_together_the_whole)
     struct part parts[3];
     load_parts(&plan, &model, &arena, parts);
     for (int p = 0; p < 3; p++) {
-        struct weights weights = weights_of(&parts[p].forward, &plan, 0, &arena);
+        struct weights weights = weights_of(&parts[p].forward, rank_share_of(&plan), 0, &arena);
         bool is_tied_head = p == 2 && model.tied;
         size_t own = is_tied_head ? 0 : weights.vocabulary_elements;
         ck_assert_double_eq((double)(weights.elements + own), parts[p].parameters);

@@ -73,17 +73,18 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
 {
     const struct model *model = search->space->model;
     struct state_bytes state = plan_state_bytes(plan, model);
+    struct rank_share share = rank_share_of(plan);
     double parameters = 0;
     if (!plan_offloads(plan, OFFLOAD_OPTIMIZER))
         return 0;
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
-        parameters += of_kind[kind] * local_layer_parameters(plan, &of);
+        parameters += of_kind[kind] * local_layer_parameters(share, &of);
     }
     if (stage == 0)
-        parameters += local_embedding_parameters(plan, model);
+        parameters += local_embedding_parameters(share, model);
     if (stage == plan->pp - 1)
-        parameters += local_head_parameters(plan, model);
+        parameters += local_head_parameters(share, model);
     return parameters * (state.optimizer + state.gradients) /
            (plan->zero >= 1 ? plan_shards(plan) : 1);
 }

@@ -16,9 +16,9 @@ static void build_lists(struct scorer *scorer)
     const struct layer_partition *of = scorer->of;
     struct plan plan = *of->plan;
     plan.sp = false;
-    struct layer_dims hidden = local_dims(&plan, of->model, of->model->seq);
+    struct layer_dims hidden = local_dims(rank_share_of(&plan), of->model, of->model->seq);
     plan.tp = 1;
-    struct layer_dims whole = local_dims(&plan, of->model, of->model->seq);
+    struct layer_dims whole = local_dims(rank_share_of(&plan), of->model, of->model->seq);
     struct layer_dims sequence = whole;
     sequence.tokens /= of->plan->tp;
     sequence.norm_tokens /= of->plan->tp;

@@ -182,12 +182,7 @@ struct comm_group network_group(const struct system *system, int stride, int siz
     return group_over(system, size, layout_span(stride, size, node_size), reach);
 }
 
-/* Every `stride`-th rank, `size` of them: an axis, or an equal part of one. */
-struct members {
-    int stride, size;
-};
-
-static struct members axis_members(const struct plan *plan, enum axis_id axis)
+struct members network_members(const struct plan *plan, enum axis_id axis)
 {
     return (struct members){ layout_stride(plan, axis), axis_degree(plan, axis) };
 }
@@ -201,17 +196,17 @@ static bool are_aligned(struct members of, int node_size)
 }
 
 /* The worst group. */
-static struct span worst_span(const struct plan *plan, struct members of, int node_size)
+static struct span worst_span(struct members of, int num_ranks, int node_size)
 {
     if (are_aligned(of, node_size))
         return layout_span(of.stride, of.size, node_size);
-    return layout_worst_span(of.stride, of.size, plan_ranks(plan), node_size);
+    return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
-static struct reach reach_of(const struct plan *plan, struct members of, int node_size)
+static struct reach reach_of(struct members of, int num_ranks, int node_size)
 {
     return (struct reach){ .ranks = of.size == 1 ? 1 : (double)of.stride * of.size,
-                           .total = plan_ranks(plan),
+                           .total = num_ranks,
                            .crosses_rails = !are_aligned(of, node_size) };
 }
 
@@ -222,34 +217,41 @@ static struct comm_group joint_group(const struct system *system, const struct p
                                      struct members first, struct members second)
 {
     int node_size = system->cluster.levels[0].size;
-    struct span a = worst_span(plan, first, node_size);
-    struct span b = worst_span(plan, second, node_size);
+    int num_ranks = plan_ranks(plan);
+    struct span a = worst_span(first, num_ranks, node_size);
+    struct span b = worst_span(second, num_ranks, node_size);
     struct span both = { .ranks_per_node = a.ranks_per_node * b.ranks_per_node,
                          .fewest_in_node = a.fewest_in_node * b.fewest_in_node,
                          .num_nodes = a.num_nodes * b.num_nodes };
-    struct reach of_first = reach_of(plan, first, node_size);
-    struct reach of_second = reach_of(plan, second, node_size);
+    struct reach of_first = reach_of(first, num_ranks, node_size);
+    struct reach of_second = reach_of(second, num_ranks, node_size);
     struct reach reach = of_first.ranks > of_second.ranks ? of_first : of_second;
     reach.crosses_rails = of_first.crosses_rails || of_second.crosses_rails;
     return group_over(system, first.size * second.size, both, reach);
+}
+
+struct comm_group network_members_group(const struct system *system, struct members of,
+                                        int num_ranks)
+{
+    int node_size = system->cluster.levels[0].size;
+    return group_over(system, of.size, worst_span(of, num_ranks, node_size),
+                      reach_of(of, num_ranks, node_size));
 }
 
 /* Data: those who hold the same weights, a context group of each data rank. */
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis)
 {
-    struct members of = axis_members(plan, axis);
+    struct members of = network_members(plan, axis);
     if (axis == AXIS_DATA && plan->cp > 1)
-        return joint_group(system, plan, of, axis_members(plan, AXIS_CONTEXT));
-    int node_size = system->cluster.levels[0].size;
-    return group_over(system, of.size, worst_span(plan, of, node_size),
-                      reach_of(plan, of, node_size));
+        return joint_group(system, plan, of, network_members(plan, AXIS_CONTEXT));
+    return network_members_group(system, of, plan_ranks(plan));
 }
 
 struct comm_group network_model_group(const struct system *system, const struct plan *plan)
 {
-    return joint_group(system, plan, axis_members(plan, AXIS_TENSOR),
-                       axis_members(plan, AXIS_PIPELINE));
+    return joint_group(system, plan, network_members(plan, AXIS_TENSOR),
+                       network_members(plan, AXIS_PIPELINE));
 }
 
 /* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
@@ -259,8 +261,8 @@ struct data_groups network_data_groups(const struct system *system, const struct
     if (num_shards == plan_replicas(plan))
         return (struct data_groups){ network_axis_group(system, plan, AXIS_DATA),
                                      { .num_ranks = 1 } };
-    struct members context = axis_members(plan, AXIS_CONTEXT);
-    struct members data = axis_members(plan, AXIS_DATA);
+    struct members context = network_members(plan, AXIS_CONTEXT);
+    struct members data = network_members(plan, AXIS_DATA);
     struct members near_context = context;
     struct members near_data = data;
     near_context.size = num_shards < context.size ? num_shards : context.size;
@@ -272,53 +274,56 @@ struct data_groups network_data_groups(const struct system *system, const struct
                                  joint_group(system, plan, far_data, far_context) };
 }
 
-static bool axis_crosses(const struct system *system, const struct plan *plan, enum axis_id axis)
+static bool crosses_nodes(const struct system *system, struct members of, int num_ranks)
 {
-    struct members of = axis_members(plan, axis);
-    return worst_span(plan, of, system->cluster.levels[0].size).num_nodes > 1;
+    return worst_span(of, num_ranks, system->cluster.levels[0].size).num_nodes > 1;
 }
 
 /* On one rail only if whole nodes lie between them; out of a block as soon as any two are. */
-static struct comm_group neighbours(const struct system *system, const struct plan *plan,
-                                    enum axis_id axis, bool crosses)
+static struct comm_group neighbours(const struct system *system, struct members of, int num_ranks,
+                                    bool crosses)
 {
     int node_size = system->cluster.levels[0].size;
-    struct members of = axis_members(plan, axis);
     int in_node = crosses ? 1 : 2;
     struct span pair = { .ranks_per_node = in_node,
                          .num_nodes = crosses ? 2 : 1,
                          .fewest_in_node = in_node };
-    struct reach reach = reach_of(plan, of, node_size);
+    struct reach reach = reach_of(of, num_ranks, node_size);
     reach.crosses_rails = of.stride % node_size != 0;
     return group_over(system, 2, pair, reach);
+}
+
+struct comm_group network_members_pair(const struct system *system, struct members of,
+                                       int num_ranks)
+{
+    return neighbours(system, of, num_ranks, crosses_nodes(system, of, num_ranks));
 }
 
 struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
                                     enum axis_id axis)
 {
-    return neighbours(system, plan, axis, axis_crosses(system, plan, axis));
+    return network_members_pair(system, network_members(plan, axis), plan_ranks(plan));
 }
 
 struct comm_group network_data_part(const struct system *system, const struct plan *plan,
                                     int stride, int size)
 {
-    int node_size = system->cluster.levels[0].size;
     struct members of = { layout_stride(plan, AXIS_DATA) * stride, size };
-    return group_over(system, size, worst_span(plan, of, node_size), reach_of(plan, of, node_size));
+    return network_members_group(system, of, plan_ranks(plan));
 }
 
 struct comm_group network_data_pair(const struct system *system, const struct plan *plan,
                                     bool crosses)
 {
-    return neighbours(system, plan, AXIS_DATA, crosses);
+    return neighbours(system, network_members(plan, AXIS_DATA), plan_ranks(plan), crosses);
 }
 
 bool network_boundary_crosses(const struct system *system, const struct plan *plan, int stage)
 {
     int node_size = system->cluster.levels[0].size;
-    struct members of = axis_members(plan, AXIS_PIPELINE);
+    struct members of = network_members(plan, AXIS_PIPELINE);
     bool is_last = stage == of.size - 1;
-    if (!axis_crosses(system, plan, AXIS_PIPELINE))
+    if (!crosses_nodes(system, of, plan_ranks(plan)))
         return false;
     return is_last || !are_aligned(of, node_size) ||
            (long long)(stage + 1) * of.stride % node_size == 0 || of.stride % node_size == 0;
@@ -332,5 +337,5 @@ struct comm_group network_stage_pair(const struct system *system, const struct p
 struct comm_group network_boundary_pair(const struct system *system, const struct plan *plan,
                                         bool crosses)
 {
-    return neighbours(system, plan, AXIS_PIPELINE, crosses);
+    return neighbours(system, network_members(plan, AXIS_PIPELINE), plan_ranks(plan), crosses);
 }

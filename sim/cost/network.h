@@ -12,6 +12,19 @@
  * each rank has its own share of the node's NICs and no more. */
 struct comm_group network_group(const struct system *system, int stride, int size);
 
+/* Every `stride`-th rank, `size` of them: an axis, or an equal part of one. */
+struct members {
+    int stride, size;
+};
+struct members network_members(const struct plan *plan, enum axis_id axis);
+
+/* The worst of such groups among `num_ranks` ranks; and one of its ranks and the next, where they
+ * are farthest apart. */
+struct comm_group network_members_group(const struct system *system, struct members of,
+                                        int num_ranks);
+struct comm_group network_members_pair(const struct system *system, struct members of,
+                                       int num_ranks);
+
 /* The group of a plan's axis; data: with context inside. */
 struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
                                      enum axis_id axis);

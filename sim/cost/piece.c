@@ -4,6 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/straggler.h"
 #include "sim/plan/context.h"
+#include "sim/plan/layout.h"
 #include "sim/plan/weights.h"
 #include "sim/schedule/schedule.h"
 
@@ -12,21 +13,20 @@
 
 enum { MAX_LIST_OPS = 128 };
 
-/* What times a list: the machine and the wires of the tensor and the context group. */
+/* What times a list. */
 struct timer {
     const struct system *system;
-    enum attention_kernel attention;
+    const struct piece_question *question;
+    const struct piece_wires *wires;
     const struct fp8_recipe *fp8;
-    struct comm_group tensor, context, context_pair;
-    bool splits; /* the two halves of a backward are lists of their own */
 };
 
 static double comm_alone_s(const struct timer *timer, const struct op *op)
 {
     const struct comm_group *group =
-        op->stream == STREAM_CONTEXT ? &timer->context : &timer->tensor;
+        op->stream == STREAM_CONTEXT ? &timer->wires->context : &timer->wires->tensor;
     if (op->kind == OP_SEND_RECEIVE)
-        return op->batch * point_to_point_s(&timer->context_pair, op->comm_bytes);
+        return op->batch * point_to_point_s(&timer->wires->context_pair, op->comm_bytes);
     if (op->kind == OP_ALL_TO_ALL)
         return op->batch * all_to_all_s(group, op->comm_bytes);
     if (op->kind == OP_ALL_GATHER)
@@ -41,7 +41,8 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
     if (op_is_collective(op->kind))
         return comm_alone_s(timer, op);
     const struct system *system = timer->system;
-    double alone_s = op_s(&system->gpu, &system->profile, timer->attention, op);
+    enum attention_kernel attention = (enum attention_kernel)timer->question->attention;
+    double alone_s = op_s(&system->gpu, &system->profile, attention, op);
     if (op->kind != OP_GEMM)
         return alone_s;
     double efficiency = system->stack.product_efficiency;
@@ -137,7 +138,8 @@ static double wait_s(const struct timer *timer, const struct op *op, double comp
 {
     if (!op_is_collective(op->kind))
         return 0;
-    int size = op->stream == STREAM_CONTEXT ? timer->context.num_ranks : timer->tensor.num_ranks;
+    const struct piece_wires *wires = timer->wires;
+    int size = op->stream == STREAM_CONTEXT ? wires->context.num_ranks : wires->tensor.num_ranks;
     return drift_wait_s(timer->system->profile.drift_s, compute_s, size);
 }
 
@@ -283,7 +285,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
     };
-    if (timer->splits) {
+    if (timer->question->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));
         cost.weight = list_cost(timer, some_of(local.backward, is_weight_half, arena));
     } else {
@@ -316,111 +318,188 @@ int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe)
     return gpu->arch >= ARCH_BLACKWELL && recipe->scales_tensor ? 1 : 2;
 }
 
+/* A split backward reads the logits' gradients twice. */
+static double logits_rows(bool splits, const struct stack *stack)
+{
+    return splits ? 0 : stack->logits_rows;
+}
+
 double plan_logits_rows(const struct plan *plan, const struct stack *stack)
 {
-    return generator_splits(generator_find(plan_schedule(plan))) ? 0 : stack->logits_rows;
+    return logits_rows(generator_splits(generator_find(plan_schedule(plan))), stack);
+}
+
+static double logit_bytes(int precision, const struct stack *stack)
+{
+    enum dtype dtype = precision_value_dtype((enum precision)precision);
+    return fmax(stack->logits_bytes, dtype_bytes(dtype));
 }
 
 double plan_logit_bytes(const struct plan *plan, const struct stack *stack)
 {
-    enum dtype dtype = precision_value_dtype((enum precision)plan->precision);
-    return fmax(stack->logits_bytes, dtype_bytes(dtype));
+    return logit_bytes(plan->precision, stack);
+}
+
+/* --- the question ------------------------------------------------------------------------- */
+
+struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
+                                        const struct generator *generator)
+{
+    return (struct piece_question){
+        .share = rank_share_of(plan),
+        .attention = plan_attention_kernel(plan, system),
+        .precision = plan->precision,
+        .gradient_dtype = plan->gradient_dtype,
+        .overlaps_tensor = plan_overlaps(plan, &system->stack, OVERLAP_TP),
+        .splits = generator_splits(generator),
+    };
+}
+
+static struct piece_question question_of(const struct system *system, const struct plan *plan)
+{
+    return piece_question_of(system, plan, generator_find(plan_schedule(plan)));
+}
+
+struct piece_places piece_places_of(const struct plan *plan)
+{
+    return (struct piece_places){ .tensor_stride = layout_stride(plan, AXIS_TENSOR),
+                                  .context_stride = layout_stride(plan, AXIS_CONTEXT),
+                                  .num_ranks = plan_ranks(plan) };
+}
+
+struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
+                                  struct piece_places places)
+{
+    struct members tensor = { places.tensor_stride, share.tp };
+    struct members context = { places.context_stride, share.cp };
+    return (struct piece_wires){
+        .tensor = network_members_group(system, tensor, places.num_ranks),
+        .context = network_members_group(system, context, places.num_ranks),
+        .context_pair = network_members_pair(system, context, places.num_ranks),
+    };
+}
+
+static struct piece_wires wires_of(const struct system *system, const struct plan *plan)
+{
+    return piece_wires_of(system, rank_share_of(plan), piece_places_of(plan));
+}
+
+static struct layer_options options_of(const struct piece_question *question,
+                                       const struct system *system)
+{
+    enum precision precision = (enum precision)question->precision;
+    const struct fp8_recipe *fp8 = precision_fp8(precision);
+    return (struct layer_options){
+        .flash_attention = question->attention != ATTENTION_UNFUSED,
+        .fusions = system->stack.fusions,
+        .leaves_vocab_odd = system->stack.leaves_vocab_odd,
+        .logits_rows = logits_rows(question->splits, &system->stack),
+        .dtype = precision_value_dtype(precision),
+        .fp8 = fp8,
+        .fp8_copies = fp8 ? gpu_fp8_copies(&system->gpu, fp8) : 0,
+        .gradient_bytes = dtype_bytes((enum dtype)question->gradient_dtype),
+    };
 }
 
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system)
 {
-    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
-    return (struct layer_options){
-        .flash_attention = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED,
-        .fusions = system->stack.fusions,
-        .leaves_vocab_odd = system->stack.leaves_vocab_odd,
-        .logits_rows = plan_logits_rows(plan, &system->stack),
-        .dtype = precision_value_dtype((enum precision)plan->precision),
-        .fp8 = fp8,
-        .fp8_copies = fp8 ? gpu_fp8_copies(&system->gpu, fp8) : 0,
-        .gradient_bytes = dtype_bytes((enum dtype)plan->gradient_dtype),
-    };
+    struct piece_question question = question_of(system, plan);
+    return options_of(&question, system);
 }
 
-static struct timer timer_of(const struct system *system, const struct plan *plan)
+/* --- the answer --------------------------------------------------------------------------- */
+
+static struct timer timer_of(const struct system *system, const struct piece_question *question,
+                             const struct piece_wires *wires)
 {
     return (struct timer){ .system = system,
-                           .attention = plan_attention_kernel(plan, system),
-                           .fp8 = precision_fp8((enum precision)plan->precision),
-                           .tensor = network_axis_group(system, plan, AXIS_TENSOR),
-                           .context = network_axis_group(system, plan, AXIS_CONTEXT),
-                           .context_pair = network_axis_pair(system, plan, AXIS_CONTEXT),
-                           .splits = generator_splits(generator_find(plan_schedule(plan))) };
+                           .question = question,
+                           .wires = wires,
+                           .fp8 = precision_fp8((enum precision)question->precision) };
 }
 
 /* Logits of the longest run, the whole gradient that runs add their rows to, and under sequence
  * parallelism the gathered input that they read theirs of. */
-static double logits_run_bytes(const struct plan *plan, const struct layer_dims *dims,
+static double logits_run_bytes(const struct piece_question *question, const struct layer_dims *dims,
                                const struct layer_options *options, const struct stack *stack)
 {
     double chunks = head_chunks(dims, options);
     if (chunks == 0)
         return 0;
     double whole_bytes = dims->tokens * dims->hidden * (options->dtype == DTYPE_FP32 ? 4 : 2);
-    return ceil(dims->tokens / chunks) * dims->vocab * plan_logit_bytes(plan, stack) +
-           (plan->sp && plan->tp > 1 ? 2 : 1) * whole_bytes;
+    return ceil(dims->tokens / chunks) * dims->vocab * logit_bytes(question->precision, stack) +
+           (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
 
 /* Of a layer of the one kind that the model has. */
-static struct piece_cost block_cost(const struct timer *timer, const struct plan *plan,
-                                    const struct model *model, const struct layer_options *options,
-                                    bool overlap, double input_bytes, struct arena *arena)
+static struct piece_cost block_cost(const struct timer *timer, const struct model *model,
+                                    const struct layer_options *options, bool overlap,
+                                    double input_bytes, struct arena *arena)
 {
-    struct local_ops layer = local_layer(plan, model, model->seq, options, overlap, arena);
+    struct rank_share share = timer->question->share;
+    struct local_ops layer = local_layer(share, model, model->seq, options, overlap, arena);
     struct piece_cost cost =
-        piece_cost(timer, layer, local_layer_parameters(plan, model), input_bytes, arena);
-    struct weights weights = weights_of(&layer.forward, plan, 0, arena);
+        piece_cost(timer, layer, local_layer_parameters(share, model), input_bytes, arena);
+    struct weights weights = weights_of(&layer.forward, share, 0, arena);
     add_tensors(&cost, &weights, true);
     return cost;
+}
+
+struct pieces pieces_answer(const struct system *system, const struct model *model,
+                            const struct piece_question *question, const struct piece_wires *wires,
+                            struct arena *arena)
+{
+    struct rank_share share = question->share;
+    struct timer timer = timer_of(system, question, wires);
+    struct layer_options options = options_of(question, system);
+    bool overlap = question->overlaps_tensor &&
+                   system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
+    struct arena_mark mark = arena_mark(arena);
+    struct layer_dims dims = local_dims(share, model, model->seq);
+    double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;
+    double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
+    struct local_ops embedding =
+        local_embedding(share, model, model->seq, &options, overlap, arena);
+    struct local_ops head = local_head(share, model, model->seq, &options, overlap, arena);
+    struct pieces pieces = {
+        .num_kinds = model_num_kinds(model),
+        .logits = dims.tokens * dims.vocab,
+        .logits_run_bytes = logits_run_bytes(question, &dims, &options, &system->stack),
+    };
+    pieces.at[PIECE_EMBEDDING] =
+        piece_cost(&timer, embedding, local_embedding_parameters(share, model), 0, arena);
+    pieces.at[PIECE_HEAD] =
+        piece_cost(&timer, head, local_head_parameters(share, model), input_bytes, arena);
+    for (int kind = 0; kind < pieces.num_kinds; kind++) {
+        struct model of = model_of_kind(model, kind);
+        struct layer_dims widths = local_dims(share, &of, of.seq);
+        pieces.context_buffer_bytes =
+            fmax(pieces.context_buffer_bytes, context_buffer_bytes(share, &widths, element_bytes));
+        pieces.at[kind] = block_cost(&timer, &of, &options, overlap, input_bytes, arena);
+    }
+    struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
+    struct weights of_head = weights_of(&head.forward, share, 0, arena);
+    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
+    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.has_one_stage);
+    arena_reset(arena, mark);
+    return pieces;
 }
 
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena)
 {
-    struct timer timer = timer_of(system, plan);
-    struct layer_options options = plan_layer_options(plan, system);
-    bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP) &&
-                   system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
-    struct arena_mark mark = arena_mark(arena);
-    struct layer_dims dims = local_dims(plan, model, model->seq);
-    double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;
-    double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
-    struct local_ops embedding = local_embedding(plan, model, model->seq, &options, overlap, arena);
-    struct local_ops head = local_head(plan, model, model->seq, &options, overlap, arena);
-    struct pieces pieces = {
-        .num_kinds = model_num_kinds(model),
-        .logits = dims.tokens * dims.vocab,
-        .logits_run_bytes = logits_run_bytes(plan, &dims, &options, &system->stack),
-    };
-    pieces.at[PIECE_EMBEDDING] =
-        piece_cost(&timer, embedding, local_embedding_parameters(plan, model), 0, arena);
-    pieces.at[PIECE_HEAD] =
-        piece_cost(&timer, head, local_head_parameters(plan, model), input_bytes, arena);
-    for (int kind = 0; kind < pieces.num_kinds; kind++) {
-        struct model of = model_of_kind(model, kind);
-        struct layer_dims widths = local_dims(plan, &of, of.seq);
-        pieces.context_buffer_bytes =
-            fmax(pieces.context_buffer_bytes, context_buffer_bytes(plan, &widths, element_bytes));
-        pieces.at[kind] = block_cost(&timer, plan, &of, &options, overlap, input_bytes, arena);
-    }
-    struct weights of_embedding = weights_of(&embedding.forward, plan, 0, arena);
-    struct weights of_head = weights_of(&head.forward, plan, 0, arena);
-    add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
-    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || plan->pp > 1);
-    arena_reset(arena, mark);
-    return pieces;
+    struct piece_question question = question_of(system, plan);
+    struct piece_wires wires = wires_of(system, plan);
+    return pieces_answer(system, model, &question, &wires, arena);
 }
 
 struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
                              struct local_ops lists, double input_bytes, struct arena *arena)
 {
-    struct timer timer = timer_of(system, plan);
-    struct weights weights = weights_of(&lists.forward, plan, 0, arena);
+    struct piece_question question = question_of(system, plan);
+    struct piece_wires wires = wires_of(system, plan);
+    struct timer timer = timer_of(system, &question, &wires);
+    struct weights weights = weights_of(&lists.forward, question.share, 0, arena);
     double parameters = (double)(weights.elements + weights.vocabulary_elements);
     struct piece_cost cost = piece_cost(&timer, lists, parameters, input_bytes, arena);
     add_tensors(&cost, &weights, true);
@@ -453,20 +532,23 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
 {
     struct kind_totals totals = { 0 };
     struct arena arena = { 0 };
-    struct timer timer = timer_of(system, plan);
-    struct layer_options options = plan_layer_options(plan, system);
-    bool overlap = plan_overlaps(plan, &system->stack, OVERLAP_TP);
+    struct piece_question question = question_of(system, plan);
+    struct piece_wires wires = wires_of(system, plan);
+    struct rank_share share = question.share;
+    struct timer timer = timer_of(system, &question, &wires);
+    struct layer_options options = options_of(&question, system);
+    bool overlap = question.overlaps_tensor;
     double seq = model->seq;
     double times = (double)plan_microbatches(plan, model->batch) * plan->tp * plan->cp * plan->dp;
     struct holding held = model_holding(plan, model);
     struct local_ops layers[MAX_BLOCK_KINDS];
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
-        layers[kind] = local_layer(plan, &of, seq, &options, overlap, &arena);
+        layers[kind] = local_layer(share, &of, seq, &options, overlap, &arena);
         add_both(&totals, &timer, layers[kind], times * held.count[kind]);
     }
-    add_both(&totals, &timer, local_embedding(plan, model, seq, &options, overlap, &arena), times);
-    add_both(&totals, &timer, local_head(plan, model, seq, &options, overlap, &arena), times);
+    add_both(&totals, &timer, local_embedding(share, model, seq, &options, overlap, &arena), times);
+    add_both(&totals, &timer, local_head(share, model, seq, &options, overlap, &arena), times);
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
         int replayed = is_selective ? held.count[kind] : held.recomputed[kind];

@@ -6,10 +6,12 @@
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
+#include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
 #include "sim/exchange/exchange.h"
 #include "sim/plan/holding.h"
 #include "sim/plan/local.h"
+#include "sim/schedule/schedule.h"
 
 /* One list, run once on a GPU whose host is ahead of it: total = compute + exposed comm. */
 struct list_cost {
@@ -50,9 +52,37 @@ struct pieces {
     double context_buffer_bytes; /* for others' tokens, while an attention core runs */
 };
 
-/* Depends on tp, cp, cp-comm, sp, microbatch, attention, precision, gradient dtype, tp overlap,
- * rank order, for tied heads whether pp is 1, and whether the schedule splits the backward. Lists
- * are built in the arena. */
+/* All that the pieces' costs read of a plan, but its wires. Of ints alone, without padding: equal
+ * questions have equal bytes. */
+struct piece_question {
+    struct rank_share share;
+    int attention;       /* enum attention_kernel */
+    int precision;       /* enum precision */
+    int gradient_dtype;  /* enum dtype */
+    int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
+    int splits;          /* 0 or 1: the two halves of a backward are lists of their own */
+};
+/* `generator`: the plan's schedule. */
+struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
+                                        const struct generator *generator);
+
+/* Where the share's groups lie: all that their wires depend on in one system. Of ints alone. */
+struct piece_places {
+    int tensor_stride, context_stride, num_ranks;
+};
+struct piece_places piece_places_of(const struct plan *plan);
+struct piece_wires {
+    struct comm_group tensor, context, context_pair;
+};
+struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
+                                  struct piece_places places);
+
+/* Reads no plan, and of the system neither the GPUs in the job nor their memory. Lists are built in
+ * the arena. */
+struct pieces pieces_answer(const struct system *system, const struct model *model,
+                            const struct piece_question *question, const struct piece_wires *wires,
+                            struct arena *arena);
+/* The same of a plan. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 

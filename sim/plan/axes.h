@@ -6,8 +6,8 @@
 #include "sim/plan/axis.h"
 
 int tensor_degree(const struct plan *plan);
-void tensor_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims);
-bool tensor_lower(const struct plan *plan, struct op *op);
+void tensor_shard(struct rank_share share, const struct model *model, struct layer_dims *dims);
+bool tensor_lower(struct rank_share share, struct op *op);
 bool tensor_divides_heads(const struct plan_case *of, struct err *err);
 bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err);
 bool tensor_divides_ffn(const struct plan_case *of, struct err *err);
@@ -15,7 +15,7 @@ bool tensor_divides_hidden(const struct plan_case *of, struct err *err);
 bool tensor_divides_sequence(const struct plan_case *of, struct err *err);
 
 int context_degree(const struct plan *plan);
-void context_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims);
+void context_shard(struct rank_share share, const struct model *model, struct layer_dims *dims);
 bool context_divides_sequence(const struct plan_case *of, struct err *err);
 
 int expert_degree(const struct plan *plan);

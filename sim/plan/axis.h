@@ -6,7 +6,7 @@
 #define SIM_PLAN_AXIS_H
 
 #include "models/layer.h"
-#include "sim/plan/plan.h"
+#include "sim/plan/share.h"
 
 struct axis {
     enum axis_id id;
@@ -15,10 +15,10 @@ struct axis {
     const char *source;
     int (*degree)(const struct plan *plan);
     /* Divides the sizes that one rank handles; NULL: divides none of them. */
-    void (*shard)(const struct plan *plan, const struct model *model, struct layer_dims *dims);
+    void (*shard)(struct rank_share share, const struct model *model, struct layer_dims *dims);
     /* Replaces a mark by this axis' collective, or drops it (false). NULL: owns no mark,
      * or several ops at once (context.h). */
-    bool (*lower)(const struct plan *plan, struct op *op);
+    bool (*lower)(struct rank_share share, struct op *op);
 };
 extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */
 

@@ -10,12 +10,12 @@ int context_degree(const struct plan *plan)
 }
 
 /* Queries are divided, and what is computed for each token; any key may be asked for. */
-void context_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims)
+void context_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
 {
     (void)model;
-    dims->seq /= plan->cp;
-    dims->tokens /= plan->cp;
-    dims->norm_tokens /= plan->cp;
+    dims->seq /= share.cp;
+    dims->tokens /= share.cp;
+    dims->norm_tokens /= share.cp;
 }
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -294,9 +294,9 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
 
 /* The marks of a backward have changed places, so the keys' width is on either. A rule refuses
  * attention of several kernels. */
-void context_lower(const struct plan *plan, struct ops core, struct ops *out, short *same_as)
+void context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as)
 {
-    assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION && plan->cp > 1);
+    assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION && share.cp > 1);
     const struct op *enter = &core.at[0];
     const struct op *leave = &core.at[2];
     const struct op *keys = enter->k > 0 ? enter : leave;
@@ -304,23 +304,23 @@ void context_lower(const struct plan *plan, struct ops core, struct ops *out, sh
         .enter = enter,
         .attention = &core.at[1],
         .leave = leave,
-        .cp = plan->cp,
+        .cp = share.cp,
         .key_bytes = keys->comm_bytes * keys->k / keys->n,
         .same_as = same_as,
     };
     int before = out->count;
-    context_methods[plan->context_comm].lower(&whole, out);
+    context_methods[share.context_comm].lower(&whole, out);
     assert(out->count - before <= CONTEXT_MAX_OPS);
     (void)before;
 }
 
-double context_buffer_bytes(const struct plan *plan, const struct layer_dims *dims,
+double context_buffer_bytes(struct rank_share share, const struct layer_dims *dims,
                             double element_bytes)
 {
-    if (plan->cp == 1)
+    if (share.cp == 1)
         return 0;
     double head_bytes = element_bytes * dims->tokens * dims->head_dim;
-    return context_methods[plan->context_comm].buffer_bytes(plan->cp, head_bytes * dims->heads,
+    return context_methods[share.context_comm].buffer_bytes(share.cp, head_bytes * dims->heads,
                                                             head_bytes * 2 * dims->kv_heads);
 }
 

@@ -7,7 +7,7 @@
 #define SIM_PLAN_CONTEXT_H
 
 #include "models/layer.h"
-#include "sim/plan/plan.h"
+#include "sim/plan/share.h"
 
 /* An attention core: the kernel and the marks around it, forward or backward. */
 struct context_core {
@@ -34,11 +34,11 @@ extern const struct context_method context_methods[NUM_CONTEXT_COMMS]; /* by enu
 enum { CONTEXT_MAX_OPS = 8 };
 
 /* `core` is a mark, the ops between, and the other mark; `same_as` is as in context_core. */
-void context_lower(const struct plan *plan, struct ops core, struct ops *out, short *same_as);
+void context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as);
 
 /* Bytes that a rank holds for others' tokens while it runs an attention core; `dims` are its own.
  * Nothing at cp 1. */
-double context_buffer_bytes(const struct plan *plan, const struct layer_dims *dims,
+double context_buffer_bytes(struct rank_share share, const struct layer_dims *dims,
                             double element_bytes);
 
 #endif

@@ -5,12 +5,12 @@
 
 #include <math.h>
 
-struct layer_dims local_dims(const struct plan *plan, const struct model *model, double seq)
+struct layer_dims local_dims(struct rank_share share, const struct model *model, double seq)
 {
-    struct layer_dims dims = layer_dims(model, plan->microbatch, seq);
+    struct layer_dims dims = layer_dims(model, share.microbatch, seq);
     for (int i = 0; i < NUM_AXES; i++)
         if (axes[i].shard)
-            axes[i].shard(plan, model, &dims);
+            axes[i].shard(share, model, &dims);
     return dims;
 }
 
@@ -34,7 +34,7 @@ static int core_length(const struct ops *ops, int i)
 
 /* Lists on their way from marks to collectives. */
 struct lowering {
-    const struct plan *plan;
+    struct rank_share share;
     struct arena *arena;
     short
         same_as[MAX_VALUES]; /* by value: what it is where the op that would make it is left out */
@@ -88,17 +88,17 @@ static struct ops lower(struct lowering *l, struct ops ops)
         ops.at[i] = rename_operands(l, &ops.at[i]);
         struct op op = ops.at[i];
         bool is_context_mark = op.kind == OP_CONTEXT_ENTER || op.kind == OP_CONTEXT_LEAVE;
-        if (is_context_mark && l->plan->cp > 1) {
+        if (is_context_mark && l->share.cp > 1) {
             int length = core_length(&ops, i);
             for (int j = i + 1; j < i + length; j++)
                 ops.at[j] = rename_operands(l, &ops.at[j]);
-            context_lower(l->plan, (struct ops){ .at = &ops.at[i], .count = length }, &out,
+            context_lower(l->share, (struct ops){ .at = &ops.at[i], .count = length }, &out,
                           l->same_as);
             i += length - 1;
             continue;
         }
         const struct axis *axis = owner(op.kind);
-        if (is_context_mark || (axis && !axis->lower(l->plan, &op))) {
+        if (is_context_mark || (axis && !axis->lower(l->share, &op))) {
             leave_out(l, &ops, &op, i);
             continue;
         }
@@ -184,57 +184,57 @@ static void overlap(struct ops *backward)
 typedef struct ops build_fn(const struct model *model, const struct layer_dims *dims,
                             const struct layer_options *options, struct arena *arena);
 
-struct local_ops local_lists(const struct plan *plan, struct ops forward,
+struct local_ops local_lists(struct rank_share share, struct ops forward,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena)
 {
     struct ops backward = ops_backward(forward, options, arena);
     struct local_ops local = { ops_fuse(forward, options), ops_fuse(backward, options) };
-    struct lowering lowering = { .plan = plan, .arena = arena };
+    struct lowering lowering = { .share = share, .arena = arena };
     lower_both(&lowering, &local);
     if (overlap_tp)
         overlap(&local.backward);
     return local;
 }
 
-static struct local_ops build(build_fn *forward, const struct plan *plan, const struct model *model,
+static struct local_ops build(build_fn *forward, struct rank_share share, const struct model *model,
                               double seq, const struct layer_options *options, bool overlap_tp,
                               struct arena *arena)
 {
-    struct layer_dims dims = local_dims(plan, model, seq);
+    struct layer_dims dims = local_dims(share, model, seq);
     if (options->leaves_vocab_odd)
-        dims.vocab = floor((double)model->vocab / plan->tp);
-    return local_lists(plan, forward(model, &dims, options, arena), options, overlap_tp, arena);
+        dims.vocab = floor((double)model->vocab / share.tp);
+    return local_lists(share, forward(model, &dims, options, arena), options, overlap_tp, arena);
 }
 
-struct local_ops local_layer(const struct plan *plan, const struct model *model, double seq,
+struct local_ops local_layer(struct rank_share share, const struct model *model, double seq,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena)
 {
-    return build(layer_forward, plan, model, seq, options, overlap_tp, arena);
+    return build(layer_forward, share, model, seq, options, overlap_tp, arena);
 }
 
-struct local_ops local_embedding(const struct plan *plan, const struct model *model, double seq,
+struct local_ops local_embedding(struct rank_share share, const struct model *model, double seq,
                                  const struct layer_options *options, bool overlap_tp,
                                  struct arena *arena)
 {
-    return build(embedding_forward, plan, model, seq, options, overlap_tp, arena);
+    return build(embedding_forward, share, model, seq, options, overlap_tp, arena);
 }
 
-struct local_ops local_head(const struct plan *plan, const struct model *model, double seq,
+struct local_ops local_head(struct rank_share share, const struct model *model, double seq,
                             const struct layer_options *options, bool overlap_tp,
                             struct arena *arena)
 {
-    return build(head_forward, plan, model, seq, options, overlap_tp, arena);
+    return build(head_forward, share, model, seq, options, overlap_tp, arena);
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */
 
 /* The model as wide as a rank's share of it, whose norms, and biases added after a sum, are whole.
  * The formulas of models/blocks.c and model.c then count the rank's parameters. */
-static struct model share(const struct plan *plan, const struct model *model)
+static struct model model_of_rank(struct rank_share share, const struct model *model)
 {
-    struct layer_dims dims = local_dims(plan, model, model->seq);
+    struct layer_dims dims = local_dims(share, model, model->seq);
     struct model of_rank = *model;
     of_rank.heads = (int)dims.heads;
     of_rank.kv_heads = (int)dims.kv_heads;
@@ -243,21 +243,21 @@ static struct model share(const struct plan *plan, const struct model *model)
     return of_rank;
 }
 
-double local_layer_parameters(const struct plan *plan, const struct model *model)
+double local_layer_parameters(struct rank_share share, const struct model *model)
 {
-    struct model of_rank = share(plan, model);
+    struct model of_rank = model_of_rank(share, model);
     return model_layer_parameters(&of_rank);
 }
 
-double local_embedding_parameters(const struct plan *plan, const struct model *model)
+double local_embedding_parameters(struct rank_share share, const struct model *model)
 {
-    struct model of_rank = share(plan, model);
+    struct model of_rank = model_of_rank(share, model);
     return model_embedding_parameters(&of_rank);
 }
 
-double local_head_parameters(const struct plan *plan, const struct model *model)
+double local_head_parameters(struct rank_share share, const struct model *model)
 {
-    struct model of_rank = share(plan, model);
-    of_rank.tied = model->tied && plan->pp == 1;
+    struct model of_rank = model_of_rank(share, model);
+    of_rank.tied = model->tied && share.has_one_stage;
     return model_head_parameters(&of_rank);
 }

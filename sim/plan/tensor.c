@@ -14,14 +14,14 @@ double padded_vocab(const struct model *model, int tp)
 }
 
 /* Ranks beyond the key and value heads each hold a copy of one. */
-void tensor_shard(const struct plan *plan, const struct model *model, struct layer_dims *dims)
+void tensor_shard(struct rank_share share, const struct model *model, struct layer_dims *dims)
 {
-    double tp = plan->tp;
+    double tp = share.tp;
     dims->heads /= tp;
     dims->kv_heads = dims->kv_heads > tp ? dims->kv_heads / tp : 1;
     dims->ffn /= tp;
-    dims->vocab = padded_vocab(model, plan->tp) / tp;
-    if (plan->sp)
+    dims->vocab = padded_vocab(model, share.tp) / tp;
+    if (share.sp)
         dims->norm_tokens /= tp;
 }
 
@@ -37,16 +37,16 @@ static void become(struct op *op, enum op_kind kind)
 /* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
  * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
  * marks are already turned round, so the same two lines hold for it. */
-bool tensor_lower(const struct plan *plan, struct op *op)
+bool tensor_lower(struct rank_share share, struct op *op)
 {
-    if (plan->tp == 1)
+    if (share.tp == 1)
         return false;
-    if (op->kind == OP_TENSOR_ENTER && !plan->sp)
+    if (op->kind == OP_TENSOR_ENTER && !share.sp)
         return false;
     if (op->kind == OP_TENSOR_ENTER)
         become(op, OP_ALL_GATHER);
     else if (op->kind == OP_TENSOR_LEAVE)
-        become(op, plan->sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
+        become(op, share.sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
     else
         become(op, op->kind);
     return true;

@@ -1,9 +1,9 @@
 #include "sim/plan/weights.h"
 
-static struct weight weight_of(const struct op_weight *of, const struct plan *plan,
+static struct weight weight_of(const struct op_weight *of, struct rank_share share,
                                size_t tensor_rank)
 {
-    size_t tp = (size_t)plan->tp, rows = (size_t)of->rows, columns = (size_t)of->columns;
+    size_t tp = (size_t)share.tp, rows = (size_t)of->rows, columns = (size_t)of->columns;
     struct weight weight = { .of = of,
                              .rows = rows,
                              .columns = columns,
@@ -21,7 +21,7 @@ static struct weight weight_of(const struct op_weight *of, const struct plan *pl
     return weight;
 }
 
-struct weights weights_of(const struct ops *list, const struct plan *plan, int tensor_rank,
+struct weights weights_of(const struct ops *list, struct rank_share share, int tensor_rank,
                           struct arena *arena)
 {
     const struct operands *operands = list->operands;
@@ -29,7 +29,7 @@ struct weights weights_of(const struct ops *list, const struct plan *plan, int t
     weights.at = ARENA_ARRAY(arena, struct weight, (size_t)weights.count);
     for (int i = 0; i < weights.count; i++) {
         struct weight *weight = &weights.at[i];
-        *weight = weight_of(&operands->weights[i], plan, (size_t)tensor_rank);
+        *weight = weight_of(&operands->weights[i], share, (size_t)tensor_rank);
         size_t *end = weight->of->is_vocabulary ? &weights.vocabulary_elements : &weights.elements;
         weight->offset = *end;
         *end += weight_elements(weight);

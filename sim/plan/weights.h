@@ -33,7 +33,7 @@ struct weights {
 };
 
 /* What the ops of a list name. In the arena. */
-struct weights weights_of(const struct ops *list, const struct plan *plan, int tensor_rank,
+struct weights weights_of(const struct ops *list, struct rank_share share, int tensor_rank,
                           struct arena *arena);
 
 /* Held by this rank. */
