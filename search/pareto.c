@@ -128,16 +128,20 @@ static void sweep_counts(const struct search_request *asked, struct contenders *
 {
     double start_s = clock_now_s();
     struct stairs stairs = { 0 };
+    int jobs = walk_jobs(asked);
+    struct evaluator **evaluators = ARENA_ARRAY(&result->arena, struct evaluator *, (size_t)jobs);
     for (int i = 0; i < result->num_counts; i++) {
         struct prepared prepared;
         if (asked->progress)
             asked->progress((double)i / result->num_counts, asked->progress_context);
         if (counts_prepare(asked, result->counts[i], start_s, &result->arena, &prepared)) {
-            struct sweep sweep = { &prepared.search, &stairs, gather, front };
+            struct sweep sweep = { &prepared.search, &stairs, evaluators, gather, front };
             struct tally tally = sweep_run(&sweep, &result->arena);
             count_tally(&tally, result);
         }
     }
+    for (int i = 0; i < jobs; i++)
+        evaluator_free(evaluators[i]);
     stairs_release(&stairs);
     result->elapsed_s = clock_now_s() - start_s;
 }

@@ -37,8 +37,14 @@ static struct worker *start_worker(struct run *run, int id)
 {
     struct worker *worker = &run->workers[id];
     const struct search *search = run->sweep->search;
-    if (!worker->evaluator)
-        worker->evaluator = evaluator_new(search->system, search->space->model);
+    struct evaluator **evaluator = &run->sweep->evaluators[id];
+    if (worker->evaluator)
+        return worker;
+    if (*evaluator)
+        evaluator_turn_to(*evaluator, search->system);
+    else
+        *evaluator = evaluator_new(search->system, search->space->model);
+    worker->evaluator = *evaluator;
     return worker;
 }
 
@@ -234,7 +240,6 @@ struct tally sweep_run(const struct sweep *sweep, struct arena *arena)
     struct tally sum = tally_new(arena);
     for (int i = 0; i < run.jobs; i++) {
         tally_add(&sum, &run.workers[i].tally);
-        evaluator_free(run.workers[i].evaluator);
         free(run.workers[i].kept.at);
     }
     return sum;

@@ -27,6 +27,9 @@ void stairs_release(struct stairs *stairs);
 struct sweep {
     const struct search *search;
     struct stairs *stairs;
+    /* Of each worker (walk_jobs), NULL until it has one; the caller's to free. A sweep of the same
+     * system on another number of GPUs goes on with them. */
+    struct evaluator **evaluators;
     void (*keep)(void *context, const struct ranked_plan *plan);
     void *context;
 };

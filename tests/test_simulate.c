@@ -126,6 +126,72 @@ START_TEST(a_prediction_does_not_depend_on_those_before_it)
 }
 END_TEST
 
+/* The plans on `times` as many data ranks. */
+static void check_turned(struct evaluator *used, const struct system *system, int times)
+{
+    evaluator_turn_to(used, system);
+    for (int i = 0; i < setting.num_plans; i++) {
+        struct plan plan = setting.plans[rand() % setting.num_plans];
+        struct err ignored = { 0 };
+        plan.dp *= times;
+        if (plan_check(&plan, &setting.model, setting.model.batch, system->num_gpus, &ignored))
+            continue;
+        struct evaluator *fresh = evaluator_new(system, &setting.model);
+        struct prediction expected = evaluate(fresh, &plan);
+        struct prediction got = evaluate(used, &plan);
+        check_same(&got, &expected);
+        ck_assert_double_eq(evaluate_bound_s(used, &plan), evaluate_bound_s(fresh, &plan));
+        evaluator_free(fresh);
+    }
+}
+
+/* One evaluator goes from count to count of GPUs, and comes back. */
+static void check_counts(void)
+{
+    const int times[] = { 1, 2, 4, 1 };
+    struct evaluator *used = evaluator_new(&setting.system, &setting.model);
+    for (int i = 0; i < (int)LENGTH(times); i++) {
+        struct system system = setting.system;
+        system.num_gpus *= times[i];
+        check_turned(used, &system, times[i]);
+    }
+    evaluator_free(used);
+}
+
+START_TEST(a_prediction_does_not_depend_on_the_counts_of_gpus_before_it)
+{
+    srand((unsigned)_i);
+    settings_each(_i, check_counts);
+}
+END_TEST
+
+/* Of 6 tensor ranks in nodes of 8 the first group is in one node, the second in two: 12 GPUs have
+ * slower sums than 6, at the same stride. */
+START_TEST(a_group_that_crosses_nodes_among_more_gpus_is_timed_anew)
+{
+    setting_load("dgx-h100", "megatron-core", "gpt3-175b", 64, 256);
+    struct system system = setting.system;
+    struct evaluator *used = evaluator_new(&system, &setting.model);
+    struct plan plan = plan_default();
+    double tensor_s[2];
+    plan.tp = 6;
+    for (plan.dp = 1; plan.dp <= 2; plan.dp++) {
+        system.num_gpus = plan_ranks(&plan);
+        evaluator_turn_to(used, &system);
+        struct evaluator *fresh = evaluator_new(&system, &setting.model);
+        struct prediction expected = evaluate(fresh, &plan);
+        struct prediction got = evaluate(used, &plan);
+        check_same(&got, &expected);
+        tensor_s[plan.dp - 1] =
+            got.time.tensor_comm_s * plan.dp; /* half as many microbatches each */
+        evaluator_free(fresh);
+    }
+    ck_assert_double_gt(tensor_s[1], 2 * tensor_s[0]);
+    evaluator_free(used);
+    setting_release();
+}
+END_TEST
+
 /* --- hand calculations --------------------------------------------------------------------------
  */
 
@@ -436,6 +502,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, useful_flops_are_some_of_those_executed_which_are_below_peak, 0,
                         TURNS(n));
     tcase_add_loop_test(tc, a_prediction_does_not_depend_on_those_before_it, 0, TURNS(n));
+    tcase_add_loop_test(tc, a_prediction_does_not_depend_on_the_counts_of_gpus_before_it, 0,
+                        TURNS(n));
+    tcase_add_test(tc, a_group_that_crosses_nodes_among_more_gpus_is_timed_anew);
     tcase_add_test(tc, the_bubble_is_p_less_one_microbatches);
     tcase_add_test(tc, microbatches_share_a_replicas_batch);
     tcase_add_test(tc, an_end_stage_sends_a_message_for_each_microbatch);

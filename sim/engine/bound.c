@@ -1,5 +1,6 @@
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"
+#include "sim/plan/holding.h"
 
 #include <math.h>
 
@@ -55,13 +56,26 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 
+/* Like the stage before it: as many layers, and the same durations to hide transfers behind. */
+static bool tail_is_as_before(const struct work *w, int stage)
+{
+    if (!stage_is_as_before(w->plan, w->model, stage))
+        return false;
+    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
+        for (int i = CHUNK_PASSES * chunk; i < CHUNK_PASSES * (chunk + 1); i++)
+            if (w->duration_s[i] != w->duration_s[i - CHUNK_PASSES])
+                return false;
+    return true;
+}
+
 /* Holds for any order of the passes, so for every generator. */
 static double bound_s(const struct work *w, add_tail_fn *add_tail)
 {
     double most_s = 0, before_s = 0, after_s = 0;
     struct tails tails = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        add_tail(w, stage, &tails);
+        if (!tail_is_as_before(w, stage))
+            add_tail(w, stage, &tails);
         most_s = fmax(most_s, stage_bound_s(w, stage, before_s, after_s, &tails));
         double lag_s = work_lag_s(w, stage);
         before_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + lag_s;
@@ -77,7 +91,8 @@ static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
     struct tails tails = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
         double own_s = 0;
-        add_tail(w, stage, &tails);
+        if (!tail_is_as_before(w, stage))
+            add_tail(w, stage, &tails);
         for (int pass = 0; pass < CHUNK_PASSES; pass++)
             own_s += stage_passes_s(w, stage, (enum chunk_pass)pass);
         most_s = fmax(most_s, own_s + tails.stage_s + tails.update_s);

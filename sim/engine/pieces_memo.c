@@ -7,7 +7,7 @@ struct known_pieces {
     struct piece_places places;
     struct piece_wires wires;
     const struct pieces *pieces;
-    struct known_pieces *older;           /* of the same bucket with places */
+    struct known_pieces *older;           /* of the same bucket by question and places */
     struct known_pieces *older_elsewhere; /* without them, of those that own their pieces */
 };
 
@@ -23,6 +23,11 @@ static bool asks_the_same(const struct known_pieces *known, const struct piece_q
     return memcmp(&known->question, question, sizeof *question) == 0;
 }
 
+static bool lies_there_too(const struct known_pieces *known, const struct piece_places *places)
+{
+    return memcmp(&known->places, places, sizeof *places) == 0;
+}
+
 /* Other places often have the same wires. NULL: none that is known does. */
 static const struct pieces *over_same_wires(const struct known_pieces *known,
                                             const struct piece_question *question,
@@ -34,35 +39,58 @@ static const struct pieces *over_same_wires(const struct known_pieces *known,
     return NULL;
 }
 
+/* Multiplicative hashing (Knuth, The Art of Computer Programming 3, 6.4), int by int. */
+static unsigned hash(unsigned seed, const void *ints, size_t bytes)
+{
+    const int *at = ints;
+    for (size_t i = 0; i < bytes / sizeof *at; i++)
+        seed = (seed ^ (unsigned)at[i]) * 2654435761U;
+    return seed;
+}
+
+static unsigned bucket_of(unsigned hash)
+{
+    return hash >> (32 - PIECES_BUCKET_BITS);
+}
+
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator)
 {
     struct piece_question question = piece_question_of(system, plan, generator);
     struct piece_places places = piece_places_of(plan);
-    const struct rank_share *share = &question.share;
-    int anywhere = (share->tp * 31 + share->cp * 11 + share->microbatch * 7 + share->sp) &
-                   (NUM_PIECES_BUCKETS - 1);
-    unsigned where = (unsigned)places.tensor_stride * 2654435761U + (unsigned)places.context_stride;
-    int bucket = (anywhere ^ (int)(where * 2654435761U >> 20)) & (NUM_PIECES_BUCKETS - 1);
-    for (struct known_pieces *k = memo->known[bucket]; k; k = k->older)
-        if (asks_the_same(k, &question) && memcmp(&k->places, &places, sizeof places) == 0)
+    struct known_pieces *last = memo->last;
+    if (last && asks_the_same(last, &question) && lies_there_too(last, &places))
+        return last->pieces;
+    unsigned anywhere = hash(0, &question, sizeof question);
+    struct known_pieces **here = &memo->placed[bucket_of(hash(anywhere, &places, sizeof places))];
+    for (struct known_pieces *k = *here; k; k = k->older)
+        if (asks_the_same(k, &question) && lies_there_too(k, &places)) {
+            memo->last = k;
             return k->pieces;
+        }
     struct known_pieces *found = ARENA_NEW(&memo->arena, struct known_pieces);
+    struct known_pieces **wired = &memo->wired[bucket_of(anywhere)];
     found->question = question;
     found->places = places;
     found->wires = piece_wires_of(system, question.share, places);
-    found->pieces = over_same_wires(memo->wired[anywhere], &question, &found->wires);
+    found->pieces = over_same_wires(*wired, &question, &found->wires);
     if (!found->pieces) {
         struct pieces *pieces = ARENA_NEW(&memo->arena, struct pieces);
         *pieces = pieces_answer(system, model, &question, &found->wires, &memo->arena);
         found->pieces = pieces;
-        found->older_elsewhere = memo->wired[anywhere];
-        memo->wired[anywhere] = found;
+        found->older_elsewhere = *wired;
+        *wired = found;
     }
-    found->older = memo->known[bucket];
-    memo->known[bucket] = found;
+    found->older = *here;
+    *here = memo->last = found;
     return found->pieces;
+}
+
+void pieces_memo_forget_places(struct pieces_memo *memo)
+{
+    memset(memo->placed, 0, sizeof memo->placed);
+    memo->last = NULL;
 }
 
 void pieces_memo_release(struct pieces_memo *memo)

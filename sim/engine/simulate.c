@@ -41,12 +41,19 @@ struct evaluator *evaluator_new(const struct system *system, const struct model 
 {
     struct evaluator *e = arena_grow(NULL, sizeof *e);
     *e = (struct evaluator){
-        .system = system,
         .model = model,
         .model_flops = model_step_flops(model, model->batch, model->seq),
-        .slowdown = straggler_slowdown(system->profile.chip_spread, system->num_gpus),
     };
+    evaluator_turn_to(e, system);
     return e;
+}
+
+void evaluator_turn_to(struct evaluator *e, const struct system *system)
+{
+    if (e->system)
+        pieces_memo_forget_places(&e->pieces);
+    e->system = system;
+    e->slowdown = straggler_slowdown(system->profile.chip_spread, system->num_gpus);
 }
 
 void evaluator_free(struct evaluator *e)

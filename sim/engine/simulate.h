@@ -32,6 +32,9 @@ struct prediction {
 /* Memo of what plans share, scratch space, one per worker. */
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
+/* From now on evaluates for a system that differs from its first in the job's GPUs and their memory
+ * alone: what it knows of plans' pieces holds there too. */
+void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
 /* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
