@@ -6,7 +6,9 @@
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -148,24 +150,50 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
     return read_reduction(of, plan, reason);
 }
 
-/* The layout grammar reads the rest: recompute=full:4. */
+/* "block-share:0.5": that share of each chunk's layers, rounded. */
+static bool read_share(const struct conversion *of, const char *text, struct plan *plan,
+                       struct err *reason)
+{
+    char *end;
+    double share = strtod(text, &end);
+    if (end == text || *end != '\0' || !(share >= 0) || share > 1)
+        return err_set(reason, ERR_INFEASIBLE, "recompute",
+                       "recompute block-share:%.40s is not a share from 0 to 1", text);
+    int num_chunks = plan_chunks(plan);
+    int *layers = ARENA_ARRAY(&of->systems->arena, int, (size_t)num_chunks);
+    for (int i = 0; i < num_chunks; i++)
+        layers[i] = (int)lround(share * plan_chunk_layers(plan, &of->out->model, i));
+    plan->recompute = RECOMPUTE_BLOCK;
+    plan->recompute_layers = layers;
+    plan->num_recompute_layers = num_chunks;
+    return true;
+}
+
+/* Megatron's modules stand behind a space in rows, and behind a colon in layouts: "selective mlp".
+ * The grammar of layouts reads the rest: recompute=full:4. */
 static bool read_recompute(const struct conversion *of, struct plan *plan, struct err *reason)
 {
+    static const char share[] = "block-share:", modules[] = "selective ";
     const char *word = of->recompute;
     if (*word == '\0') {
         convert_assume(of, "recompute not stated: none");
         return true;
     }
+    if (strncmp(word, share, strlen(share)) == 0)
+        return read_share(of, word + strlen(share), plan, reason);
+    bool has_modules = strncmp(word, modules, strlen(modules)) == 0;
+    const char *rest = has_modules ? word + strlen(modules) : word;
     struct text layout = { 0 };
     struct plan parsed;
     struct err err = { 0 };
-    text_add(&layout, "recompute=%s", word);
-    bool ok = !strpbrk(word, " \t\r\n") &&
+    text_add(&layout, "recompute=%s%s", has_modules ? "selective:" : "", rest);
+    bool ok = !strpbrk(rest, " \t\r\n") &&
               plan_parse(text_get(&layout), &of->systems->arena, &parsed, &err);
     text_release(&layout);
     if (!ok)
         return err_set(reason, ERR_INFEASIBLE, "recompute", "recompute %.60s is not known", word);
     plan->recompute = parsed.recompute;
+    plan->replays = parsed.replays;
     plan->recompute_every = parsed.recompute_every;
     plan->recompute_layers = parsed.recompute_layers;
     plan->num_recompute_layers = parsed.num_recompute_layers;
@@ -255,12 +283,12 @@ bool convert_plan(const struct conversion *of, struct err *reason)
     const struct system *system = of->out->system;
     *plan = plan_default();
     if (!read_degrees(of, plan, reason) || !read_schedule(of, plan, reason) ||
-        !read_precision(of, plan, reason) || !read_sharding(of, plan, reason) ||
-        !read_recompute(of, plan, reason))
+        !read_precision(of, plan, reason) || !read_sharding(of, plan, reason))
         return false;
     read_attention(of, plan);
     read_overlap(of, plan);
     spread_layers(of, plan);
-    return !plan_check(plan, model, model->batch, system->num_gpus, reason) &&
+    return read_recompute(of, plan, reason) &&
+           !plan_check(plan, model, model->batch, system->num_gpus, reason) &&
            system_check(system, plan, reason);
 }

@@ -53,7 +53,7 @@ static void add_activation_words(struct lecture_row *row, const struct lecture_c
     else if (of->textbook->recomputed > 0)
         lecture_gap(row, "Recompute keeps the input alone of %.3g %% of the layers",
                     100 * of->textbook->recomputed);
-    else if (plan->recompute == RECOMPUTE_SELECTIVE)
+    else if (plan_replays_core(plan))
         lecture_gap(row, "Recompute keeps nothing of attention's s x s scores");
     else if (plan_attention_kernel(plan, &of->setup->system) != ATTENTION_UNFUSED)
         lecture_gap(row, "Fused attention keeps no s x s scores");

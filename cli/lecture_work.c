@@ -71,10 +71,9 @@ static void add_flops(struct lecture *lecture, const struct lecture_case *of)
                                           lecture_flops_formula(of->textbook->recomputed));
     text_add(&row->filled, "%.5g x %s x %s", flops_a_weight(of->textbook),
              in_digits(estimate->tokens).text, in_digits(estimate->parameters).text);
-    lecture_gap(
-        row, "The ops that are run multiply in attention too, and not with the embedding%s.",
-        of->setup->plan.recompute == RECOMPUTE_SELECTIVE ? ", and attention's forward runs twice"
-                                                         : "");
+    lecture_gap(row,
+                "The ops that are run multiply in attention too, and not with the embedding%s.",
+                plan_replays_core(&of->setup->plan) ? ", and attention's forward runs twice" : "");
 }
 
 static void add_compute(struct lecture *lecture, const struct lecture_case *of)
@@ -250,7 +249,7 @@ void lecture_add_mfu(struct lecture *lecture, const struct lecture_case *of)
                         ? "; fused attention skips what the mask hides"
                         : "");
     }
-    if (of->setup->plan.recompute == RECOMPUTE_SELECTIVE) {
+    if (plan_replays_core(&of->setup->plan)) {
         row = add_convention(
             lecture, of,
             &(struct convention){ "HFU, attention run again",

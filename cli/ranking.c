@@ -19,6 +19,8 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
         text_add(out, "full:%d", plan->recompute_every);
     else if (plan->recompute == RECOMPUTE_BLOCK)
         text_add(out, "block");
+    else if (plan->recompute == RECOMPUTE_SELECTIVE)
+        plan_write_replays(plan_replays(plan), out);
     else
         text_add(out, "%s", recompute_names[plan->recompute]);
 }

@@ -59,7 +59,9 @@ static void add_recompute(struct text *out, const char *dot, const struct plan *
         text_add(out, "%sno recompute", dot);
         break;
     case RECOMPUTE_SELECTIVE:
-        text_add(out, "%sselective recompute", dot);
+        text_add(out, "%s", dot);
+        plan_write_replays(plan_replays(plan), out);
+        text_add(out, " recompute");
         break;
     case RECOMPUTE_FULL:
         text_add(out, "%sfull recompute", dot);

@@ -40,7 +40,7 @@ static struct textbook_link link_of(const struct system *system, const struct co
 static enum textbook_keep keep_of(const struct plan *plan, const struct system *system)
 {
     bool fused = plan_attention_kernel(plan, system) != ATTENTION_UNFUSED;
-    if (plan->recompute == RECOMPUTE_SELECTIVE || fused)
+    if (plan_replays_core(plan) || fused)
         return plan->sp ? TEXTBOOK_KEEP_SEQUENCE_SELECTIVE : TEXTBOOK_KEEP_SELECTIVE;
     return plan->sp ? TEXTBOOK_KEEP_SEQUENCE : TEXTBOOK_KEEP_ALL;
 }

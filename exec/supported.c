@@ -26,6 +26,12 @@ static bool offloads(const struct plan *plan, const struct model *model)
     return plan->offloads != 0;
 }
 
+static bool replays_other_parts(const struct plan *plan, const struct model *model)
+{
+    (void)model;
+    return plan->recompute == RECOMPUTE_SELECTIVE && plan_replays(plan) != REPLAYS_CORE;
+}
+
 static bool copies_keys(const struct plan *plan, const struct model *model)
 {
     for (int kind = 0; kind < model_num_kinds(model); kind++)
@@ -72,6 +78,8 @@ const struct refusal run_refusals[] = {
     { "ep", "expert parallelism can't be run yet", splits_experts },
     { "shard", "sharding over a part of the data ranks can't be run yet", shards_in_part },
     { "offload", "offloading can't be run yet", offloads },
+    { "recompute", "of selective recompute only attention's core can be run yet",
+      replays_other_parts },
     { "tp", "more tensor ranks than key-value heads can't be run yet", copies_keys },
     { "dtype", "of precisions only fp32, bf16 and fp16 can be run yet", has_another_precision },
     { "grad", "gradients are kept and reduced in fp32; nothing else can be run yet",

@@ -165,14 +165,16 @@ void add_attention_block(struct builder *b)
                           .out = (d->heads + 2 * d->kv_heads) * d->head_dim,
                           .in = d->hidden,
                           .split = SPLIT_ROWS,
-                          .has_bias = model->linear_bias || model->qkv_bias };
+                          .has_bias = model->linear_bias || model->qkv_bias,
+                          .matrices = { d->heads * d->head_dim, d->kv_heads * d->head_dim,
+                                        d->kv_heads * d->head_dim } };
     struct linear projection = { .name = "projection",
                                  .out = d->hidden,
                                  .in = d->heads * d->head_dim,
                                  .split = SPLIT_COLUMNS,
                                  .has_bias = model->linear_bias };
     b->value = b->stream;
-    add_norm(b, "attention_norm", d->norm_tokens, d->hidden);
+    add_norm(b, "attention_norm", d->norm_tokens, d->hidden)->region = REGION_NORM;
     add_enter(b, "attention_enter", "qkv_input");
     add_linear(b, &qkv);
     b->ops.operands->values[b->value].form = VALUE_HEADS;

@@ -21,15 +21,25 @@ void add_feed_forward_block(struct builder *b)
     const struct layer_dims *d = b->dims;
     bool bias = b->model->linear_bias;
     double inputs = model_is_gated(b->model) ? 2 : 1;
-    struct linear fc1 = { "fc1", inputs * d->ffn, d->hidden, SPLIT_ROWS, bias };
-    struct linear fc2 = { "fc2", d->hidden, d->ffn, SPLIT_COLUMNS, bias };
+    struct linear fc1 = { .name = "fc1",
+                          .out = inputs * d->ffn,
+                          .in = d->hidden,
+                          .split = SPLIT_ROWS,
+                          .has_bias = bias };
+    struct linear fc2 = {
+        .name = "fc2", .out = d->hidden, .in = d->ffn, .split = SPLIT_COLUMNS, .has_bias = bias
+    };
+    for (int i = 0; i < (int)inputs; i++)
+        fc1.matrices[i] = d->ffn;
     b->value = b->stream;
-    add_norm(b, "ffn_norm", d->norm_tokens, d->hidden);
+    add_norm(b, "ffn_norm", d->norm_tokens, d->hidden)->region = REGION_NORM;
+    b->region = REGION_FEED_FORWARD;
     add_enter(b, "ffn_enter", "fc1_input");
     add_linear(b, &fc1);
     add_activation(b);
     add_quantize(b, "fc2_input", d->tokens, d->ffn);
     add_linear(b, &fc2);
     add_leave(b, "ffn_leave");
+    b->region = REGION_REST;
     add_residual(b, "ffn_residual");
 }

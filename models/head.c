@@ -68,7 +68,9 @@ struct ops head_forward(const struct model *model, const struct layer_dims *dims
                         const struct layer_options *options, struct arena *arena)
 {
     struct builder b = layer_begin(model, dims, options, arena);
-    struct linear output = { "logits", dims->vocab, dims->hidden, SPLIT_ROWS, false };
+    struct linear output = {
+        .name = "logits", .out = dims->vocab, .in = dims->hidden, .split = SPLIT_ROWS
+    };
     b.ops.input = (short)add_input(&b, dims->norm_tokens, dims->hidden);
     add_norm(&b, "final_norm", dims->norm_tokens, dims->hidden);
     add_mark(&b, OP_TENSOR_ENTER, "head_enter");

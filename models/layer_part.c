@@ -1,6 +1,7 @@
 #include "models/layer_part.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { MAX_LAYER_OPS = 32 };
 
@@ -117,6 +118,7 @@ struct op *add_reader(struct builder *b, enum op_kind kind, const char *name, do
         .dtype = b->options->dtype,
         .sum = { NO_ID, NO_ID },
         .draw = b->draws,
+        .region = b->region,
         .m = m,
         .n = n,
         .k = 1,
@@ -202,6 +204,7 @@ struct op *add_gemm(struct builder *b, const struct linear *linear)
     struct op *op = add_op(b, OP_GEMM, linear->name, b->dims->tokens, linear->out);
     double element_bytes = b->element_bytes;
     op->k = linear->in;
+    memcpy(op->matrices, linear->matrices, sizeof op->matrices);
     op->flops = op->model_flops = 2 * op->m * op->n * op->k;
     op->bytes = element_bytes * (op->m * op->k + op->k * op->n + op->m * op->n);
     keep_input(b, op);

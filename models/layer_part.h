@@ -16,8 +16,9 @@ struct builder {
     double element_bytes; /* of an activation */
     struct arena *arena;
     struct ops ops;
-    int value;  /* at hand */
-    int stream; /* the residual stream; NO_ID: the list has none */
+    int value;             /* at hand */
+    enum op_region region; /* of the ops that are added */
+    int stream;            /* the residual stream; NO_ID: the list has none */
     short draws;
 };
 
@@ -63,6 +64,7 @@ struct linear {
     double out, in; /* widths on this rank */
     enum weight_split split;
     bool has_bias;
+    double matrices[MAX_MATRICES]; /* as in struct op */
 };
 /* A product in the list's dtype; and one of a block's linear layers, which is in fp8 where a recipe
  * says so, its output staying in 16 bits. */

@@ -59,8 +59,8 @@ extern const struct op_kind_info op_kind_infos[NUM_OP_KINDS];
 /* FORWARD, or which half of the backward: input gradients (B) or weight gradients (W). */
 enum op_pass { PASS_FORWARD, PASS_BACKWARD_INPUT, PASS_BACKWARD_WEIGHT };
 
-/* What selective recompute may replay. */
-enum op_region { REGION_REST, REGION_ATTENTION_CORE };
+/* What selective recompute may replay: see models/replay.h. */
+enum op_region { REGION_REST, REGION_ATTENTION_CORE, REGION_FEED_FORWARD, REGION_NORM };
 
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, NUM_OP_STREAMS };
 
@@ -73,6 +73,9 @@ enum { MAX_IDS = 5, NO_ID = -1 };
 struct ids {
     short count, at[MAX_IDS];
 };
+
+/* Matrices of a product that frameworks may keep apart: of queries, keys and values. */
+enum { MAX_MATRICES = 3 };
 
 /* Outputs of an op of the backward that others' may be added to. */
 enum { MAX_SUMS = 2 };
@@ -93,11 +96,12 @@ struct op {
     short which;       /* enum activation_kind, or enum norm_kind, of what it does or does too */
     short draw;        /* its number among those that a seed draws for */
     double m, n, k, batch;
-    double flops;            /* executed */
-    double model_flops;      /* what MFU counts: a causal mask's half of attention */
-    double bytes;            /* least traffic to and from device memory */
-    double kernels;          /* launches */
-    double comm_bytes;       /* collectives: payload, see the table */
+    double matrices[MAX_MATRICES]; /* columns of the output that are of each; all 0: one matrix */
+    double flops;                  /* executed */
+    double model_flops;            /* what MFU counts: a causal mask's half of attention */
+    double bytes;                  /* least traffic to and from device memory */
+    double kernels;                /* launches */
+    double comm_bytes;             /* collectives: payload, see the table */
     double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: of
                                 quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */

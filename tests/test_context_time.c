@@ -72,7 +72,7 @@ START_TEST(a_ring_exposes_what_each_message_takes_longer_than_a_step)
     double exposed_s = 7 * fmax(0, message_s - step_s);
     ck_assert_double_eq_tol(pieces.at[0].forward.context_s, exposed_s, slack_s);
     ck_assert_double_eq_tol(pieces.at[0].forward.comm_s, pieces.at[0].forward.context_s, 1e-12);
-    ck_assert_double_eq_tol(pieces.at[0].core.context_s, pieces.at[0].forward.context_s, 1e-12);
+    ck_assert_double_eq_tol(pieces.at[0].replay.context_s, pieces.at[0].forward.context_s, 1e-12);
 }
 END_TEST
 

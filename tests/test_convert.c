@@ -45,6 +45,10 @@ static const struct {
     { TEXT(precision, "nvfp4"), .reason = "fp4 is not modelled yet" },
     { TEXT(precision, "int3"), .reason = "precision int3 is not modelled yet" },
     { TEXT(schedule, "zb-v"), .reason = "schedule zb-v is not modelled yet" },
+    { TEXT(recompute, "selective moe_act"), .reason = "recompute selective moe_act is not known" },
+    { TEXT(recompute, "block-share:2"),
+      .reason = "recompute block-share:2 is not a share from 0 to 1" },
+    { TEXT(recompute, "block-share:"), .reason = "recompute block-share: is not a share" },
     { TEXT(recompute, "some"), .reason = "recompute some is not known" },
     { TEXT(recompute, "full tp4"), .reason = "recompute full tp4 is not known" },
     { TEXT(gpu, "MI300X"), .reason = "no profile of AMD GPUs yet" },
@@ -86,6 +90,34 @@ START_TEST(the_plan_is_what_the_row_says)
     ck_assert_str_eq(out.system->cluster.name, "dgx-a100-80g");
     ck_assert_str_eq(out.system->stack.name, "megatron-2021");
     ck_assert_int_eq(out.num_assumptions, 0);
+}
+END_TEST
+
+static const struct {
+    const char *word;
+    int recompute;
+    unsigned replays;
+    int layers; /* of a chunk of 12 */
+} recompute_words[] = {
+    { "op-selective", RECOMPUTE_SELECTIVE, REPLAYS_PER_OP, 0 },
+    { "selective", RECOMPUTE_SELECTIVE, REPLAYS_CORE, 0 },
+    { "selective core_attn", RECOMPUTE_SELECTIVE, REPLAYS_CORE, 0 },
+    { "selective mlp+layernorm", RECOMPUTE_SELECTIVE, 1u << REPLAY_MLP | 1u << REPLAY_NORM, 0 },
+    { "block-share:0.5", RECOMPUTE_BLOCK, REPLAYS_CORE, 6 },
+    { "block-share:0.3", RECOMPUTE_BLOCK, REPLAYS_CORE, 4 },
+    { "block-share:0", RECOMPUTE_BLOCK, REPLAYS_CORE, 0 },
+    { "block:3", RECOMPUTE_BLOCK, REPLAYS_CORE, 3 },
+};
+
+START_TEST(recompute_goes_by_the_words_of_frameworks)
+{
+    struct run_row row = plain_row();
+    row.recompute = recompute_words[_i].word;
+    struct plan plan = convert_known(&row).plan;
+    ck_assert_int_eq(plan.recompute, recompute_words[_i].recompute);
+    ck_assert_uint_eq(plan_replays(&plan), recompute_words[_i].replays);
+    for (int chunk = 0; chunk < 2; chunk++)
+        ck_assert_int_eq(plan_recomputed_layers(&plan, chunk, 12), recompute_words[_i].layers);
 }
 END_TEST
 
@@ -390,6 +422,8 @@ static Suite *suite(void)
     tcase_add_loop_test(rows, a_row_is_skipped_for_a_reason_that_names_what_is_wrong, 0,
                         LENGTH(skips));
     tcase_add_test(rows, the_plan_is_what_the_row_says);
+    tcase_add_loop_test(rows, recompute_goes_by_the_words_of_frameworks, 0,
+                        LENGTH(recompute_words));
     tcase_add_loop_test(rows, every_schedule_of_the_registry_is_known_in_rows, 0, num_generators);
     tcase_add_test(rows, a_source_that_is_known_to_say_it_wrongly_is_corrected_and_told);
     tcase_add_test(rows, a_plain_feed_forward_means_gpt);

@@ -210,18 +210,21 @@ END_TEST
 
 START_TEST(predictions_are_the_same_alone_and_in_any_company)
 {
-    struct run_row rows[6];
-    struct run_case all[6];
-    struct run_prediction together[6];
-    for (int i = 0; i < 6; i++) {
+    enum { COUNT = 9 };
+    static const char *const replays[] = { "selective", "op-selective", "selective mlp" };
+    struct run_row rows[COUNT];
+    struct run_case all[COUNT];
+    struct run_prediction together[COUNT];
+    for (int i = 0; i < COUNT; i++) {
         rows[i] = plain_row();
         rows[i].mbs = i % 2 ? 4 : 2;
         rows[i].layers = i < 3 ? 24 : 48;
         rows[i].precision = i == 4 ? "fp8" : "fp16"; /* skipped */
+        rows[i].recompute = i >= 6 ? replays[i - 6] : rows[i].recompute;
         all[i] = convert(&rows[i]);
     }
-    runs_predict(all, 6, 3, together);
-    for (int i = 0; i < 6; i++) {
+    runs_predict(all, COUNT, 3, together);
+    for (int i = 0; i < COUNT; i++) {
         struct run_prediction alone;
         runs_predict(&all[i], 1, 1, &alone);
         ck_assert_double_eq(together[i].step_s, alone.step_s);

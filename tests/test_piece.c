@@ -230,11 +230,11 @@ START_TEST(the_core_is_part_of_the_forward_and_of_what_is_kept)
     for (int attention = PLAN_ATTENTION_FLASH; attention <= PLAN_ATTENTION_UNFUSED; attention++) {
         plan.attention = attention;
         struct piece_cost layer = cost(&plan).at[0];
-        ck_assert_double_gt(layer.core.total_s, 0);
-        ck_assert_double_lt(layer.core.total_s, layer.forward.total_s);
-        ck_assert_double_eq(layer.core.comm_s, 0);
-        ck_assert_double_gt(layer.core_bytes, 0);
-        ck_assert_double_lt(layer.core_bytes, layer.saved_bytes);
+        ck_assert_double_gt(layer.replay.total_s, 0);
+        ck_assert_double_lt(layer.replay.total_s, layer.forward.total_s);
+        ck_assert_double_eq(layer.replay.comm_s, 0);
+        ck_assert_double_gt(layer.replayed_bytes, 0);
+        ck_assert_double_lt(layer.replayed_bytes, layer.saved_bytes);
     }
 }
 END_TEST

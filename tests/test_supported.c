@@ -34,6 +34,8 @@ static const struct {
     { "dtype=fp8", "dtype" },
     { "dtype=bf16-pure", "dtype" },
     { "reduce=bf16", "grad" },
+    { "recompute=selective:mlp", "recompute" },
+    { "recompute=op-selective", "recompute" },
     { "grad=bf16", "grad" },
     { "optimizer=adafactor", "optimizer" },
     { "dp2 dtype=fp16 exchange=topk:0.1", "exchange" },

@@ -63,7 +63,7 @@ enum { OFFLOAD_BUFFERS = 2 };
 static double kept_bytes(const struct plan *plan, const struct piece_cost *layer, double kept)
 {
     double bytes = kept * layer->saved_bytes;
-    return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->core_bytes : bytes;
+    return plan->recompute == RECOMPUTE_SELECTIVE ? bytes - kept * layer->replayed_bytes : bytes;
 }
 
 /* Copies to the host leave two layers on the GPU: those that keep most. */
@@ -123,7 +123,7 @@ static double recompute_bytes(const struct memory_input *in, int chunk, const st
     int end = first;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++) {
         if (plan->recompute == RECOMPUTE_SELECTIVE && held->count[kind] > 0)
-            most_bytes = fmax(most_bytes, in->pieces->at[kind].core_bytes);
+            most_bytes = fmax(most_bytes, in->pieces->at[kind].replayed_bytes);
         end += held->recomputed[kind];
     }
     int every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1;

@@ -71,7 +71,7 @@ static double kept_bytes(const struct walk *walk, int piece)
     if (i < walk->chunk.recomputed)
         return i % walk->chunk.every == 0 ? cost->input_bytes : 0;
     bool is_selective = walk->in->plan->recompute == RECOMPUTE_SELECTIVE;
-    return cost->saved_bytes - (is_selective ? cost->core_bytes : 0);
+    return cost->saved_bytes - (is_selective ? cost->replayed_bytes : 0);
 }
 
 /* The bytes of pieces that a forward has not reached yet, or a backward has finished. */
@@ -92,7 +92,7 @@ static double moment_bytes(const struct walk *walk, const struct pass_step *run)
     if (kind == PIECE_EMBEDDING || run->op != STEP_BACKWARD)
         return walk->in->pieces->at[0].input_bytes;
     const struct piece_cost *layer = &walk->in->pieces->at[kind];
-    return working_bytes(walk->in, layer) + (is_selective ? layer->core_bytes : 0);
+    return working_bytes(walk->in, layer) + (is_selective ? layer->replayed_bytes : 0);
 }
 
 static void run_piece(struct walk *walk, const struct pass_step *run)

@@ -167,11 +167,6 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
     return cost;
 }
 
-static bool is_core(const struct op *op)
-{
-    return op->region == REGION_ATTENTION_CORE;
-}
-
 static bool is_input_half(const struct op *op)
 {
     return op->pass == PASS_BACKWARD_INPUT;
@@ -277,9 +272,11 @@ static double frozen_parameters(const struct operands *operands)
 static struct piece_cost piece_cost(const struct timer *timer, struct local_ops local,
                                     double parameters, double input_bytes, struct arena *arena)
 {
+    struct replay replay = ops_replay(&local.forward, (unsigned)timer->question->replays, arena);
     struct piece_cost cost = {
         .forward = list_cost(timer, local.forward),
-        .core = list_cost(timer, some_of(local.forward, is_core, arena)),
+        .replay = list_cost(timer, replay.ops),
+        .replayed_bytes = replay.freed_bytes,
         .parameters = parameters,
         .frozen = frozen_parameters(local.forward.operands),
         .input_bytes = input_bytes,
@@ -294,7 +291,6 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
     for (int i = 0; i < local.forward.count; i++) {
         const struct op *op = &local.forward.at[i];
         cost.saved_bytes += op_saved_bytes(&local.forward, op);
-        cost.core_bytes += op_replayed_bytes(&local.forward, op);
         cost.working_bytes = fmax(cost.working_bytes, working_bytes(&local.forward, op));
     }
     return cost;
@@ -351,6 +347,7 @@ struct piece_question piece_question_of(const struct system *system, const struc
         .precision = plan->precision,
         .gradient_dtype = plan->gradient_dtype,
         .overlaps_tensor = plan_overlaps(plan, &system->stack, OVERLAP_TP),
+        .replays = (int)plan_replays(plan),
         .splits = generator_splits(generator),
     };
 }
@@ -509,12 +506,10 @@ struct piece_cost lists_cost(const struct system *system, const struct plan *pla
 /* --- by kind ------------------------------------------------------------------------------ */
 
 static void add_ops(struct kind_totals *totals, const struct timer *timer, struct ops ops,
-                    bool (*is_in)(const struct op *op), double times)
+                    double times)
 {
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];
-        if (is_in && !is_in(op))
-            continue;
         totals->count[op->kind] += times * runs_of(op);
         totals->seconds[op->kind] += times * time_alone_s(timer, op);
     }
@@ -523,8 +518,8 @@ static void add_ops(struct kind_totals *totals, const struct timer *timer, struc
 static void add_both(struct kind_totals *totals, const struct timer *timer, struct local_ops local,
                      double times)
 {
-    add_ops(totals, timer, local.forward, NULL, times);
-    add_ops(totals, timer, local.backward, NULL, times);
+    add_ops(totals, timer, local.forward, times);
+    add_ops(totals, timer, local.backward, times);
 }
 
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
@@ -552,8 +547,10 @@ struct kind_totals plan_kind_totals(const struct system *system, const struct mo
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         bool is_selective = plan->recompute == RECOMPUTE_SELECTIVE;
         int replayed = is_selective ? held.count[kind] : held.recomputed[kind];
-        add_ops(&totals, &timer, layers[kind].forward, is_selective ? is_core : NULL,
-                times * replayed);
+        struct ops forward = layers[kind].forward;
+        if (is_selective)
+            forward = ops_replay(&forward, plan_replays(plan), &arena).ops;
+        add_ops(&totals, &timer, forward, times * replayed);
     }
     arena_release(&arena);
     return totals;

@@ -29,9 +29,9 @@ struct piece_cost {
     struct list_cost forward;
     struct list_cost backward; /* of input gradients alone when the schedule splits it */
     struct list_cost weight;   /* of weight gradients then, else nothing */
-    struct list_cost core;     /* the attention core's forward, as selective recompute replays it */
+    struct list_cost replay;   /* of the forward, what selective recompute runs again */
     double saved_bytes;        /* kept for the backward without recompute */
-    double core_bytes;         /* of which selective recompute frees */
+    double replayed_bytes;     /* of which selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: what its products read */
     double working_bytes; /* most that an op's output and its input's gradient take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
@@ -60,6 +60,7 @@ struct piece_question {
     int precision;       /* enum precision */
     int gradient_dtype;  /* enum dtype */
     int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
+    int replays;         /* bit set of enum replayed: what selective recompute runs again */
     int splits;          /* 0 or 1: the two halves of a backward are lists of their own */
 };
 /* `generator`: the plan's schedule. */

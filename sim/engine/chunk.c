@@ -57,13 +57,13 @@ static void add_piece(const struct work *w, struct pass passes[CHUNK_PASSES],
     add_list(w, &passes[CHUNK_WEIGHT], parts, &piece->weight, times);
 }
 
-/* Layers of a kind, or their attention cores, run forward once more before their backward. */
+/* Layers of a kind, or parts of them, run forward once more before their backward. */
 static void add_recompute(const struct work *w, struct pass *backward, struct time_parts *parts,
                           const struct holding *held, int kind)
 {
     const struct piece_cost *layer = &w->pieces->at[kind];
     bool selective = w->plan->recompute == RECOMPUTE_SELECTIVE;
-    const struct list_cost *replay = selective ? &layer->core : &layer->forward;
+    const struct list_cost *replay = selective ? &layer->replay : &layer->forward;
     int times = selective ? held->count[kind] : held->recomputed[kind];
     backward->gpu_s += times * replay->total_s;
     backward->issue_s += times * w->system->stack.checkpoint_s;

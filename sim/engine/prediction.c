@@ -93,7 +93,7 @@ static double layers_flops(const struct plan *plan, const struct piece_cost *lay
 {
     double replayed = recomputed * layer->forward.flops;
     if (plan->recompute == RECOMPUTE_SELECTIVE)
-        replayed = layers * layer->core.flops;
+        replayed = layers * layer->replay.flops;
     return layers * piece_flops(layer) + replayed;
 }
 

@@ -12,6 +12,7 @@
 #include "models/fp8.h"
 #include "models/model.h"
 #include "models/op.h"
+#include "models/replay.h"
 #include "sim/exchange/exchange.h"
 
 #include <limits.h>
@@ -80,6 +81,7 @@ struct plan {
     int shard;                   /* data and context ranks that ZeRO shards over; 0: all of them */
     char schedule[16];           /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
     int recompute;               /* enum recompute */
+    unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */
     int recompute_every;         /* full:K */
     const int *recompute_layers; /* block: first N layers of each chunk; one or one per chunk */
     int num_recompute_layers;
@@ -107,6 +109,8 @@ struct plan plan_default(void);
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
 /* tp, pp, dp and mb always; the rest where it differs from the default. */
 void plan_write(const struct plan *plan, struct text *out);
+/* The words of recompute= that say what a selective one runs again. */
+void plan_write_replays(unsigned replays, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
 /* Fills in an absent dp: num_gpus / (tp cp pp). Fails (ERR_INFEASIBLE, both values named) when that
@@ -131,6 +135,15 @@ bool plan_offloads(const struct plan *plan, enum offload what);
 static inline bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1;
+}
+/* What selective recompute runs again of a layer. */
+static inline unsigned plan_replays(const struct plan *plan)
+{
+    return plan->replays ? plan->replays : REPLAYS_CORE;
+}
+static inline bool plan_replays_core(const struct plan *plan)
+{
+    return plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_CORE) != 0;
 }
 /* How many of the chunk's `layers` the backward runs again in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);

@@ -59,9 +59,10 @@ const struct plan_token plan_tokens[] = {
     { "stages", "stages=N,N,...", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
       "embedding, or the head, alone.",
       .read = token_read_stages, .write = token_write_stages },
-    { "recompute", "recompute=none|selective|full|full:K|block:N,...",
-      "What the backward runs again: attention's core, every layer with a checkpoint each K, or "
-      "the first N of each chunk.",
+    { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...",
+      "What the backward runs again: attention's core, or core_attn, mlp and layernorm as named; all "
+      "but fused attention and every other product; every layer with a checkpoint each K; the first N "
+      "of each chunk.",
       .read = token_read_recompute, .write = token_write_recompute, MEMBER(recompute),
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",

@@ -135,6 +135,36 @@ bool token_read_schedule(const struct plan_token *token, const char *value, stru
     return true;
 }
 
+/* Copies what comes before `separator` or the end, and moves past it; false after the last word. */
+static bool next_word(const char **rest, char separator, char word[32])
+{
+    if (!*rest)
+        return false;
+    const char *end = strchr(*rest, separator);
+    int length = end ? (int)(end - *rest) : (int)strlen(*rest);
+    snprintf(word, 32, "%.*s", length, *rest);
+    *rest = end ? end + 1 : NULL;
+    return true;
+}
+
+/* "core_attn+mlp". */
+static bool read_replays(const char *value, struct plan *plan, struct err *err)
+{
+    const char *known[REPLAY_PER_OP + 1] = { 0 };
+    char word[32];
+    for (int i = 0; i < REPLAY_PER_OP; i++)
+        known[i] = replay_names[i];
+    plan->recompute = RECOMPUTE_SELECTIVE;
+    while (next_word(&value, '+', word)) {
+        int index = name_index(word, known);
+        if (index < 0)
+            return refuse_word(word, known, err);
+        plan->replays |= 1u << index;
+    }
+    plan->replays = plan->replays == REPLAYS_CORE ? 0 : plan->replays;
+    return true;
+}
+
 bool token_read_recompute(const struct plan_token *token, const char *value, struct arena *arena,
                           struct plan *plan, struct err *err)
 {
@@ -151,23 +181,18 @@ bool token_read_recompute(const struct plan_token *token, const char *value, str
         return err_set(err, ERR_USAGE, "",
                        "expected full:K with a whole number of layers, found \"%s\"", value);
     }
+    if (strncmp(value, "selective:", 10) == 0)
+        return read_replays(value + 10, plan, err);
+    if (strcmp(value, "op-selective") == 0) {
+        plan->recompute = RECOMPUTE_SELECTIVE;
+        plan->replays = REPLAYS_PER_OP;
+        return true;
+    }
     if (!token_read_name(token, value, arena, plan, err))
         return false;
     if (plan->recompute <= RECOMPUTE_FULL)
         return true;
     return err_set(err, ERR_USAGE, "", "expected a number in place of the letter in \"%s\"", value);
-}
-
-/* Copies what comes before `separator` or the end, and moves past it; false after the last word. */
-static bool next_word(const char **rest, char separator, char word[32])
-{
-    if (!*rest)
-        return false;
-    const char *end = strchr(*rest, separator);
-    int length = end ? (int)(end - *rest) : (int)strlen(*rest);
-    snprintf(word, 32, "%.*s", length, *rest);
-    *rest = end ? end + 1 : NULL;
-    return true;
 }
 
 /* "grad,param" -> bits, "none" -> no bits. */

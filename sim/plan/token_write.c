@@ -94,6 +94,21 @@ void token_write_stages(const struct plan_token *token, const struct plan *plan,
     write_list(plan->chunk_layers, count, out);
 }
 
+void plan_write_replays(unsigned replays, struct text *out)
+{
+    const char *separator = ":";
+    if (replays == REPLAYS_PER_OP) {
+        text_add(out, "op-selective");
+        return;
+    }
+    text_add(out, "selective");
+    for (int i = 0; i < REPLAY_PER_OP && replays != REPLAYS_CORE; i++)
+        if (replays >> i & 1) {
+            text_add(out, "%s%s", separator, replay_names[i]);
+            separator = "+";
+        }
+}
+
 void token_write_recompute(const struct plan_token *token, const struct plan *plan,
                            struct text *out)
 {
@@ -101,8 +116,11 @@ void token_write_recompute(const struct plan_token *token, const struct plan *pl
     case RECOMPUTE_NONE:
         return;
     case RECOMPUTE_SELECTIVE:
+        write_word(token, "", out);
+        plan_write_replays(plan_replays(plan), out);
+        return;
     case RECOMPUTE_FULL:
-        write_word(token, token->names[plan->recompute], out);
+        write_word(token, "full", out);
         return;
     case RECOMPUTE_EVERY:
         write_word(token, "full", out);

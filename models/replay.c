@@ -1,0 +1,183 @@
+#include "models/replay.h"
+
+#include <math.h>
+
+const char *const replay_names[NUM_REPLAYS + 1] = { "core_attn", "mlp", "layernorm", "op", NULL };
+
+/* --- parts ----------------------------------------------------------------------------------- */
+
+static bool is_in(const struct op *op, unsigned replays)
+{
+    switch (op->region) {
+    case REGION_ATTENTION_CORE:
+        return (replays >> REPLAY_CORE & 1) != 0;
+    case REGION_FEED_FORWARD:
+        return (replays >> REPLAY_MLP & 1) != 0;
+    case REGION_NORM:
+        return (replays >> REPLAY_NORM & 1) != 0;
+    case REGION_REST:
+        break;
+    }
+    return false;
+}
+
+static bool is_saved(const struct ops *forward, int value)
+{
+    for (int i = 0; i < forward->count; i++)
+        if (ids_have(&forward->at[i].saved, value))
+            return true;
+    return false;
+}
+
+/* What a part reads of others and nobody keeps, its replay must: fp8's products keep what was
+ * quantised, and not what that was made of. */
+static double inputs_bytes(const struct ops *forward, const struct op *op, unsigned replays)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->in.count && op->region == REGION_FEED_FORWARD; i++) {
+        int maker = ops_maker(forward, op->in.at[i]);
+        bool is_of_other = maker < 0 || forward->at[maker].region != op->region;
+        if (is_of_other && is_in(op, replays) && !is_saved(forward, op->in.at[i]))
+            bytes += forward->operands->values[op->in.at[i]].bytes;
+    }
+    return bytes;
+}
+
+static double parts_freed_bytes(const struct ops *forward, const struct op *op, unsigned replays)
+{
+    double bytes = 0;
+    for (int i = 0; i < op->saved.count; i++) {
+        int value = op->saved.at[i];
+        int maker = ops_maker(forward, value);
+        if (maker < 0 || !is_in(&forward->at[maker], replays) || !op_keeps_last(forward, op, value))
+            continue;
+        enum op_region region = forward->at[maker].region;
+        if (region == REGION_NORM || region == op->region)
+            bytes += forward->operands->values[value].bytes;
+    }
+    return bytes;
+}
+
+/* --- per op ---------------------------------------------------------------------------------- */
+
+/* In a framework that keeps an op's matrices apart each is a product of its own. Of all in a block
+ * the first, third ... are kept. */
+static double columns_again(const struct op *op, int *products)
+{
+    double again = 0;
+    double left = op->n;
+    for (int i = 0; i < MAX_MATRICES && left > 0; i++) {
+        double columns = op->matrices[i] > 0 ? op->matrices[i] : left;
+        again += *products % 2 == 1 ? columns : 0;
+        left -= columns;
+        ++*products;
+    }
+    return again;
+}
+
+/* The share of an op that is run again if something reads it; `products` have come before. */
+static double share_again(const struct op *op, int *products)
+{
+    if (op->kind == OP_FLASH_ATTENTION || op->kind == OP_REDUCE_SCATTER)
+        return 0;
+    return op->kind == OP_GEMM ? columns_again(op, products) / op->n : 1;
+}
+
+static bool is_asked_for(const struct ops *forward, int i, const double *shares)
+{
+    for (int k = 0; k < forward->at[i].out.count; k++) {
+        int value = forward->at[i].out.at[k];
+        if (is_saved(forward, value))
+            return true;
+        for (int j = i + 1; j < forward->count; j++)
+            if (shares[j] > 0 && op_reads(&forward->at[j], value))
+                return true;
+    }
+    return false;
+}
+
+/* One matrix of several: input and all else of its own. */
+static struct op part_of(const struct op *op, double share)
+{
+    struct op part = *op;
+    double input = op->m * op->k;
+    double own = op->k * op->n + op->m * op->n;
+    if (op->kind != OP_GEMM || share == 1)
+        return part;
+    part.n *= share;
+    part.flops *= share;
+    part.model_flops *= share;
+    part.bytes *= (input + share * own) / (input + own);
+    return part;
+}
+
+static double kept_bytes(const struct ops *forward, const double *shares)
+{
+    const struct op_value *values = forward->operands->values;
+    double bytes = 0;
+    for (int i = 0; i < forward->operands->num_values; i++)
+        if (is_saved(forward, i) && ops_maker(forward, i) < 0)
+            bytes += values[i].bytes;
+    for (int i = 0; i < forward->count; i++)
+        for (int k = 0; k < forward->at[i].out.count; k++)
+            bytes += (1 - shares[i]) * values[forward->at[i].out.at[k]].bytes;
+    return bytes;
+}
+
+static double all_saved_bytes(const struct ops *forward)
+{
+    double bytes = 0;
+    for (int i = 0; i < forward->count; i++)
+        bytes += op_saved_bytes(forward, &forward->at[i]);
+    return bytes;
+}
+
+/* --- both ------------------------------------------------------------------------------------ */
+
+/* Each op waits for the last of those that run that is no later than what it waited for. What ran
+ * beside the others has lost them. */
+static struct ops some_of(const struct ops *forward, const double *shares, struct arena *arena)
+{
+    struct ops some = { .at = ARENA_ARRAY(arena, struct op, (size_t)forward->count + 1),
+                        .operands = forward->operands,
+                        .input = NO_ID,
+                        .output = NO_ID };
+    int *num_up_to = ARENA_ARRAY(arena, int, (size_t)forward->count + 1);
+    for (int i = 0; i < forward->count; i++) {
+        int after = forward->at[i].after;
+        if (shares[i] > 0) {
+            some.at[some.count] = part_of(&forward->at[i], shares[i]);
+            some.at[some.count].after = after < 0 ? -1 : num_up_to[after] - 1;
+            some.count++;
+        }
+        num_up_to[i] = some.count;
+    }
+    return some;
+}
+
+static struct replay replay_per_op(const struct ops *forward, struct arena *arena)
+{
+    double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
+    int products = 0;
+    for (int i = 0; i < forward->count; i++)
+        shares[i] = share_again(&forward->at[i], &products);
+    double freed_bytes = all_saved_bytes(forward) - kept_bytes(forward, shares);
+    for (int i = forward->count - 1; i >= 0; i--)
+        if (!is_asked_for(forward, i, shares))
+            shares[i] = 0;
+    return (struct replay){ some_of(forward, shares, arena), fmax(0, freed_bytes) };
+}
+
+struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena)
+{
+    if (replays == REPLAYS_PER_OP)
+        return replay_per_op(forward, arena);
+    double *shares = ARENA_ARRAY(arena, double, (size_t)forward->count + 1);
+    double freed_bytes = 0;
+    for (int i = 0; i < forward->count; i++) {
+        shares[i] = is_in(&forward->at[i], replays);
+        freed_bytes += parts_freed_bytes(forward, &forward->at[i], replays) -
+                       inputs_bytes(forward, &forward->at[i], replays);
+    }
+    return (struct replay){ some_of(forward, shares, arena), freed_bytes };
+}

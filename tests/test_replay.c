@@ -1,0 +1,164 @@
+/* What selective recompute runs again of a block and frees, by hand. */
+#include "models/replay.h"
+
+#include "models/layer.h"
+#include "sim/cost/piece.h"
+#include "sim/plan/local.h"
+#include "tests/testing.h"
+
+#include <string.h>
+
+/* Llama 3 8B's block: 2 bytes a value. */
+enum { TOKENS = 512, HIDDEN = 4096, KV = 1024, FFN = 14336, HEADS = 32, BYTES = 2 };
+static const double rounding = 1e-12;
+
+static struct arena arena;
+
+static struct model llama(void)
+{
+    struct model model = { .name = "block",
+                           .layers = 2,
+                           .hidden = HIDDEN,
+                           .heads = HEADS,
+                           .kv_heads = 8,
+                           .ffn = FFN,
+                           .vocab = 1024,
+                           .seq = TOKENS,
+                           .batch = 8,
+                           .norm = NORM_RMS,
+                           .activation = ACTIVATION_SWIGLU,
+                           .positions = POSITION_ROTARY };
+    struct err err = { 0 };
+    ck_assert_msg(model_derive(&model, &err), "%s", err.msg);
+    return model;
+}
+
+static struct ops forward_of(const struct model *model, const struct plan *plan)
+{
+    const struct layer_options options = { .flash_attention =
+                                               plan->attention != PLAN_ATTENTION_UNFUSED,
+                                           .dtype = DTYPE_BF16,
+                                           .gradient_bytes = 4,
+                                           .fusions = 1u << FUSION_NORM };
+    return local_layer(rank_share_of(plan), model, TOKENS, &options, false, &arena).forward;
+}
+
+static struct replay replay_of(unsigned replays)
+{
+    struct model model = llama();
+    struct plan plan = plan_default();
+    struct ops forward = forward_of(&model, &plan);
+    return ops_replay(&forward, replays, &arena);
+}
+
+static void release(void)
+{
+    arena_release(&arena);
+}
+
+/* Columns of products that run again, and values and bytes of statistics of a token that are freed.
+ * A product of n columns from k has 2 n k FLOPs a token. */
+static const struct {
+    unsigned replays;
+    double multiplied, freed_values, freed_statistics;
+    int attentions; /* cores that run again */
+} parts[] = {
+    { REPLAYS_CORE, 0, 0, 4 * HEADS, 1 },
+    { 1u << REPLAY_MLP, 3.0 * HIDDEN *FFN, 2 * FFN + FFN, 0, 0 },
+    { 1u << REPLAY_NORM, 0, 2 * HIDDEN, 2 * 4, 0 },
+    { REPLAYS_CORE | 1u << REPLAY_MLP, 3.0 * HIDDEN *FFN, 2 * FFN + FFN, 4 * HEADS, 1 },
+    { 1u << REPLAY_MLP | 1u << REPLAY_NORM, 3.0 * HIDDEN *FFN, 3 * FFN + 2 * HIDDEN, 8, 0 },
+};
+
+START_TEST(a_part_is_run_again_and_frees_what_only_itself_keeps)
+{
+    struct replay replay = replay_of(parts[_i].replays);
+    double attention_flops = 4.0 * HEADS * TOKENS * TOKENS * (HIDDEN / HEADS) / 2;
+    double flops = 2.0 * TOKENS * parts[_i].multiplied + parts[_i].attentions * attention_flops;
+    double freed_bytes = TOKENS * (BYTES * parts[_i].freed_values + parts[_i].freed_statistics);
+    ck_assert_double_eq_tol(ops_flops(replay.ops), flops, rounding * (1 + flops));
+    ck_assert_double_eq(replay.freed_bytes, freed_bytes);
+}
+END_TEST
+
+/* Of queries, keys, values, projection, gate, up and down the second, fourth and sixth. */
+START_TEST(per_op_every_other_product_is_run_again)
+{
+    struct replay replay = replay_of(REPLAYS_PER_OP);
+    double flops = 2.0 * TOKENS * HIDDEN * (KV + HIDDEN + FFN);
+    ck_assert_double_eq_tol(ops_flops(replay.ops), flops, rounding * (1 + flops));
+    for (int i = 0; i < replay.ops.count; i++) {
+        ck_assert_int_ne(replay.ops.at[i].kind, OP_FLASH_ATTENTION);
+        ck_assert_str_ne(replay.ops.at[i].name, "fc2");
+        ck_assert_str_ne(replay.ops.at[i].name, "ffn_residual"); /* nobody asks for it */
+    }
+}
+END_TEST
+
+START_TEST(per_op_other_products_and_attention_are_kept)
+{
+    struct model model = llama();
+    struct plan plan = plan_default();
+    struct ops forward = forward_of(&model, &plan);
+    double saved_bytes = 0;
+    for (int i = 0; i < forward.count; i++)
+        saved_bytes += op_saved_bytes(&forward, &forward.at[i]);
+    /* What enters, queries, values, attention and its statistics, gate, down. */
+    double kept_bytes =
+        TOKENS * (BYTES * (HIDDEN + HIDDEN + KV + HIDDEN + FFN + HIDDEN) + 4.0 * HEADS);
+    struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, &arena);
+    ck_assert_double_eq(saved_bytes - replay.freed_bytes, kept_bytes);
+}
+END_TEST
+
+/* Among tensor ranks with split sequences sums are kept, and what was gathered is gathered anew. */
+START_TEST(per_op_sums_over_ranks_are_kept)
+{
+    struct model model = llama();
+    struct plan plan = plan_default();
+    int gathered = 0;
+    plan.tp = 4;
+    plan.sp = true;
+    struct ops forward = forward_of(&model, &plan);
+    struct replay replay = ops_replay(&forward, REPLAYS_PER_OP, &arena);
+    for (int i = 0; i < replay.ops.count; i++) {
+        const struct op *op = &replay.ops.at[i];
+        ck_assert_int_ne(op->kind, OP_REDUCE_SCATTER);
+        gathered += op->kind == OP_ALL_GATHER;
+        ck_assert_int_lt(op->after, i);
+    }
+    ck_assert_int_eq(gathered, 2);
+}
+END_TEST
+
+/* As selective recompute has always been. */
+START_TEST(the_core_frees_what_ops_say_that_it_replays)
+{
+    struct model model = llama();
+    struct plan plan = plan_default();
+    plan.attention = _i ? PLAN_ATTENTION_UNFUSED : PLAN_ATTENTION_FLASH;
+    struct ops forward = forward_of(&model, &plan);
+    double bytes = 0;
+    for (int i = 0; i < forward.count; i++)
+        bytes += op_replayed_bytes(&forward, &forward.at[i]);
+    ck_assert_double_gt(bytes, 0);
+    ck_assert_double_eq(ops_replay(&forward, REPLAYS_CORE, &arena).freed_bytes, bytes);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("replay");
+    TCase *blocks = tcase_create("blocks");
+    tcase_add_checked_fixture(blocks, NULL, release);
+    tcase_add_loop_test(blocks, a_part_is_run_again_and_frees_what_only_itself_keeps, 0,
+                        LENGTH(parts));
+    tcase_add_test(blocks, per_op_every_other_product_is_run_again);
+    tcase_add_test(blocks, per_op_other_products_and_attention_are_kept);
+    tcase_add_test(blocks, per_op_sums_over_ranks_are_kept);
+    tcase_add_loop_test(blocks, the_core_frees_what_ops_say_that_it_replays, 0, 2);
+    suite_add_tcase(s, blocks);
+    return s;
+}
+
+TEST_MAIN(suite)
