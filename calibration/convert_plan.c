@@ -79,20 +79,22 @@ static bool says(const char *text, const char *word)
 /* Recipes by what rows call them; the first that matches wins. */
 static const struct {
     const char *words; /* pattern of match_text */
-    enum fp8_kind kind;
+    enum precision precision;
 } fp8_words[] = {
-    { "mx", FP8_MX },           { "row", FP8_ROWWISE },
-    { "block|sub", FP8_BLOCK }, { "cs|current|tensorwise|tensor-wise|dynamic", FP8_CURRENT },
-    { "delayed", FP8_DELAYED },
+    { "mx", PRECISION_FP8_MX },
+    { "row", PRECISION_FP8_ROWWISE },
+    { "block|sub", PRECISION_FP8_BLOCK },
+    { "cs|current|tensorwise|tensor-wise|dynamic", PRECISION_FP8_CURRENT },
+    { "delayed", PRECISION_FP8_DELAYED },
 };
 
-static int fp8_precision(const struct conversion *of, const char *word)
+static enum precision fp8_precision(const struct conversion *of, const char *word)
 {
     for (size_t i = 0; i < LENGTH(fp8_words); i++)
         if (says(word, fp8_words[i].words))
-            return (int)PRECISION_FP8 + (int)fp8_words[i].kind;
+            return fp8_words[i].precision;
     convert_assume(of, "fp8 recipe not stated: delayed scaling, one scale a tensor");
-    return PRECISION_FP8;
+    return PRECISION_FP8_DELAYED;
 }
 
 /* In the type of the gradients where the row does not say. */
@@ -128,10 +130,10 @@ static bool read_precision(const struct conversion *of, struct plan *plan, struc
         convert_assume(of, has_bf16 ? "precision not stated: bf16" : "precision not stated: fp16");
         word = has_bf16 ? "bf16" : "fp16";
     }
-    if (says(word, "fp4"))
-        return err_set(reason, ERR_INFEASIBLE, "precision", "fp4 is not modelled yet");
-    if (says(word, "fp8"))
-        plan->precision = fp8_precision(of, word);
+    if (says(word, "nvfp4"))
+        plan->precision = PRECISION_NVFP4;
+    else if (says(word, "fp8"))
+        plan->precision = (int)fp8_precision(of, word);
     else if (says(word, "bf16|bfloat16"))
         plan->precision = is_pure ? PRECISION_BF16_PURE : PRECISION_BF16;
     else if (says(word, "fp16|float16"))

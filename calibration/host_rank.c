@@ -143,7 +143,7 @@ struct layer_options host_layer_options(const struct stack *stack, const struct 
                       (plan->attention == PLAN_ATTENTION_DEFAULT && !stack->flash_default);
     return (struct layer_options){ .flash_attention = !is_unfused,
                                    .fusions = stack->fusions,
-                                   .dtype = precision_value_dtype((enum precision)plan->precision),
+                                   .dtype = precision_value_dtype(plan->precision),
                                    .gradient_bytes = 4,
                                    .leaves_vocab_odd = stack->leaves_vocab_odd };
 }

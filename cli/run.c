@@ -191,7 +191,7 @@ static const struct comm_api *find_comm(const struct options *options, const str
 static double exchange_bytes(const struct setup *setup, const struct stage_memory *memory)
 {
     const struct plan *plan = &setup->plan;
-    double elements = memory->weights_bytes / precision_bytes((enum precision)plan->precision);
+    double elements = memory->weights_bytes / precision_bytes(plan->precision);
     struct exchange_tensor all = { elements, 1, 1 };
     struct exchange_load load = { &all, 1, sizeof(float) };
     struct exchange_ranks ranks = exchange_ranks(&setup->system, &setup->plan);

@@ -107,13 +107,39 @@ bool setup_parse(struct setup *setup, const struct options *options, const char 
 static void widen_rate(struct setup *setup)
 {
     double *peaks = setup->system.gpu.peak_flops_per_s;
-    enum dtype dtype = precision_dtype((enum precision)setup->plan.precision);
+    enum dtype dtype = precision_dtype(setup->plan.precision);
     bool has_16_bits = dtype == DTYPE_BF16 || dtype == DTYPE_FP16;
     if (setup->system.stack.runtime != RUNTIME_HOST || !has_16_bits || peaks[dtype] > 0)
         return;
     peaks[dtype] = peaks[DTYPE_FP32];
     setup_assume(setup, "%s at the fp32 rate of %s, which computes in fp32; rounding is not in it",
                  dtype_names[dtype], setup->system.gpu.name);
+}
+
+/* What is known of a plan whose products have no measured rate: the bytes, which ask for none. */
+static bool say_memory(struct setup *setup, struct err *err)
+{
+    enum { GIB = 1 << 30 };
+    struct system system = setup->system;
+    system.profile.narrow[precision_dtype(setup->plan.precision)].efficiency = 1;
+    if (!system_check(&system, &setup->plan, err))
+        return false;
+    struct evaluator *evaluator = evaluator_new(&system, &setup->model);
+    struct prediction prediction = evaluate(evaluator, &setup->plan);
+    const struct stage_memory *peak = &prediction.stages[prediction.peak_stage];
+    struct err untimed = { 0 };
+    system_has_rate(&setup->system, &setup->plan, &untimed);
+    err_set(err, untimed.code, untimed.where,
+            "%s; its memory is %.1f of %.1f GiB: weights %.1f, gradients %.1f, optimizer %.1f, "
+            "activations %.1f, others %.1f",
+            untimed.msg, peak->total_bytes / GIB, system.gpu.memory_bytes / GIB,
+            peak->weights_bytes / GIB, peak->gradients_bytes / GIB, peak->optimizer_bytes / GIB,
+            peak->activations_bytes / GIB,
+            (peak->total_bytes - peak->weights_bytes - peak->gradients_bytes -
+             peak->optimizer_bytes - peak->activations_bytes) /
+                GIB);
+    evaluator_free(evaluator);
+    return false;
 }
 
 static bool check_plan(struct setup *setup, struct err *err)
@@ -124,7 +150,11 @@ static bool check_plan(struct setup *setup, struct err *err)
         return false;
     broken =
         plan_check(&setup->plan, &setup->model, setup->model.batch, setup->system.num_gpus, err);
-    return !broken && system_check(&setup->system, &setup->plan, err);
+    if (broken)
+        return false;
+    if (!system_has_rate(&setup->system, &setup->plan, &(struct err){ 0 }))
+        return say_memory(setup, err);
+    return system_check(&setup->system, &setup->plan, err);
 }
 
 /* 0: the layout leaves its data ranks open. */

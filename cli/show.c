@@ -154,7 +154,7 @@ static void add_budget(struct text *out, const struct setup *setup,
 static void show_rates(const struct terminal *terminal, const struct setup *setup,
                        const struct plan *plan, const struct prediction *prediction)
 {
-    enum dtype dtype = precision_dtype((enum precision)plan->precision);
+    enum dtype dtype = precision_dtype(plan->precision);
     struct text line = { 0 }, budget = { 0 };
     char peak[32];
     units_show(setup->system.gpu.peak_flops_per_s[dtype], QUANTITY_FLOPS_PER_S, peak, sizeof peak);

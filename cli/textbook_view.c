@@ -65,15 +65,16 @@ static enum textbook_schedule schedule_of(const struct plan *plan)
     return TEXTBOOK_1F1B; /* interleaved */
 }
 
-/* fp8: copies along rows and along columns, beside bf16's or in its place. */
+/* Quantised: copies along rows and along columns, beside bf16's or in its place. */
 static double weight_bytes(const struct setup *setup, const struct plan *plan)
 {
-    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
+    const struct recipe *recipe = precision_recipe(plan->precision);
     double bytes = plan_state_bytes(plan, &setup->model).weights;
-    if (!fp8)
+    if (!recipe)
         return bytes;
-    bool in_place = setup->system.stack.keeps_fp8 && fp8->keeps_weights;
-    return (in_place ? 0 : bytes) + gpu_fp8_copies(&setup->system.gpu, fp8) * fp8_value_bytes(fp8);
+    bool in_place = setup->system.stack.keeps_quantized && recipe->keeps_weights;
+    return (in_place ? 0 : bytes) +
+           quantized_copies(&setup->system.gpu, recipe) * quantized_bytes(recipe);
 }
 
 /* The plan's own bytes of a parameter. Offloaded state is not on the GPU. */
@@ -92,7 +93,7 @@ static struct textbook_recipe recipe_of(const struct setup *setup, const struct 
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan)
 {
     const struct system *system = &setup->system;
-    enum dtype dtype = precision_dtype((enum precision)plan->precision);
+    enum dtype dtype = precision_dtype(plan->precision);
     struct comm_group tensor = network_axis_group(system, plan, AXIS_TENSOR);
     struct comm_group pair = network_stage_pair(system, plan);
     struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
@@ -112,7 +113,7 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
         .zero = plan->zero,
         .shards = plan_shards(plan),
         .recipe = recipe_of(setup, plan),
-        .value_bytes = precision_bytes((enum precision)plan->precision),
+        .value_bytes = precision_bytes(plan->precision),
         .reduce_bytes = plan_exchange_bytes(plan),
         .keep = keep_of(plan, system),
         .recomputed = recomputed_share(plan, &setup->model),

@@ -208,7 +208,7 @@ struct rank *rank_new(const struct run_setup *setup, const struct rank_device *d
                            .on = *device,
                            .loss_scale = loss_scale_new(),
                            .peak_rate = setup->update.rate };
-    assert(setup->options.dtype == precision_value_dtype((enum precision)setup->plan->precision));
+    assert(setup->options.dtype == precision_value_dtype(setup->plan->precision));
     rank->at = layout_coordinates_of(setup->plan, device->rank);
     rank->stage = rank->at.at[AXIS_PIPELINE];
     rank->list = &setup->schedule->ranks[rank->stage];

@@ -111,7 +111,8 @@ static double runs_of(const struct op *op)
 /* Of an input of a product. */
 static double input_bytes(const struct op *op, const struct layer_options *options)
 {
-    return op->dtype == DTYPE_FP8 ? fp8_value_bytes(options->fp8) : layer_element_bytes(options);
+    return dtype_is_quantized(op->dtype) ? quantized_bytes(options->recipe)
+                                         : layer_element_bytes(options);
 }
 
 /* What a mark turns into on the way back: gathering becomes summing and the other way round. What
@@ -122,7 +123,7 @@ static struct op *push_mark(struct maker *m, const struct op *mark, enum op_kind
     struct op *op = push(m, mark, pass);
     double gathered_bytes = input_bytes(mark, m->options);
     op->kind = kind;
-    if (mark->dtype == DTYPE_FP8)
+    if (dtype_is_quantized(mark->dtype))
         op->comm_bytes =
             mark->m * mark->n *
             (kind == OP_TENSOR_ENTER ? gathered_bytes : layer_element_bytes(m->options));
@@ -171,11 +172,11 @@ static int bias_of(const struct maker *m, const struct op *gemm)
                                                                          : NO_ID;
 }
 
-/* What reads the gradient anyway sums it, unless it reads fp8. */
+/* What reads the gradient anyway sums it, unless it reads it quantised. */
 static bool sums_bias(const struct maker *m, const struct op *gemm)
 {
     return bias_of(m, gemm) != NO_ID && is_trained(m, gemm->weights.at[0]) &&
-           gemm->dtype != DTYPE_FP8 && is_fused_in(m->options, FUSION_WGRAD_BIAS);
+           !dtype_is_quantized(gemm->dtype) && is_fused_in(m->options, FUSION_WGRAD_BIAS);
 }
 
 /* X^T . dY: n x k from m, added into the main gradient: by the product itself, which then reads and

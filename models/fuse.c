@@ -50,7 +50,7 @@ static bool is_plain_gelu(const struct ops *ops, int i)
 
 static bool is_product(const struct ops *ops, int i)
 {
-    return is_kind(ops, i, OP_GEMM) && ops->at[i].dtype != DTYPE_FP8;
+    return is_kind(ops, i, OP_GEMM) && !dtype_is_quantized(ops->at[i].dtype);
 }
 
 static bool has_one_reader(const struct ops *ops, int value)

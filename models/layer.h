@@ -7,9 +7,9 @@
 #define MODELS_LAYER_H
 
 #include "base/arena.h"
-#include "models/fp8.h"
 #include "models/model.h"
 #include "models/op.h"
+#include "models/precision.h"
 
 /* One rank's share of the sizes. Unsharded: layer_dims(). */
 struct layer_dims {
@@ -37,7 +37,7 @@ enum fusion {
     FUSION_NORM,             /* one-kernel norms (Apex, Transformer Engine) */
     FUSION_WGRAD_BIAS,       /* bias gradients summed by the weight gradient's GEMM */
     FUSION_GEMM_GELU,        /* plain gelu in the epilogue of the GEMM before it, its derivative in
-                                that of the input gradient behind it; not in fp8 */
+                                that of the input gradient behind it; not quantised */
     NUM_FUSIONS,
 };
 /* Those that leave ops out of the list: the ones before have taken them in (ops_fuse). */
@@ -45,14 +45,14 @@ enum { FOLDING_FUSIONS = 1u << FUSION_GEMM_GELU | 1u << FUSION_RESIDUAL_NORM };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {
-    bool flash_attention;         /* one fused kernel instead of scores, softmax, context */
-    unsigned fusions;             /* bit set of enum fusion */
-    enum dtype dtype;             /* of activations, and of GEMM inputs that are not quantised */
-    const struct fp8_recipe *fp8; /* of the linear layers of a block; NULL: none */
-    int fp8_copies;               /* of what is quantised for both products: 1 or 2 */
-    bool leaves_vocab_odd;        /* a rank's vocabulary is not padded to whole tiles */
-    double gradient_bytes;        /* of one element of the weight gradient's accumulator */
-    double logits_rows;           /* most rows of the head whose logits are made at once; 0: all */
+    bool flash_attention;        /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;            /* bit set of enum fusion */
+    enum dtype dtype;            /* of activations, and of GEMM inputs that are not quantised */
+    const struct recipe *recipe; /* of the linear layers of a block; NULL: none */
+    int copies;                  /* of what is quantised for both products: 1 or 2 */
+    bool leaves_vocab_odd;       /* a rank's vocabulary is not padded to whole tiles */
+    double gradient_bytes;       /* of one element of the weight gradient's accumulator */
+    double logits_rows;          /* most rows of the head whose logits are made at once; 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);

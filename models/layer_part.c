@@ -7,7 +7,7 @@ enum { MAX_LAYER_OPS = 32 };
 
 double layer_element_bytes(const struct layer_options *options)
 {
-    return options->dtype == DTYPE_FP32 ? 4 : 2;
+    return dtype_bytes(options->dtype);
 }
 
 bool is_fused(const struct builder *b, enum fusion fusion)
@@ -215,16 +215,17 @@ struct op *add_gemm(struct builder *b, const struct linear *linear)
     return op;
 }
 
-/* What comes next multiplies in fp8. Its weights are quantised once a step, outside the list. */
+/* What comes next multiplies quantised values. Its weights are quantised once a step, outside the
+ * list. */
 void add_quantize(struct builder *b, const char *name, double rows, double width)
 {
-    const struct fp8_recipe *recipe = b->options->fp8;
+    const struct recipe *recipe = b->options->recipe;
     if (!recipe)
         return;
     struct op *op = add_op(b, OP_QUANTIZE, name, rows, width);
-    op->bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, rows * width);
+    op->bytes = quantize_traffic_bytes(recipe, b->options->copies, rows * width);
     op->kernels = recipe->kernels;
-    b->ops.operands->values[b->value].bytes = fp8_value_bytes(recipe) * rows * width;
+    b->ops.operands->values[b->value].bytes = quantized_bytes(recipe) * rows * width;
 }
 
 /* Sequence-sharded tokens are quantised before they are gathered, and travel as such: forward here,
@@ -234,10 +235,10 @@ void add_enter(struct builder *b, const char *name, const char *quantize_name)
     const struct layer_dims *d = b->dims;
     add_quantize(b, quantize_name, d->norm_tokens, d->hidden);
     struct op *op = add_mark(b, OP_TENSOR_ENTER, name);
-    if (!b->options->fp8)
+    if (!b->options->recipe)
         return;
-    op->dtype = DTYPE_FP8;
-    op->comm_bytes = fp8_value_bytes(b->options->fp8) * op->m * op->n;
+    op->dtype = b->options->recipe->products;
+    op->comm_bytes = quantized_bytes(b->options->recipe) * op->m * op->n;
     b->ops.operands->values[b->value].bytes = op->comm_bytes;
 }
 
@@ -245,28 +246,28 @@ void add_leave(struct builder *b, const char *name)
 {
     const struct layer_dims *d = b->dims;
     struct op *op = add_mark(b, OP_TENSOR_LEAVE, name);
-    if (!b->options->fp8)
+    if (!b->options->recipe)
         return;
-    op->dtype = DTYPE_FP8;
+    op->dtype = b->options->recipe->products;
     op->backward_bytes =
-        fp8_quantize_bytes(b->options->fp8, b->options->fp8_copies, d->norm_tokens * d->hidden);
-    op->backward_kernels = b->options->fp8->kernels;
+        quantize_traffic_bytes(b->options->recipe, b->options->copies, d->norm_tokens * d->hidden);
+    op->backward_kernels = b->options->recipe->kernels;
 }
 
 /* The quantised input is kept along columns; the gradient of an output that is whole is quantised
  * where it is, that of partial sums before it is gathered. */
 void add_linear(struct builder *b, const struct linear *linear)
 {
-    const struct fp8_recipe *recipe = b->options->fp8;
+    const struct recipe *recipe = b->options->recipe;
     struct op *op = add_gemm(b, linear);
     if (!recipe)
         return;
-    op->dtype = DTYPE_FP8;
-    op->bytes = fp8_value_bytes(recipe) * (op->m * op->k + op->k * op->n) +
+    op->dtype = recipe->products;
+    op->bytes = quantized_bytes(recipe) * (op->m * op->k + op->k * op->n) +
                 b->element_bytes * op->m * op->n;
     if (linear->split == SPLIT_COLUMNS)
         return;
-    op->backward_bytes = fp8_quantize_bytes(recipe, b->options->fp8_copies, op->m * op->n);
+    op->backward_bytes = quantize_traffic_bytes(recipe, b->options->copies, op->m * op->n);
     op->backward_kernels = recipe->kernels;
 }
 

@@ -66,12 +66,12 @@ struct linear {
     bool has_bias;
     double matrices[MAX_MATRICES]; /* as in struct op */
 };
-/* A product in the list's dtype; and one of a block's linear layers, which is in fp8 where a recipe
+/* A product in the list's dtype; and one of a block's linear layers, quantised where a recipe
  * says so, its output staying in 16 bits. */
 struct op *add_gemm(struct builder *b, const struct linear *linear);
 void add_linear(struct builder *b, const struct linear *linear);
 
-/* What comes next multiplies in fp8; nothing without a recipe. */
+/* What comes next multiplies what is quantised; nothing without a recipe. */
 void add_quantize(struct builder *b, const char *name, double rows, double width);
 
 /* Where tokens enter and leave the tensor-parallel region: of the hidden states as they are, and

@@ -9,7 +9,7 @@ const struct op_kind_info op_kind_infos[NUM_OP_KINDS] = {
 #undef X
 };
 
-const char *const dtype_names[NUM_DTYPES + 1] = { "fp32", "fp16", "bf16", "fp8", NULL };
+const char *const dtype_names[NUM_DTYPES + 1] = { "fp32", "fp16", "bf16", "fp8", "fp4", NULL };
 
 double dtype_bytes(enum dtype dtype)
 {
@@ -21,10 +21,17 @@ double dtype_bytes(enum dtype dtype)
         return 2;
     case DTYPE_FP8:
         return 1;
+    case DTYPE_FP4:
+        return 0.5;
     case NUM_DTYPES:
         break;
     }
     return 0;
+}
+
+bool dtype_is_quantized(enum dtype dtype)
+{
+    return dtype == DTYPE_FP8 || dtype == DTYPE_FP4;
 }
 
 bool op_is_collective(enum op_kind kind)

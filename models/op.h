@@ -25,7 +25,7 @@
     X(EMBEDDING,       "embedding",      "m rows of n out of a table of k rows")                \
     X(CROSS_ENTROPY,   "cross_entropy",  "m rows of n logits")                                  \
     X(BIAS_GRAD,       "bias_grad",      "m rows of n summed over m")                           \
-    X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fp8")                     \
+    X(QUANTIZE,        "quantize",       "m rows of n from 16 bits to fewer")                   \
     X(ROUTE,           "route",          "m rows of n experts, k chosen; batch places of each") \
     X(DISPATCH,        "dispatch",       "m rows of n, each to k places of experts")            \
     X(COMBINE,         "combine",        "m rows of n, each from k places of experts")          \
@@ -64,9 +64,10 @@ enum op_region { REGION_REST, REGION_ATTENTION_CORE, REGION_FEED_FORWARD, REGION
 
 enum op_stream { STREAM_COMPUTE, STREAM_TENSOR, STREAM_CONTEXT, NUM_OP_STREAMS };
 
-enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, NUM_DTYPES };
+enum dtype { DTYPE_FP32, DTYPE_FP16, DTYPE_BF16, DTYPE_FP8, DTYPE_FP4, NUM_DTYPES };
 extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
 double dtype_bytes(enum dtype dtype);
+bool dtype_is_quantized(enum dtype dtype); /* fewer than 16 bits */
 
 /* Ids of values or of weights, in the order that the op's kind says. */
 enum { MAX_IDS = 5, NO_ID = -1 };

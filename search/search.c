@@ -48,7 +48,7 @@ double search_peak_floor_s(const struct search *search)
 {
     const struct system *system = search->system;
     const struct model *model = search->space->model;
-    enum dtype dtype = precision_dtype((enum precision)search->space->base.precision);
+    enum dtype dtype = precision_dtype(search->space->base.precision);
     return model_step_flops(model, model->batch, model->seq) /
            (system->num_gpus * system->gpu.peak_flops_per_s[dtype]);
 }

@@ -325,7 +325,7 @@ void parity_run(const struct model *model, const char *layout, const struct pari
     ck_assert_msg(schedule != NULL, "%s: %s", layout, err.msg);
     struct token_source tokens = { .vocab = model->vocab, .seq = model->seq, .seed = run->seed };
     struct layer_options options = { .flash_attention = !run->unfused,
-                                     .dtype = precision_value_dtype((enum precision)run->precision),
+                                     .dtype = precision_value_dtype(run->precision),
                                      .gradient_bytes = 4 };
     struct run_setup setup = {
         .plan = &plan,
@@ -361,7 +361,7 @@ struct parity_result parity_run_lists(const struct model *model, const char *lay
 {
     struct parity_result result;
     options.flash_attention = true;
-    options.dtype = precision_value_dtype((enum precision)precision);
+    options.dtype = precision_value_dtype(precision);
     options.gradient_bytes = 4;
     struct parity_run run = { .steps = 2,
                               .optimizer = OPTIMIZER_SGD,

@@ -232,6 +232,6 @@ struct search_request question_request(struct question *question)
     if (question->system.gpu.peak_flops_per_s[DTYPE_BF16] <= 0)
         request.base.precision = PRECISION_FP16;
     else if (random_below(rng, 6) == 0 && question->system.gpu.peak_flops_per_s[DTYPE_FP8] > 0)
-        request.base.precision = PRECISION_FP8;
+        request.base.precision = PRECISION_FP8_DELAYED;
     return request;
 }

@@ -107,7 +107,7 @@ bool setting_read_plan(const char *layout, struct plan *out)
     struct err err = { 0 };
     const struct system *system = &setting.system;
     check_ok(plan_parse(layout, &setting.arena, out, &err), &err);
-    if (system->gpu.peak_flops_per_s[precision_dtype((enum precision)out->precision)] <= 0)
+    if (system->gpu.peak_flops_per_s[precision_dtype(out->precision)] <= 0)
         out->precision = PRECISION_FP16;
     return plan_derive_data(out, system->num_gpus, &err) &&
            !plan_check(out, &setting.model, setting.model.batch, system->num_gpus, &err) &&

@@ -64,7 +64,8 @@ static void each_machine(void (*claim)(const struct machine *))
                 struct machine machine = { gpus[g], profiles[p], (enum dtype)dtype };
                 if (strcmp(machine.profile.gpu_name, machine.gpu.name) != 0)
                     machine.profile.num_gemm_points = 0;
-                if (machine.gpu.peak_flops_per_s[dtype] > 0 && !is_spared(pairs++, 4))
+                if (machine.gpu.peak_flops_per_s[dtype] > 0 && dtype != DTYPE_FP4 &&
+                    !is_spared(pairs++, 4))
                     claim(&machine);
             }
 }
@@ -230,8 +231,9 @@ static void check_layer(const struct machine *machine)
         bool is_fp8 = machine->dtype == DTYPE_FP8;
         struct layer_options options = { .flash_attention = attention != ATTENTION_UNFUSED,
                                          .dtype = is_fp8 ? DTYPE_BF16 : machine->dtype,
-                                         .fp8 = is_fp8 ? &fp8_recipes[FP8_CURRENT] : NULL,
-                                         .fp8_copies = 2,
+                                         .recipe = is_fp8 ? precision_recipe(PRECISION_FP8_CURRENT)
+                                                          : NULL,
+                                         .copies = 2,
                                          .gradient_bytes = 4 };
         struct local_ops ops =
             local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena);

@@ -1,6 +1,6 @@
 #include "tests/testing.h"
 
-#include "models/fp8.h"
+#include "models/precision.h"
 #include "sim/cost/compute.h"
 #include "sim/cost/memory.h"
 #include "sim/engine/data_parallel.h"
@@ -24,27 +24,27 @@ static struct plan replica_of(const char *layout)
     return plan;
 }
 
-static struct layer_options options_of(enum fp8_kind kind)
+static struct layer_options options_of(enum precision kind)
 {
     return (struct layer_options){ .flash_attention = true,
                                    .fusions = (1u << NUM_FUSIONS) - 1,
                                    .dtype = DTYPE_BF16,
-                                   .fp8 = &fp8_recipes[kind],
-                                   .fp8_copies = 2,
+                                   .recipe = precision_recipe(kind),
+                                   .copies = 2,
                                    .gradient_bytes = 4 };
 }
 
 /* --- recipes -------------------------------------------------------------------------------- */
 
-START_TEST(every_recipe_has_a_source_and_a_word_of_the_layout)
+START_TEST(every_precision_has_a_source_and_a_word_of_the_layout)
 {
-    for (int i = 0; i < NUM_FP8_RECIPES; i++) {
-        ck_assert(*fp8_recipes[i].summary && *fp8_recipes[i].source);
-        ck_assert_ptr_eq(precision_fp8((enum precision)(PRECISION_FP8 + i)), &fp8_recipes[i]);
+    for (int i = 0; i < NUM_PRECISIONS; i++) {
+        ck_assert(*precision_rows[i].summary && *precision_rows[i].source && *precision_names[i]);
+        ck_assert_int_eq(precision_rows[i].recipe != NULL, dtype_is_quantized(precision_dtype(i)));
+        ck_assert(!dtype_is_quantized(precision_value_dtype(i)));
     }
-    ck_assert_ptr_eq(precision_fp8(PRECISION_FP8 + FP8_MX), &fp8_recipes[FP8_MX]);
-    ck_assert_str_eq(precision_names[PRECISION_FP8 + FP8_MX], "fp8-mx");
-    ck_assert_str_eq(precision_names[PRECISION_FP8 + FP8_BLOCK], "fp8-block");
+    ck_assert_str_eq(precision_names[PRECISION_FP8_MX], "fp8-mx");
+    ck_assert_str_eq(precision_names[PRECISION_FP8_BLOCK], "fp8-block");
     ck_assert_str_eq(precision_names[PRECISION_NVFP4], "nvfp4");
 }
 END_TEST
@@ -53,22 +53,29 @@ END_TEST
  * 2 + 2 (1 + 1/32). */
 START_TEST(quantising_reads_16_bits_and_writes_8_for_each_copy)
 {
-    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_DELAYED], 2, 1000), 4000);
-    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_DELAYED], 1, 1000), 3000);
-    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_CURRENT], 2, 1000), 6000);
-    ck_assert_double_eq(fp8_quantize_bytes(&fp8_recipes[FP8_MX], 2, 3200), 2 * 3200 + 6600);
+    ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_DELAYED), 2, 1000),
+                        4000);
+    ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_DELAYED), 1, 1000),
+                        3000);
+    ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_CURRENT), 2, 1000),
+                        6000);
+    ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_FP8_MX), 2, 3200),
+                        2 * 3200 + 6600);
+    /* Read twice, two copies of half a byte and a scale for 16. */
+    ck_assert_double_eq(quantize_traffic_bytes(precision_recipe(PRECISION_NVFP4), 2, 3200),
+                        4 * 3200 + 2 * (1600 + 200));
 }
 END_TEST
 
 START_TEST(blackwell_needs_one_copy_where_the_tensor_has_one_scale)
 {
     struct gpu gpu = { .arch = ARCH_HOPPER };
-    for (int i = 0; i < NUM_FP8_RECIPES; i++)
-        ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[i]), 2);
+    for (int i = 0; i < NUM_PRECISIONS; i++)
+        ck_assert(!precision_recipe(i) || quantized_copies(&gpu, precision_recipe(i)) == 2);
     gpu.arch = ARCH_BLACKWELL;
-    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_DELAYED]), 1);
-    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_CURRENT]), 1);
-    ck_assert_int_eq(gpu_fp8_copies(&gpu, &fp8_recipes[FP8_MX]), 2);
+    ck_assert_int_eq(quantized_copies(&gpu, precision_recipe(PRECISION_FP8_DELAYED)), 1);
+    ck_assert_int_eq(quantized_copies(&gpu, precision_recipe(PRECISION_FP8_CURRENT)), 1);
+    ck_assert_int_eq(quantized_copies(&gpu, precision_recipe(PRECISION_FP8_MX)), 2);
 }
 END_TEST
 
@@ -93,7 +100,7 @@ static int count_kind(struct ops ops, enum op_kind kind)
 START_TEST(the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8)
 {
     struct model model = model_of("llama3-8b");
-    struct layer_options options = options_of(FP8_DELAYED);
+    struct layer_options options = options_of(PRECISION_FP8_DELAYED);
     struct layer_dims dims = layer_dims(&model, 1, model.seq);
     struct ops layer = layer_forward(&model, &dims, &options, &arena);
     struct ops backward = ops_backward(layer, &options, &arena);
@@ -120,7 +127,7 @@ static double quantised_values(struct ops ops)
 START_TEST(each_linear_layer_quantises_its_input_and_the_gradient_of_its_output)
 {
     struct model model = model_of("llama3-8b");
-    struct layer_options options = options_of(FP8_DELAYED);
+    struct layer_options options = options_of(PRECISION_FP8_DELAYED);
     struct layer_dims dims = layer_dims(&model, 1, 1024);
     struct ops forward = layer_forward(&model, &dims, &options, &arena);
     struct ops backward = ops_backward(forward, &options, &arena);
@@ -144,9 +151,9 @@ static double saved_bytes(struct ops ops)
 START_TEST(inputs_of_linear_layers_are_kept_in_fp8)
 {
     struct model model = model_of("llama3-8b");
-    struct layer_options fp8 = options_of(FP8_DELAYED);
+    struct layer_options fp8 = options_of(PRECISION_FP8_DELAYED);
     struct layer_options bf16 = fp8;
-    bf16.fp8 = NULL;
+    bf16.recipe = NULL;
     struct layer_dims dims = layer_dims(&model, 1, 1024);
     double fewer = saved_bytes(layer_forward(&model, &dims, &bf16, &arena)) -
                    saved_bytes(layer_forward(&model, &dims, &fp8, &arena));
@@ -160,11 +167,13 @@ START_TEST(tokens_are_gathered_in_fp8_and_summed_in_16_bits)
 {
     struct model model = model_of("llama3-8b");
     struct plan plan = replica_of("tp4 sp");
-    for (int kind = 0; kind < NUM_FP8_RECIPES; kind++) {
-        struct layer_options options = options_of((enum fp8_kind)kind);
+    for (int kind = 0; kind < NUM_PRECISIONS; kind++) {
+        if (!precision_recipe(kind))
+            continue;
+        struct layer_options options = options_of((enum precision)kind);
         struct local_ops local =
             local_layer(rank_share_of(&plan), &model, 1024, &options, false, &arena);
-        double value_bytes = fp8_value_bytes(&fp8_recipes[kind]);
+        double value_bytes = quantized_bytes(precision_recipe(kind));
         struct ops lists[] = { local.forward, local.backward };
         for (int l = 0; l < 2; l++) {
             ck_assert_int_eq(count_kind(lists[l], OP_ALL_GATHER), l == 0 ? 2 : 4);
@@ -186,7 +195,7 @@ END_TEST
 START_TEST(shards_are_quantised_before_they_are_gathered)
 {
     struct model model = model_of("llama3-8b");
-    struct layer_options options = options_of(FP8_DELAYED);
+    struct layer_options options = options_of(PRECISION_FP8_DELAYED);
     struct plan whole = replica_of("tp4");
     struct plan sharded = replica_of("tp4 sp");
     struct local_ops a = local_layer(rank_share_of(&whole), &model, 1024, &options, false, &arena);
@@ -208,7 +217,7 @@ START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
     struct gpu gpu = { .num_sms = 100, .memory_bytes_per_s = 1e12 };
     struct profile profile = { .gemm_efficiency = 0.5,
                                .gemm_half_k = 512,
-                               .fp8_product_efficiency = 1,
+                               .narrow = { [DTYPE_FP8] = { .efficiency = 1 } },
                                .gemm_unaligned_efficiency = 1,
                                .sustained = 1,
                                .gemm_memory_efficiency = 1,
@@ -220,7 +229,7 @@ START_TEST(twice_the_inner_dimension_in_fp8_takes_as_long)
     double bf16_s = gemm_s(&gpu, &profile, DTYPE_BF16, 1280, 1280, 512, 0);
     double fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s, 1e-15);
-    profile.fp8_half_k = 0.5; /* half an element: 1024.5 for 2048 */
+    profile.narrow[DTYPE_FP8].half_k = 0.5; /* half an element: 1024.5 for 2048 */
     fp8_s = gemm_s(&gpu, &profile, DTYPE_FP8, 1280, 1280, 1024, 0);
     ck_assert_double_eq_tol(fp8_s, bf16_s * 1024.5 / 2048, 1e-15);
 }
@@ -245,7 +254,7 @@ START_TEST(weights_are_quantised_once_a_step_or_after_each_gather)
     plan.zero = 3;
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 64 * byte_s, 1e-12);
     plan.zero = 1;
-    system.stack.keeps_fp8 = true;
+    system.stack.keeps_quantized = true;
     ck_assert_double_eq_tol(quantize_weights_s(&system, &plan, 1e9, 8), 2 * byte_s, 1e-12);
     plan.precision = PRECISION_BF16;
     ck_assert_double_eq(quantize_weights_s(&system, &plan, 1e9, 8), 0);
@@ -255,17 +264,17 @@ END_TEST
 
 START_TEST(weights_travel_in_fp8_where_they_are_kept_in_it)
 {
-    struct stack stack = { .keeps_fp8 = true };
+    struct stack stack = { .keeps_quantized = true };
     struct plan plan = replica_of("dp8 dtype=fp8");
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 1);
-    plan.precision = PRECISION_FP8 + FP8_MX;
+    plan.precision = PRECISION_FP8_MX;
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 33.0 / 32);
-    plan.precision = PRECISION_FP8 + FP8_ROWWISE;
+    plan.precision = PRECISION_FP8_ROWWISE;
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
     plan.precision = PRECISION_BF16;
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
-    stack.keeps_fp8 = false;
-    plan.precision = PRECISION_FP8;
+    stack.keeps_quantized = false;
+    plan.precision = PRECISION_FP8_DELAYED;
     ck_assert_double_eq(gathered_weight_bytes(&stack, &plan), 2);
 }
 END_TEST
@@ -303,10 +312,15 @@ START_TEST(fp8_copies_of_weights_live_beside_bf16_or_in_its_place)
     struct plan fp8 = replica_of("tp8 pp4 mb1 dtype=fp8");
     double bf16_bytes = weights_bytes(&system, &model, &bf16);
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 2, 1e-12);
-    system.stack.keeps_fp8 = true;
+    system.stack.keeps_quantized = true;
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 1, 1e-12);
     system.gpu.arch = ARCH_BLACKWELL;
     ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp8) / bf16_bytes, 0.5, 1e-12);
+    /* Beside bf16's 2 bytes, two copies of half a byte and a 16th. */
+    struct plan fp4 = replica_of("tp8 pp4 mb1 dtype=nvfp4");
+    system.gpu.peak_flops_per_s[DTYPE_FP4] = 1e15;
+    system.profile.narrow[DTYPE_FP4].efficiency = 1;
+    ck_assert_double_eq_tol(weights_bytes(&system, &model, &fp4) / bf16_bytes, 3.125 / 2, 1e-12);
     system_release(&system);
 }
 END_TEST
@@ -352,9 +366,10 @@ START_TEST(a_recipe_with_finer_or_fresher_scales_is_no_faster)
     model.batch = 128;
     struct plan plan = replica_of("tp8 sp pp8 mb1 dtype=fp8");
     double delayed_s = predict(&system, &model, &plan).step_s;
-    static const enum fp8_kind others[] = { FP8_CURRENT, FP8_ROWWISE, FP8_BLOCK };
+    static const enum precision others[] = { PRECISION_FP8_CURRENT, PRECISION_FP8_ROWWISE,
+                                             PRECISION_FP8_BLOCK };
     for (int i = 0; i < 3; i++) {
-        plan.precision = (int)PRECISION_FP8 + (int)others[i];
+        plan.precision = others[i];
         ck_assert_double_gt(predict(&system, &model, &plan).step_s, delayed_s);
     }
     system_release(&system);
@@ -378,12 +393,31 @@ START_TEST(a_gpu_without_the_units_is_refused)
 }
 END_TEST
 
+START_TEST(a_type_whose_rate_was_never_measured_has_no_time)
+{
+    struct system b200 = system_of("dgx-b200", "megatron-core", 8);
+    struct system h100 = system_of("dgx-h100", "megatron-core", 8);
+    struct plan fp4 = replica_of("dtype=nvfp4");
+    ck_assert(!system_check(&h100, &fp4, &err));
+    ck_assert_str_eq(err.msg, "h100-80g-sxm has no fp4 matrix units; it has fp8");
+    err = (struct err){ 0 };
+    ck_assert(!system_check(&b200, &fp4, &err));
+    ck_assert_int_eq(err.code, ERR_INFEASIBLE);
+    ck_assert_ptr_nonnull(
+        strstr(err.msg, "the rate of fp4 products on b200-sxm was never measured"));
+    b200.profile.narrow[DTYPE_FP4].efficiency = 0.5;
+    ck_assert(system_check(&b200, &fp4, &err));
+    system_release(&b200);
+    system_release(&h100);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("fp8");
     TCase *tc = tcase_create("fp8");
     tcase_add_checked_fixture(tc, NULL, release);
-    tcase_add_test(tc, every_recipe_has_a_source_and_a_word_of_the_layout);
+    tcase_add_test(tc, every_precision_has_a_source_and_a_word_of_the_layout);
     tcase_add_test(tc, quantising_reads_16_bits_and_writes_8_for_each_copy);
     tcase_add_test(tc, blackwell_needs_one_copy_where_the_tensor_has_one_scale);
     tcase_add_test(tc, the_linear_layers_of_a_block_and_nothing_else_multiply_in_fp8);
@@ -399,6 +433,7 @@ static Suite *suite(void)
     tcase_add_test(tc, mfu_is_the_share_of_the_fp8_peak);
     tcase_add_test(tc, a_recipe_with_finer_or_fresher_scales_is_no_faster);
     tcase_add_test(tc, a_gpu_without_the_units_is_refused);
+    tcase_add_test(tc, a_type_whose_rate_was_never_measured_has_no_time);
     suite_add_tcase(s, tc);
     return s;
 }

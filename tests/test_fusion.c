@@ -31,8 +31,8 @@ START_TEST(a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_outpu
     ck_assert_double_eq(both->bytes - alone->bytes, 4 * 4 * 16384.0);
     ck_assert_double_eq(both->kernels - alone->kernels, 1);
     ck_assert_str_eq(both->variant, "bias_grad");
-    options.fp8 = &fp8_recipes[0];
-    options.fp8_copies = 1;
+    options.recipe = precision_recipe(PRECISION_FP8_DELAYED);
+    options.copies = 1;
     struct ops in_fp8 =
         ops_backward(layer_forward(&model, &dims, &options, &arena), &options, &arena);
     ck_assert_int_eq(count_kind(in_fp8, OP_BIAS_GRAD), 4);
@@ -88,8 +88,8 @@ START_TEST(only_plain_gelu_between_products_of_16_bits_is_folded)
     ck_assert_int_eq(activations_left(&gated, &of_gated, &options), 1);
     ck_assert_int_eq(activations_left(&relu, &dims, &options), 1);
     ck_assert_int_eq(activations_left(&gelu, &dims, &options), 0);
-    options.fp8 = &fp8_recipes[0];
-    options.fp8_copies = 1;
+    options.recipe = precision_recipe(PRECISION_FP8_DELAYED);
+    options.copies = 1;
     ck_assert_int_eq(activations_left(&gelu, &dims, &options), 1);
 }
 END_TEST

@@ -25,11 +25,11 @@ static void for_each_preset(check_fn *check)
     struct model_preset *presets = model_presets(&count, &err);
     ck_assert_msg(presets, "%s", err.msg);
     for (size_t i = 0; i < count; i++)
-        for (int choice = 0; choice < 4 + NUM_FP8_RECIPES; choice++) {
+        for (int choice = 0; choice < 4 + NUM_PRECISIONS; choice++) {
             struct layer_options options = choice & 1 ? layer_flash : layer_unfused;
             options.fusions = choice & 2 ? all_fusions : 0;
-            options.fp8 = choice < 4 ? NULL : &fp8_recipes[choice - 4];
-            options.fp8_copies = choice < 4 ? 0 : 1 + choice % 2;
+            options.recipe = choice < 4 ? NULL : precision_recipe(choice - 4);
+            options.copies = options.recipe ? 1 + choice % 2 : 0;
             check(&presets[i].model, &options);
             arena_release(&arena);
         }

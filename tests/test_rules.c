@@ -156,8 +156,6 @@ static const struct {
       "13 layers of chunk 0 are recomputed, and it has 12" },
     { "tp8 pp8 dp16 mb1 recompute=block:1,2", gpt3, 1024, 1536, "recompute", "recompute",
       "recompute=block: lists 2 chunks, and pp 8 x vpp 1 is 8" },
-    { "tp8 pp8 dp16 mb1 dtype=nvfp4", gpt3, 1024, 1536, "precision", "dtype=nvfp4",
-      "training in nvfp4 is not modelled yet" },
     { "tp8 pp8 dp16 mb1 dtype=fp8 grad=fp16", gpt3, 1024, 1536, "precision", "grad",
       "gradients of fp8 are kept in fp32 or bf16, not fp16" },
     { "tp8 pp8 dp16 mb1 grad=fp16", gpt3, 1024, 1536, "precision", "grad",

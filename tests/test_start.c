@@ -342,7 +342,7 @@ static int run_two_steps(const struct place *place, struct err *err)
         .schedule =
             schedule_new(generator_find(plan_schedule(&plan)), &shape, &lowering, &arena, err),
         .options = { .flash_attention = true,
-                     .dtype = precision_value_dtype((enum precision)plan.precision),
+                     .dtype = precision_value_dtype(plan.precision),
                      .gradient_bytes = 4 },
         .tokens = &tokens,
         .update = { .optimizer = OPTIMIZER_SGD, .rate = 0.1F, .loss_scale = 1 },

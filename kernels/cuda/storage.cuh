@@ -108,6 +108,7 @@ template <typename Run> cudaError_t by_storage(enum dtype storage, const Run &ru
     case DTYPE_FP16:
         return run(fp16());
     case DTYPE_FP8:
+    case DTYPE_FP4:
     case NUM_DTYPES:
         break;
     }

@@ -61,14 +61,14 @@ static double budget_of(const struct layer_partition *of, const struct scorer *s
 
 static struct scorer scorer_new(const struct layer_partition *of, struct arena *arena)
 {
-    enum dtype dtype = precision_value_dtype((enum precision)of->plan->precision);
+    enum dtype dtype = precision_value_dtype(of->plan->precision);
     struct scorer scorer = {
         .of = of,
         .arena = arena,
         .attention = plan_attention_kernel(of->plan, of->system),
         .tensor = network_axis_group(of->system, of->plan, AXIS_TENSOR),
         .overlaps = plan_overlaps(of->plan, &of->system->stack, OVERLAP_TP),
-        .element_bytes = dtype == DTYPE_FP32 ? 4 : 2,
+        .element_bytes = dtype_bytes(dtype),
         .state_bytes = state_bytes_of(of),
         .in_flight = in_flight_of(of),
         .num_microbatches = plan_microbatches(of->plan, of->model->batch),

@@ -6,6 +6,8 @@
 #ifndef SIM_COST_COLLECTIVE_H
 #define SIM_COST_COLLECTIVE_H
 
+#include "sim/cost/generation.h"
+
 #include <stdbool.h>
 
 enum collective {
@@ -17,7 +19,6 @@ enum collective {
 };
 extern const char *const collective_names[NUM_COLLECTIVES + 1]; /* "all_reduce" ... */
 enum protocol { PROTOCOL_LL, PROTOCOL_LL128, PROTOCOL_SIMPLE, NUM_PROTOCOLS };
-enum gpu_arch { ARCH_VOLTA, ARCH_AMPERE, ARCH_HOPPER, ARCH_BLACKWELL, NUM_GPU_ARCHS };
 enum intra_link { LINK_NVLINK, LINK_PCI };
 
 struct curve;

@@ -45,7 +45,7 @@ static double direct_all_reduce_bytes_per_s(const struct comm_group *group)
 {
     double ranks_per_nic = (double)nccl_ranks_per_node(group) / group->num_channels;
     double bus = bus_bytes_per_s(group) * 2 / (ranks_per_nic + 1);
-    return (group->arch >= ARCH_HOPPER ? 0.85 * bus : bus) * 0.5;
+    return nccl_rates(group)->collnet_efficiency * bus * 0.5;
 }
 
 /* Each rank of a node sends its part by its own NIC and takes the others' over the node's links. */

@@ -17,7 +17,8 @@ struct gemm_rate {
 
 double gemm_efficiency(const struct profile *profile, enum dtype dtype)
 {
-    return profile->gemm_efficiency * (dtype == DTYPE_FP8 ? profile->fp8_product_efficiency : 1);
+    return profile->gemm_efficiency *
+           (dtype_is_quantized(dtype) ? profile->narrow[dtype].efficiency : 1);
 }
 
 /* A tile's first operands take as long to arrive in any type: at twice the rate, as long as twice
@@ -27,8 +28,10 @@ static struct gemm_rate gemm_rate(const struct gpu *gpu, const struct profile *p
 {
     struct gemm_rate rate = { gpu->peak_flops_per_s[dtype], gemm_efficiency(profile, dtype),
                               profile->gemm_half_k };
-    if (dtype == DTYPE_FP8)
-        rate.half_k = profile->fp8_half_k > 0 ? profile->fp8_half_k : 2 * profile->gemm_half_k;
+    if (dtype_is_quantized(dtype)) {
+        double half_k = profile->narrow[dtype].half_k;
+        rate.half_k = half_k > 0 ? half_k : profile->gemm_half_k * 2 / dtype_bytes(dtype);
+    }
     return rate;
 }
 
@@ -66,8 +69,8 @@ static double best_tile_s(const struct gpu *gpu, const struct profile *profile,
     return best_s;
 }
 
-/* Products are measured in a type of 16 bits; others are as far from their own model, and one in
- * fp8 as that of half the inner dimension, which loads as many bytes. */
+/* Products are measured in a type of 16 bits; others are as far from their own model, and one of
+ * narrower values as that of a shorter inner dimension, which loads as many bytes. */
 static struct gemm_rate measured_rate(const struct gpu *gpu, const struct profile *profile)
 {
     bool has_bf16 = gpu->peak_flops_per_s[DTYPE_BF16] > 0;
@@ -130,8 +133,9 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     struct gemm_rate rate = gemm_rate(gpu, profile, dtype);
     rate.peak_flops_per_s *= alignment_efficiency(profile, dtype, m, n, k);
     double multiply_s = best_tile_s(gpu, profile, &rate, m, n, k);
+    double loaded = dtype_is_quantized(dtype) ? dtype_bytes(dtype) / 2 : 1;
     if (profile->num_gemm_points > 0)
-        multiply_s *= exp(measured_correction(gpu, profile, m, n, dtype == DTYPE_FP8 ? k / 2 : k));
+        multiply_s *= exp(measured_correction(gpu, profile, m, n, k * loaded));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
     return larger(multiply_s / profile->sustained, memory_s) + profile->kernel_s;
 }

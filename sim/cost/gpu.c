@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Order of enum gpu_arch. Turing counts as Volta, as it does in NCCL's tables. */
-static const char *const arch_names[] = { "volta", "ampere", "hopper", "blackwell", NULL };
-
 #define AT(member)             .offset = offsetof(struct gpu, member)
 #define TEXT(member)           .kind = FIELD_TEXT, AT(member), .size = sizeof((struct gpu *)0)->member
 #define QUANTITY(unit, member) .kind = FIELD_QUANTITY, .quantity = QUANTITY_##unit, AT(member)
@@ -24,6 +21,8 @@ const struct field gpu_fields[] = {
       .doc = "Up to six other names, those of measured rows among them." },
     { .name = "arch", .kind = FIELD_NAME, AT(arch), .names = arch_names, .fallback = "ampere",
       .doc = "Generation; when absent, the oldest with the peaks that are stated." },
+    { .name = "die", TEXT(die), .fallback = "",
+      .doc = "Chip, in lower case: GPUs of one chip share what was measured of it." },
     { .name = "memory", QUANTITY(BYTES, memory_bytes), .min = 1, .max = 1e18,
       .doc = "Device memory." },
     { .name = "memory_bandwidth", QUANTITY(BYTES_PER_S, memory_bytes_per_s), .min = 1, .max = 1e18,
@@ -39,7 +38,7 @@ const struct field gpu_fields[] = {
     { .name = "pcie", QUANTITY(BYTES_PER_S, pcie_bytes_per_s), .min = 1, .max = 1e18,
       .fallback = "32 GB/s", .doc = "Link to the host, one direction." },
     { .name = "peak", .kind = FIELD_OTHER,
-      .doc = "Dense peak by number format: fp32, fp16, bf16, fp8; absent: not supported." },
+      .doc = "Dense peak by number format: fp32, fp16, bf16, fp8, fp4; absent: not supported." },
 };
 // clang-format on
 const size_t num_gpu_fields = LENGTH(gpu_fields);
@@ -54,6 +53,7 @@ static const struct field peak_fields[] = {
     { .name = "fp16", PEAK(DTYPE_FP16), .doc = "Accumulated in fp32." },
     { .name = "bf16", PEAK(DTYPE_BF16), .doc = "Accumulated in fp32." },
     { .name = "fp8", PEAK(DTYPE_FP8), .doc = "Accumulated in fp32." },
+    { .name = "fp4", PEAK(DTYPE_FP4), .doc = "Accumulated in fp32." },
 };
 // clang-format on
 enum { NUM_PEAK_FIELDS = LENGTH(peak_fields) };

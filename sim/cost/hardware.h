@@ -16,6 +16,7 @@
 #include "sim/cost/collective.h"
 #include "sim/cost/curve.h"
 #include "sim/cost/error_widths.h"
+#include "sim/cost/generation.h"
 #include "sim/cost/kernel.h"
 #include "sim/cost/provenance.h"
 
@@ -24,6 +25,7 @@ struct gpu {
     char source[256];
     char words[6][40]; /* aliases, and the names that measured rows use: "A100-80GB-SXM" */
     int arch;          /* enum gpu_arch */
+    char die[24];      /* "gh100": GPUs of one chip share what was measured of it; "": not said */
     double memory_bytes;
     double memory_bytes_per_s;
     int num_sms;
@@ -83,15 +85,6 @@ struct gemm_point {
     double m, n, k, flops_per_s;
 };
 
-enum attention_kernel {
-    ATTENTION_UNFUSED,
-    ATTENTION_FLASH1,
-    ATTENTION_FLASH2,
-    ATTENTION_FLASH3,
-    NUM_ATTENTION_KERNELS
-};
-extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* "unfused", "flash1" ... */
-
 /* rate = efficiency x peak x s / (s + half_seq), of the causal half's FLOPs. */
 struct attention_rate {
     double forward_efficiency, backward_efficiency, half_seq;
@@ -102,6 +95,12 @@ struct disturbance {
     double core_share;     /* least that a rank got of its core while ops and steps were timed */
     double held_out_error; /* largest |log(predicted / measured)|; 0: nothing was held out */
     double waited_s;       /* for a quiet machine, beforehand */
+};
+
+/* Products of a type with fewer than 16 bits. */
+struct narrow_rate {
+    double efficiency; /* share of gemm_efficiency that is reached of their peak; 0: not known */
+    double half_k;     /* 0: gemm_half_k at as many bytes */
 };
 
 struct profile {
@@ -115,8 +114,7 @@ struct profile {
     double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
     double sustained;       /* share of short runs' product rate that power lets long ones keep */
     double gemm_half_k;     /* inner dimension at which half of it is reached */
-    double fp8_product_efficiency;    /* in fp8, share of that which is reached of the fp8 peak */
-    double fp8_half_k;                /* 0: twice gemm_half_k */
+    struct narrow_rate narrow[NUM_DTYPES]; /* of products of fewer than 16 bits */
     double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */
     double gemm_memory_efficiency;    /* share of memory bandwidth a thin product reaches */
     double batched_gemm_efficiency;   /* scores and context of unfused attention, of peak */
@@ -196,10 +194,10 @@ struct stack {
     bool tied_reduce;          /* tied embeddings are all-reduced between first and last stage */
     bool post_validation;    /* split backwards: a stage updates before the norm of all is known */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
-    bool keeps_fp8;   /* weights are kept and gathered in fp8, where the recipe can, not in bf16 */
-    bool sp_default;  /* a measured run that does not say has sequence parallelism with tp */
-    int zero_default; /* ZeRO stage of a measured run that does not say */
-    double error_log; /* as a profile's, of this family's runs; 0: not known */
+    bool keeps_quantized;    /* weights are kept and gathered as such, where the recipe can */
+    bool sp_default;         /* a measured run that does not say has sequence parallelism with tp */
+    int zero_default;        /* ZeRO stage of a measured run that does not say */
+    double error_log;        /* as a profile's, of this family's runs; 0: not known */
     struct error_widths widths; /* in its place, by part; 0: not known */
     int num_fitted;             /* as in a profile */
     char (*fitted)[40];

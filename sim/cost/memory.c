@@ -9,16 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-/* cuBLAS' and Transformer Engine's workspaces: 32 MiB each on Hopper and newer, 4 MiB the latter
- * before (Megatron-LM's golden values differ by exactly 28 MiB; PyTorch CUBLAS_WORKSPACE_CONFIG).
- */
-static const double mib_bytes = 1024.0 * 1024.0;
-
 static double library_bytes(const struct system *system)
 {
-    if (system->stack.runtime == RUNTIME_HOST)
-        return 0;
-    return (system->gpu.arch >= ARCH_HOPPER ? 64 : 36) * mib_bytes;
+    return system->stack.runtime == RUNTIME_HOST ? 0
+                                                 : generations[system->gpu.arch].workspace_bytes;
 }
 
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
@@ -177,16 +171,16 @@ static bool shards_gradients(const struct memory_input *in)
 
 /* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
  * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
-static double fp8_weight_bytes(const struct memory_input *in, int stage)
+static double quantized_weight_bytes(const struct memory_input *in, int stage)
 {
     const struct system *system = in->system;
-    const struct fp8_recipe *recipe = precision_fp8((enum precision)in->plan->precision);
+    const struct recipe *recipe = precision_recipe(in->plan->precision);
     if (!recipe || (in->plan->zero >= 3 && in->system->stack.reshard))
         return 0;
-    bool in_place = system->stack.keeps_fp8 && recipe->keeps_weights;
-    double bytes = gpu_fp8_copies(&system->gpu, recipe) * fp8_value_bytes(recipe);
+    bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
+    double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
     return stage_layer_parameters(in->model, in->plan, in->pieces, stage) *
-           (bytes - (in_place ? precision_bytes((enum precision)in->plan->precision) : 0));
+           (bytes - (in_place ? precision_bytes(in->plan->precision) : 0));
 }
 
 static double exchange_bytes(const struct memory_input *in, int stage)
@@ -210,7 +204,7 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
     struct state_bytes state = plan_state_bytes(plan, in->model);
     double shards = plan_shards(plan);
     memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
-    memory->weights_bytes += fp8_weight_bytes(in, stage);
+    memory->weights_bytes += quantized_weight_bytes(in, stage);
     memory->gradients_bytes = trained * state.gradients / (shards_gradients(in) ? shards : 1);
     memory->optimizer_bytes = trained * state.optimizer / (plan->zero >= 1 ? shards : 1);
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))

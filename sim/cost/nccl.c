@@ -4,14 +4,10 @@
 
 const double nccl_tree_net_latency_s[NUM_PROTOCOLS] = { US(5.0), US(8.5), US(14.0) };
 
-/* The rows mean a GPU within a node, but a CPU between nodes: Volta's row is Intel's and Ampere's
- * is AMD's. */
-static const double ll_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
-    [ARCH_VOLTA] = { GB_PER_S(39.0), GB_PER_S(39.0), GB_PER_S(20.4) },
-    [ARCH_AMPERE] = { GB_PER_S(87.7), GB_PER_S(22.5), GB_PER_S(19.0) },
-    [ARCH_HOPPER] = { GB_PER_S(141.0), GB_PER_S(45.0), GB_PER_S(35.0) },
-    [ARCH_BLACKWELL] = { GB_PER_S(282.0), GB_PER_S(90.0), GB_PER_S(70.0) },
-};
+const struct nccl_rates *nccl_rates(const struct comm_group *group)
+{
+    return &generations[group->arch].nccl;
+}
 
 int nccl_node_class(const struct comm_group *group)
 {
@@ -55,11 +51,13 @@ double nccl_bus_bytes_per_s(const struct comm_group *group)
     return group->num_channels * channel_bytes_per_s;
 }
 
+/* The rows of the table mean a GPU within a node, but a CPU between nodes: Volta's is Intel's and
+ * Ampere's is AMD's. */
 double nccl_ll_max_bytes_per_s(const struct comm_group *group)
 {
     enum gpu_arch cpu_row = group->amd_cpu ? ARCH_AMPERE : ARCH_VOLTA;
     enum gpu_arch row = group->num_nodes == 1 ? group->arch : cpu_row;
-    return ll_max_bytes_per_s[row][nccl_node_class(group)];
+    return generations[row].nccl.ll_bytes_per_s[nccl_node_class(group)];
 }
 
 /* A ring's hop within a node. */

@@ -12,11 +12,12 @@
 #define US(value)       ((value)*1e-6)
 #define GB_PER_S(value) ((value)*1e9)
 
-enum {
-    NUM_INTRA_LINKS = LINK_PCI + 1,
-    NUM_NODE_CLASSES = 3, /* one node, two, more [index2] */
-};
+enum { NUM_INTRA_LINKS = LINK_PCI + 1 };
 
+/* The ceilings of its generation. */
+const struct nccl_rates *nccl_rates(const struct comm_group *group);
+
+/* One node, two, more [index2]. */
 int nccl_node_class(const struct comm_group *group);
 
 /* The ranks of the fullest node, which the others wait for. NCCL divides and drops the remainder,

@@ -7,25 +7,15 @@ static const double intra_latency_s = US(25.0);
 static const double net_latency_s = US(18.0);
 static const double tree_net_latency_s = US(20.9);
 
-/* Share of a channel's rate that multicast reaches [nvlsEfficiency]; none before Hopper. */
-static const double efficiency[NUM_GPU_ARCHS] = { [ARCH_HOPPER] = 0.85, [ARCH_BLACKWELL] = 0.74 };
-
-/* The rate of one channel of the tree over nodes [perChMaxNVLSTreeBws]; one node has no such tree.
- */
-static const double tree_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
-    [ARCH_HOPPER] = { 0, GB_PER_S(57.7), GB_PER_S(45.5) },
-    [ARCH_BLACKWELL] = { 0, GB_PER_S(96.0), GB_PER_S(80.0) },
-};
-
 /* Most ranks of a node for an all-gather or reduce-scatter [NCCL_MAX_NVLS_ARITY, device.h]. */
 enum { MAX_ARITY = 32 };
 
 /* NCCL asks for more than two ranks in the node (ncclNvlsInit) and two channels. */
 static bool switch_available(const struct comm_group *group, enum protocol protocol)
 {
-    return group->in_network && group->intra == LINK_NVLINK && group->arch >= ARCH_HOPPER &&
-           group->nvls_channels >= 2 && nccl_ranks_per_node(group) > 2 &&
-           protocol == PROTOCOL_SIMPLE;
+    return group->in_network && group->intra == LINK_NVLINK &&
+           nccl_rates(group)->nvls_efficiency > 0 && group->nvls_channels >= 2 &&
+           nccl_ranks_per_node(group) > 2 && protocol == PROTOCOL_SIMPLE;
 }
 
 /* Over several nodes it needs SHARP in the network's switches too. */
@@ -54,8 +44,8 @@ static double channel_bytes_per_s(const struct comm_group *group, enum collectiv
 {
     double num_channels = group->nvls_channels;
     double num_ranks = nccl_ranks_per_node(group);
-    double one_way =
-        group->nvls_intra_bytes_per_s * efficiency[group->arch] * (num_channels - 1) / num_channels;
+    double one_way = group->nvls_intra_bytes_per_s * nccl_rates(group)->nvls_efficiency *
+                     (num_channels - 1) / num_channels;
     return collective == COLLECTIVE_ALL_REDUCE ? one_way * 2
                                                : one_way * (num_ranks - 1) / num_ranks;
 }
@@ -96,7 +86,7 @@ void nvls_tree_cost(const struct comm_group *group, enum collective collective,
     (void)message_bytes;
     double two_nodes_factor = group->num_nodes == 2 ? 2 : 1;
     double inter = group->nvls_inter_bytes_per_s * two_nodes_factor;
-    double limit = tree_max_bytes_per_s[group->arch][nccl_node_class(group)];
+    double limit = nccl_rates(group)->nvls_tree_bytes_per_s[nccl_node_class(group)];
     double bus =
         group->nvls_channels * fmin(fmin(channel_bytes_per_s(group, collective), inter), limit);
     double hop_s = nccl_net_latency_s(group, protocol, tree_net_latency_s);

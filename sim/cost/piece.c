@@ -18,7 +18,7 @@ struct timer {
     const struct system *system;
     const struct piece_question *question;
     const struct piece_wires *wires;
-    const struct fp8_recipe *fp8;
+    const struct recipe *recipe;
 };
 
 static double comm_alone_s(const struct timer *timer, const struct op *op)
@@ -46,8 +46,8 @@ static double run_alone_s(const struct timer *timer, const struct op *op)
     if (op->kind != OP_GEMM)
         return alone_s;
     double efficiency = system->stack.product_efficiency;
-    if (op->dtype == DTYPE_FP8)
-        efficiency *= timer->fp8->product_efficiency;
+    if (dtype_is_quantized(op->dtype))
+        efficiency *= timer->recipe->product_efficiency;
     return alone_s / efficiency;
 }
 
@@ -197,7 +197,7 @@ static struct ops some_of(struct ops ops, bool (*is_in)(const struct op *op), st
 
 static double element_bytes(const struct op *op)
 {
-    return op->dtype == DTYPE_FP32 ? 4 : 2;
+    return fmax(dtype_bytes(op->dtype), 2); /* gradients of quantised products have 16 bits */
 }
 
 /* What a weight gradient is made of beside what was saved: the gradient of its op's output. */
@@ -309,9 +309,9 @@ enum attention_kernel plan_attention_kernel(const struct plan *plan, const struc
     return flash ? stack_attention(&system->stack, &system->gpu) : ATTENTION_UNFUSED;
 }
 
-int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe)
+int quantized_copies(const struct gpu *gpu, const struct recipe *recipe)
 {
-    return gpu->arch >= ARCH_BLACKWELL && recipe->scales_tensor ? 1 : 2;
+    return generations[gpu->arch].reads_either_way && recipe->scaling == SCALING_TENSOR ? 1 : 2;
 }
 
 /* A split backward reads the logits' gradients twice. */
@@ -327,7 +327,7 @@ double plan_logits_rows(const struct plan *plan, const struct stack *stack)
 
 static double logit_bytes(int precision, const struct stack *stack)
 {
-    enum dtype dtype = precision_value_dtype((enum precision)precision);
+    enum dtype dtype = precision_value_dtype(precision);
     return fmax(stack->logits_bytes, dtype_bytes(dtype));
 }
 
@@ -385,15 +385,15 @@ static struct layer_options options_of(const struct piece_question *question,
                                        const struct system *system)
 {
     enum precision precision = (enum precision)question->precision;
-    const struct fp8_recipe *fp8 = precision_fp8(precision);
+    const struct recipe *recipe = precision_recipe(precision);
     return (struct layer_options){
         .flash_attention = question->attention != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
         .logits_rows = logits_rows(question->splits, &system->stack),
         .dtype = precision_value_dtype(precision),
-        .fp8 = fp8,
-        .fp8_copies = fp8 ? gpu_fp8_copies(&system->gpu, fp8) : 0,
+        .recipe = recipe,
+        .copies = recipe ? quantized_copies(&system->gpu, recipe) : 0,
         .gradient_bytes = dtype_bytes((enum dtype)question->gradient_dtype),
     };
 }
@@ -412,7 +412,7 @@ static struct timer timer_of(const struct system *system, const struct piece_que
     return (struct timer){ .system = system,
                            .question = question,
                            .wires = wires,
-                           .fp8 = precision_fp8((enum precision)question->precision) };
+                           .recipe = precision_recipe(question->precision) };
 }
 
 /* Logits of the longest run, the whole gradient that runs add their rows to, and under sequence
@@ -423,7 +423,7 @@ static double logits_run_bytes(const struct piece_question *question, const stru
     double chunks = head_chunks(dims, options);
     if (chunks == 0)
         return 0;
-    double whole_bytes = dims->tokens * dims->hidden * (options->dtype == DTYPE_FP32 ? 4 : 2);
+    double whole_bytes = dims->tokens * dims->hidden * dtype_bytes(options->dtype);
     return ceil(dims->tokens / chunks) * dims->vocab * logit_bytes(question->precision, stack) +
            (question->share.sp && question->share.tp > 1 ? 2 : 1) * whole_bytes;
 }
@@ -453,7 +453,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
                    system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
     struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(share, model, model->seq);
-    double element_bytes = options.dtype == DTYPE_FP32 ? 4 : 2;
+    double element_bytes = dtype_bytes(options.dtype);
     double input_bytes = dims.norm_tokens * dims.hidden * element_bytes;
     struct local_ops embedding =
         local_embedding(share, model, model->seq, &options, overlap, arena);

@@ -112,9 +112,9 @@ struct layer_options plan_layer_options(const struct plan *plan, const struct sy
 
 /* Whether the plan's collectives of a kind run beside compute: its own word, else the stack's. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
-/* Copies of what fp8 products read, along rows and along columns: Blackwell multiplies either way
- * round, so one does where both have the same scale. */
-int gpu_fp8_copies(const struct gpu *gpu, const struct fp8_recipe *recipe);
+/* Copies of what quantised products read, along rows and along columns: Blackwell multiplies either
+ * way round, so one does where both have the same scale. */
+int quantized_copies(const struct gpu *gpu, const struct recipe *recipe);
 /* The attention kernel that the plan runs on this system. */
 enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system);
 

@@ -9,14 +9,6 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
 };
 static const double net_latency_s[NUM_PROTOCOLS] = { US(2.7), US(4.0), US(14.0) };
 
-/* The rate of one channel [perChMaxRingLL128Bws]. */
-static const double ll128_max_bytes_per_s[NUM_GPU_ARCHS] = {
-    [ARCH_VOLTA] = GB_PER_S(20.0),
-    [ARCH_AMPERE] = GB_PER_S(20.0),
-    [ARCH_HOPPER] = GB_PER_S(36.7),
-    [ARCH_BLACKWELL] = GB_PER_S(40.0),
-};
-
 bool ring_available(const struct comm_group *group, enum collective collective,
                     enum protocol protocol)
 {
@@ -32,7 +24,7 @@ static double bus_bytes_per_s(const struct comm_group *group, enum protocol prot
     if (protocol == PROTOCOL_LL)
         return fmin(bus * 0.5, nccl_ll_max_bytes_per_s(group));
     if (protocol == PROTOCOL_LL128)
-        return fmin(bus * 0.92, group->num_channels * ll128_max_bytes_per_s[group->arch]);
+        return fmin(bus * 0.92, group->num_channels * nccl_rates(group)->ring_ll128_bytes_per_s);
     return bus;
 }
 
@@ -82,7 +74,7 @@ static double plateau_factor(const struct comm_group *group, enum collective col
                       group->num_nodes > 1 && chunk_bytes >= 64;
     if (!on_plateau)
         return 1;
-    return group->arch < ARCH_AMPERE ? 1.9 : 1.4;
+    return nccl_rates(group)->ring_plateau;
 }
 
 /* Each of the steps moves 1/n of the message over every link at once. */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const attention_names[NUM_ATTENTION_KERNELS + 1] = { "unfused", "flash1", "flash2",
-                                                                 "flash3", NULL };
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
 static const char *const runtime_names[] = { "cuda", "host", NULL };
 static const char *const launch_names[] = { "eager", "graphs", "traced", "passes", NULL };
@@ -107,7 +105,7 @@ const struct field stack_fields[] = {
              "known, and undo it where that was wrong (Qi et al. 2024, section 4)." },
     { .name = "gradients_in_dtype", .kind = FIELD_BOOL, AT(gradients_in_dtype), .fallback = "false",
       .doc = "Gradients of fp16 are accumulated and reduced in fp16, not in fp32." },
-    { .name = "keeps_fp8", .kind = FIELD_BOOL, AT(keeps_fp8), .fallback = "false",
+    { .name = "keeps_fp8", .kind = FIELD_BOOL, AT(keeps_quantized), .fallback = "false",
       .doc = "fp8 weights are kept and gathered in fp8, where the recipe can, and not in bf16." },
     { .name = "sp_default", .kind = FIELD_BOOL, AT(sp_default), .fallback = "false",
       .doc = "Measured runs that do not say have sequence parallelism wherever tp is." },
@@ -177,13 +175,9 @@ void stack_release(struct stack *stack)
     stack->num_fitted = 0;
 }
 
-/* FlashAttention 2 needs Ampere, FlashAttention 3 Hopper; Volta and Turing run neither. */
 enum attention_kernel stack_attention(const struct stack *stack, const struct gpu *gpu)
 {
     enum attention_kernel wanted = (enum attention_kernel)stack->attention;
-    if (gpu->arch < ARCH_AMPERE)
-        return ATTENTION_UNFUSED;
-    if (gpu->arch < ARCH_HOPPER && wanted == ATTENTION_FLASH3)
-        return ATTENTION_FLASH2;
-    return wanted;
+    enum attention_kernel newest = generations[gpu->arch].attention;
+    return wanted < newest ? wanted : newest;
 }

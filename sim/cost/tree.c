@@ -8,20 +8,6 @@ static const double intra_latency_s[NUM_INTRA_LINKS][NUM_PROTOCOLS] = {
     [LINK_PCI] = { US(1.0), US(1.9), US(4.0) },
 };
 
-/* The rate of one channel [perChMaxTreeBws, perChMaxTreeLL128Bws]. */
-static const double max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
-    [ARCH_VOLTA] = { GB_PER_S(26.5), GB_PER_S(18.5), GB_PER_S(10.0) },
-    [ARCH_AMPERE] = { GB_PER_S(24.0), GB_PER_S(23.6), GB_PER_S(17.8) },
-    [ARCH_HOPPER] = { GB_PER_S(38.7), GB_PER_S(41.4), GB_PER_S(36.0) },
-    [ARCH_BLACKWELL] = { GB_PER_S(70.0), GB_PER_S(42.8), GB_PER_S(24.0) },
-};
-static const double ll128_max_bytes_per_s[NUM_GPU_ARCHS][NUM_NODE_CLASSES] = {
-    [ARCH_VOLTA] = { GB_PER_S(20.0), GB_PER_S(20.0), GB_PER_S(20.0) },
-    [ARCH_AMPERE] = { GB_PER_S(20.0), GB_PER_S(20.0), GB_PER_S(20.0) },
-    [ARCH_HOPPER] = { GB_PER_S(36.7), GB_PER_S(36.7), GB_PER_S(29.0) },
-    [ARCH_BLACKWELL] = { GB_PER_S(55.6), GB_PER_S(31.67), GB_PER_S(20.0) },
-};
-
 /* "Trees are not perfectly sticking to the model for medium sizes": the share of the bandwidth that
  * is left for messages of 64 B, 128 B ... 256 MiB [treeCorrectionFactor, whose 24th column NCCL
  * never reads]. Where a share rises the predicted time falls, by a quarter at most (0.6 to 0.8). */
@@ -49,12 +35,12 @@ static double bus_bytes_per_s(const struct comm_group *group, enum protocol prot
 {
     int node_class = nccl_node_class(group);
     double bus = fmin(nccl_bus_bytes_per_s(group) * 0.92,
-                      group->num_channels * max_bytes_per_s[group->arch][node_class]);
+                      group->num_channels * nccl_rates(group)->tree_bytes_per_s[node_class]);
     if (protocol == PROTOCOL_LL)
         return fmin(bus / 3.8, nccl_ll_max_bytes_per_s(group));
     if (protocol == PROTOCOL_LL128)
         return fmin(bus * (group->num_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0),
-                    group->num_channels * ll128_max_bytes_per_s[group->arch][node_class]);
+                    group->num_channels * nccl_rates(group)->tree_ll128_bytes_per_s[node_class]);
     return bus;
 }
 

@@ -24,16 +24,16 @@ double exposed_s(const struct profile *profile, double comm_s, double window_s, 
     return comm_s - hidden_s + hidden_s * y * (1 - 1 / x);
 }
 
-static bool keeps_fp8(const struct stack *stack, const struct fp8_recipe *recipe)
+static bool keeps_quantized(const struct stack *stack, const struct recipe *recipe)
 {
-    return recipe && stack->keeps_fp8 && recipe->keeps_weights;
+    return recipe && stack->keeps_quantized && recipe->keeps_weights;
 }
 
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
 {
-    const struct fp8_recipe *recipe = precision_fp8((enum precision)plan->precision);
-    return keeps_fp8(stack, recipe) ? fp8_value_bytes(recipe)
-                                    : precision_bytes((enum precision)plan->precision);
+    const struct recipe *recipe = precision_recipe(plan->precision);
+    return keeps_quantized(stack, recipe) ? quantized_bytes(recipe)
+                                          : precision_bytes(plan->precision);
 }
 
 /* FSDP drops gathered weights after the backward, but inside no_sync not those that it keeps after
@@ -50,13 +50,13 @@ double weight_gathers(const struct stack *stack, const struct plan *plan, int nu
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches)
 {
-    const struct fp8_recipe *recipe = precision_fp8((enum precision)plan->precision);
+    const struct recipe *recipe = precision_recipe(plan->precision);
     if (!recipe)
         return 0;
-    int copies = gpu_fp8_copies(&system->gpu, recipe);
-    double bytes = fp8_quantize_bytes(recipe, copies, layer_parameters);
-    if (keeps_fp8(&system->stack, recipe))
-        bytes = (copies - 1) * 2 * fp8_value_bytes(recipe) * layer_parameters;
+    int copies = quantized_copies(&system->gpu, recipe);
+    double bytes = quantize_traffic_bytes(recipe, copies, layer_parameters);
+    if (keeps_quantized(&system->stack, recipe))
+        bytes = (copies - 1) * 2 * quantized_bytes(recipe) * layer_parameters;
     double times = weight_gathers(&system->stack, plan, num_microbatches);
     return times * traffic_s(&system->gpu, &system->profile, bytes, 0);
 }

@@ -26,11 +26,11 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
 
 /* The bytes of an element of a weight as it is gathered. Embedding and head travel in bf16 even
- * where layers' weights are kept in fp8; they count as layers here. */
+ * where layers' weights are kept quantised; they count as layers here. */
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
 
-/* Quantising weights to fp8: once a step, as they are kept for all its microbatches, or with ZeRO-3
- * after each gather. Where the optimizer writes them in fp8, the second copy alone. */
+/* Quantising weights: once a step, as they are kept for all its microbatches, or with ZeRO-3
+ * after each gather. Where the optimizer writes them quantised, the second copy alone. */
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches);
 

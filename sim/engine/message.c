@@ -6,7 +6,7 @@
 static double message_s(const struct work *w, bool crosses)
 {
     const struct plan *plan = w->plan;
-    double element_bytes = plan->precision == PRECISION_FP32 ? 4 : 2;
+    double element_bytes = precision_bytes(plan->precision);
     double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
     double bytes = element_bytes * tokens * w->model->hidden;
     struct comm_group pair = network_boundary_pair(w->system, plan, crosses);

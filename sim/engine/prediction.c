@@ -124,7 +124,7 @@ static double executed_flops(const struct work *w)
 void fill_rates(const struct work *w, double model_flops, struct prediction *p)
 {
     const struct system *system = w->system;
-    enum dtype dtype = precision_dtype((enum precision)w->plan->precision);
+    enum dtype dtype = precision_dtype(w->plan->precision);
     double peak_flops = p->step_s * system->num_gpus * system->gpu.peak_flops_per_s[dtype];
     p->tokens_per_s = w->model->batch * w->model->seq / p->step_s;
     p->mfu = model_flops / peak_flops;

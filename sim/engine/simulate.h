@@ -118,4 +118,8 @@ struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *p
  */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
+/* The last of it: false where products of the plan's type have a peak and no measured rate. Such a
+ * plan has a memory and no time. */
+bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err);
+
 #endif

@@ -1,15 +1,42 @@
 #include "sim/engine/simulate.h"
 
+/* The type with most bits below those of `dtype` that the GPU multiplies, in words. */
+static const char *nearest_type(const struct gpu *gpu, enum dtype dtype)
+{
+    int wider = (int)dtype - 1;
+    while (wider > 0 && gpu->peak_flops_per_s[wider] <= 0)
+        wider--;
+    return dtype_names[wider < 0 ? DTYPE_FP16 : wider];
+}
+
+static bool multiplies(const struct gpu *gpu, int precision, struct err *err)
+{
+    enum dtype dtype = precision_dtype(precision);
+    const struct recipe *recipe = precision_recipe(precision);
+    if (gpu->peak_flops_per_s[dtype] <= 0)
+        return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no %s matrix units; it has %s",
+                       gpu->name, dtype_names[dtype], nearest_type(gpu, dtype));
+    if (recipe && recipe->scales_in_products && !generations[gpu->arch].scales_blocks)
+        return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no matrix units for %s; it has %s",
+                       gpu->name, precision_names[precision], dtype_names[dtype]);
+    return true;
+}
+
+bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err)
+{
+    enum dtype dtype = precision_dtype(plan->precision);
+    if (!dtype_is_quantized(dtype) || system->profile.narrow[dtype].efficiency > 0)
+        return true;
+    return err_set(err, ERR_INFEASIBLE, "dtype",
+                   "the rate of %s products on %s was never measured, so that the plan has no time "
+                   "(%s_product_efficiency in profile %s would say it)",
+                   dtype_names[dtype], system->gpu.name, dtype_names[dtype], system->profile.name);
+}
+
 bool system_check(const struct system *system, const struct plan *plan, struct err *err)
 {
-    enum dtype dtype = precision_dtype((enum precision)plan->precision);
-    if (system->gpu.peak_flops_per_s[dtype] <= 0)
-        return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no %s matrix units; it has fp16",
-                       system->gpu.name, dtype_names[dtype]);
-    const struct fp8_recipe *fp8 = precision_fp8((enum precision)plan->precision);
-    if (fp8 && fp8->needs_blackwell && system->gpu.arch < ARCH_BLACKWELL)
-        return err_set(err, ERR_INFEASIBLE, "dtype", "%s has no matrix units for %s; it has fp8",
-                       system->gpu.name, precision_names[plan->precision]);
+    if (!multiplies(&system->gpu, plan->precision, err) || !system_has_rate(system, plan, err))
+        return false;
     if (plan->cp > 1 && plan_attention_kernel(plan, system) == ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, "cp",
                        "cp %d needs flash attention, which %s does not run on %s", plan->cp,

@@ -106,34 +106,18 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers)
     return 0;
 }
 
-enum dtype precision_dtype(enum precision precision)
+/* Of the weight that the optimizer updates. */
+static double master_bytes(const struct plan *plan)
 {
-    return precision_fp8(precision) ? DTYPE_FP8 : precision_value_dtype(precision);
-}
-
-enum dtype precision_value_dtype(enum precision precision)
-{
-    if (precision == PRECISION_FP32)
-        return DTYPE_FP32;
-    return precision == PRECISION_FP16 ? DTYPE_FP16 : DTYPE_BF16;
-}
-
-double precision_bytes(enum precision precision)
-{
-    return dtype_bytes(precision_value_dtype(precision));
-}
-
-const struct fp8_recipe *precision_fp8(enum precision precision)
-{
-    bool is_fp8 = precision >= PRECISION_FP8 && precision < PRECISION_NVFP4;
-    return is_fp8 ? &fp8_recipes[precision - PRECISION_FP8] : NULL;
+    const struct precision_row *row = &precision_rows[plan->precision];
+    return row->has_master ? 4 : dtype_bytes(row->values);
 }
 
 /* Moments of Adam are kept in the type of the master weights, two for each parameter, unless the
  * optimizer's name says otherwise. */
 static double moment_bytes(const struct plan *plan, const struct model *model)
 {
-    double element = plan->precision == PRECISION_BF16_PURE ? 2 : 4;
+    double element = master_bytes(plan);
     switch ((enum optimizer)plan->optimizer) {
     case OPTIMIZER_ADAM:
         return 2 * element;
@@ -157,10 +141,10 @@ static double moment_bytes(const struct plan *plan, const struct model *model)
  * the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model)
 {
-    bool has_master = plan->precision != PRECISION_FP32 && plan->precision != PRECISION_BF16_PURE;
+    bool has_master = precision_rows[plan->precision].has_master;
     bool copies_gradients = plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
     return (struct state_bytes){
-        .weights = precision_bytes((enum precision)plan->precision), /* not the fp8 copies */
+        .weights = precision_bytes(plan->precision), /* not the quantised copies */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),
         .optimizer = (has_master ? 4 : 0) + (copies_gradients ? 4 : 0) + moment_bytes(plan, model),
     };
@@ -170,5 +154,5 @@ double plan_exchange_bytes(const struct plan *plan)
 {
     if (exchange_keeps_replicas_equal(&plan->exchange))
         return dtype_bytes((enum dtype)plan->reduce_dtype);
-    return plan->precision == PRECISION_BF16_PURE ? 2 : 4;
+    return master_bytes(plan);
 }

@@ -9,26 +9,15 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "models/fp8.h"
 #include "models/model.h"
 #include "models/op.h"
+#include "models/precision.h"
 #include "models/replay.h"
 #include "sim/exchange/exchange.h"
 
 #include <limits.h>
 #include <stdbool.h>
 
-/* The types that values are kept and multiplied in. "bf16-pure" has no fp32 master weights; fp8 is
- * bf16 whose linear layers are multiplied in fp8, by one of the recipes of models/fp8.h. */
-enum precision {
-    PRECISION_FP32,
-    PRECISION_FP16,
-    PRECISION_BF16,
-    PRECISION_BF16_PURE,
-    PRECISION_FP8,                                     /* + enum fp8_kind */
-    PRECISION_NVFP4 = PRECISION_FP8 + NUM_FP8_RECIPES, /* known by name only */
-    NUM_PRECISIONS
-};
 enum optimizer {
     OPTIMIZER_ADAM,
     OPTIMIZER_ADAM_BF16,
@@ -63,7 +52,6 @@ enum plan_overlap {
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
 /* Their words, indexed by the enum, NULL-terminated. */
-extern const char *const precision_names[];
 extern const char *const optimizer_names[];
 extern const char *const recompute_names[];
 extern const char *const attention_words[];
@@ -147,11 +135,6 @@ static inline bool plan_replays_core(const struct plan *plan)
 }
 /* How many of the chunk's `layers` the backward runs again in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
-
-enum dtype precision_dtype(enum precision precision);       /* of most GEMM inputs: MFU's peak */
-enum dtype precision_value_dtype(enum precision precision); /* of activations and kept weights */
-double precision_bytes(enum precision precision);           /* of one of those */
-const struct fp8_recipe *precision_fp8(enum precision precision); /* NULL: no fp8 */
 
 /* Bytes kept for each parameter, unsharded: weights, main gradients, optimizer (master, moments).
  */

@@ -95,7 +95,7 @@ static bool recompute_fits(const struct plan_case *of, struct err *err)
 static bool type_is_consistent(const struct plan *plan, const char *token, int type,
                                const char *verb, struct err *err)
 {
-    int own = (int)precision_value_dtype((enum precision)plan->precision);
+    int own = (int)precision_value_dtype(plan->precision);
     if (type == DTYPE_FP32 || type == own)
         return true;
     return err_set(err, ERR_INFEASIBLE, token, "gradients of %s are %s in fp32%s%s, not %s",
@@ -106,8 +106,6 @@ static bool type_is_consistent(const struct plan *plan, const char *token, int t
 static bool precision_is_consistent(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
-    if (plan->precision == PRECISION_NVFP4)
-        return err_set(err, ERR_INFEASIBLE, "dtype=nvfp4", "training in nvfp4 is not modelled yet");
     return type_is_consistent(plan, "grad", plan->gradient_dtype, "kept", err) &&
            type_is_consistent(plan, "reduce", plan->reduce_dtype, "reduced", err);
 }
@@ -186,7 +184,7 @@ const struct plan_rule plan_rules[] = {
       pipeline_has_schedule },
     { "zero", "ZeRO needs data ranks, stages 2 and 3 no pipeline; shard=N divides dp x cp.", data_can_shard },
     { "recompute", "Recompute asks for no more layers than a chunk has.", recompute_fits },
-    { "precision", "Gradients are in fp32 or the type of the weights; products are not in nvfp4 yet.",
+    { "precision", "Gradients are in fp32 or the type of the weights.",
       precision_is_consistent },
     { "overlap", "What overlaps has something to overlap with.", overlap_is_possible },
     { "order", "The rank order names every axis once.", order_names_every_axis },

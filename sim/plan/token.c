@@ -4,9 +4,6 @@
 
 #include <ctype.h>
 
-const char *const precision_names[] = { "fp32",      "fp16",   "bf16",        "bf16-pure",
-                                        "fp8",       "fp8-cs", "fp8-rowwise", "fp8-mx",
-                                        "fp8-block", "nvfp4",  NULL };
 const char *const optimizer_names[] = { "adam", "adam-bf16", "adam-8bit", "momentum",
                                         "sgd",  "adafactor", NULL };
 const char *const recompute_names[] = { "none", "selective", "full", "full:K", "block:N", NULL };
@@ -67,9 +64,10 @@ const struct plan_token plan_tokens[] = {
       .names = recompute_names },
     { "attn", "attn=flash|unfused", "Attention kernels; absent: the stack's.",
       NAME, MEMBER(attention), .names = attention_words },
-    { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8|fp8-cs|fp8-rowwise|fp8-mx|fp8-block",
+    { "dtype", "dtype=fp32|fp16|bf16|bf16-pure|fp8|fp8-cs|fp8-rowwise|fp8-mx|fp8-block|nvfp4",
       "Type of the products; bf16-pure keeps no fp32 master weights; fp8 multiplies linear layers "
-      "in fp8: delayed scales, or current ones, one a row, MX, one a block.",
+      "in fp8: delayed scales, or current ones, one a row, MX, one a block. Of nvfp4 the memory is "
+      "known and the time is not.",
       NAME, MEMBER(precision), .names = precision_names, .fallback = PRECISION_BF16 },
     { "grad", "grad=fp32|fp16|bf16",
       "Type of the main gradients; absent: fp32, or bf16 with bf16-pure.",

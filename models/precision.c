@@ -1,0 +1,149 @@
+#include "models/precision.h"
+
+const char *const precision_names[NUM_PRECISIONS + 1] = {
+#define X(name, word) word,
+    PRECISIONS(X)
+#undef X
+};
+
+/* Relative rates of products are typical, not measured: scales along the inner dimension are
+ * applied outside the tensor cores of Hopper, and those of rows in the epilogue. */
+static const struct recipe delayed = {
+    .products = DTYPE_FP8,
+    .scaling = SCALING_TENSOR,
+    .reads = 1,
+    .kernels = 1,
+    .product_efficiency = 1,
+    .keeps_weights = true,
+};
+/* The largest value is sought, the scale made, then the tensor is read again. */
+static const struct recipe current = {
+    .products = DTYPE_FP8,
+    .scaling = SCALING_TENSOR,
+    .reads = 2,
+    .kernels = 3,
+    .product_efficiency = 1,
+    .keeps_weights = true,
+};
+/* Rows for one copy, columns for the other. */
+static const struct recipe rowwise = {
+    .products = DTYPE_FP8,
+    .scaling = SCALING_ROW,
+    .reads = 2,
+    .kernels = 2,
+    .product_efficiency = 0.9,
+};
+static const struct recipe microscaled = {
+    .products = DTYPE_FP8,
+    .scaling = SCALING_BLOCK,
+    .scale_bytes = 1.0 / 32,
+    .reads = 1,
+    .kernels = 2,
+    .product_efficiency = 1,
+    .scales_in_products = true,
+    .keeps_weights = true,
+};
+static const struct recipe blockwise = {
+    .products = DTYPE_FP8,
+    .scaling = SCALING_BLOCK,
+    .scale_bytes = 4.0 / 128,
+    .reads = 1,
+    .kernels = 2,
+    .product_efficiency = 0.85,
+    .keeps_weights = true,
+};
+/* An 8-bit scale for 16 values, and an fp32 one for the tensor, whose largest value is sought
+ * first. Inputs of weight gradients are turned by a Hadamard transform of 16 values on their way,
+ * so that a cast costs about twice one to fp8 (an estimate: no kernel of it was measured). */
+static const struct recipe nvfp4 = {
+    .products = DTYPE_FP4,
+    .scaling = SCALING_BLOCK,
+    .scale_bytes = 1.0 / 16,
+    .reads = 2,
+    .kernels = 3,
+    .product_efficiency = 1,
+    .scales_in_products = true,
+};
+
+const struct precision_row precision_rows[NUM_PRECISIONS] = {
+    [PRECISION_FP32] = { .summary = "Everything in fp32.",
+                         .source = "IEEE 754",
+                         .values = DTYPE_FP32 },
+    [PRECISION_FP16] = { .summary = "Values in fp16, fp32 master weights, a scaled loss.",
+                         .source = "Micikevicius et al. 2018, arXiv:1710.03740",
+                         .values = DTYPE_FP16,
+                         .has_master = true },
+    [PRECISION_BF16] = { .summary = "Values in bf16, fp32 master weights.",
+                         .source = "Kalamkar et al. 2019, arXiv:1905.12322",
+                         .values = DTYPE_BF16,
+                         .has_master = true },
+    [PRECISION_BF16_PURE] = { .summary = "Values, weights and moments in bf16 alone.",
+                              .source = "Composer and llm-foundry, mixed_precision: PURE",
+                              .values = DTYPE_BF16 },
+    [PRECISION_FP8_DELAYED] = { .summary =
+                                    "One scale a tensor, from the largest values of earlier steps.",
+                                .source = "Micikevicius et al. 2022, arXiv:2209.05433; "
+                                          "TE DelayedScaling",
+                                .values = DTYPE_BF16,
+                                .has_master = true,
+                                .recipe = &delayed },
+    [PRECISION_FP8_CURRENT] = { .summary = "One scale a tensor, from its own largest value.",
+                                .source = "TE Float8CurrentScaling; torchao tensorwise",
+                                .values = DTYPE_BF16,
+                                .has_master = true,
+                                .recipe = &current },
+    [PRECISION_FP8_ROWWISE] = { .summary = "One scale a row or column.",
+                                .source = "torchao float8 rowwise",
+                                .values = DTYPE_BF16,
+                                .has_master = true,
+                                .recipe = &rowwise },
+    [PRECISION_FP8_MX] = { .summary =
+                               "One 8-bit scale for 32 values, in the tensor cores of Blackwell.",
+                           .source = "OCP Microscaling formats v1.0 (2023); TE MXFP8BlockScaling",
+                           .values = DTYPE_BF16,
+                           .has_master = true,
+                           .recipe = &microscaled },
+    [PRECISION_FP8_BLOCK] = { .summary =
+                                  "One fp32 scale for 128 values, or for 128 x 128 of a weight.",
+                              .source = "DeepSeek-V3, arXiv:2412.19437, section 3.3; "
+                                        "TE Float8BlockScaling",
+                              .values = DTYPE_BF16,
+                              .has_master = true,
+                              .recipe = &blockwise },
+    [PRECISION_NVFP4] = { .summary = "Four bits, one 8-bit scale for 16 values and one a tensor.",
+                          .source = "NVIDIA 2025, arXiv:2509.25149; TE NVFP4BlockScaling",
+                          .values = DTYPE_BF16,
+                          .has_master = true,
+                          .recipe = &nvfp4 },
+};
+
+const struct recipe *precision_recipe(int precision)
+{
+    return precision_rows[precision].recipe;
+}
+
+enum dtype precision_value_dtype(int precision)
+{
+    return precision_rows[precision].values;
+}
+
+enum dtype precision_dtype(int precision)
+{
+    const struct precision_row *row = &precision_rows[precision];
+    return row->recipe ? row->recipe->products : row->values;
+}
+
+double precision_bytes(int precision)
+{
+    return dtype_bytes(precision_value_dtype(precision));
+}
+
+double quantized_bytes(const struct recipe *recipe)
+{
+    return dtype_bytes(recipe->products) + recipe->scale_bytes;
+}
+
+double quantize_traffic_bytes(const struct recipe *recipe, int copies, double values)
+{
+    return values * (2 * recipe->reads + copies * quantized_bytes(recipe));
+}

@@ -1,0 +1,70 @@
+/* models/precision.h - the types that values are kept and multiplied in: one row for each.
+ *
+ * A new precision is a word in PRECISIONS and a row in precision.c: everything that differs between
+ * two of them is read from there. Where a row has a recipe, the linear layers of blocks multiply in
+ * fewer than 16 bits: their inputs, weights and output gradients are quantised from 16 bits by
+ * kernels of their own, while attention, norms and the output head stay in 16 bits. A copy along
+ * rows serves the forward and the input gradient, one along columns the weight gradient. */
+#ifndef MODELS_PRECISION_H
+#define MODELS_PRECISION_H
+
+#include "models/op.h"
+
+#include <stdbool.h>
+
+/* name, the layout grammar's word */
+#define PRECISIONS(X)             \
+    X(FP32, "fp32")               \
+    X(FP16, "fp16")               \
+    X(BF16, "bf16")               \
+    X(BF16_PURE, "bf16-pure")     \
+    X(FP8_DELAYED, "fp8")         \
+    X(FP8_CURRENT, "fp8-cs")      \
+    X(FP8_ROWWISE, "fp8-rowwise") \
+    X(FP8_MX, "fp8-mx")           \
+    X(FP8_BLOCK, "fp8-block")     \
+    X(NVFP4, "nvfp4")
+enum precision {
+#define X(name, word) PRECISION_##name,
+    PRECISIONS(X)
+#undef X
+        NUM_PRECISIONS
+};
+extern const char *const precision_names[NUM_PRECISIONS + 1]; /* NULL-terminated */
+
+/* Which values share a scale. */
+enum scaling { SCALING_TENSOR, SCALING_ROW, SCALING_BLOCK };
+
+struct recipe {
+    enum dtype products; /* type of a linear layer's inputs, weights and output gradients */
+    enum scaling scaling;
+    double scale_bytes;        /* beside each value */
+    double reads;              /* of the 16-bit tensor to quantise it, scales included */
+    double kernels;            /* launches to quantise one tensor */
+    double product_efficiency; /* rate of products relative to one scale a tensor */
+    bool scales_in_products;   /* by the matrix units, which must know how (gpu.block_scales) */
+    bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
+};
+
+struct precision_row {
+    const char *summary; /* one sentence */
+    const char *source;
+    enum dtype values;           /* of activations, and of weights that are not quantised */
+    bool has_master;             /* fp32 weights beside them, which the optimizer updates */
+    const struct recipe *recipe; /* NULL: products are in `values` too */
+};
+extern const struct precision_row precision_rows[NUM_PRECISIONS]; /* indexed by enum precision */
+
+/* The same for a plan's number. */
+const struct recipe *precision_recipe(int precision); /* NULL: nothing is quantised */
+enum dtype precision_value_dtype(int precision);      /* of activations and kept weights */
+enum dtype precision_dtype(int precision);            /* of most products' inputs: MFU's peak */
+double precision_bytes(int precision);                /* of a value_dtype */
+
+/* Bytes of one quantised value with its share of the scales. */
+double quantized_bytes(const struct recipe *recipe);
+
+/* Traffic of quantising `values` of 16 bits into so many copies. */
+double quantize_traffic_bytes(const struct recipe *recipe, int copies, double values);
+
+#endif
