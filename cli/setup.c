@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/planfile.h"
 #include "cli/setup_part.h"
+#include "sim/cost/runtime.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,7 +110,7 @@ static void widen_rate(struct setup *setup)
     double *peaks = setup->system.gpu.peak_flops_per_s;
     enum dtype dtype = precision_dtype(setup->plan.precision);
     bool has_16_bits = dtype == DTYPE_BF16 || dtype == DTYPE_FP16;
-    if (setup->system.stack.runtime != RUNTIME_HOST || !has_16_bits || peaks[dtype] > 0)
+    if (!stack_runtime(&setup->system.stack)->widens_16_bits || !has_16_bits || peaks[dtype] > 0)
         return;
     peaks[dtype] = peaks[DTYPE_FP32];
     setup_assume(setup, "%s at the fp32 rate of %s, which computes in fp32; rounding is not in it",

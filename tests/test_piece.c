@@ -303,6 +303,18 @@ START_TEST(the_plans_overlaps_come_before_the_stacks)
 }
 END_TEST
 
+START_TEST(collectives_run_beside_nothing_that_is_not_launched_ahead)
+{
+    load(1);
+    struct plan beside = tensor_plan(8, true, true), alone = tensor_plan(8, true, false);
+    double hidden_s = cost(&beside).at[0].backward.total_s;
+    double shown_s = cost(&alone).at[0].backward.total_s;
+    ck_assert_double_lt(hidden_s, shown_s);
+    machine.stack.launches_ahead = false;
+    ck_assert_double_eq(cost(&beside).at[0].backward.total_s, shown_s);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("piece");
@@ -327,6 +339,7 @@ static Suite *suite(void)
     tcase_add_test(plain, schedules_that_split_the_backward_make_all_logits_at_once);
     tcase_add_test(plain, the_plans_overlaps_come_before_the_stacks);
     Suite *s = suite_create("sim/cost/piece");
+    tcase_add_test(tc, collectives_run_beside_nothing_that_is_not_launched_ahead);
     suite_add_tcase(s, tc);
     suite_add_tcase(s, plain);
     return s;

@@ -147,11 +147,7 @@ struct profile {
 enum overlap { OVERLAP_GRAD, OVERLAP_PARAM, OVERLAP_P2P, OVERLAP_TP, NUM_OVERLAPS };
 extern const char *const overlap_names[NUM_OVERLAPS + 1];
 
-enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_TRACED, LAUNCH_PASSES };
-
-/* What the family runs on. CUDA's libraries keep workspaces and NCCL's channels buffers; the
- * project's own executor on a host has neither. */
-enum runtime { RUNTIME_CUDA, RUNTIME_HOST };
+enum launch { LAUNCH_EAGER, LAUNCH_GRAPHS, LAUNCH_PASSES };
 
 /* When gradients that ZeRO shards are reduced: after each microbatch, or once a step, kept whole
  * until then. */
@@ -167,8 +163,9 @@ struct stack {
     bool flash_default;        /* what an absent attn= means */
     unsigned fusions;          /* bit set of enum fusion */
     unsigned overlaps;         /* bit set of enum overlap: what an absent overlap= means */
-    int runtime;               /* enum runtime */
+    int runtime;               /* index of runtimes[] (sim/cost/runtime.h) */
     int launch;                /* enum launch */
+    bool launches_ahead;       /* of what runs: also beyond a layer, and beside a collective */
     double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
     double issue_s;            /* host time to launch one kernel, eager */
     double graph_kernel_s;     /* in its place where launch is graphs: from one to the next */

@@ -4,6 +4,7 @@
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/network_memory.h"
 #include "sim/cost/pass_memory.h"
+#include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 static double library_bytes(const struct system *system)
 {
-    return system->stack.runtime == RUNTIME_HOST ? 0
-                                                 : generations[system->gpu.arch].workspace_bytes;
+    bool has_workspaces = stack_runtime(&system->stack)->has_workspaces;
+    return has_workspaces ? generations[system->gpu.arch].workspace_bytes : 0;
 }
 
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
@@ -243,10 +244,9 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
 }
 
-/* Elsewhere a stack's slack and workspaces stand for it. */
 static bool counts_passes(const struct memory_input *in)
 {
-    return in->system->stack.runtime == RUNTIME_HOST;
+    return stack_runtime(&in->system->stack)->walks_passes;
 }
 
 /* Chunks that are alike hold together what the stage holds. */

@@ -2,6 +2,7 @@
 
 #include "sim/cost/nccl.h"
 #include "sim/cost/network.h"
+#include "sim/cost/runtime.h"
 #include "sim/exchange/exchange.h"
 
 /* --- communicators of axes ------------------------------------------------------------------ */
@@ -112,5 +113,5 @@ double network_memory_bytes(const struct system *system, const struct plan *plan
 {
     if (system->stack.connects_groups)
         return groups_bytes(system, plan);
-    return system->stack.runtime == RUNTIME_HOST ? 0 : axes_bytes(system, plan);
+    return stack_runtime(&system->stack)->has_channels ? axes_bytes(system, plan) : 0;
 }

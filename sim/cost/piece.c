@@ -2,6 +2,7 @@
 
 #include "sim/cost/compute.h"
 #include "sim/cost/network.h"
+#include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
 #include "sim/plan/context.h"
 #include "sim/plan/layout.h"
@@ -222,7 +223,7 @@ static bool is_read_by_weight_half(const struct ops *backward, int value)
 static double waiting_bytes(const struct timer *timer, const struct local_ops *local)
 {
     const struct operands *operands = local->forward.operands;
-    bool is_host = timer->system->stack.runtime == RUNTIME_HOST;
+    bool keeps_all = stack_runtime(&timer->system->stack)->keeps_for_weights;
     bool is_saved[MAX_VALUES] = { false };
     double bytes = 0;
     for (int i = 0; i < local->forward.count; i++)
@@ -230,7 +231,7 @@ static double waiting_bytes(const struct timer *timer, const struct local_ops *l
             is_saved[local->forward.at[i].saved.at[j]] = true;
     for (int i = 0; i < operands->num_values; i++)
         if (is_saved[i] && !operands->values[i].is_live &&
-            (is_host || is_read_by_weight_half(&local->backward, i)))
+            (keeps_all || is_read_by_weight_half(&local->backward, i)))
             bytes += operands->values[i].bytes;
     for (int i = 0; i < local->backward.count; i++)
         if (is_weight_half(&local->backward.at[i]))
@@ -449,8 +450,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     struct rank_share share = question->share;
     struct timer timer = timer_of(system, question, wires);
     struct layer_options options = options_of(question, system);
-    bool overlap = question->overlaps_tensor &&
-                   system->stack.launch != LAUNCH_TRACED; /* collectives stand between traces */
+    bool overlap = question->overlaps_tensor && system->stack.launches_ahead;
     struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(share, model, model->seq);
     double element_bytes = dtype_bytes(options.dtype);

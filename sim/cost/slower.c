@@ -1,6 +1,7 @@
 #include "sim/cost/slower.h"
 
 #include "base/arena.h"
+#include "sim/cost/runtime.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ void system_slower(const struct system *from, double speed, struct system *out)
     slow_tables(&out->profile, speed);
     out->profile.curves =
         copy(from->profile.curves, from->profile.num_curves, sizeof(struct curve));
-    if (out->stack.runtime == RUNTIME_HOST)
+    if (stack_runtime(&out->stack)->is_a_core)
         slow_core(out, speed);
 }
 

@@ -2,13 +2,13 @@
 #include "sim/cost/hardware.h"
 
 #include "sim/cost/datafile.h"
+#include "sim/cost/runtime.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "tp", NULL };
-static const char *const runtime_names[] = { "cuda", "host", NULL };
-static const char *const launch_names[] = { "eager", "graphs", "traced", "passes", NULL };
+static const char *const launch_names[] = { "eager", "graphs", "passes", NULL };
 static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
 
@@ -36,9 +36,11 @@ const struct field stack_fields[] = {
       .doc = "CUDA and NCCL, which keep workspaces and buffers of their own, or the executor's host "
              "backend, which keeps none." },
     { .name = "launch", .kind = FIELD_NAME, AT(launch), .names = launch_names, .fallback = "eager",
-      .doc = "Kernel by kernel, or whole graphs; traced: layer by layer, none launched ahead, and "
-             "collectives between them; passes: a graph for a chunk's pass, where one stage runs "
-             "it again and again and no collective is within it, else kernel by kernel." },
+      .doc = "Kernel by kernel, or whole graphs; passes: a graph for a chunk's pass, where one stage "
+             "runs it again and again and no collective is within it, else kernel by kernel." },
+    { .name = "launches_ahead", .kind = FIELD_BOOL, AT(launches_ahead), .fallback = "true",
+      .doc = "The host launches ahead of what runs, as far as a whole pass; no: a layer is launched "
+             "when the one before has ended, and collectives run between layers." },
     { .name = "product_efficiency", .kind = FIELD_NUMBER, AT(product_efficiency), .min = 0.01,
       .max = 2, .fallback = "1",
       .doc = "Share of the profile's rate of matrix products that the family's libraries reach." },

@@ -3,6 +3,7 @@
 #include "sim/cost/compute.h"
 #include "sim/cost/kernel_launch.h"
 #include "sim/cost/network.h"
+#include "sim/cost/runtime.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
 
@@ -12,7 +13,7 @@
 struct pass {
     double gpu_s;
     double issue_s;
-    double waiting_s; /* of lists that were traced alone */
+    double waiting_s; /* of lists that were launched alone */
 };
 
 /* How long the GPU waits for a host that needs `issue_s` to launch what runs for `gpu_s`. Neither
@@ -27,16 +28,16 @@ static double waiting_s(double gpu_s, double issue_s)
     return sqrt(sqrt(gpu2 * gpu2 + issue2 * issue2)) - gpu_s;
 }
 
-/* Of a layer that is traced alone nothing is launched ahead, neither beside the layer before nor
- * beside collectives, which are put between traces. */
+/* Where nothing is launched ahead, the host is late for each list by itself, and has no pass to
+ * make up for it. */
 static void launch(const struct work *w, struct pass *pass, const struct list_cost *list,
                    double times)
 {
     double issue_s = list->kernels * plan_issue_s(w->plan, &w->system->stack);
-    if (w->system->stack.launch == LAUNCH_TRACED)
-        pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
-    else
+    if (w->system->stack.launches_ahead)
         pass->issue_s += times * issue_s;
+    else
+        pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
 }
 
 static void add_list(const struct work *w, struct pass *pass, struct time_parts *parts,
@@ -211,7 +212,7 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
         data_comm(stack, w->plan, &w->data, layer->parameters / stack->layer_messages);
     comm.gather_s += stack->message_per_rank_s * plan_shards(w->plan);
     comm.reduce_s += stack->message_per_rank_s * plan_shards(w->plan);
-    if (stack->runtime == RUNTIME_HOST)
+    if (stack_runtime(stack)->adds_whole_gradients)
         comm.reduce_s += whole_gradients_s(w, layer->parameters);
     return comm;
 }

@@ -1,6 +1,7 @@
 #include "sim/engine/simulate.h"
 
 #include "sim/cost/network.h"
+#include "sim/cost/runtime.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/pieces_memo.h"
 #include "sim/engine/work.h"
@@ -171,7 +172,7 @@ static double step_s(struct evaluator *e, const struct work *w)
  * treats all schedules alike. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
-    bool can_overlap = plan->vpp > 1 || stack->runtime == RUNTIME_HOST;
+    bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;
     return !can_overlap || !plan_overlaps(plan, stack, OVERLAP_P2P);
 }
 

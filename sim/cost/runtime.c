@@ -1,0 +1,19 @@
+#include "sim/cost/runtime.h"
+
+const char *const runtime_names[NUM_RUNTIMES + 1] = { "cuda", "host", NULL };
+
+/* In the order of the names. "host" is the project's own executor, on cores and on GPUs (exec/). */
+const struct runtime runtimes[NUM_RUNTIMES] = {
+    { .has_workspaces = true, .has_channels = true },
+    { .walks_passes = true,
+      .keeps_for_weights = true,
+      .adds_whole_gradients = true,
+      .sends_ahead = true,
+      .is_a_core = true,
+      .widens_16_bits = true },
+};
+
+const struct runtime *stack_runtime(const struct stack *stack)
+{
+    return &runtimes[stack->runtime];
+}
