@@ -216,10 +216,10 @@ static bool read_schedule(const struct conversion *of, struct plan *plan, struct
         return true;
     for (int i = 0; i < num_generators; i++)
         if (strcasecmp(generators[i].name, word) == 0)
-            snprintf(plan->schedule, sizeof plan->schedule, "%s", generators[i].name);
+            plan_set_schedule(plan, generators[i].name);
     for (size_t i = 0; *plan->schedule == '\0' && i < LENGTH(others); i++)
         if (match_text(others[i].words, word))
-            snprintf(plan->schedule, sizeof plan->schedule, "%s", others[i].schedule);
+            plan_set_schedule(plan, others[i].schedule);
     if (*plan->schedule == '\0')
         return err_set(reason, ERR_INFEASIBLE, "schedule", "schedule %.40s is not modelled yet",
                        word);

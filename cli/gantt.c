@@ -134,15 +134,15 @@ static void add_row(const struct terminal *terminal, const struct timeline *time
 static void add_chunks(const struct timeline *timeline, int stage, int columns, struct text *out)
 {
     static const char names[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    int num_stages = timeline->schedule->shape.num_stages;
+    struct placement placement = shape_placement(&timeline->schedule->shape);
     struct row row = row_of(timeline, stage, columns);
     text_add(out, "    chunk   ");
     for (int column = 0; column < columns; column++) {
         const struct instr *instr = row_instr(&row, column);
         bool has_chunk = instr && instr->chunk >= 0 && instr->op != INSTR_OPTIMIZER &&
                          opcode_infos[instr->op].lane == LANE_COMPUTE;
-        text_add(out, "%c",
-                 has_chunk ? names[instr->chunk / num_stages % (int)(sizeof names - 1)] : ' ');
+        int round = has_chunk ? placement_round(placement, instr->chunk) : 0;
+        text_add(out, "%c", has_chunk ? names[round % (int)(sizeof names - 1)] : ' ');
     }
     text_add(out, "\n");
 }

@@ -237,8 +237,9 @@ static void add_zero(struct lecture *lecture, const struct lecture_case *of, int
     const struct plan *plan = &of->setup->plan;
     struct err why = { 0 };
     int shards = plan->zero > 0 && zero > 0 ? plan_shards(plan) : plan_replicas(plan);
+    int stages = plan->pp;
     struct textbook_state state = textbook_state(
-        &of->textbook->recipe, of->estimate->parameters / plan->tp / plan->pp, zero, shards);
+        &of->textbook->recipe, of->estimate->parameters / plan->tp / stages, zero, shards);
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = rank_topic,

@@ -1,5 +1,7 @@
 #include "cli/slice.h"
 
+#include "sim/plan/holding.h"
+
 static int largest_common_divisor(int a, int b)
 {
     return b == 0 ? a : largest_common_divisor(b, a % b);
@@ -10,11 +12,11 @@ static void cut_stages(struct setup *setup, int stages)
 {
     struct plan *plan = &setup->plan;
     struct model *model = &setup->model;
-    model->layers = model->layers / plan->pp * stages;
+    model->layers = stage_holding(plan, model, 0).layers * stages;
     plan->pp = stages;
     if (stages == 1) {
         plan->vpp = 1;
-        plan->schedule[0] = '\0';
+        plan_set_schedule(plan, "");
     }
 }
 

@@ -42,7 +42,7 @@ static double instr_bytes(const struct rank *rank, const struct group *data,
 {
     if (instr->chunk < 0)
         return 0;
-    const struct chunk *chunk = &rank->chunks[instr->chunk / rank->setup.plan->pp];
+    const struct chunk *chunk = &rank->chunks[rank_round(rank, instr->chunk)];
     double bytes = 0;
     if (instr->op < (enum opcode)NUM_PASSES)
         return pass_bytes(rank, data, chunk, &chunk->passes[instr->op]);

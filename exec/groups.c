@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 // clang-format off
@@ -40,14 +41,8 @@ enum {
 static int rank_on_stage(const struct plan *plan, int rank, int stage)
 {
     struct coordinates at = layout_coordinates_of(plan, rank);
-    at.at[AXIS_PIPELINE] = (stage + plan->pp) % plan->pp;
+    at.at[AXIS_PIPELINE] = stage;
     return layout_rank_of(plan, at);
-}
-
-/* Between `upper` and the stage below it; the last closes a ring when chunks go round. */
-static bool link_exists(const struct plan *plan, int upper)
-{
-    return plan->pp > 1 && (upper < plan->pp - 1 || plan->vpp > 1);
 }
 
 static bool is_link(enum group_kind kind)
@@ -56,22 +51,23 @@ static bool is_link(enum group_kind kind)
            kind == GROUP_RECV_UP;
 }
 
-/* The stage at the upper end of the link of `kind` that `rank` has an end of. */
-static int upper_stage(const struct plan *plan, int rank, enum group_kind kind)
+/* What the link of `kind` that `rank` has an end of crosses. */
+static int boundary_of(const struct plan *plan, int rank, enum group_kind kind)
 {
     int stage = layout_coordinates_of(plan, rank).at[AXIS_PIPELINE];
     bool is_upper = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_UP;
-    return (stage + plan->pp - !is_upper) % plan->pp;
+    return is_upper ? stage : placement_boundary_before(plan_placement(plan), stage);
 }
 
 static int link_members(const struct plan *plan, int rank, enum group_kind kind, int *members)
 {
-    int upper = upper_stage(plan, rank, kind);
+    struct placement placement = plan_placement(plan);
+    int boundary = boundary_of(plan, rank, kind);
     bool goes_down = kind == GROUP_SEND_DOWN || kind == GROUP_RECV_DOWN;
-    if (!link_exists(plan, upper))
+    if (!placement_uses_boundary(placement, boundary))
         return 0;
-    members[!goes_down] = rank_on_stage(plan, rank, upper);
-    members[goes_down] = rank_on_stage(plan, rank, upper + 1);
+    members[!goes_down] = rank_on_stage(plan, rank, boundary);
+    members[goes_down] = rank_on_stage(plan, rank, placement_stage_behind(placement, boundary));
     return 2;
 }
 
@@ -79,20 +75,21 @@ static int link_members(const struct plan *plan, int rank, enum group_kind kind,
  * odd ones, and the ring's last where that would meet the first. */
 enum { NUM_LINK_ROUNDS = 3 };
 
-static int link_round(const struct plan *plan, int upper)
+static int link_round(const struct plan *plan, int boundary)
 {
-    bool meets_first = upper == plan->pp - 1 && plan->pp % 2 == 1;
-    return meets_first ? 2 : upper % 2;
+    bool is_last = boundary == placement_last_boundary(plan_placement(plan));
+    return is_last && boundary % 2 == 0 ? 2 : boundary % 2;
 }
 
 /* --- all kinds ------------------------------------------------------------------------------ */
 
 static int embedding_members(const struct plan *plan, int rank, int *members)
 {
-    members[0] = rank_on_stage(plan, rank, 0);
-    members[1] = rank_on_stage(plan, rank, plan->pp - 1);
+    struct placement placement = plan_placement(plan);
+    members[0] = rank_on_stage(plan, rank, placement_embedding_stage(placement));
+    members[1] = rank_on_stage(plan, rank, placement_head_stage(placement));
     bool is_member = rank == members[0] || rank == members[1];
-    return plan->pp > 1 && is_member ? 2 : 0;
+    return members[0] != members[1] && is_member ? 2 : 0;
 }
 
 int group_members(const struct plan *plan, int rank, enum group_kind kind, int *members)
@@ -146,8 +143,8 @@ static bool make_link(const struct making *making, enum group_kind sends, enum g
     enum group_kind ends[] = { sends, receives };
     for (int i = 0; i < 2; i++) {
         int count = link_members(making->plan, making->rank, ends[i], making->members);
-        int upper = upper_stage(making->plan, making->rank, ends[i]);
-        if (count > 0 && link_round(making->plan, upper) == round)
+        int boundary = boundary_of(making->plan, making->rank, ends[i]);
+        if (count > 0 && link_round(making->plan, boundary) == round)
             return make(making, ends[i], count, err);
     }
     return make(making, sends, 0, err);
@@ -165,6 +162,7 @@ static bool make_links(const struct making *making, struct err *err)
 bool groups_new(const struct comm_api *api, struct comm *comm, const struct plan *plan, int rank,
                 struct groups *out, struct err *err)
 {
+    assert(!plan->placement && "a lane of messages is one end of one link");
     *out = (struct groups){ .api = api };
     int *members = arena_grow(NULL, ((size_t)plan_ranks(plan) + 1) * sizeof *members);
     struct making making = { out, comm, plan, rank, members };

@@ -49,7 +49,7 @@ struct rank {
     int num_stores;
     struct store **all_stores;
     struct feed feed;
-    struct chunk_record *records; /* [local chunk x microbatches + microbatch] */
+    struct chunk_record *records; /* [rank_round x microbatches + microbatch] */
     struct messages *messages;    /* likewise */
     struct exchange_groups exchange_groups;
     struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
@@ -68,6 +68,12 @@ struct rank {
     long steps_begun; /* by this process */
     double told_s;    /* when it last told the others that it goes on */
 };
+
+/* Which of its chunks one of the model is. */
+static inline int rank_round(const struct rank *rank, int chunk)
+{
+    return placement_round(plan_placement(rank->setup.plan), chunk);
+}
 
 /* The group, or NULL when this rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);

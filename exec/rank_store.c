@@ -117,11 +117,11 @@ static struct store *add_store(struct rank *rank, const struct piece_shape *shap
     return store;
 }
 
-/* On one stage a tied head uses the embedding's rows. */
+/* On the embedding's stage a tied head uses its rows. */
 static struct store *vocabulary_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                       int layer)
 {
-    if (is_copy_of_tied(rank, kind) && rank->setup.plan->pp == 1)
+    if (is_copy_of_tied(rank, kind) && placement_ends_meet(plan_placement(rank->setup.plan)))
         for (int i = 0; i < rank->num_stores; i++)
             if (rank->stores[i].weights[0].weight->of->role == WEIGHT_TABLE)
                 return &rank->stores[i];
@@ -195,7 +195,7 @@ static void place_chunk(struct placer *placer, int global)
     struct rank *rank = placer->rank;
     const struct plan *plan = rank->setup.plan;
     const struct model *model = rank->setup.model;
-    struct chunk *chunk = &rank->chunks[global / plan->pp];
+    struct chunk *chunk = &rank->chunks[rank_round(rank, global)];
     struct holding held = chunk_holding(plan, model, global);
     int layers = held.layers;
     int recomputed = plan_recomputed_layers(plan, global, layers);
@@ -233,5 +233,5 @@ void rank_place_stores(struct rank *rank)
     rank->all_stores = ARENA_ARRAY(&rank->arena, struct store *, most);
     rank->chunks = ARENA_ARRAY(&rank->arena, struct chunk, (size_t)plan->vpp);
     for (int v = 0; v < plan->vpp; v++)
-        place_chunk(placer, v * plan->pp + rank->stage);
+        place_chunk(placer, placement_chunk(plan_placement(plan), rank->stage, v));
 }

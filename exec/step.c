@@ -14,12 +14,12 @@ enum { PASSES_AHEAD = 2 };
 
 static int slot_of(const struct rank *rank, const struct instr *instr)
 {
-    return instr->chunk / rank->setup.plan->pp * rank->num_microbatches + instr->microbatch;
+    return rank_round(rank, instr->chunk) * rank->num_microbatches + instr->microbatch;
 }
 
 static struct chunk *chunk_of(const struct rank *rank, const struct instr *instr)
 {
-    return &rank->chunks[instr->chunk / rank->setup.plan->pp];
+    return &rank->chunks[rank_round(rank, instr->chunk)];
 }
 
 static struct stream *stream_of(const struct rank *rank, const struct instr *instr)
@@ -321,11 +321,15 @@ static void read_back(struct rank *rank)
     api->copy(stream, rank->told->squares, rank->squares, sizeof rank->told->squares);
 }
 
-/* All tensor ranks of the last stage have the same loss; the first one counts it. */
+static bool has_head(const struct rank *rank)
+{
+    return rank->stage == placement_head_stage(plan_placement(rank->setup.plan));
+}
+
+/* All tensor ranks that have the head have the same loss; the first one counts it. */
 static double counted_loss(const struct rank *rank)
 {
-    bool is_last = rank->stage == rank->setup.plan->pp - 1;
-    return is_last && rank->at.at[AXIS_TENSOR] == 0 ? rank->told->loss : 0;
+    return has_head(rank) && rank->at.at[AXIS_TENSOR] == 0 ? rank->told->loss : 0;
 }
 
 static bool sync(struct rank *rank, struct err *err)
@@ -343,8 +347,7 @@ static bool sync(struct rank *rank, struct err *err)
  * their loss scale alone are none. */
 static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
 {
-    bool has_loss = rank->stage == rank->setup.plan->pp - 1;
-    if (has_loss && !isfinite(rank->told->loss))
+    if (has_head(rank) && !isfinite(rank->told->loss))
         return DIVERGENCE_LOSS;
     if (isfinite(rank->told->squares[0]) || (rank->machine.storage == DTYPE_FP16 && scale_helps))
         return DIVERGENCE_NONE;

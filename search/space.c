@@ -194,7 +194,8 @@ static bool may_keep_rules(const struct space *space, const struct plan *plan)
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
         if (model_kind(space->model, kind).heads % plan->tp != 0)
             return false;
-    if (!plan->chunk_layers && space->model->layers % plan->pp != 0)
+    int stages = plan->pp;
+    if (!plan->chunk_layers && space->model->layers % stages != 0)
         return false;
     for (int i = 0; i < space->microbatch.count; i++)
         if (fmod(space->model->batch, (double)plan->dp * space->microbatch.at[i]) == 0)

@@ -81,9 +81,10 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
         struct model of = model_of_kind(model, kind);
         parameters += of_kind[kind] * local_layer_parameters(share, &of);
     }
-    if (stage == 0)
+    struct placement placement = plan_placement(plan);
+    if (stage == placement_embedding_stage(placement))
         parameters += local_embedding_parameters(share, model);
-    if (stage == plan->pp - 1)
+    if (stage == placement_head_stage(placement))
         parameters += local_head_parameters(share, model);
     return parameters * (state.optimizer + state.gradients) /
            (plan->zero >= 1 ? plan_shards(plan) : 1);
@@ -184,10 +185,12 @@ double joint_mean_host_bytes(const struct search *search, const struct plan *pla
     int layers = search->space->model->layers;
     int all[MAX_BLOCK_KINDS], none[MAX_BLOCK_KINDS] = { 0 };
     model_count_kinds(search->space->model, 0, layers, all);
-    double bytes = joint_host_bytes(search, plan, 0, all);
-    if (plan->pp > 1)
-        bytes += joint_host_bytes(search, plan, plan->pp - 1, none);
-    return bytes / plan->pp * (ranks < node_size ? ranks : node_size);
+    struct placement placement = plan_placement(plan);
+    int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
+    double bytes = joint_host_bytes(search, plan, first, all);
+    if (last != first)
+        bytes += joint_host_bytes(search, plan, last, none);
+    return bytes / placement.num_stages * (ranks < node_size ? ranks : node_size);
 }
 
 static bool hosts_hold(const struct search *search, const struct plan *plan)

@@ -3,7 +3,7 @@
 #include "sim/cost/memory.h"
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
-#include "sim/schedule/schedule.h"
+#include "sim/plan/lowering.h"
 
 #include <math.h>
 
@@ -24,8 +24,7 @@ static double state_bytes_of(const struct layer_partition *of)
 static double in_flight_of(const struct layer_partition *of)
 {
     const struct plan *plan = of->plan;
-    struct schedule_shape shape = { plan->pp, plan->vpp,
-                                    plan_microbatches(plan, of->model->batch) };
+    struct schedule_shape shape = plan_shape(plan, of->model->batch);
     const struct generator *generator = generator_find(plan_schedule(plan));
     double held = 0;
     for (int chunk = 0; chunk < plan->vpp; chunk++)
@@ -46,9 +45,7 @@ static double budget_of(const struct layer_partition *of, const struct scorer *s
         .num_microbatches = (int)scorer->num_microbatches,
     };
     struct stage_memory stage = stage_memory(&input, 0);
-    double layers = 0;
-    for (int chunk = 0; chunk < plan_chunks(of->plan); chunk += of->plan->pp)
-        layers += plan_chunk_layers(of->plan, of->model, chunk);
+    double layers = stage_holding(of->plan, of->model, 0).layers;
     double of_layers = layers * pieces.at[0].parameters * scorer->state_bytes +
                        stage.activations_bytes -
                        scorer->in_flight * pieces.at[PIECE_EMBEDDING].saved_bytes;

@@ -16,7 +16,8 @@ const struct sharding_info shardings[NUM_SHARDINGS] = {
                           PLACED_HIDDEN, PLACED_HIDDEN, PLACED_HIDDEN, PLACED_HIDDEN },
 };
 
-double reshard_cost(const struct reshard *reshard, enum placement from, enum placement to)
+double reshard_cost(const struct reshard *reshard, enum tensor_placement from,
+                    enum tensor_placement to)
 {
     assert(to != PLACED_PARTIAL);
     if (from == to || from == PLACED_WHOLE)
@@ -26,7 +27,7 @@ double reshard_cost(const struct reshard *reshard, enum placement from, enum pla
     return to == PLACED_WHOLE ? reshard->all_gather : reshard->all_to_all;
 }
 
-const char *reshard_name(enum placement from, enum placement to)
+const char *reshard_name(enum tensor_placement from, enum tensor_placement to)
 {
     if (from == to || from == PLACED_WHOLE)
         return "";
@@ -35,7 +36,7 @@ const char *reshard_name(enum placement from, enum placement to)
     return to == PLACED_WHOLE ? "all-gather" : "all-to-all";
 }
 
-bool reshard_gathers(enum placement from, enum placement to)
+bool reshard_gathers(enum tensor_placement from, enum tensor_placement to)
 {
     return to == PLACED_WHOLE && (from == PLACED_HIDDEN || from == PLACED_SEQUENCE);
 }

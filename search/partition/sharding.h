@@ -12,7 +12,13 @@
 
 #include <stdbool.h>
 
-enum placement { PLACED_WHOLE, PLACED_HIDDEN, PLACED_SEQUENCE, PLACED_PARTIAL, NUM_PLACEMENTS };
+enum tensor_placement {
+    PLACED_WHOLE,
+    PLACED_HIDDEN,
+    PLACED_SEQUENCE,
+    PLACED_PARTIAL,
+    NUM_PLACEMENTS
+};
 
 enum sharding {
     SHARDING_COLUMN,
@@ -26,9 +32,9 @@ enum sharding {
 struct sharding_info {
     const char *name; /* "column" */
     const char *meaning;
-    enum placement input, output;
-    enum placement output_gradient; /* that the backward reads */
-    enum placement input_gradient;  /* that it leaves */
+    enum tensor_placement input, output;
+    enum tensor_placement output_gradient; /* that the backward reads */
+    enum tensor_placement input_gradient;  /* that it leaves */
 };
 extern const struct sharding_info shardings[NUM_SHARDINGS];
 
@@ -39,12 +45,13 @@ struct reshard {
 
 /* From one placement to another, which is never PLACED_PARTIAL. Whole to split is free: each rank
  * drops what is not its own. */
-double reshard_cost(const struct reshard *reshard, enum placement from, enum placement to);
+double reshard_cost(const struct reshard *reshard, enum tensor_placement from,
+                    enum tensor_placement to);
 
 /* What it takes: "all-gather", "all-to-all" ...; "" when nothing is sent. */
-const char *reshard_name(enum placement from, enum placement to);
+const char *reshard_name(enum tensor_placement from, enum tensor_placement to);
 /* Whether that is an all-gather. */
-bool reshard_gathers(enum placement from, enum placement to);
+bool reshard_gathers(enum tensor_placement from, enum tensor_placement to);
 
 /* In units of S (n - 1) / n for a tensor of `size` S on n ranks, as rings move them: an all-gather
  * or a reduce-scatter 1, an all-reduce both, an all-to-all 1 / n as each rank sends of its own n-th

@@ -76,7 +76,8 @@ static double work_floor_s(struct evaluator *evaluator, const struct model *mode
                            struct least_stage *full)
 {
     int most = model->layers - plan->pp + 1;
-    *full = least_stage(evaluator, model, plan, common, (model->layers + plan->pp - 1) / plan->pp);
+    int stages = plan->pp;
+    *full = least_stage(evaluator, model, plan, common, (model->layers + stages - 1) / stages);
     double all_s = least_stage(evaluator, model, plan, common, most).pass_s;
     if (model_num_kinds(model) == 1)
         all_s = model->layers * all_s / most;

@@ -182,7 +182,7 @@ static void mix_recompute(struct space *space, struct arena *arena)
 
 int lattice_stage_layers(const struct search *search, const struct plan *plan)
 {
-    return search->request->uneven ? 0 : search->space->model->layers / plan->pp;
+    return search->request->uneven ? 0 : plan_chunk_layers(plan, search->space->model, 0);
 }
 
 /* Every stage has L / p layers, and may recompute 0 ... L / p of them. */

@@ -216,6 +216,12 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
         memory->buckets_bytes += exchange_bytes(in, stage);
 }
 
+static struct schedule_shape shape_of(const struct memory_input *in)
+{
+    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches,
+                                    in->plan->placement };
+}
+
 /* The microbatches between the halves of a split backward keep what their weight gradients are made
  * of, and no logits; before, all were counted as if they kept everything. Should that be more than
  * everything, the most is held after the next BACKWARD_INPUT. */
@@ -223,11 +229,12 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
                                 int stage)
 {
     const struct pieces *pieces = in->pieces;
-    struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
+    struct schedule_shape shape = shape_of(in);
     int waiting = in->generator->waiting(&shape, stage);
     double waiting_bytes = 0;
-    struct holding held = chunk_holding(in->plan, in->model, stage);
-    double whole_bytes = layers_saved_bytes(in, stage, held);
+    int chunk = placement_chunk(plan_placement(in->plan), stage, 0); /* its only one */
+    struct holding held = chunk_holding(in->plan, in->model, chunk);
+    double whole_bytes = layers_saved_bytes(in, chunk, held);
     for (int kind = 0; kind < MAX_BLOCK_KINDS; kind++)
         waiting_bytes += held.count[kind] * pieces->at[kind].waiting_bytes;
     if (held.count[PIECE_EMBEDDING] > 0) {
@@ -254,16 +261,17 @@ static void add_layers(struct stage_memory *memory, const struct memory_input *i
                        const struct schedule_shape *shape, int stage)
 {
     if (plan_is_even(in->plan) && in->pieces->num_kinds == 1) {
-        struct holding layers = chunk_holding(in->plan, in->model, stage);
+        int first = placement_chunk(plan_placement(in->plan), stage, 0);
+        struct holding layers = chunk_holding(in->plan, in->model, first);
         int held = in->generator->in_flight(shape, stage);
-        memory->activations_bytes += held * layers_saved_bytes(in, stage, layers);
-        memory->recompute_bytes = recompute_bytes(in, stage, &layers);
+        memory->activations_bytes += held * layers_saved_bytes(in, first, layers);
+        memory->recompute_bytes = recompute_bytes(in, first, &layers);
         return;
     }
-    for (int local = 0; local < in->plan->vpp; local++) {
-        int chunk = local * in->plan->pp + stage;
+    for (int round = 0; round < in->plan->vpp; round++) {
+        int chunk = placement_chunk(plan_placement(in->plan), stage, round);
         struct holding layers = chunk_holding(in->plan, in->model, chunk);
-        int held = chunk_in_flight(in->generator, shape, stage, local);
+        int held = chunk_in_flight(in->generator, shape, stage, round);
         memory->activations_bytes += held * layers_saved_bytes(in, chunk, layers);
         memory->recompute_bytes =
             fmax(memory->recompute_bytes, recompute_bytes(in, chunk, &layers));
@@ -279,14 +287,15 @@ static double logits_bytes(const struct memory_input *in, int held)
     return held * pieces->logits * plan_logit_bytes(in->plan, &in->system->stack);
 }
 
-/* The embedding goes with the first chunk of all, the head with the last. */
+/* The embedding goes with its stage's first chunk, the head with its stage's last. */
 static void add_ends(struct stage_memory *memory, const struct memory_input *in,
                      const struct schedule_shape *shape, int stage)
 {
-    if (stage == 0)
-        memory->activations_bytes += chunk_in_flight(in->generator, shape, 0, 0) *
+    struct placement placement = plan_placement(in->plan);
+    if (stage == placement_embedding_stage(placement))
+        memory->activations_bytes += chunk_in_flight(in->generator, shape, stage, 0) *
                                      in->pieces->at[PIECE_EMBEDDING].saved_bytes;
-    if (stage == in->plan->pp - 1) {
+    if (stage == placement_head_stage(placement)) {
         int held = chunk_in_flight(in->generator, shape, stage, in->plan->vpp - 1);
         memory->activations_bytes += held * in->pieces->at[PIECE_HEAD].saved_bytes;
         memory->logits_bytes = logits_bytes(in, held);
@@ -295,7 +304,7 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
 
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
-    struct schedule_shape shape = { in->plan->pp, in->plan->vpp, in->num_microbatches };
+    struct schedule_shape shape = shape_of(in);
     add_layers(memory, in, &shape, stage);
     add_ends(memory, in, &shape, stage);
     if (generator_splits(in->generator))
@@ -309,8 +318,10 @@ static double passes_bytes(const struct memory_input *in, int stage,
                            const struct stage_memory *memory)
 {
     double most_bytes = 0;
-    for (int chunk = stage; chunk < plan_chunks(in->plan); chunk += in->plan->pp)
+    for (int round = 0; round < in->plan->vpp; round++) {
+        int chunk = placement_chunk(plan_placement(in->plan), stage, round);
         most_bytes = fmax(most_bytes, pass_most_bytes(in, chunk, memory->logits_bytes));
+    }
     return most_bytes;
 }
 

@@ -477,7 +477,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     struct weights of_embedding = weights_of(&embedding.forward, share, 0, arena);
     struct weights of_head = weights_of(&head.forward, share, 0, arena);
     add_tensors(&pieces.at[PIECE_EMBEDDING], &of_embedding, true);
-    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.has_one_stage);
+    add_tensors(&pieces.at[PIECE_HEAD], &of_head, !model->tied || !share.ends_meet);
     arena_reset(arena, mark);
     return pieces;
 }

@@ -4,12 +4,24 @@
 
 #include <math.h>
 
-static double stage_passes_s(const struct work *w, int stage, enum chunk_pass pass)
+/* Of all passes of a stage. */
+struct pass_sums {
+    double forward_s, backward_s, weight_s;
+};
+
+static inline struct pass_sums stage_passes(const struct work *w, int stage)
 {
-    double sum_s = 0;
-    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
-        sum_s += w->duration_s[CHUNK_PASSES * chunk + (int)pass];
-    return sum_s * w->num_microbatches;
+    struct placement placement = plan_placement(w->plan);
+    double forward_s = 0, backward_s = 0, weight_s = 0;
+    for (int round = 0; round < placement.chunks_per_stage; round++) {
+        const double *chunk_s =
+            &w->duration_s[CHUNK_PASSES * placement_chunk(placement, stage, round)];
+        forward_s += chunk_s[CHUNK_FORWARD];
+        backward_s += chunk_s[CHUNK_BACKWARD];
+        weight_s += chunk_s[CHUNK_WEIGHT];
+    }
+    double times = w->num_microbatches;
+    return (struct pass_sums){ forward_s * times, backward_s * times, weight_s * times };
 }
 
 /* What stages add once a step, as far as a bound knows it. */
@@ -27,18 +39,17 @@ typedef void add_tail_fn(const struct work *w, int stage, struct tails *tails);
 static double stage_bound_s(const struct work *w, int stage, double before_s, double after_s,
                             const struct tails *tails)
 {
-    double passed_on_s =
-        stage_passes_s(w, stage, CHUNK_FORWARD) + stage_passes_s(w, stage, CHUNK_BACKWARD);
-    double weights_s = stage_passes_s(w, stage, CHUNK_WEIGHT);
-    return before_s + passed_on_s +
-           fmax(weights_s + tails->stage_s, after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
+    struct pass_sums passes = stage_passes(w, stage);
+    return before_s + (passes.forward_s + passes.backward_s) +
+           fmax(passes.weight_s + tails->stage_s,
+                after_s + w->duration_s[CHUNK_WEIGHT] + tails->first_s);
 }
 
 static void add_own_tail(const struct work *w, int stage, struct tails *tails)
 {
     struct stage_tail tail = stage_tail(w, stage);
     tails->stage_s = tail.data_comm_s;
-    if (stage == 0)
+    if (stage == placement_embedding_stage(plan_placement(w->plan)))
         tails->first_s = tail.data_comm_s;
     tails->update_s = tail.optimizer_s + tail.offload_s;
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
@@ -61,10 +72,13 @@ static bool tail_is_as_before(const struct work *w, int stage)
 {
     if (!stage_is_as_before(w->plan, w->model, stage))
         return false;
-    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
-        for (int i = CHUNK_PASSES * chunk; i < CHUNK_PASSES * (chunk + 1); i++)
-            if (w->duration_s[i] != w->duration_s[i - CHUNK_PASSES])
+    for (int round = 0; round < w->plan->vpp; round++) {
+        const double *of_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round)];
+        const double *before_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage - 1, round)];
+        for (int pass = 0; pass < CHUNK_PASSES; pass++)
+            if (of_s[pass] != before_s[pass])
                 return false;
+    }
     return true;
 }
 
@@ -78,8 +92,9 @@ static double bound_s(const struct work *w, add_tail_fn *add_tail)
             add_tail(w, stage, &tails);
         most_s = fmax(most_s, stage_bound_s(w, stage, before_s, after_s, &tails));
         double lag_s = work_lag_s(w, stage);
-        before_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + lag_s;
-        after_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_BACKWARD] + lag_s;
+        const double *first_s = &w->duration_s[CHUNK_PASSES * work_chunk(w, stage, 0)];
+        before_s += first_s[CHUNK_FORWARD] + lag_s;
+        after_s += first_s[CHUNK_BACKWARD] + lag_s;
     }
     return most_s + tails.optimizer_s + work_once_s(w);
 }
@@ -90,11 +105,10 @@ static double own_bound_s(const struct work *w, add_tail_fn *add_tail)
     double most_s = 0;
     struct tails tails = { 0 };
     for (int stage = 0; stage < w->plan->pp; stage++) {
-        double own_s = 0;
         if (!tail_is_as_before(w, stage))
             add_tail(w, stage, &tails);
-        for (int pass = 0; pass < CHUNK_PASSES; pass++)
-            own_s += stage_passes_s(w, stage, (enum chunk_pass)pass);
+        struct pass_sums passes = stage_passes(w, stage);
+        double own_s = passes.forward_s + passes.backward_s + passes.weight_s;
         most_s = fmax(most_s, own_s + tails.stage_s + tails.update_s);
     }
     return most_s + work_once_s(w);

@@ -97,7 +97,7 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
     enum opcode far_op = instr_far_opcode(head->op);
     struct queue *far_queue = queue_of(e, head->peer, far_op);
     if (!queue_is_ready(&e->ranks[head->peer].lanes, far_queue) ||
-        queue_head(far_queue)->op != far_op)
+        queue_head(far_queue)->op != far_op || queue_head(far_queue)->peer != rank)
         return;
     bool leads = is_leader(rank, head);
     if (leads)
@@ -287,7 +287,7 @@ struct timeline *events_run(const struct schedule *schedule, const struct step_c
     };
     for (int rank = 0; rank < num_ranks; rank++) {
         e.ranks[rank].times = timeline->ranks[rank];
-        job_lanes_fill(&e.ranks[rank].lanes, cost, rank, &schedule->ranks[rank], &scratch);
+        job_lanes_fill(&e.ranks[rank].lanes, cost, schedule, rank, &scratch);
     }
     run(&e);
     bool ok = fail_if_left(&e, err);

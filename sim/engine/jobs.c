@@ -41,8 +41,8 @@ static struct gate gate_behind(const struct places *places, int instr)
     return (struct gate){ .lane = lane_of(places->list, instr), .count = done & 0xfffffff };
 }
 
-static struct job job_of(const struct places *places, const struct step_cost *cost, int stage,
-                         int instr, int held)
+static struct job job_of(const struct places *places, const struct step_cost *cost,
+                         struct placement placement, int instr, int held)
 {
     const struct instr *from = &places->list->at[instr];
     return (struct job){ .instr = instr,
@@ -50,7 +50,7 @@ static struct job job_of(const struct places *places, const struct step_cost *co
                          .held = gate_behind(places, held),
                          .peer = (short)from->peer,
                          .op = (unsigned char)from->op,
-                         .wire = (unsigned char)instr_wire(cost, stage, from) };
+                         .wire = (unsigned char)instr_wire(cost, placement, from) };
 }
 
 static void add_job(struct job_lanes *lanes, enum lane lane, int place, const struct job *job)
@@ -60,18 +60,19 @@ static void add_job(struct job_lanes *lanes, enum lane lane, int place, const st
     lanes->wakes[job->held.lane] |= 1U << lane;
 }
 
-void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int stage,
-                    const struct instrs *list, struct arena *arena)
+void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost,
+                    const struct schedule *schedule, int stage, struct arena *arena)
 {
+    const struct instrs *list = &schedule->ranks[stage];
     make_room(lanes, list, arena);
     struct arena_mark scratch = arena_mark(arena);
     struct places places = find_places(list, arena);
     int *held = ARENA_ARRAY(arena, int, (size_t)list->count);
     double *alone_s = ARENA_ARRAY(arena, double, (size_t)list->count);
     step_holds(cost, list, held);
-    step_alone_s(cost, stage, list, alone_s);
+    step_alone_s(cost, schedule, stage, alone_s);
     for (int i = 0; i < list->count; i++) {
-        struct job job = job_of(&places, cost, stage, i, held[i]);
+        struct job job = job_of(&places, cost, shape_placement(&schedule->shape), i, held[i]);
         job.alone_s = alone_s[i];
         add_job(lanes, lane_of(list, i), places.place[i], &job);
     }

@@ -38,8 +38,8 @@ struct job_lanes {
 };
 
 /* Splits a stage's list into lanes, with the waits that step_holds names. Arrays in the arena. */
-void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost, int stage,
-                    const struct instrs *list, struct arena *arena);
+void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost,
+                    const struct schedule *schedule, int stage, struct arena *arena);
 
 /* NULL when the lane is through. */
 static inline const struct job *queue_head(const struct queue *queue)

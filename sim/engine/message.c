@@ -32,14 +32,20 @@ void fill_boundaries(const struct work *w, struct boundary *boundaries)
     }
 }
 
-/* Blocking messages keep the sending stage from computing. */
-struct chunk_messages chunk_messages(const struct work *w, int chunk)
+/* Between a chunk and the one behind it. */
+static inline double message_behind_s(const struct work *w, struct placement placement, int chunk)
 {
-    int pp = w->plan->pp;
+    int boundary = placement_boundary(placement, chunk);
+    return boundary == NO_BOUNDARY ? 0 : w->boundaries[boundary].message_s;
+}
+
+struct chunk_messages work_messages(const struct work *w, int chunk)
+{
+    struct placement placement = plan_placement(w->plan);
     struct chunk_messages messages = { 0 };
-    if (w->blocking && chunk < plan_chunks(w->plan) - 1)
-        messages.down_s = w->boundaries[chunk % pp].message_s;
-    if (w->blocking && chunk > 0)
-        messages.up_s = w->boundaries[(chunk - 1) % pp].message_s;
+    if (!placement_has_head(placement, chunk))
+        messages.down_s = message_behind_s(w, placement, chunk);
+    if (!placement_has_embedding(placement, chunk))
+        messages.up_s = message_behind_s(w, placement, chunk - 1);
     return messages;
 }

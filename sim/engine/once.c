@@ -14,9 +14,9 @@ struct passes {
 static struct passes stage_passes(const struct work *w, int stage)
 {
     struct passes passes = { 0 };
-    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
+    for (int round = 0; round < w->plan->vpp; round++)
         for (int pass = 0; pass < CHUNK_PASSES; pass++) {
-            double pass_s = w->duration_s[CHUNK_PASSES * chunk + pass];
+            double pass_s = w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + pass];
             passes.sum_s += w->num_microbatches * pass_s;
             passes.squares_s2 += w->num_microbatches * pass_s * pass_s;
         }

@@ -11,11 +11,6 @@ struct sorter {
     int *done_at; /* per chunk, microbatch and direction: index in ops + 1; 0: not yet */
 };
 
-static int chunk_count(const struct schedule_shape *shape)
-{
-    return shape->num_stages * shape->chunks_per_stage;
-}
-
 static enum chunk_pass pass_of(const struct instr *instr)
 {
     if (instr->op == INSTR_FORWARD)
@@ -29,26 +24,26 @@ static int *done_slot(const struct sorter *s, int chunk, int microbatch, bool ba
     return &s->done_at[(chunk * microbatches + microbatch) * 2 + (backward ? 1 : 0)];
 }
 
+/* Over which comes what a pass needs of another stage; NO_BOUNDARY: it needs nothing. */
+static int boundary_before(struct placement placement, const struct instr *instr)
+{
+    bool backward = instr_starts_backward(instr->op);
+    if (instr->op == INSTR_BACKWARD_WEIGHT ||
+        (backward ? placement_has_head(placement, instr->chunk)
+                  : placement_has_embedding(placement, instr->chunk)))
+        return NO_BOUNDARY;
+    return placement_boundary(placement, instr->chunk - !backward);
+}
+
 /* Index + 1 of what `instr` waits for on another stage: the same microbatch in the chunk before it
- * (forward) or behind it (backward). 0: not sorted yet; -1: nothing. */
+ * (forward) or behind it (backward). 0: not sorted yet. */
 static int needed(const struct sorter *s, const struct instr *instr)
 {
-    int last = chunk_count(&s->order->shape) - 1;
     bool backward = instr_starts_backward(instr->op);
-    if (s->order->shape.num_stages == 1 || instr->op == INSTR_BACKWARD_WEIGHT ||
-        (backward ? instr->chunk == last : instr->chunk == 0))
-        return -1;
     return *done_slot(s, instr->chunk + (backward ? 1 : -1), instr->microbatch, backward);
 }
 
-/* What comes from the stage before came over that stage's boundary, gradients over their own. */
-static int boundary_before(const struct order *order, int stage, enum chunk_pass pass)
-{
-    int stages = order->shape.num_stages;
-    return pass == CHUNK_FORWARD ? (stage + stages - 1) % stages : stage;
-}
-
-static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from)
+static void sort_one(struct sorter *s, int stage, const struct instr *instr, int from, int boundary)
 {
     struct order *order = s->order;
     enum chunk_pass pass = pass_of(instr);
@@ -56,7 +51,7 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
     order->ops[index] = (struct order_op){ .stage = stage,
                                            .slot = CHUNK_PASSES * instr->chunk + (int)pass,
                                            .from = from,
-                                           .boundary = boundary_before(order, stage, pass) };
+                                           .boundary = boundary };
     if (pass != CHUNK_WEIGHT)
         *done_slot(s, instr->chunk, instr->microbatch, pass == CHUNK_BACKWARD) = index + 1;
     order->at[pass][stage * order->per_stage + s->sorted[pass][stage]++] = index;
@@ -66,13 +61,15 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
 static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];
+    struct placement placement = shape_placement(&s->order->shape);
     int before = s->next[stage];
     for (; s->next[stage] < list->count; s->next[stage]++) {
         const struct instr *instr = &list->at[s->next[stage]];
-        int from = needed(s, instr);
+        int boundary = boundary_before(placement, instr);
+        int from = boundary == NO_BOUNDARY ? -1 : needed(s, instr);
         if (from == 0)
             break;
-        sort_one(s, stage, instr, from > 0 ? from - 1 : -1);
+        sort_one(s, stage, instr, from > 0 ? from - 1 : -1, boundary);
     }
     return s->next[stage] > before;
 }

@@ -18,7 +18,7 @@ struct order_op {
     int stage;
     int slot;     /* CHUNK_PASSES x chunk + pass: index of its duration */
     int from;     /* earlier op on another stage whose result it needs, or -1 */
-    int boundary; /* over which that comes: of a stage and the next, or the last and the first */
+    int boundary; /* over which that comes (sim/schedule/placement.h) */
 };
 
 struct order {

@@ -69,9 +69,10 @@ static void spare(struct time_parts *passes, double spared_s, double busy_s)
 void fill_time(const struct work *w, struct prediction *p)
 {
     p->busiest_stage = busiest_stage(w);
-    for (int chunk = p->busiest_stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp) {
+    for (int round = 0; round < w->plan->vpp; round++) {
+        int chunk = work_chunk(w, p->busiest_stage, round);
         struct chunk_time time = chunk_time(w, chunk);
-        struct chunk_messages messages = chunk_messages(w, chunk);
+        struct chunk_messages messages = blocking_messages(w, chunk);
         time.parts.pipeline_comm_s += messages.down_s + messages.up_s;
         time_parts_add(&p->time, &time.parts, w->num_microbatches);
     }

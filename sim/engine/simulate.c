@@ -95,8 +95,7 @@ static void make_room(struct evaluator *e, int num_chunks)
 static bool same_pipeline(const struct evaluator *e, const struct pipeline *p)
 {
     size_t durations = CHUNK_PASSES * (size_t)(p->shape.num_stages * p->shape.chunks_per_stage);
-    return e->last.generator == p->generator &&
-           memcmp(&e->last.shape, &p->shape, sizeof p->shape) == 0 &&
+    return e->last.generator == p->generator && shapes_are_equal(&e->last.shape, &p->shape) &&
            memcmp(e->last_lag_s, p->lag_s, (size_t)p->shape.num_stages * sizeof(double)) == 0 &&
            memcmp(e->last_duration_s, p->duration_s, durations * sizeof(double)) == 0;
 }
@@ -110,7 +109,7 @@ static double time_pipeline(struct evaluator *e, const struct work *w)
 {
     struct pipeline pipeline = {
         .generator = w->generator,
-        .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches },
+        .shape = { w->plan->pp, w->plan->vpp, w->num_microbatches, w->plan->placement },
         .duration_s = e->duration_s,
         .lag_s = e->lag_s,
     };
@@ -156,7 +155,8 @@ static double validated_step_s(const struct evaluator *e, const struct work *w)
         own_s = fmax(own_s, end_s + tail.optimizer_s + tail.offload_s - start_s);
         if (tail.tied_s > 0)
             own_s = fmax(own_s, end_s + first.optimizer_s + first.offload_s);
-        start_s += w->duration_s[CHUNK_PASSES * stage + CHUNK_FORWARD] + e->lag_s[stage];
+        start_s +=
+            w->duration_s[CHUNK_PASSES * work_chunk(w, stage, 0) + CHUNK_FORWARD] + e->lag_s[stage];
     }
     return own_s;
 }
@@ -202,15 +202,6 @@ void work_add_links(struct work *w)
     w->validates = w->system->stack.post_validation && generator_splits(w->generator);
     w->data = network_data_groups(w->system, plan);
     fill_boundaries(w, w->boundaries);
-}
-
-void work_keep_time(struct work *w, int chunk, const struct chunk_time *time)
-{
-    struct chunk_messages messages = chunk_messages(w, chunk);
-    double *duration_s = &w->duration_s[CHUNK_PASSES * chunk];
-    duration_s[CHUNK_FORWARD] = time->forward_s + messages.down_s;
-    duration_s[CHUNK_BACKWARD] = time->backward_s + messages.up_s;
-    duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
 static void time_passes(struct work *w)

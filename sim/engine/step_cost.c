@@ -4,17 +4,21 @@
 
 #include <math.h>
 
-/* That between a stage and its peer. Tied gradients go from the last stage to the first. */
-static const struct boundary *boundary_of(const struct step_cost *cost, int stage,
+/* What a message crosses, which is named by the chunk that makes it. Tied gradients go from the
+ * last stage to the first. */
+static const struct boundary *boundary_of(const struct step_cost *cost, struct placement placement,
                                           const struct instr *instr)
 {
-    bool is_before = instr->op == INSTR_SEND_ACT || instr->op == INSTR_RECV_GRAD;
-    if (instr->op == INSTR_REDUCE_TIED)
-        is_before = stage > instr->peer;
-    return &cost->boundaries[is_before ? stage : instr->peer];
+    bool is_gradient = instr->op == INSTR_SEND_GRAD || instr->op == INSTR_RECV_GRAD;
+    int boundary = instr->op == INSTR_REDUCE_TIED
+                       ? placement_last_boundary(placement)
+                       : placement_boundary(placement, instr->chunk - is_gradient);
+    return &cost->boundaries[boundary];
 }
 
-double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr)
+/* Seconds of one instruction of a stage; of a receive, those of its send. */
+static double instr_alone_s(const struct step_cost *cost, struct placement placement, int stage,
+                            const struct instr *instr)
 {
     const struct stage_cost *once = &cost->stages[stage];
     const struct chunk_cost *chunk = &cost->chunks[instr->chunk >= 0 ? instr->chunk : 0];
@@ -33,7 +37,7 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
     case INSTR_RECV_ACT:
     case INSTR_SEND_GRAD:
     case INSTR_RECV_GRAD:
-        return boundary_of(cost, stage, instr)->message_s;
+        return boundary_of(cost, placement, instr)->message_s;
     case INSTR_GATHER_PARAM:
         return once->gather_s;
     case INSTR_REDUCE_GRAD:
@@ -50,25 +54,30 @@ double instr_alone_s(const struct step_cost *cost, int stage, const struct instr
     return 0;
 }
 
-enum wire instr_wire(const struct step_cost *cost, int stage, const struct instr *instr)
+enum wire instr_wire(const struct step_cost *cost, struct placement placement,
+                     const struct instr *instr)
 {
-    return instr->peer >= 0 ? boundary_of(cost, stage, instr)->wire : cost->data_wire;
+    return instr->peer >= 0 ? boundary_of(cost, placement, instr)->wire : cost->data_wire;
 }
 
 /* How many times longer than in the mean. */
-static double luck(const struct step_cost *cost, int stage, int index, const struct instr *instr)
+static double luck(const struct step_cost *cost, const struct schedule *schedule, int stage,
+                   int index)
 {
+    const struct instr *instr = &schedule->ranks[stage].at[index];
     const struct jitter *jitter = &cost->jitter;
     enum lane lane = opcode_infos[instr->op].lane;
     if (lane == LANE_COMPUTE)
         return timeline_is_pass(instr->op) ? jitter_pass(jitter, stage, index) : 1;
     int members = lane == LANE_DATA ? jitter->data_members : jitter->pass_ranks;
-    return jitter_transfer(jitter, stage, index, instr_wire(cost, stage, instr), members);
+    enum wire wire = instr_wire(cost, shape_placement(&schedule->shape), instr);
+    return jitter_transfer(jitter, stage, index, wire, members);
 }
 
-static void draw_stage(const struct step_cost *cost, int stage, const struct instrs *list,
+static void draw_stage(const struct step_cost *cost, const struct schedule *schedule, int stage,
                        double *alone_s)
 {
+    const struct instrs *list = &schedule->ranks[stage];
     double chips = jitter_chips(&cost->jitter, stage);
     double squares_s2 = 0;
     for (int i = 0; i < list->count; i++) {
@@ -76,20 +85,22 @@ static void draw_stage(const struct step_cost *cost, int stage, const struct ins
         if (timeline_is_pass(list->at[i].op))
             squares_s2 += alone_s[i] * alone_s[i];
         if (alone_s[i] > 0)
-            alone_s[i] *= luck(cost, stage, i, &list->at[i]) * (computes ? chips : 1);
+            alone_s[i] *= luck(cost, schedule, stage, i) * (computes ? chips : 1);
     }
     for (int i = 0; i < list->count; i++)
         if (list->at[i].op == INSTR_NORM_GRAD)
             alone_s[i] = jitter_replicas_s(&cost->jitter, stage, squares_s2);
 }
 
-void step_alone_s(const struct step_cost *cost, int stage, const struct instrs *list,
+void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s)
 {
+    struct placement placement = shape_placement(&schedule->shape);
+    const struct instrs *list = &schedule->ranks[stage];
     for (int i = 0; i < list->count; i++)
-        alone_s[i] = instr_alone_s(cost, stage, &list->at[i]);
+        alone_s[i] = instr_alone_s(cost, placement, stage, &list->at[i]);
     if (cost->draws)
-        draw_stage(cost, stage, list, alone_s);
+        draw_stage(cost, schedule, stage, alone_s);
 }
 
 static bool is_send(enum opcode op)

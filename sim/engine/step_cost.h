@@ -34,9 +34,9 @@ struct boundary {
 };
 
 struct step_cost {
-    const struct chunk_cost *chunks; /* by global chunk */
+    const struct chunk_cost *chunks; /* by chunk of the model */
     const struct stage_cost *stages;
-    const struct boundary *boundaries; /* [stage] to the next, of the last to the first */
+    const struct boundary *boundaries; /* behind each stage (sim/schedule/placement.h) */
     enum wire data_wire;
     struct slowdowns slowdowns;
     /* As in the recurrence: a message needs no receive to start and no wire. */
@@ -52,15 +52,14 @@ struct step_cost {
     struct jitter jitter;
 };
 
-/* Seconds of one instruction of a stage; of a receive, those of its send. */
-double instr_alone_s(const struct step_cost *cost, int stage, const struct instr *instr);
-
-/* The same of all instructions of a stage, drawn where the step is. */
-void step_alone_s(const struct step_cost *cost, int stage, const struct instrs *list,
+/* Seconds of each instruction of a stage, drawn where the step is; of a receive, those of its send.
+ */
+void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s);
 
 /* What it goes over; of no transfer, any. */
-enum wire instr_wire(const struct step_cost *cost, int stage, const struct instr *instr);
+enum wire instr_wire(const struct step_cost *cost, struct placement placement,
+                     const struct instr *instr);
 
 /* held[i]: one more instruction of the list that i waits for because it may not overlap, or
  * NO_INSTR. Room for list->count. */

@@ -18,7 +18,7 @@ static bool has_buckets(const struct work *w, int stage)
     case PIPELINE_BUCKETS_NONE:
         return w->plan->pp == 1;
     case PIPELINE_BUCKETS_FIRST:
-        return stage == 0;
+        return stage == placement_embedding_stage(plan_placement(w->plan));
     case PIPELINE_BUCKETS_ALL:
         break;
     }
@@ -42,7 +42,8 @@ static double num_buckets(const struct work *w, double bytes, int stage)
 static double chunk_window_s(const struct work *w, int stage, bool backward)
 {
     enum chunk_pass last = generator_splits(w->generator) ? CHUNK_WEIGHT : CHUNK_BACKWARD;
-    return w->duration_s[CHUNK_PASSES * stage + (int)(backward ? last : CHUNK_FORWARD)];
+    int chunk = work_chunk(w, stage, 0);
+    return w->duration_s[CHUNK_PASSES * chunk + (int)(backward ? last : CHUNK_FORWARD)];
 }
 
 /* The compute of a stage's last backwards, or of its first forwards: what reductions, or gathers,
@@ -75,15 +76,18 @@ static double after_chunks_s(const struct work *w, double reduce_s, double bytes
                               chunk_window_s(w, stage, true), buckets);
 }
 
-/* Tied embeddings: first and last stage add up their gradients of the table. */
+/* Tied embeddings: the stages of the first and the last chunk add up their gradients of the table.
+ */
 static double tied_reduce_s(const struct work *w, int stage)
 {
     const struct plan *plan = w->plan;
-    bool holds_table = stage == 0 || stage == plan->pp - 1;
-    if (!w->model->tied || !w->system->stack.tied_reduce || plan->pp == 1 || !holds_table)
+    struct placement placement = plan_placement(plan);
+    if (!w->model->tied || !w->system->stack.tied_reduce || placement_ends_meet(placement) ||
+        !placement_is_end_stage(placement, stage))
         return 0;
-    struct comm_group pair = network_boundary_pair(
-        w->system, plan, network_boundary_crosses(w->system, plan, plan->pp - 1));
+    int boundary = placement_last_boundary(placement);
+    struct comm_group pair =
+        network_boundary_pair(w->system, plan, network_boundary_crosses(w->system, plan, boundary));
     double rows = w->pieces->logits * plan->cp / ((double)plan->microbatch * w->model->seq);
     return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));
@@ -115,9 +119,9 @@ static void add_host_optimizer(const struct work *w, struct stage_tail *tail, in
 double work_passes_s(const struct work *w, int stage)
 {
     double sum_s = 0;
-    for (int chunk = stage; chunk < plan_chunks(w->plan); chunk += w->plan->pp)
+    for (int round = 0; round < w->plan->vpp; round++)
         for (int pass = 0; pass < CHUNK_PASSES; pass++)
-            sum_s += w->duration_s[CHUNK_PASSES * chunk + pass];
+            sum_s += w->duration_s[CHUNK_PASSES * work_chunk(w, stage, round) + pass];
     return sum_s * w->num_microbatches;
 }
 

@@ -29,13 +29,22 @@ void work_add_links(struct work *work);
 /* The lag of a message that does not block, over the boundary behind a stage. */
 double work_lag_s(const struct work *work, int stage);
 
-/* sim/engine/message.c - fills plan->pp of them; and what a chunk's messages, down and up, add to
- * its passes: nothing where they do not block. */
+static inline int work_chunk(const struct work *work, int stage, int round)
+{
+    return placement_chunk(plan_placement(work->plan), stage, round);
+}
+
+/* sim/engine/message.c - fills plan->pp of them; and a chunk's messages, down and up. */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);
 struct chunk_messages {
     double down_s, up_s;
 };
-struct chunk_messages chunk_messages(const struct work *work, int chunk);
+struct chunk_messages work_messages(const struct work *work, int chunk);
+/* What they add to its passes: blocking ones keep the sending stage from computing. */
+static inline struct chunk_messages blocking_messages(const struct work *work, int chunk)
+{
+    return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
+}
 
 /* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that all together
  * are made of, without messages. */
@@ -46,7 +55,14 @@ struct chunk_time {
     struct time_parts parts;
 };
 struct chunk_time chunk_time(const struct work *work, int chunk);
-void work_keep_time(struct work *work, int chunk, const struct chunk_time *time);
+static inline void work_keep_time(struct work *work, int chunk, const struct chunk_time *time)
+{
+    struct chunk_messages messages = blocking_messages(work, chunk);
+    double *duration_s = &work->duration_s[CHUNK_PASSES * chunk];
+    duration_s[CHUNK_FORWARD] = time->forward_s + messages.down_s;
+    duration_s[CHUNK_BACKWARD] = time->backward_s + messages.up_s;
+    duration_s[CHUNK_WEIGHT] = time->weight_s;
+}
 
 /* sim/engine/tail.c - what a stage adds once a step to its microbatches: data-parallel transfers
  * that compute does not hide, and the optimizer. */

@@ -14,9 +14,10 @@ int chunk_first_layer(const struct plan *plan, const struct model *model, int ch
 
 struct holding chunk_holding(const struct plan *plan, const struct model *model, int chunk)
 {
+    struct placement placement = plan_placement(plan);
     struct holding held = {
-        .count[PIECE_EMBEDDING] = chunk == 0,
-        .count[PIECE_HEAD] = chunk == plan_chunks(plan) - 1,
+        .count[PIECE_EMBEDDING] = placement_has_embedding(placement, chunk),
+        .count[PIECE_HEAD] = placement_has_head(placement, chunk),
         .layers = plan_chunk_layers(plan, model, chunk),
     };
     int recomputed = plan_recomputed_layers(plan, chunk, held.layers);
@@ -47,33 +48,32 @@ static void add(struct holding *to, const struct holding *chunk)
         to->recomputed[kind] += chunk->recomputed[kind];
 }
 
-/* What every `step`-th chunk from `first` on holds together. */
-static struct holding sum(const struct plan *plan, const struct model *model, int first, int step)
+struct holding stage_holding(const struct plan *plan, const struct model *model, int stage)
 {
-    struct holding held = chunk_holding(plan, model, first);
-    for (int chunk = first + step; chunk < plan_chunks(plan); chunk += step) {
-        struct holding next = chunk_holding(plan, model, chunk);
+    struct placement placement = plan_placement(plan);
+    struct holding held = chunk_holding(plan, model, placement_chunk(placement, stage, 0));
+    if (are_all_alike(plan, model)) {
+        held.layers *= plan->vpp;
+        held.count[0] *= plan->vpp;
+        held.recomputed[0] *= plan->vpp;
+        held.count[PIECE_HEAD] = stage == placement_head_stage(placement);
+        return held;
+    }
+    for (int round = 1; round < plan->vpp; round++) {
+        struct holding next = chunk_holding(plan, model, placement_chunk(placement, stage, round));
         add(&held, &next);
     }
     return held;
 }
 
-struct holding stage_holding(const struct plan *plan, const struct model *model, int stage)
-{
-    if (are_all_alike(plan, model)) {
-        struct holding held = chunk_holding(plan, model, stage);
-        held.layers *= plan->vpp;
-        held.count[0] *= plan->vpp;
-        held.recomputed[0] *= plan->vpp;
-        held.count[PIECE_HEAD] = stage == plan->pp - 1;
-        return held;
-    }
-    return sum(plan, model, stage, plan->pp);
-}
-
 struct holding model_holding(const struct plan *plan, const struct model *model)
 {
-    return sum(plan, model, 0, 1);
+    struct holding held = chunk_holding(plan, model, 0);
+    for (int chunk = 1; chunk < plan_chunks(plan); chunk++) {
+        struct holding next = chunk_holding(plan, model, chunk);
+        add(&held, &next);
+    }
+    return held;
 }
 
 static bool are_alike(const struct holding *a, const struct holding *b)
@@ -84,7 +84,8 @@ static bool are_alike(const struct holding *a, const struct holding *b)
 
 bool chunk_is_as_before(const struct plan *plan, const struct model *model, int chunk)
 {
-    if (chunk < 2 || chunk == plan_chunks(plan) - 1)
+    struct placement placement = plan_placement(plan);
+    if (placement_has_end(placement, chunk) || placement_has_end(placement, chunk - 1))
         return false;
     if (are_all_alike(plan, model))
         return true;
@@ -95,13 +96,16 @@ bool chunk_is_as_before(const struct plan *plan, const struct model *model, int 
 
 bool stage_is_as_before(const struct plan *plan, const struct model *model, int stage)
 {
-    if (stage < 2 || stage == plan->pp - 1 || !plan_is_even(plan))
+    struct placement placement = plan_placement(plan);
+    if (stage == 0 || placement_is_end_stage(placement, stage) ||
+        placement_is_end_stage(placement, stage - 1) || !plan_is_even(plan))
         return false;
     if (are_all_alike(plan, model))
         return true;
-    for (int chunk = stage; chunk < plan_chunks(plan); chunk += plan->pp) {
-        struct holding held = chunk_holding(plan, model, chunk);
-        struct holding before = chunk_holding(plan, model, chunk - 1);
+    for (int round = 0; round < plan->vpp; round++) {
+        struct holding held = chunk_holding(plan, model, placement_chunk(placement, stage, round));
+        struct holding before =
+            chunk_holding(plan, model, placement_chunk(placement, stage - 1, round));
         if (!are_alike(&held, &before))
             return false;
     }

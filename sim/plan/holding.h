@@ -1,8 +1,8 @@
 /* sim/plan/holding.h - which parts of the model a chunk of the pipeline holds, and a stage.
  *
- * Chunks follow each other through the model: chunk x pp + stage. The first has the embedding, the
- * last the head. What holds of a chunk follows from the blocks in it, of each kind so many; how
- * many blocks there are in all says it only where all are of one kind. */
+ * Where chunks are, and which has the embedding and the head, is sim/schedule/placement's. What
+ * holds of a chunk follows from the blocks in it, of each kind so many; how many blocks there are
+ * in all says it only where all are of one kind. */
 #ifndef SIM_PLAN_HOLDING_H
 #define SIM_PLAN_HOLDING_H
 

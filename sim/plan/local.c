@@ -258,6 +258,6 @@ double local_embedding_parameters(struct rank_share share, const struct model *m
 double local_head_parameters(struct rank_share share, const struct model *model)
 {
     struct model of_rank = model_of_rank(share, model);
-    of_rank.tied = model->tied && share.has_one_stage;
+    of_rank.tied = model->tied && share.ends_meet;
     return model_head_parameters(&of_rank);
 }

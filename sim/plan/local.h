@@ -33,8 +33,8 @@ struct local_ops local_head(struct rank_share share, const struct model *model, 
 /* Parameters one tensor rank holds. */
 double local_layer_parameters(struct rank_share share, const struct model *model);
 double local_embedding_parameters(struct rank_share share, const struct model *model);
-/* Final norm and head; a tied head shares the embedding's table, which the last stage holds a copy
- * of when pp > 1. */
+/* Final norm and head; a tied head shares the embedding's table, which the last chunk's
+ * stage holds a copy of when it is not the first's. */
 double local_head_parameters(struct rank_share share, const struct model *model);
 
 #endif

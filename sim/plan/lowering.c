@@ -13,13 +13,14 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         .gather_updated = (plan->zero == 1 || plan->zero == 2) && has_data_group,
         .mix_beside = mixes && is_beside,
         .mix_updated = mixes && !is_beside,
-        .tied = model->tied && plan->pp > 1,
+        .tied = model->tied && !placement_ends_meet(plan_placement(plan)),
     };
 }
 
 struct schedule_shape plan_shape(const struct plan *plan, double global_batch)
 {
-    return (struct schedule_shape){ plan->pp, plan->vpp, plan_microbatches(plan, global_batch) };
+    return (struct schedule_shape){ plan->pp, plan->vpp, plan_microbatches(plan, global_batch),
+                                    plan->placement };
 }
 
 double plan_instructions(const struct plan *plan, double global_batch)

@@ -42,7 +42,7 @@ struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *mod
         .layers = held.layers,
         .has_embedding = held.count[PIECE_EMBEDDING] > 0,
         .has_head = held.count[PIECE_HEAD] > 0,
-        .is_tied = model->tied && plan->pp == 1,
+        .is_tied = model->tied && placement_ends_meet(plan_placement(plan)),
         .recomputed = plan_recomputed_layers(plan, chunk, held.layers),
         .every = plan->recompute == RECOMPUTE_EVERY ? plan->recompute_every : 1,
         .gathers = plan_gathers(plan),

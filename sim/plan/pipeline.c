@@ -2,6 +2,14 @@
 #include "sim/schedule/schedule.h"
 
 #include <stdint.h>
+#include <stdio.h>
+
+void plan_set_schedule(struct plan *plan, const char *name)
+{
+    const struct generator *generator = generator_find(name);
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", name);
+    plan->placement = generator ? generator->rule : NULL;
+}
 
 int pipeline_degree(const struct plan *plan)
 {
@@ -25,7 +33,7 @@ static bool chunks_are_even(const struct plan_case *of, struct err *err)
 /* The embedding, or the head, may be a chunk of its own. */
 static bool has_more_than_layers(const struct plan *plan, int chunk)
 {
-    return plan_chunks(plan) > 1 && (chunk == 0 || chunk == plan_chunks(plan) - 1);
+    return plan_chunks(plan) > 1 && placement_has_end(plan_placement(plan), chunk);
 }
 
 bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
@@ -51,6 +59,11 @@ bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
                    (long long)sum, of->model->layers);
 }
 
+static struct schedule_shape shape_of(const struct plan *plan, int microbatches)
+{
+    return (struct schedule_shape){ plan->pp, plan->vpp, microbatches, plan->placement };
+}
+
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -60,7 +73,8 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
         return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
                        "vpp %d needs pp of 2 or more, not 1", plan->vpp);
     int microbatches = plan_microbatches(plan, of->global_batch);
-    if (microbatches % plan->pp == 0)
+    struct schedule_shape shape = shape_of(plan, microbatches);
+    if (shape.num_microbatches % shape.num_stages == 0)
         return true;
     return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
                    "interleaving needs a multiple of pp %d microbatches, not %d", plan->pp,
@@ -97,6 +111,6 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
                        microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
     if (generator_splits(generator) && !keeps_for_two_halves(plan, err))
         return false;
-    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
+    struct schedule_shape shape = shape_of(plan, microbatches);
     return generator->accepts(&shape, err);
 }

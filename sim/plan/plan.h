@@ -14,6 +14,7 @@
 #include "models/precision.h"
 #include "models/replay.h"
 #include "sim/exchange/exchange.h"
+#include "sim/schedule/placement.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -65,15 +66,16 @@ struct plan {
     int vpp;                 /* chunks per stage */
     int microbatch;          /* sequences */
     bool sp;
-    int zero;                    /* 0-3 */
-    int shard;                   /* data and context ranks that ZeRO shards over; 0: all of them */
-    char schedule[16];           /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
-    int recompute;               /* enum recompute */
+    int zero;          /* 0-3 */
+    int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
+    char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
+    const struct placement_rule *placement; /* the schedule's: plan_set_schedule sets both */
+    int recompute;                          /* enum recompute */
     unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */
     int recompute_every;         /* full:K */
     const int *recompute_layers; /* block: first N layers of each chunk; one or one per chunk */
     int num_recompute_layers;
-    const int *chunk_layers; /* stages=: layers of chunk x pp + stage; NULL: even */
+    const int *chunk_layers; /* stages=: layers of each chunk; NULL: even */
     int num_chunk_layers;
     int attention;      /* enum plan_attention */
     int context_comm;   /* enum context_comm: how context ranks share keys */
@@ -115,6 +117,11 @@ int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weig
 /* The replicas that share one copy of the state, a shard each; the others repeat it (HSDP). */
 int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
+void plan_set_schedule(struct plan *plan, const char *name); /* "": the default */
+static inline struct placement plan_placement(const struct plan *plan)
+{
+    return (struct placement){ plan->pp, plan->vpp, plan->placement };
+}
 /* Per pipeline; rounded down. */
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);

@@ -9,9 +9,10 @@
 /* As in struct plan. Of ints alone, without padding: equal shares have equal bytes. */
 struct rank_share {
     int tp, cp, microbatch;
-    int sp;            /* 0 or 1 */
-    int context_comm;  /* enum context_comm */
-    int has_one_stage; /* 0 or 1: the first stage is the last, which needs no copy of tied tables */
+    int sp;           /* 0 or 1 */
+    int context_comm; /* enum context_comm */
+    int ends_meet; /* 0 or 1: one stage has embedding and head, which needs no copy of tied tables
+                    */
 };
 
 static inline struct rank_share rank_share_of(const struct plan *plan)
@@ -21,7 +22,7 @@ static inline struct rank_share rank_share_of(const struct plan *plan)
                                 .microbatch = plan->microbatch,
                                 .sp = plan->sp,
                                 .context_comm = plan->context_comm,
-                                .has_one_stage = plan->pp == 1 };
+                                .ends_meet = placement_ends_meet(plan_placement(plan)) };
 }
 
 #endif

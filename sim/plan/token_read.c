@@ -131,7 +131,7 @@ bool token_read_schedule(const struct plan_token *token, const char *value, stru
         known[num_generators + i] = planned_schedules[i];
     if (name_index(value, known) < 0)
         return refuse_word(value, known, err);
-    snprintf(plan->schedule, sizeof plan->schedule, "%s", value);
+    plan_set_schedule(plan, value);
     return true;
 }
 

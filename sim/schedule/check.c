@@ -71,27 +71,24 @@ static bool has_peer(enum opcode op)
     return strchr(opcode_infos[op].form, 'p') != NULL;
 }
 
-static int num_chunks(const struct schedule_shape *shape)
-{
-    return shape->num_stages * shape->chunks_per_stage;
-}
-
 static bool check_chunk(const struct proof *proof, int i)
 {
-    const struct schedule_shape *shape = &proof->schedule->shape;
+    struct placement placement = shape_placement(&proof->schedule->shape);
     const struct instr *instr = &proof->list->at[i];
+    int chunks = placement_chunks(placement);
     int own = own_chunk(instr);
     int other = other_chunk(instr);
-    if (own < 0 || other < 0 || own >= num_chunks(shape) || other >= num_chunks(shape))
+    if (own < 0 || other < 0 || own >= chunks || other >= chunks)
         return proof_fail(proof, i, "%s reaches beyond the %d chunks", proof_text(proof, i).at,
-                          num_chunks(shape));
-    if (own % shape->num_stages != proof->stage)
-        return proof_fail(proof, i, "%s belongs to stage %d", proof_text(proof, i).at,
-                          own % shape->num_stages);
-    if (has_peer(instr->op) && other % shape->num_stages != instr->peer)
+                          chunks);
+    int stage = placement_stage(placement, own), peer = placement_stage(placement, other);
+    if (stage != proof->stage)
+        return proof_fail(proof, i, "%s belongs to stage %d", proof_text(proof, i).at, stage);
+    if (has_peer(instr->op) && peer != instr->peer)
         return proof_fail(proof, i, "%s should name stage %d, its chunk's neighbour",
-                          proof_text(proof, i).at, other % shape->num_stages);
-    return true;
+                          proof_text(proof, i).at, peer);
+    return !has_peer(instr->op) || peer != stage ||
+           proof_fail(proof, i, "%s stays on stage %d", proof_text(proof, i).at, stage);
 }
 
 static bool check_fields(const struct proof *proof, int i)
@@ -148,8 +145,8 @@ static bool learn_order(struct proof *proof, struct arena *scratch)
 static size_t slot_key(const struct proof *proof, int chunk, int microbatch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    size_t local_chunk = (size_t)(chunk / shape->num_stages);
-    return local_chunk * (size_t)shape->num_microbatches + (size_t)microbatch;
+    size_t round = (size_t)placement_round(shape_placement(shape), chunk);
+    return round * (size_t)shape->num_microbatches + (size_t)microbatch;
 }
 
 static long long num_slots(const struct proof *proof)
@@ -199,12 +196,11 @@ static bool splits(const struct proof *proof)
 
 static bool needs(const struct proof *proof, enum opcode op, int chunk)
 {
-    bool is_first = chunk == 0;
-    bool is_last = chunk == num_chunks(&proof->schedule->shape) - 1;
+    struct chunk_place place = placement_of(shape_placement(&proof->schedule->shape), chunk);
     if (op == INSTR_RECV_ACT || op == INSTR_SEND_GRAD)
-        return !is_first;
+        return place.previous_stage != NO_STAGE && place.previous_stage != place.stage;
     if (op == INSTR_SEND_ACT || op == INSTR_RECV_GRAD)
-        return !is_last;
+        return place.next_stage != NO_STAGE && place.next_stage != place.stage;
     if (op == INSTR_RECOMPUTE)
         return proof->totals[INSTR_RECOMPUTE] > 0;
     bool is_half = op == INSTR_BACKWARD_INPUT || op == INSTR_BACKWARD_WEIGHT;
@@ -238,6 +234,20 @@ static bool check_recompute(const struct proof *proof, int recompute, int backwa
                       proof_text(proof, recompute).at, proof_text(proof, backward).at, backward);
 }
 
+/* Where a chunk follows on one of its own stage, no message orders them. */
+static bool check_turn(const struct proof *proof, int chunk, int microbatch)
+{
+    struct chunk_place place = placement_of(shape_placement(&proof->schedule->shape), chunk);
+    enum opcode backward = splits(proof) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD;
+    if (place.previous_stage != place.stage)
+        return true;
+    size_t key = slot_key(proof, chunk, microbatch);
+    size_t before = slot_key(proof, chunk - 1, microbatch);
+    return ordered_if_any(proof, proof->found[INSTR_FORWARD][before],
+                          proof->found[INSTR_FORWARD][key]) &&
+           ordered_if_any(proof, proof->found[backward][key], proof->found[backward][before]);
+}
+
 static bool check_slot(const struct proof *proof, int chunk, int microbatch)
 {
     size_t key = slot_key(proof, chunk, microbatch);
@@ -249,16 +259,19 @@ static bool check_slot(const struct proof *proof, int chunk, int microbatch)
            ordered_if_any(proof, proof->found[INSTR_RECV_GRAD][key], backward) &&
            ordered_if_any(proof, backward, proof->found[INSTR_SEND_GRAD][key]) &&
            ordered_if_any(proof, backward, proof->found[INSTR_BACKWARD_WEIGHT][key]) &&
-           check_recompute(proof, proof->found[INSTR_RECOMPUTE][key], backward);
+           check_recompute(proof, proof->found[INSTR_RECOMPUTE][key], backward) &&
+           check_turn(proof, chunk, microbatch);
 }
 
 static bool check_slots(const struct proof *proof)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    for (int chunk = proof->stage; chunk < num_chunks(shape); chunk += shape->num_stages)
+    for (int round = 0; round < shape->chunks_per_stage; round++) {
+        int chunk = placement_chunk(shape_placement(shape), proof->stage, round);
         for (int i = 0; i < shape->num_microbatches; i++)
             if (!check_all_there(proof, chunk, i) || !check_slot(proof, chunk, i))
                 return false;
+    }
     return true;
 }
 

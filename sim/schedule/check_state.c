@@ -33,7 +33,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
         return proof_fail(proof, NO_INSTR, "expected %d gathers after the update, found %d", wanted,
                           gathers.count);
     for (int i = 0; i < gathers.count; i++) {
-        int chunk = i * shape->num_stages + proof->stage;
+        int chunk = placement_chunk(shape_placement(shape), proof->stage, i);
         if (chunk_at(proof, gathers.at[i]) != chunk)
             return proof_fail(proof, gathers.at[i], "expected GP%d, found %s", chunk,
                               proof_text(proof, gathers.at[i]).at);
@@ -43,7 +43,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
     return true;
 }
 
-/* Local chunks x microbatches: what makes the weight gradients of each chunk, in order. */
+/* The stage's chunks x microbatches: what makes the weight gradients of each chunk, in order. */
 static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
@@ -53,8 +53,8 @@ static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
     int *out = ARENA_ARRAY(scratch, int, (size_t)backwards.count);
     int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
     for (int i = 0; i < backwards.count; i++) {
-        int local_chunk = chunk_at(proof, backwards.at[i]) / shape->num_stages;
-        out[local_chunk * shape->num_microbatches + done[local_chunk]++] = backwards.at[i];
+        int round = placement_round(shape_placement(shape), chunk_at(proof, backwards.at[i]));
+        out[round * shape->num_microbatches + done[round]++] = backwards.at[i];
     }
     return out;
 }
@@ -69,18 +69,18 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     int wanted = proof->totals[INSTR_REDUCE_GRAD] > 0 ? 1 : 0;
     for (int i = 0; i < reductions.count; i++) {
         int reduction = reductions.at[i];
-        int local_chunk = chunk_at(proof, reduction) / shape->num_stages;
-        if (done[local_chunk]++ == wanted)
+        int round = placement_round(shape_placement(shape), chunk_at(proof, reduction));
+        if (done[round]++ == wanted)
             return proof_fail(proof, reduction, "%s is one more than the %d expected",
                               proof_text(proof, reduction).at, wanted);
-        int last = backwards[(local_chunk + 1) * shape->num_microbatches - 1];
+        int last = backwards[(round + 1) * shape->num_microbatches - 1];
         if (!proof_ordered(proof, last, reduction))
             return false;
     }
     for (int i = 0; i < shape->chunks_per_stage; i++)
         if (done[i] != wanted)
             return proof_fail(proof, NO_INSTR, "expected %d DG of chunk %d, found %d", wanted,
-                              i * shape->num_stages + proof->stage, done[i]);
+                              placement_chunk(shape_placement(shape), proof->stage, i), done[i]);
     return true;
 }
 
@@ -88,19 +88,21 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
 static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    int local_chunk = proof->stage == 0 ? 0 : shape->chunks_per_stage - 1;
+    bool is_first = proof->stage == placement_embedding_stage(shape_placement(shape));
+    int round = is_first ? 0 : shape->chunks_per_stage - 1;
     const int *backwards = backwards_by_chunk(proof, scratch);
     struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
     for (int i = 0; i < reductions.count; i++)
         if (!proof_ordered(proof, reductions.at[i], tied))
             return false;
-    return proof_ordered(proof, backwards[(local_chunk + 1) * shape->num_microbatches - 1], tied);
+    return proof_ordered(proof, backwards[(round + 1) * shape->num_microbatches - 1], tied);
 }
 
 static bool check_tied(const struct proof *proof, struct arena *scratch)
 {
-    int last_stage = proof->schedule->shape.num_stages - 1;
-    bool is_end = last_stage > 0 && (proof->stage == 0 || proof->stage == last_stage);
+    struct placement placement = shape_placement(&proof->schedule->shape);
+    int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
+    bool is_end = first != last && (proof->stage == first || proof->stage == last);
     struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
     int wanted = is_end && proof->totals[INSTR_REDUCE_TIED] > 0 ? 1 : 0;
     if (tied.count != wanted)
@@ -108,7 +110,7 @@ static bool check_tied(const struct proof *proof, struct arena *scratch)
                           wanted, tied.count);
     if (wanted == 0)
         return true;
-    int peer = proof->stage == 0 ? last_stage : 0;
+    int peer = proof->stage == first ? last : first;
     if (proof->list->at[tied.at[0]].peer != peer)
         return proof_fail(proof, tied.at[0], "%s should name stage %d",
                           proof_text(proof, tied.at[0]).at, peer);
@@ -126,7 +128,7 @@ static bool check_mixes(const struct proof *proof, int update, struct arena *scr
         return proof_fail(proof, NO_INSTR, "expected %d MP, found %d", wanted, mixes.count);
     for (int i = 0; i < mixes.count; i++) {
         int mix = mixes.at[i];
-        int chunk = i * shape->num_stages + proof->stage;
+        int chunk = placement_chunk(shape_placement(shape), proof->stage, i);
         if (chunk_at(proof, mix) != chunk)
             return proof_fail(proof, mix, "expected MP%d, found %s", chunk,
                               proof_text(proof, mix).at);

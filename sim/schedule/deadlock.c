@@ -82,14 +82,17 @@ static bool fail_mismatch(struct run *run, const struct queue *queue, const stru
     return false;
 }
 
-/* Both ends, or neither. A lane of messages is one end of one link, so heads that differ will never
- * match. On the data lane the far head may still be a local one. */
+/* Both ends, or neither. Messages of a link keep one order, so heads that differ will never match;
+ * where chunks turn round a lane is an end of two links, and the far head may be the other's. On
+ * the data lane the far head may still be a local one. */
 static bool meet_peer(struct run *run, struct queue *queue)
 {
     const struct instr *head = head_of(run, queue);
     enum opcode op = instr_far_opcode(head->op);
     struct queue *far_queue = queue_of(run, head->peer, opcode_infos[op].lane);
     const struct instr *far = head_of(run, far_queue);
+    if (far && far->peer != stage_of(run, queue))
+        far = NULL;
     if (far && head->op != INSTR_REDUCE_TIED &&
         (far->chunk != head->chunk || far->microbatch != head->microbatch))
         return fail_mismatch(run, queue, head, far);

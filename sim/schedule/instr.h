@@ -89,7 +89,7 @@ enum opcode instr_far_opcode(enum opcode op);
 
 struct instr {
     enum opcode op;
-    int chunk;      /* global model chunk: local chunk x pp + stage; -1 where the opcode has none */
+    int chunk;      /* of the model, on the stage that placement.h says; -1: the opcode has none */
     int microbatch; /* 0-based; -1 where the opcode has none */
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */

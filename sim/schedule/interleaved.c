@@ -33,7 +33,7 @@ static int num_warmup(const struct schedule_shape *shape, int stage)
 
 /* The k-th forward of every stage: microbatches in groups of pp, each group through all chunks of
  * the stage before the next group enters. Backwards take the chunks from the last to the first. */
-static int local_chunk_of(const struct schedule_shape *shape, int k)
+static int round_of(const struct schedule_shape *shape, int k)
 {
     return k % (shape->num_stages * shape->chunks_per_stage) / shape->num_stages;
 }
@@ -44,18 +44,20 @@ static int microbatch_of(const struct schedule_shape *shape, int k)
     return group * shape->num_stages + k % shape->num_stages;
 }
 
-static void emit_kth_forward(const struct schedule_shape *shape, int stage, int k,
-                             struct instrs *out)
+static inline void emit_kth_forward(const struct schedule_shape *shape, int stage, int k,
+                                    struct instrs *out)
 {
-    int local_chunk = local_chunk_of(shape, k);
-    emit_forward(out, local_chunk * shape->num_stages + stage, microbatch_of(shape, k));
+    int round = round_of(shape, k);
+    emit_forward(out, placement_chunk(shape_placement(shape), stage, round),
+                 microbatch_of(shape, k));
 }
 
-static void emit_kth_backward(const struct schedule_shape *shape, int stage, int k,
-                              struct instrs *out)
+static inline void emit_kth_backward(const struct schedule_shape *shape, int stage, int k,
+                                     struct instrs *out)
 {
-    int local_chunk = shape->chunks_per_stage - 1 - local_chunk_of(shape, k);
-    emit_backward(out, local_chunk * shape->num_stages + stage, microbatch_of(shape, k));
+    int round = shape->chunks_per_stage - 1 - round_of(shape, k);
+    emit_backward(out, placement_chunk(shape_placement(shape), stage, round),
+                  microbatch_of(shape, k));
 }
 
 void interleaved_emit(const struct schedule_shape *shape, int stage, struct instrs *out)

@@ -16,13 +16,14 @@ struct slot {
 
 struct lowerer {
     const struct schedule_shape *shape;
+    struct placement placement;
     const struct lowering *lowering;
     bool is_chain; /* one microbatch at a time: each slot follows from the one before */
     int stage;
     const struct instrs *order;
     struct instrs out;
     struct slot *slots;
-    int *backwards_left; /* of each local chunk */
+    int *backwards_left; /* of each of the stage's chunks */
 };
 
 static struct instr of_chunk(enum opcode op, int chunk)
@@ -43,16 +44,6 @@ static int add(struct lowerer *to, struct instr instr, int after)
     return to->out.count++;
 }
 
-static bool is_last_chunk(const struct schedule_shape *shape, int chunk)
-{
-    return chunk == shape->num_stages * shape->chunks_per_stage - 1;
-}
-
-static int stage_of(const struct schedule_shape *shape, int chunk)
-{
-    return chunk % shape->num_stages;
-}
-
 /* After what the input of a slot may be fetched: while the slot before it runs, not earlier. */
 static int computed_two_before(const struct lowerer *to, int slot)
 {
@@ -65,14 +56,18 @@ static int receive_of(struct lowerer *to, int slot)
     bool down = compute->op == INSTR_FORWARD;
     if (compute->op == INSTR_BACKWARD_WEIGHT)
         return NO_INSTR;
-    if (down ? compute->chunk == 0 : is_last_chunk(to->shape, compute->chunk))
+    if (down ? placement_has_embedding(to->placement, compute->chunk)
+             : placement_has_head(to->placement, compute->chunk))
         return NO_INSTR;
     int maker = compute->chunk + (down ? -1 : 1);
+    int peer = placement_stage(to->placement, maker);
+    if (peer == to->stage)
+        return NO_INSTR;
     struct instr receive = {
         .op = down ? INSTR_RECV_ACT : INSTR_RECV_GRAD,
         .chunk = maker,
         .microbatch = compute->microbatch,
-        .peer = stage_of(to->shape, maker),
+        .peer = peer,
     };
     return add(to, receive, computed_two_before(to, slot));
 }
@@ -104,10 +99,13 @@ static void add_send(struct lowerer *to, int slot)
     bool down = send.op == INSTR_FORWARD;
     if (send.op == INSTR_BACKWARD_WEIGHT)
         return;
-    if (down ? is_last_chunk(to->shape, send.chunk) : send.chunk == 0)
+    if (down ? placement_has_head(to->placement, send.chunk)
+             : placement_has_embedding(to->placement, send.chunk))
+        return;
+    send.peer = placement_stage(to->placement, send.chunk + (down ? 1 : -1));
+    if (send.peer == to->stage)
         return;
     send.op = down ? INSTR_SEND_ACT : INSTR_SEND_GRAD;
-    send.peer = stage_of(to->shape, send.chunk + (down ? 1 : -1));
     add(to, send, to->slots[slot].computed);
 }
 
@@ -117,7 +115,7 @@ static void add_reduction(struct lowerer *to, int slot)
     if (!instr_ends_backward(to->order->at[slot].op))
         return;
     int chunk = to->order->at[slot].chunk;
-    bool is_last = --to->backwards_left[chunk / to->shape->num_stages] == 0;
+    bool is_last = --to->backwards_left[placement_round(to->placement, chunk)] == 0;
     if (to->lowering->has_data_group && is_last)
         add(to, of_chunk(INSTR_REDUCE_GRAD, chunk), to->slots[slot].computed);
 }
@@ -130,17 +128,17 @@ static int last_backward(const struct lowerer *to, int chunk)
     return i;
 }
 
-/* The embedding lives in the first chunk and, as the head, in the last. Behind the reductions on
+/* The first chunk has the table as the embedding, the last as the head. Behind the reductions on
  * the data lane, so that both ends add gradients that are already summed over the data group. */
 static void add_tied(struct lowerer *to)
 {
-    int stages = to->shape->num_stages;
-    bool is_first = to->stage == 0;
-    if (!to->lowering->tied || stages == 1 || (!is_first && to->stage != stages - 1))
+    struct placement placement = to->placement;
+    int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
+    if (!to->lowering->tied || first == last || (to->stage != first && to->stage != last))
         return;
-    int chunk = is_first ? 0 : stages * to->shape->chunks_per_stage - 1;
+    int chunk = to->stage == first ? 0 : placement_chunks(placement) - 1;
     struct instr tied = of_stage(INSTR_REDUCE_TIED);
-    tied.peer = is_first ? stages - 1 : 0;
+    tied.peer = to->stage == first ? last : first;
     add(to, tied, last_backward(to, chunk));
 }
 
@@ -148,7 +146,7 @@ static void add_tied(struct lowerer *to)
 static void add_all_chunks(struct lowerer *to, enum opcode op, int after)
 {
     for (int i = 0; i < to->shape->chunks_per_stage; i++)
-        add(to, of_chunk(op, i * to->shape->num_stages + to->stage), after);
+        add(to, of_chunk(op, placement_chunk(to->placement, to->stage, i)), after);
 }
 
 /* The norm is behind every reduction on the data lane, so that it waits only for compute. */
@@ -208,7 +206,9 @@ void lower_stages(const struct generator *generator, const struct lowering *lowe
     size_t num_slots = lower_num_slots(generator, shape);
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
-    struct lowerer to = { .shape = shape, .lowering = lowering, .order = &order };
+    struct lowerer to = {
+        .shape = shape, .placement = shape_placement(shape), .lowering = lowering, .order = &order
+    };
     to.is_chain = generator->in_flight(shape, 0) == 1;
     to.slots = ARENA_ARRAY(&scratch, struct slot, num_slots);
     to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);

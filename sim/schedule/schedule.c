@@ -16,6 +16,7 @@ static bool accepts(const struct generator *generator, const struct schedule_sha
                     struct err *err)
 {
     assert(shape->num_stages > 0 && shape->chunks_per_stage > 0 && shape->num_microbatches > 0);
+    assert(shape->rule == generator->rule);
     return generator->accepts(shape, err);
 }
 

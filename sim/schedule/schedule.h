@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "sim/schedule/instr.h"
+#include "sim/schedule/placement.h"
 
 struct instrs {
     struct instr *at;
@@ -21,7 +22,19 @@ struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
     int num_microbatches;
+    const struct placement_rule *rule; /* as in struct placement */
 };
+
+static inline bool shapes_are_equal(const struct schedule_shape *a, const struct schedule_shape *b)
+{
+    return a->num_stages == b->num_stages && a->chunks_per_stage == b->chunks_per_stage &&
+           a->num_microbatches == b->num_microbatches && a->rule == b->rule;
+}
+
+static inline struct placement shape_placement(const struct schedule_shape *shape)
+{
+    return (struct placement){ shape->num_stages, shape->chunks_per_stage, shape->rule };
+}
 
 struct schedule {
     struct schedule_shape shape;
@@ -30,9 +43,10 @@ struct schedule {
 
 /* One way to order the compute of a step. Add yours to `generators` in generators.c. */
 struct generator {
-    const char *name;    /* "1f1b": the layout grammar's word */
-    const char *summary; /* one sentence */
-    const char *source;  /* where the order comes from */
+    const char *name;                  /* "1f1b": the layout grammar's word */
+    const char *summary;               /* one sentence */
+    const char *source;                /* where the order comes from */
+    const struct placement_rule *rule; /* where its chunks are; as in struct placement */
     /* Whether it can order this shape; when it can't, says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
     /* The compute of one stage in order: FORWARD and BACKWARD of every chunk and microbatch, or,

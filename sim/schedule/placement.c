@@ -1,0 +1,38 @@
+#include "sim/schedule/placement.h"
+
+/* A round that goes up is one that goes down, seen from the other end. */
+static int turned(const struct placement_rule *rule, int num_stages, int place, int round)
+{
+    return rule->direction(round) == DIRECTION_UP ? num_stages - 1 - place : place;
+}
+
+int ruled_stage(const struct placement_rule *rule, int num_stages, int chunk)
+{
+    return turned(rule, num_stages, chunk % num_stages, chunk / num_stages);
+}
+
+int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, int round)
+{
+    return round * num_stages + turned(rule, num_stages, stage, round);
+}
+
+/* Within a round neighbours are one stage apart; from round to round they are the two ends of the
+ * pipeline, or one stage where the chunks turn. */
+int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk)
+{
+    int from = ruled_stage(rule, num_stages, chunk);
+    int to = ruled_stage(rule, num_stages, chunk + 1);
+    if (from == to)
+        return NO_BOUNDARY;
+    if ((chunk + 1) % num_stages == 0)
+        return num_stages - 1;
+    return from < to ? from : to;
+}
+
+bool placement_uses_boundary(struct placement placement, int boundary)
+{
+    for (int chunk = 0; chunk + 1 < placement_chunks(placement); chunk++)
+        if (placement_boundary(placement, chunk) == boundary)
+            return true;
+    return false;
+}

@@ -1,0 +1,159 @@
+/* sim/schedule/placement.h - where in a pipeline the chunks of a model are: the one place that
+ * knows.
+ *
+ * Chunks follow one another through the model: the first has the embedding, the last the head. They
+ * are laid over the stages in rounds, a chunk of each stage in a round. The first round goes down,
+ * from stage 0 to the last. */
+#ifndef SIM_SCHEDULE_PLACEMENT_H
+#define SIM_SCHEDULE_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum direction { DIRECTION_DOWN, DIRECTION_UP }; /* to the next stage, to the one before */
+
+/* A way to lay chunks over stages; a generator that orders them so names it. */
+struct placement_rule {
+    const char *name;
+    enum direction (*direction)(int round);
+};
+
+struct placement {
+    int num_stages, chunks_per_stage;
+    const struct placement_rule *rule; /* NULL: all rounds go down */
+};
+
+enum { NO_STAGE = -1 };
+
+/* One chunk. */
+struct chunk_place {
+    int stage;
+    int round; /* which of its stage's chunks it is, from the model's beginning on */
+    enum direction direction;
+    int previous_stage, next_stage; /* of the chunks before and behind; NO_STAGE: there is none */
+    bool has_embedding, has_head;
+};
+
+static inline int placement_chunks(struct placement placement)
+{
+    return placement.num_stages * placement.chunks_per_stage;
+}
+
+static inline int placement_round(struct placement placement, int chunk)
+{
+    return chunk / placement.num_stages;
+}
+
+static inline enum direction placement_direction(struct placement placement, int round)
+{
+    return placement.rule ? placement.rule->direction(round) : DIRECTION_DOWN;
+}
+
+/* The same where a rule says it. */
+int ruled_stage(const struct placement_rule *rule, int num_stages, int chunk);
+int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, int round);
+int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk);
+
+/* The one of a stage's chunks that is in this round. */
+static inline int placement_chunk(struct placement placement, int stage, int round)
+{
+    return placement.rule ? ruled_chunk(placement.rule, placement.num_stages, stage, round)
+                          : round * placement.num_stages + stage;
+}
+
+static inline int placement_stage(struct placement placement, int chunk)
+{
+    return placement.rule ? ruled_stage(placement.rule, placement.num_stages, chunk)
+                          : chunk % placement.num_stages;
+}
+
+static inline bool placement_has_embedding(struct placement placement, int chunk)
+{
+    (void)placement;
+    return chunk == 0;
+}
+
+static inline bool placement_has_head(struct placement placement, int chunk)
+{
+    return chunk == placement_chunks(placement) - 1;
+}
+
+static inline bool placement_has_end(struct placement placement, int chunk)
+{
+    return placement_has_embedding(placement, chunk) || placement_has_head(placement, chunk);
+}
+
+/* The stages that have them. */
+static inline int placement_embedding_stage(struct placement placement)
+{
+    (void)placement;
+    return 0;
+}
+
+static inline int placement_head_stage(struct placement placement)
+{
+    return placement.rule ? placement_stage(placement, placement_chunks(placement) - 1)
+                          : placement.num_stages - 1;
+}
+
+/* Whether one rank holds embedding and head. */
+static inline bool placement_ends_meet(struct placement placement)
+{
+    return placement_embedding_stage(placement) == placement_head_stage(placement);
+}
+
+static inline bool placement_is_end_stage(struct placement placement, int stage)
+{
+    return stage == placement_embedding_stage(placement) ||
+           stage == placement_head_stage(placement);
+}
+
+static inline struct chunk_place placement_of(struct placement placement, int chunk)
+{
+    bool is_first = placement_has_embedding(placement, chunk);
+    bool is_last = placement_has_head(placement, chunk);
+    int round = placement_round(placement, chunk);
+    return (struct chunk_place){
+        .stage = placement_stage(placement, chunk),
+        .round = round,
+        .direction = placement_direction(placement, round),
+        .previous_stage = is_first ? NO_STAGE : placement_stage(placement, chunk - 1),
+        .next_stage = is_last ? NO_STAGE : placement_stage(placement, chunk + 1),
+        .has_embedding = is_first,
+        .has_head = is_last,
+    };
+}
+
+/* --- boundaries: between a stage and the next, numbered as the first of them; and the last and the
+ * first -------------------------------------------------------------------------------------- */
+
+enum { NO_BOUNDARY = -1 };
+
+static inline int placement_last_boundary(struct placement placement)
+{
+    return placement.num_stages - 1;
+}
+
+static inline int placement_boundary_before(struct placement placement, int stage)
+{
+    return (stage + placement.num_stages - 1) % placement.num_stages;
+}
+
+static inline int placement_stage_behind(struct placement placement, int boundary)
+{
+    return (boundary + 1) % placement.num_stages;
+}
+
+/* That between a chunk, not the last, and the one behind it; NO_BOUNDARY where one stage has both.
+ */
+static inline int placement_boundary(struct placement placement, int chunk)
+{
+    if (placement.rule)
+        return ruled_boundary(placement.rule, placement.num_stages, chunk);
+    return placement.num_stages == 1 ? NO_BOUNDARY : chunk % placement.num_stages;
+}
+
+/* Whether messages cross it. */
+bool placement_uses_boundary(struct placement placement, int boundary);
+
+#endif
