@@ -134,7 +134,7 @@ static void add_row(const struct terminal *terminal, const struct timeline *time
 static void add_chunks(const struct timeline *timeline, int stage, int columns, struct text *out)
 {
     static const char names[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    struct placement placement = shape_placement(&timeline->schedule->shape);
+    struct placement placement = schedule_placement(timeline->schedule);
     struct row row = row_of(timeline, stage, columns);
     text_add(out, "    chunk   ");
     for (int column = 0; column < columns; column++) {

@@ -218,8 +218,7 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
 
 static struct schedule_shape shape_of(const struct memory_input *in)
 {
-    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches,
-                                    in->plan->placement };
+    return (struct schedule_shape){ in->plan->pp, in->plan->vpp, in->num_microbatches };
 }
 
 /* The microbatches between the halves of a split backward keep what their weight gradients are made

@@ -107,15 +107,30 @@ static void start_pair(struct events *e, int rank, struct queue *queue)
     start(e, leads ? rank : head->peer, leads ? queue : far_queue);
 }
 
-/* The k-th receive of a link is of its k-th send. */
+/* The k-th receive of a link is of its k-th send. Where chunks turn round a lane is an end of two
+ * links. */
+static int place_of_send(const struct events *e, int rank, const struct queue *receives,
+                         const struct queue *sends)
+{
+    int left = 0, place = 0;
+    if (!e->schedule->rule)
+        return receives->head;
+    for (int i = 0; i < receives->head; i++)
+        left += receives->jobs[i].peer == queue_head(receives)->peer;
+    while (sends->jobs[place].peer != rank || left-- > 0)
+        place++;
+    return place;
+}
+
 static void start_delayed_receive(struct events *e, int rank, struct queue *queue)
 {
     const struct job *head = queue_head(queue);
     const struct queue *sends = queue_of(e, head->peer, instr_far_opcode(head->op));
-    bool is_sent = sends->head > queue->head || (sends->head == queue->head && sends->is_running);
+    int place = place_of_send(e, rank, queue, sends);
+    bool is_sent = sends->head > place || (sends->head == place && sends->is_running);
     if (!is_sent)
         return;
-    const struct job *send = &sends->jobs[queue->head];
+    const struct job *send = &sends->jobs[place];
     double arrives_s = e->ranks[head->peer].times[send->instr].start_s + send->alone_s;
     start_for(e, rank, queue, fmax(0, arrives_s - progress_now_s(e->progress)));
 }

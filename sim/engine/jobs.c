@@ -72,7 +72,7 @@ void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost,
     step_holds(cost, list, held);
     step_alone_s(cost, schedule, stage, alone_s);
     for (int i = 0; i < list->count; i++) {
-        struct job job = job_of(&places, cost, shape_placement(&schedule->shape), i, held[i]);
+        struct job job = job_of(&places, cost, schedule_placement(schedule), i, held[i]);
         job.alone_s = alone_s[i];
         add_job(lanes, lane_of(list, i), places.place[i], &job);
     }

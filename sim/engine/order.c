@@ -61,7 +61,7 @@ static void sort_one(struct sorter *s, int stage, const struct instr *instr, int
 static bool sort_stage(struct sorter *s, int stage)
 {
     const struct instrs *list = &s->schedule->ranks[stage];
-    struct placement placement = shape_placement(&s->order->shape);
+    struct placement placement = schedule_placement(s->schedule);
     int before = s->next[stage];
     for (; s->next[stage] < list->count; s->next[stage]++) {
         const struct instr *instr = &list->at[s->next[stage]];

@@ -17,12 +17,18 @@ void pipeline_cache_release(struct pipeline_cache *cache)
     *cache = (struct pipeline_cache){ 0 };
 }
 
+static bool same_shape(const struct schedule_shape *a, const struct schedule_shape *b)
+{
+    return a->num_stages == b->num_stages && a->chunks_per_stage == b->chunks_per_stage &&
+           a->num_microbatches == b->num_microbatches;
+}
+
 static const struct order *find_order(struct pipeline_cache *cache,
                                       const struct generator *generator,
                                       const struct schedule_shape *shape)
 {
     for (struct pipeline_shape *known = cache->shapes; known; known = known->older)
-        if (known->generator == generator && shapes_are_equal(&known->order->shape, shape))
+        if (known->generator == generator && same_shape(&known->order->shape, shape))
             return known->order;
     struct pipeline_shape *found = ARENA_NEW(&cache->arena, struct pipeline_shape);
     *found = (struct pipeline_shape){ .generator = generator,
@@ -132,7 +138,7 @@ static int first_tried(const struct pipeline *pipeline)
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s)
 {
     const struct schedule_shape *shape = &pipeline->shape;
-    if (shape->rule)
+    if (pipeline->generator->rule)
         return pipeline_full_s(cache, pipeline, end_s); /* how far back an op looks is not known */
     bool chunked = shape->chunks_per_stage > 1;
     int cycle = chunked ? shape->num_stages : 1;                /* microbatches */

@@ -70,7 +70,7 @@ static double luck(const struct step_cost *cost, const struct schedule *schedule
     if (lane == LANE_COMPUTE)
         return timeline_is_pass(instr->op) ? jitter_pass(jitter, stage, index) : 1;
     int members = lane == LANE_DATA ? jitter->data_members : jitter->pass_ranks;
-    enum wire wire = instr_wire(cost, shape_placement(&schedule->shape), instr);
+    enum wire wire = instr_wire(cost, schedule_placement(schedule), instr);
     return jitter_transfer(jitter, stage, index, wire, members);
 }
 
@@ -95,7 +95,7 @@ static void draw_stage(const struct step_cost *cost, const struct schedule *sche
 void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s)
 {
-    struct placement placement = shape_placement(&schedule->shape);
+    struct placement placement = schedule_placement(schedule);
     const struct instrs *list = &schedule->ranks[stage];
     for (int i = 0; i < list->count; i++)
         alone_s[i] = instr_alone_s(cost, placement, stage, &list->at[i]);

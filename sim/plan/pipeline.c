@@ -59,11 +59,6 @@ bool pipeline_holds_all_layers(const struct plan_case *of, struct err *err)
                    (long long)sum, of->model->layers);
 }
 
-static struct schedule_shape shape_of(const struct plan *plan, int microbatches)
-{
-    return (struct schedule_shape){ plan->pp, plan->vpp, microbatches, plan->placement };
-}
-
 bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
 {
     const struct plan *plan = of->plan;
@@ -73,7 +68,7 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
         return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
                        "vpp %d needs pp of 2 or more, not 1", plan->vpp);
     int microbatches = plan_microbatches(plan, of->global_batch);
-    struct schedule_shape shape = shape_of(plan, microbatches);
+    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
     if (shape.num_microbatches % shape.num_stages == 0)
         return true;
     return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
@@ -111,6 +106,6 @@ bool pipeline_has_schedule(const struct plan_case *of, struct err *err)
                        microbatches, (double)plan->pp * plan->vpp, MAX_SCHEDULE_PASSES);
     if (generator_splits(generator) && !keeps_for_two_halves(plan, err))
         return false;
-    struct schedule_shape shape = shape_of(plan, microbatches);
+    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
     return generator->accepts(&shape, err);
 }

@@ -11,8 +11,7 @@ struct rank_share {
     int tp, cp, microbatch;
     int sp;           /* 0 or 1 */
     int context_comm; /* enum context_comm */
-    int ends_meet; /* 0 or 1: one stage has embedding and head, which needs no copy of tied tables
-                    */
+    int ends_meet;    /* 0 or 1: a stage has embedding and head, and needs no copy of tied tables */
 };
 
 static inline struct rank_share rank_share_of(const struct plan *plan)

@@ -73,7 +73,7 @@ static bool has_peer(enum opcode op)
 
 static bool check_chunk(const struct proof *proof, int i)
 {
-    struct placement placement = shape_placement(&proof->schedule->shape);
+    struct placement placement = schedule_placement(proof->schedule);
     const struct instr *instr = &proof->list->at[i];
     int chunks = placement_chunks(placement);
     int own = own_chunk(instr);
@@ -145,7 +145,7 @@ static bool learn_order(struct proof *proof, struct arena *scratch)
 static size_t slot_key(const struct proof *proof, int chunk, int microbatch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    size_t round = (size_t)placement_round(shape_placement(shape), chunk);
+    size_t round = (size_t)placement_round(schedule_placement(proof->schedule), chunk);
     return round * (size_t)shape->num_microbatches + (size_t)microbatch;
 }
 
@@ -196,7 +196,7 @@ static bool splits(const struct proof *proof)
 
 static bool needs(const struct proof *proof, enum opcode op, int chunk)
 {
-    struct chunk_place place = placement_of(shape_placement(&proof->schedule->shape), chunk);
+    struct chunk_place place = placement_of(schedule_placement(proof->schedule), chunk);
     if (op == INSTR_RECV_ACT || op == INSTR_SEND_GRAD)
         return place.previous_stage != NO_STAGE && place.previous_stage != place.stage;
     if (op == INSTR_SEND_ACT || op == INSTR_RECV_GRAD)
@@ -237,7 +237,7 @@ static bool check_recompute(const struct proof *proof, int recompute, int backwa
 /* Where a chunk follows on one of its own stage, no message orders them. */
 static bool check_turn(const struct proof *proof, int chunk, int microbatch)
 {
-    struct chunk_place place = placement_of(shape_placement(&proof->schedule->shape), chunk);
+    struct chunk_place place = placement_of(schedule_placement(proof->schedule), chunk);
     enum opcode backward = splits(proof) ? INSTR_BACKWARD_INPUT : INSTR_BACKWARD;
     if (place.previous_stage != place.stage)
         return true;
@@ -267,7 +267,7 @@ static bool check_slots(const struct proof *proof)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
     for (int round = 0; round < shape->chunks_per_stage; round++) {
-        int chunk = placement_chunk(shape_placement(shape), proof->stage, round);
+        int chunk = placement_chunk(schedule_placement(proof->schedule), proof->stage, round);
         for (int i = 0; i < shape->num_microbatches; i++)
             if (!check_all_there(proof, chunk, i) || !check_slot(proof, chunk, i))
                 return false;

@@ -33,7 +33,7 @@ bool proof_parameters(const struct proof *proof, struct arena *scratch)
         return proof_fail(proof, NO_INSTR, "expected %d gathers after the update, found %d", wanted,
                           gathers.count);
     for (int i = 0; i < gathers.count; i++) {
-        int chunk = placement_chunk(shape_placement(shape), proof->stage, i);
+        int chunk = placement_chunk(schedule_placement(proof->schedule), proof->stage, i);
         if (chunk_at(proof, gathers.at[i]) != chunk)
             return proof_fail(proof, gathers.at[i], "expected GP%d, found %s", chunk,
                               proof_text(proof, gathers.at[i]).at);
@@ -53,7 +53,8 @@ static int *backwards_by_chunk(const struct proof *proof, struct arena *scratch)
     int *out = ARENA_ARRAY(scratch, int, (size_t)backwards.count);
     int *done = ARENA_ARRAY(scratch, int, (size_t)shape->chunks_per_stage);
     for (int i = 0; i < backwards.count; i++) {
-        int round = placement_round(shape_placement(shape), chunk_at(proof, backwards.at[i]));
+        int round =
+            placement_round(schedule_placement(proof->schedule), chunk_at(proof, backwards.at[i]));
         out[round * shape->num_microbatches + done[round]++] = backwards.at[i];
     }
     return out;
@@ -69,7 +70,8 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     int wanted = proof->totals[INSTR_REDUCE_GRAD] > 0 ? 1 : 0;
     for (int i = 0; i < reductions.count; i++) {
         int reduction = reductions.at[i];
-        int round = placement_round(shape_placement(shape), chunk_at(proof, reduction));
+        int round =
+            placement_round(schedule_placement(proof->schedule), chunk_at(proof, reduction));
         if (done[round]++ == wanted)
             return proof_fail(proof, reduction, "%s is one more than the %d expected",
                               proof_text(proof, reduction).at, wanted);
@@ -80,7 +82,8 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
     for (int i = 0; i < shape->chunks_per_stage; i++)
         if (done[i] != wanted)
             return proof_fail(proof, NO_INSTR, "expected %d DG of chunk %d, found %d", wanted,
-                              placement_chunk(shape_placement(shape), proof->stage, i), done[i]);
+                              placement_chunk(schedule_placement(proof->schedule), proof->stage, i),
+                              done[i]);
     return true;
 }
 
@@ -88,7 +91,7 @@ bool proof_reductions(const struct proof *proof, struct arena *scratch)
 static bool check_tied_order(const struct proof *proof, int tied, struct arena *scratch)
 {
     const struct schedule_shape *shape = &proof->schedule->shape;
-    bool is_first = proof->stage == placement_embedding_stage(shape_placement(shape));
+    bool is_first = proof->stage == placement_embedding_stage(schedule_placement(proof->schedule));
     int round = is_first ? 0 : shape->chunks_per_stage - 1;
     const int *backwards = backwards_by_chunk(proof, scratch);
     struct indices reductions = all_of(proof, INSTR_REDUCE_GRAD, scratch);
@@ -100,7 +103,7 @@ static bool check_tied_order(const struct proof *proof, int tied, struct arena *
 
 static bool check_tied(const struct proof *proof, struct arena *scratch)
 {
-    struct placement placement = shape_placement(&proof->schedule->shape);
+    struct placement placement = schedule_placement(proof->schedule);
     int first = placement_embedding_stage(placement), last = placement_head_stage(placement);
     bool is_end = first != last && (proof->stage == first || proof->stage == last);
     struct indices tied = all_of(proof, INSTR_REDUCE_TIED, scratch);
@@ -128,7 +131,7 @@ static bool check_mixes(const struct proof *proof, int update, struct arena *scr
         return proof_fail(proof, NO_INSTR, "expected %d MP, found %d", wanted, mixes.count);
     for (int i = 0; i < mixes.count; i++) {
         int mix = mixes.at[i];
-        int chunk = placement_chunk(shape_placement(shape), proof->stage, i);
+        int chunk = placement_chunk(schedule_placement(proof->schedule), proof->stage, i);
         if (chunk_at(proof, mix) != chunk)
             return proof_fail(proof, mix, "expected MP%d, found %s", chunk,
                               proof_text(proof, mix).at);

@@ -44,11 +44,16 @@ static int microbatch_of(const struct schedule_shape *shape, int k)
     return group * shape->num_stages + k % shape->num_stages;
 }
 
+static struct placement placement_of_all(const struct schedule_shape *shape)
+{
+    return (struct placement){ shape->num_stages, shape->chunks_per_stage, NULL };
+}
+
 static inline void emit_kth_forward(const struct schedule_shape *shape, int stage, int k,
                                     struct instrs *out)
 {
     int round = round_of(shape, k);
-    emit_forward(out, placement_chunk(shape_placement(shape), stage, round),
+    emit_forward(out, placement_chunk(placement_of_all(shape), stage, round),
                  microbatch_of(shape, k));
 }
 
@@ -56,7 +61,7 @@ static inline void emit_kth_backward(const struct schedule_shape *shape, int sta
                                      struct instrs *out)
 {
     int round = shape->chunks_per_stage - 1 - round_of(shape, k);
-    emit_backward(out, placement_chunk(shape_placement(shape), stage, round),
+    emit_backward(out, placement_chunk(placement_of_all(shape), stage, round),
                   microbatch_of(shape, k));
 }
 

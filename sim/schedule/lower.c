@@ -206,9 +206,10 @@ void lower_stages(const struct generator *generator, const struct lowering *lowe
     size_t num_slots = lower_num_slots(generator, shape);
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
-    struct lowerer to = {
-        .shape = shape, .placement = shape_placement(shape), .lowering = lowering, .order = &order
-    };
+    struct lowerer to = { .shape = shape,
+                          .placement = schedule_placement(schedule),
+                          .lowering = lowering,
+                          .order = &order };
     to.is_chain = generator->in_flight(shape, 0) == 1;
     to.slots = ARENA_ARRAY(&scratch, struct slot, num_slots);
     to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);

@@ -4,10 +4,12 @@
 
 #include <assert.h>
 
-static struct schedule *empty_schedule(const struct schedule_shape *shape, struct arena *arena)
+static struct schedule *empty_schedule(const struct generator *generator,
+                                       const struct schedule_shape *shape, struct arena *arena)
 {
     struct schedule *schedule = ARENA_NEW(arena, struct schedule);
     schedule->shape = *shape;
+    schedule->rule = generator->rule;
     schedule->ranks = ARENA_ARRAY(arena, struct instrs, (size_t)shape->num_stages);
     return schedule;
 }
@@ -16,7 +18,6 @@ static bool accepts(const struct generator *generator, const struct schedule_sha
                     struct err *err)
 {
     assert(shape->num_stages > 0 && shape->chunks_per_stage > 0 && shape->num_microbatches > 0);
-    assert(shape->rule == generator->rule);
     return generator->accepts(shape, err);
 }
 
@@ -26,7 +27,7 @@ struct schedule *schedule_compute_order(const struct generator *generator,
 {
     if (!accepts(generator, shape, err))
         return NULL;
-    struct schedule *schedule = empty_schedule(shape, arena);
+    struct schedule *schedule = empty_schedule(generator, shape, arena);
     for (int stage = 0; stage < shape->num_stages; stage++) {
         schedule->ranks[stage].at =
             ARENA_ARRAY(arena, struct instr, lower_num_slots(generator, shape));
@@ -40,7 +41,7 @@ struct schedule *schedule_new(const struct generator *generator, const struct sc
 {
     if (!accepts(generator, shape, err))
         return NULL;
-    struct schedule *schedule = empty_schedule(shape, arena);
+    struct schedule *schedule = empty_schedule(generator, shape, arena);
     lower_stages(generator, lowering, schedule, arena);
     return schedule;
 }

@@ -22,24 +22,19 @@ struct schedule_shape {
     int num_stages;       /* pp */
     int chunks_per_stage; /* vpp */
     int num_microbatches;
-    const struct placement_rule *rule; /* as in struct placement */
 };
-
-static inline bool shapes_are_equal(const struct schedule_shape *a, const struct schedule_shape *b)
-{
-    return a->num_stages == b->num_stages && a->chunks_per_stage == b->chunks_per_stage &&
-           a->num_microbatches == b->num_microbatches && a->rule == b->rule;
-}
-
-static inline struct placement shape_placement(const struct schedule_shape *shape)
-{
-    return (struct placement){ shape->num_stages, shape->chunks_per_stage, shape->rule };
-}
 
 struct schedule {
     struct schedule_shape shape;
-    struct instrs *ranks; /* num_stages lists, in the arena */
+    const struct placement_rule *rule; /* as in struct placement */
+    struct instrs *ranks;              /* num_stages lists, in the arena */
 };
+
+static inline struct placement schedule_placement(const struct schedule *schedule)
+{
+    const struct schedule_shape *shape = &schedule->shape;
+    return (struct placement){ shape->num_stages, shape->chunks_per_stage, schedule->rule };
+}
 
 /* One way to order the compute of a step. Add yours to `generators` in generators.c. */
 struct generator {

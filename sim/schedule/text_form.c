@@ -195,7 +195,7 @@ static void infer_shape(struct schedule *schedule)
             if (instr->microbatch >= shape->num_microbatches)
                 shape->num_microbatches = instr->microbatch + 1;
         }
-    shape->chunks_per_stage = placement_round(shape_placement(shape), last_chunk) + 1;
+    shape->chunks_per_stage = placement_round(schedule_placement(schedule), last_chunk) + 1;
 }
 
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err)
