@@ -40,6 +40,34 @@ static void tear_down(void)
     system_release(&hardware);
 }
 
+/* A name and a cost tell of the same collective. */
+START_TEST(a_change_of_placement_costs_what_its_name_says)
+{
+    static const struct reshard costs = {
+        .all_reduce = 1, .all_gather = 2, .reduce_scatter = 3, .all_to_all = 4
+    };
+    static const char *const names[] = { "", "all-reduce", "all-gather", "reduce-scatter",
+                                         "all-to-all" };
+    static const struct {
+        enum placement from, to;
+        int name;
+    } table[] = {
+        { PLACED_WHOLE, PLACED_WHOLE, 0 },     { PLACED_WHOLE, PLACED_HIDDEN, 0 },
+        { PLACED_WHOLE, PLACED_SEQUENCE, 0 },  { PLACED_PARTIAL, PLACED_WHOLE, 1 },
+        { PLACED_PARTIAL, PLACED_HIDDEN, 3 },  { PLACED_PARTIAL, PLACED_SEQUENCE, 3 },
+        { PLACED_HIDDEN, PLACED_WHOLE, 2 },    { PLACED_HIDDEN, PLACED_HIDDEN, 0 },
+        { PLACED_HIDDEN, PLACED_SEQUENCE, 4 }, { PLACED_SEQUENCE, PLACED_WHOLE, 2 },
+        { PLACED_SEQUENCE, PLACED_HIDDEN, 4 }, { PLACED_SEQUENCE, PLACED_SEQUENCE, 0 },
+    };
+    for (size_t i = 0; i < LENGTH(table); i++) {
+        enum placement from = table[i].from, to = table[i].to;
+        ck_assert_str_eq(reshard_name(from, to), names[table[i].name]);
+        ck_assert_double_eq(reshard_cost(&costs, from, to), table[i].name);
+        ck_assert_int_eq(reshard_gathers(from, to), table[i].name == 2);
+    }
+}
+END_TEST
+
 static struct partition best_of(const struct partition_problem *problem)
 {
     struct partition partition;
@@ -423,6 +451,7 @@ static Suite *suite(void)
     TCase *cases = tcase_create("partition");
     int num_models = LENGTH(models);
     tcase_add_checked_fixture(cases, NULL, tear_down);
+    tcase_add_test(cases, a_change_of_placement_costs_what_its_name_says);
     tcase_add_test(cases, the_lectures_two_partitions_take_5_and_4_with_all_reduces);
     tcase_add_test(cases, the_lectures_two_partitions_both_take_4_with_reduce_scatters);
     tcase_add_test(cases, every_partition_of_three_products_takes_what_its_pairs_take);

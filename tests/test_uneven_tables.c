@@ -237,6 +237,41 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
 }
 END_TEST
 
+/* Where the last of two stages is the quicker in both passes, it never makes the first wait for
+ * more than a round trip: the lower bound is the step itself. */
+START_TEST(the_bound_of_two_stages_is_exact_where_the_first_limits)
+{
+    for (int seed = 0; seed < TURNS(400); seed++) {
+        struct random rng = random_new((uint64_t)seed, 0);
+        const int layers[] = { 1, 1 };
+        struct stage_option options[2];
+        struct arena arena = { 0 };
+        struct stage_table table = { .num_stages = 2,
+                                     .num_layers = 2,
+                                     .num_microbatches = within(&rng, 1, 9),
+                                     .most_layers = 1,
+                                     .num_firsts = 1,
+                                     .lag_s = between(&rng, 0, 6),
+                                     .options = options };
+        for (int stage = 0; stage < 2; stage++) {
+            double longest_s = stage == 0 ? 5 : 1;
+            options[stage] = (struct stage_option){
+                .fits = true,
+                .layers = 1,
+                .forward_s = between(&rng, longest_s / 5, longest_s),
+                .backward_s = between(&rng, longest_s / 5, longest_s),
+                .data_comm_s = between(&rng, 0, 3),
+                .optimizer_s = between(&rng, 0, 1),
+            };
+        }
+        stage_table_close(&table, &arena);
+        check_equal("bound", seed, composed_s(&table, &lower_bound, layers),
+                    simulated_s(&table, layers, NULL));
+        arena_release(&arena);
+    }
+}
+END_TEST
+
 /* With a limit only what is faster is found, and with few timings the gap is told. */
 START_TEST(an_expansion_that_was_cut_short_tells_no_more_than_it_knows)
 {
@@ -331,6 +366,7 @@ static Suite *suite(void)
     Suite *s = suite_create("uneven: tables");
     TCase *tables = tcase_create("tables");
     tcase_set_timeout(tables, 60);
+    tcase_add_test(tables, the_bound_of_two_stages_is_exact_where_the_first_limits);
     tcase_add_test(tables, the_program_finds_what_all_divisions_one_by_one_have);
     tcase_add_test(tables, an_expansion_that_was_cut_short_tells_no_more_than_it_knows);
     tcase_add_test(tables, divisions_are_counted_as_they_are_listed);
