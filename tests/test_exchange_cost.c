@@ -334,6 +334,30 @@ START_TEST(a_gossip_step_is_spared_the_slowest_of_all)
 }
 END_TEST
 
+/* Of m passes that take T in all, all-reduce's waiting included: f T without it, and the slowest of
+ * n replicas E deviations more, f T + E sqrt(f^2 A + f B) = T, with A = m (spread p)^2 and B =
+ * drift T. A gossip step is spared its share of the rest. */
+START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
+{
+    struct model model = small_model();
+    struct plan ring = exchanging(256, "gossip:ring"), sum = exchanging(256, "ring");
+    model.batch = 3.0 * ring.dp * ring.microbatch;
+    struct evaluator *evaluator = evaluator_new(&v100, &model);
+    double expected = expected_maximum(256), once_s = v100.stack.step_s;
+    double share = 1 - exchange_wait(&ring.exchange, 256, 0) / expected;
+    for (double pass_s = 0.1; pass_s < 2; pass_s *= 3) {
+        double all_s = 3 * pass_s, stray = v100.profile.pass_spread * pass_s;
+        double spared_s = once_s - evaluate_least_once_s(evaluator, &ring, pass_s);
+        double f = 1 - spared_s / (share * all_s);
+        double deviation_s = sqrt(f * f * 3 * stray * stray + f * v100.profile.drift_s * all_s);
+        ck_assert_double_gt(spared_s, 0);
+        ck_assert_double_eq_tol(f * all_s + expected * deviation_s, all_s, 1e-9 * all_s);
+        ck_assert_double_eq(evaluate_least_once_s(evaluator, &sum, pass_s), once_s);
+    }
+    evaluator_free(evaluator);
+}
+END_TEST
+
 /* A chip that is slow for good holds up all that a chain of neighbours joins to it. */
 START_TEST(no_exchange_is_spared_a_slow_chip)
 {
@@ -450,6 +474,7 @@ static Suite *suite(void)
     tcase_add_test(tc, an_error_memory_is_a_copy_of_the_gradients);
     tcase_add_loop_test(tc, a_stages_load_is_its_parameters, 0, 4);
     tcase_add_test(tc, a_gossip_step_is_spared_the_slowest_of_all);
+    tcase_add_test(tc, the_least_of_once_is_what_equal_passes_are_spared);
     tcase_add_test(tc, no_exchange_is_spared_a_slow_chip);
     tcase_add_test(tc, a_step_of_an_adaptive_period_is_the_mean_of_the_run);
     tcase_add_test(tc, the_learning_curve_is_the_published_one);
