@@ -238,24 +238,25 @@ START_TEST(the_program_finds_what_all_divisions_one_by_one_have)
 END_TEST
 
 /* One layer a stage; the passes of one stage take four times those of the others and more. Whose
- * reductions take time: that stage's, the first one's, or all alike. */
+ * reductions take time: that stage's, the first one's, or all alike. Two layers, which no division
+ * has, would take nothing at all: what holds of any division tells little. */
 static struct stage_table one_slow_stage(struct random *rng, int stages, int slow,
                                          double most_lag_s,
-                                         struct stage_option options[MOST_STAGES],
+                                         struct stage_option options[2 * MOST_STAGES],
                                          struct arena *arena)
 {
     enum { OF_SLOW, OF_FIRST, OF_ALL } reducing = within(rng, OF_SLOW, OF_ALL);
     struct stage_table table = { .num_stages = stages,
                                  .num_layers = stages,
                                  .num_microbatches = within(rng, 1, 12),
-                                 .most_layers = 1,
+                                 .most_layers = 2,
                                  .num_firsts = 1,
-                                 .lag_s = between(rng, 0, most_lag_s),
+                                 .lag_s = between(rng, most_lag_s / 2, most_lag_s),
                                  .options = options };
     for (int stage = 0; stage < stages; stage++) {
         int reducer = reducing == OF_SLOW ? slow : reducing == OF_FIRST ? 0 : stage;
         double least_s = stage == slow ? 4 : 0.2, most_s = stage == slow ? 5 : 1;
-        options[stage] = (struct stage_option){
+        options[2 * stage] = (struct stage_option){
             .fits = true,
             .layers = 1,
             .forward_s = between(rng, least_s, most_s),
@@ -263,6 +264,7 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
             .data_comm_s = stage == reducer ? 3 : 0,
             .optimizer_s = between(rng, 0, 1),
         };
+        options[2 * stage + 1] = (struct stage_option){ .fits = true, .layers = 2 };
     }
     stage_table_close(&table, arena);
     return table;
@@ -276,13 +278,41 @@ START_TEST(the_bound_is_the_step_where_one_stage_limits)
     static const int layers[MOST_STAGES] = { 1, 1, 1, 1, 1 };
     for (int seed = 0; seed < TURNS(400); seed++) {
         struct random rng = random_new((uint64_t)seed, 0);
-        struct stage_option options[MOST_STAGES];
+        struct stage_option options[2 * MOST_STAGES];
         struct arena arena = { 0 };
         int stages = within(&rng, 2, MOST_STAGES);
         int slow = stages - within(&rng, 1, 2);
         double most_lag_s = stages == 2 && slow == 0 ? 6 : 0.5;
         struct stage_table table = one_slow_stage(&rng, stages, slow, most_lag_s, options, &arena);
         check_equal("bound", seed, composed_s(&table, &lower_bound, layers),
+                    simulated_s(&table, layers, NULL));
+        arena_release(&arena);
+    }
+}
+END_TEST
+
+/* The second of three has two microbatches in flight. Passes of 4 s and messages of 6 s: a round
+ * trip takes 4 + 4 + 2 x 6 + 2 x 0.5 = 21 s, longer than both microbatches' 16 s of work. Up to
+ * five microbatches the bound is the step. */
+START_TEST(the_bound_knows_how_many_microbatches_are_in_flight)
+{
+    static const int layers[] = { 1, 1, 1 };
+    for (int microbatches = 1; microbatches <= 5; microbatches++) {
+        struct stage_option options[] = {
+            { .fits = true, .layers = 1, .forward_s = 0.5, .backward_s = 0.5 },
+            { .fits = true, .layers = 1, .forward_s = 4, .backward_s = 4 },
+            { .fits = true, .layers = 1, .forward_s = 0.5, .backward_s = 0.5 },
+        };
+        struct arena arena = { 0 };
+        struct stage_table table = { .num_stages = 3,
+                                     .num_layers = 3,
+                                     .num_microbatches = microbatches,
+                                     .most_layers = 1,
+                                     .num_firsts = 1,
+                                     .lag_s = 6,
+                                     .options = options };
+        stage_table_close(&table, &arena);
+        check_equal("bound", microbatches, composed_s(&table, &lower_bound, layers),
                     simulated_s(&table, layers, NULL));
         arena_release(&arena);
     }
@@ -384,6 +414,7 @@ static Suite *suite(void)
     TCase *tables = tcase_create("tables");
     tcase_set_timeout(tables, 60);
     tcase_add_test(tables, the_bound_is_the_step_where_one_stage_limits);
+    tcase_add_test(tables, the_bound_knows_how_many_microbatches_are_in_flight);
     tcase_add_test(tables, the_program_finds_what_all_divisions_one_by_one_have);
     tcase_add_test(tables, an_expansion_that_was_cut_short_tells_no_more_than_it_knows);
     tcase_add_test(tables, divisions_are_counted_as_they_are_listed);
