@@ -291,28 +291,33 @@ START_TEST(the_bound_is_the_step_where_one_stage_limits)
 }
 END_TEST
 
-/* The second of three has two microbatches in flight. Passes of 4 s and messages of 6 s: a round
- * trip takes 4 + 4 + 2 x 6 + 2 x 0.5 = 21 s, longer than both microbatches' 16 s of work. Up to
- * five microbatches the bound is the step. */
+/* The first of three stages has three microbatches in flight, the second two. Passes of 4 s and
+ * messages of 6 s: from the second a round trip takes 4 + 4 + 2 x 6 + 2 x 0.5 = 21 s, longer than
+ * both microbatches' 16 s of work. For these numbers of microbatches the bound is the step. */
 START_TEST(the_bound_knows_how_many_microbatches_are_in_flight)
 {
+    static const struct {
+        int slow, microbatches;
+    } rows[] = { { 0, 4 }, { 0, 5 }, { 0, 8 }, { 1, 3 }, { 1, 4 }, { 1, 5 } };
     static const int layers[] = { 1, 1, 1 };
-    for (int microbatches = 1; microbatches <= 5; microbatches++) {
-        struct stage_option options[] = {
-            { .fits = true, .layers = 1, .forward_s = 0.5, .backward_s = 0.5 },
-            { .fits = true, .layers = 1, .forward_s = 4, .backward_s = 4 },
-            { .fits = true, .layers = 1, .forward_s = 0.5, .backward_s = 0.5 },
-        };
+    for (int row = 0; row < LENGTH(rows); row++) {
+        struct stage_option options[3];
         struct arena arena = { 0 };
         struct stage_table table = { .num_stages = 3,
                                      .num_layers = 3,
-                                     .num_microbatches = microbatches,
+                                     .num_microbatches = rows[row].microbatches,
                                      .most_layers = 1,
                                      .num_firsts = 1,
                                      .lag_s = 6,
                                      .options = options };
+        for (int stage = 0; stage < 3; stage++) {
+            double pass_s = stage == rows[row].slow ? 4 : 0.5;
+            options[stage] = (struct stage_option){
+                .fits = true, .layers = 1, .forward_s = pass_s, .backward_s = pass_s
+            };
+        }
         stage_table_close(&table, &arena);
-        check_equal("bound", microbatches, composed_s(&table, &lower_bound, layers),
+        check_equal("bound", row, composed_s(&table, &lower_bound, layers),
                     simulated_s(&table, layers, NULL));
         arena_release(&arena);
     }
