@@ -49,7 +49,7 @@ START_TEST(a_change_of_placement_costs_what_its_name_says)
     static const char *const names[] = { "", "all-reduce", "all-gather", "reduce-scatter",
                                          "all-to-all" };
     static const struct {
-        enum placement from, to;
+        enum tensor_placement from, to;
         int name;
     } table[] = {
         { PLACED_WHOLE, PLACED_WHOLE, 0 },     { PLACED_WHOLE, PLACED_HIDDEN, 0 },
@@ -60,7 +60,7 @@ START_TEST(a_change_of_placement_costs_what_its_name_says)
         { PLACED_SEQUENCE, PLACED_HIDDEN, 4 }, { PLACED_SEQUENCE, PLACED_SEQUENCE, 0 },
     };
     for (size_t i = 0; i < LENGTH(table); i++) {
-        enum placement from = table[i].from, to = table[i].to;
+        enum tensor_placement from = table[i].from, to = table[i].to;
         ck_assert_str_eq(reshard_name(from, to), names[table[i].name]);
         ck_assert_double_eq(reshard_cost(&costs, from, to), table[i].name);
         ck_assert_int_eq(reshard_gathers(from, to), table[i].name == 2);
