@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "sim/engine/simulate.h"
+#include "sim/plan/state_share.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 
@@ -38,7 +39,7 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
 static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
 {
     plan->shard = 0;
-    return plan->zero == 0 || row->zero_shard >= plan_replicas(plan) ||
+    return !plan_cuts(plan, STATE_OPTIMIZER) || row->zero_shard >= plan_replicas(plan) ||
            row_count_or(row->zero_shard, "zero_shard", 0, &plan->shard, reason);
 }
 

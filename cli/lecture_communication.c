@@ -2,6 +2,7 @@
 #include "cli/lecture.h"
 
 #include "sim/engine/data_parallel.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -147,8 +148,10 @@ static void add_zero_words(struct lecture_row *row, const struct textbook_setup 
         text_add(&row->filled, " + 2 x (%d - 1) x ", replicas);
         fill_part(&row->filled, &replica, replicas, gradients_bytes / shards);
     }
-    text_add(&row->formula, " + %s(d - 1) (alpha + W/(d B))", textbook->zero == 3 ? "2 " : "");
-    text_add(&row->filled, " + %s(%d - 1) x ", textbook->zero == 3 ? "2 x " : "", shards);
+    text_add(&row->formula, " + %s(d - 1) (alpha + W/(d B))",
+             zero_cuts(textbook->zero, STATE_PARAMETERS) ? "2 " : "");
+    text_add(&row->filled, " + %s(%d - 1) x ",
+             zero_cuts(textbook->zero, STATE_PARAMETERS) ? "2 x " : "", shards);
     fill_part(&row->filled, &shard, shards, parameters * textbook->recipe.parameter_bytes);
 }
 
@@ -168,7 +171,7 @@ static void add_data_gap(struct lecture_row *row, const struct lecture_case *of,
     if (exchange_method_of(exchange)->object == EXCHANGE_WEIGHTS &&
         of->textbook->wires.ranks.per_node > 1)
         lecture_gap(row, "Ranks in one node exchange without the network. ");
-    if (plan->zero == 3)
+    if (plan_cuts(plan, STATE_PARAMETERS))
         lecture_gap(
             row, "The stack gathers each weight %.0f times a step. ",
             weight_gathers(&of->setup->system.stack, plan, of->prediction->num_microbatches));
@@ -187,7 +190,7 @@ static void add_data(struct lecture *lecture, const struct lecture_case *of)
                                           .textbook = of->estimate->data_comm_s,
                                           .detailed = of->prediction->time.data_comm_s },
                     "");
-    if (textbook->zero > 0) {
+    if (zero_cuts(textbook->zero, STATE_OPTIMIZER)) {
         add_zero_words(row, textbook, parameters);
     } else if (exchange_is_default(&textbook->exchange)) {
         struct exchange_phase ring = { .kind = PHASE_RING,
@@ -248,7 +251,7 @@ void lecture_add_communication(struct lecture *lecture, const struct lecture_cas
     if (of->textbook->data == 1)
         return;
     add_data(lecture, of);
-    if (of->textbook->zero > 0 || of->setup->plan.cp > 1)
+    if (zero_cuts(of->textbook->zero, STATE_OPTIMIZER) || of->setup->plan.cp > 1)
         return;
     if (!exchange_is_default(&of->textbook->exchange))
         add_other(lecture, of, "data ranks by ring", "ring");

@@ -2,6 +2,7 @@
 #include "cli/lecture.h"
 
 #include "sim/cost/piece.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -82,7 +83,7 @@ static void add_copy_words(struct lecture_row *row, const struct lecture_case *o
                 ranks == 1 ? " holds" : "s hold", in_bytes(of->copy_state_bytes).text,
                 in_bytes(of->copy_activations_bytes).text);
     add_state_words(row, &of->textbook->recipe);
-    if (of->setup->plan.zero > 0)
+    if (plan_cuts(&of->setup->plan, STATE_OPTIMIZER))
         lecture_gap(row, ", of which ZeRO-%d leaves shards", of->setup->plan.zero);
     lecture_gap(row, ".");
 }
@@ -204,7 +205,7 @@ static double zero_state_bytes(const struct lecture_case *of, int zero, struct e
     struct plan plan = of->setup->plan;
     struct prediction prediction;
     plan.zero = zero;
-    if (zero == 0)
+    if (!plan_cuts(&plan, STATE_OPTIMIZER))
         plan.shard = 0;
     if (!lecture_predict(of, &plan, &prediction, err))
         return NAN;
@@ -227,7 +228,7 @@ static void fill_zero(struct lecture_row *row, const struct lecture_case *of, in
 }
 
 /* The four lines of Rajbhandari et al. 2020, figure 1. */
-static void add_zero(struct lecture *lecture, const struct lecture_case *of, int zero)
+static void add_zero(struct lecture *lecture, const struct lecture_case *of, int stage)
 {
     static const char *const names[] = { "ZeRO-0", "ZeRO-1", "ZeRO-2", "ZeRO-3" };
     static const char *const here[] = { "ZeRO-0, as here", "ZeRO-1, as here", "ZeRO-2, as here",
@@ -236,19 +237,21 @@ static void add_zero(struct lecture *lecture, const struct lecture_case *of, int
                                             "P/(t p) (w + (g + o)/d)", "P/(t p) (w + g + o)/d" };
     const struct plan *plan = &of->setup->plan;
     struct err why = { 0 };
-    int shards = plan->zero > 0 && zero > 0 ? plan_shards(plan) : plan_replicas(plan);
+    bool is_here = stage == plan->zero;
+    bool cuts = plan_cuts(plan, STATE_OPTIMIZER) && zero_cuts(stage, STATE_OPTIMIZER);
+    int shards = cuts ? plan_shards(plan) : plan_replicas(plan);
     int stages = plan->pp;
     struct textbook_state state = textbook_state(
-        &of->textbook->recipe, of->estimate->parameters / plan->tp / stages, zero, shards);
+        &of->textbook->recipe, of->estimate->parameters / plan->tp / stages, stage, shards);
     struct lecture_row *row =
         lecture_add(lecture,
                     (struct lecture_row){ .topic = rank_topic,
-                                          .name = (plan->zero == zero ? here : names)[zero],
+                                          .name = (is_here ? here : names)[stage],
                                           .unit = LECTURE_BYTES,
                                           .textbook = textbook_state_bytes(&state),
-                                          .detailed = zero_state_bytes(of, zero, &why) },
-                    formulas[zero]);
-    fill_zero(row, of, zero, shards);
+                                          .detailed = zero_state_bytes(of, stage, &why) },
+                    formulas[stage]);
+    fill_zero(row, of, stage, shards);
     if (!isfinite(row->detailed))
         lecture_gap(row, "Not on this plan: %s.", why.msg);
     else if (plan->pp > 1)
@@ -412,9 +415,9 @@ static void add_working_set(struct lecture *lecture, const struct lecture_case *
 void lecture_add_memory(struct lecture *lecture, const struct lecture_case *of)
 {
     add_recipe(lecture, of);
-    int last = of->textbook->data > 1 ? 3 : 0;
-    for (int zero = 0; zero <= last; zero++)
-        add_zero(lecture, of, zero);
+    int num_shown = of->textbook->data > 1 ? NUM_ZERO_STAGES : 1;
+    for (int i = 0; i < num_shown; i++)
+        add_zero(lecture, of, i);
     add_largest(lecture, of);
     add_kept(lecture, of);
     add_working_set(lecture, of);

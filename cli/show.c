@@ -9,6 +9,7 @@
 #include "cli/rerun.h"
 #include "cli/scale.h"
 #include "sim/campaign/time_to_accuracy.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -87,11 +88,11 @@ void add_plan_words(const struct terminal *terminal, const struct plan *plan, in
     add_degree(&words, dot, "PP", plan->pp);
     add_degree(&words, dot, "VPP", plan->vpp);
     text_add(&words, "%sDP %d", words.length > 0 ? dot : "", plan->dp);
-    if (plan->zero > 0)
+    if (plan_cuts(plan, STATE_OPTIMIZER))
         text_add(&words, " (ZeRO-%d", plan->zero);
-    if (plan->zero > 0 && plan_shards(plan) != plan_replicas(plan))
+    if (plan_repeats_shares(plan))
         text_add(&words, " over %d", plan_shards(plan));
-    if (plan->zero > 0)
+    if (plan_cuts(plan, STATE_OPTIMIZER))
         text_add(&words, ")");
     text_add(&words, "%smicro-batch %d %s %d", dot, plan->microbatch, terminal_times(terminal),
              num_microbatches);

@@ -208,7 +208,7 @@ static struct staged stage(const struct rank *rank, const struct store *store, i
 {
     struct range all = { 0, store->padded }, updated = store_updated_range(store);
     struct staged staged = { .store = store,
-                             .held = store->zero == 3 ? updated : all,
+                             .held = store_cuts(store, STATE_PARAMETERS) ? updated : all,
                              .copies = copies };
     int num_moments = store_num_moments(store);
     staged.values = zeroed(range_count(staged.held));

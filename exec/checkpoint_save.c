@@ -44,8 +44,9 @@ static const float *array_of(const struct store *store, int array)
         return store->moments[array - CHECKPOINT_MOMENTS];
     if (store->master)
         return store->master;
-    return store->zero == 3 ? store->value_shard
-                            : (const float *)store->values + store_first_updated(store);
+    return store_cuts(store, STATE_PARAMETERS)
+               ? store->value_shard
+               : (const float *)store->values + store_first_updated(store);
 }
 
 /* `from` is in the device's memory; where in the file they go is filled in. */

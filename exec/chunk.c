@@ -94,7 +94,7 @@ static enum gradients gradients_of(enum opcode op)
 
 static void await(struct pass *pass, const struct store *store)
 {
-    if (store && store->zero == 3 && store->values)
+    if (store && store_cuts(store, STATE_PARAMETERS) && store->values)
         data_lane_await_values(pass->machine, store);
 }
 

@@ -10,7 +10,8 @@ static double call_bytes(const struct group *data, enum exchange_phase_kind kind
 /* Sums of fp32: with ZeRO each rank gets its own part. */
 static double reduced_bytes(const struct group *data, const struct store *store)
 {
-    enum exchange_phase_kind kind = store->zero > 0 ? PHASE_REDUCE_SCATTER : PHASE_ALL_REDUCE;
+    enum exchange_phase_kind kind =
+        store_cuts(store, STATE_OPTIMIZER) ? PHASE_REDUCE_SCATTER : PHASE_ALL_REDUCE;
     return call_bytes(data, kind, (double)sizeof(float) * (double)store->padded);
 }
 

@@ -5,6 +5,7 @@
 #include "exec/rank_store.h"
 #include "exec/whereabouts.h"
 #include "sim/plan/pass.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <stdio.h>

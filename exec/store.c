@@ -15,12 +15,12 @@ static size_t shard_elements(const struct store *store)
 
 size_t store_updated(const struct store *store)
 {
-    return store->zero >= 1 ? shard_elements(store) : store->padded;
+    return store_cuts(store, STATE_OPTIMIZER) ? shard_elements(store) : store->padded;
 }
 
 size_t store_first_updated(const struct store *store)
 {
-    return store->zero >= 1 ? shard_elements(store) * (size_t)store->shard : 0;
+    return store_cuts(store, STATE_OPTIMIZER) ? shard_elements(store) * (size_t)store->shard : 0;
 }
 
 struct range store_updated_range(const struct store *store)
@@ -33,7 +33,8 @@ struct range store_updated_range(const struct store *store)
 struct range store_counted_range(const struct store *store, const struct stored_weight *stored)
 {
     struct range held = { stored->offset, stored->offset + weight_elements(stored->weight) };
-    bool is_counted = stored->is_counted && !(store->zero == 0 && store->shard > 0);
+    bool is_counted =
+        stored->is_counted && (store_cuts(store, STATE_OPTIMIZER) || store->shard == 0);
     return is_counted ? range_overlap(held, store_updated_range(store)) : (struct range){ 0 };
 }
 
@@ -127,7 +128,7 @@ static void copy_fp32(struct machine *m, float *to, const float *from, size_t el
 /* From fp32 on the host. What is stored in 16 bits has fp32 masters beside it. */
 static void set_values(struct machine *m, struct store *store, const float *values)
 {
-    bool is_shard = store->zero == 3;
+    bool is_shard = store_cuts(store, STATE_PARAMETERS);
     void *to = is_shard ? store->value_shard : store->values;
     size_t count = is_shard ? store_updated(store) : store->padded;
     if (m->storage == DTYPE_FP32) {
@@ -150,14 +151,15 @@ static bool draw_values(struct machine *m, struct store *store)
 {
     size_t updated = store_updated(store);
     float *values = first_values(m, store);
-    if (store->zero == 3)
+    if (store_cuts(store, STATE_PARAMETERS))
         store->value_shard = take(m, updated);
     else
         store->values = take(m, store->padded);
     if (m->storage != DTYPE_FP32)
         store->master = machine_take(m, sizeof *store->master * updated);
     if (m->err.code == ERR_NONE)
-        set_values(m, store, values + (store->zero == 3 ? store_first_updated(store) : 0));
+        set_values(m, store,
+                   values + (store_cuts(store, STATE_PARAMETERS) ? store_first_updated(store) : 0));
     bool ok = m->err.code == ERR_NONE && m->device_api->stream_sync(m->compute, &m->err);
     free(values);
     return ok;
@@ -178,7 +180,7 @@ bool store_new(struct machine *m, struct store *store, int optimizer)
 {
     if (!open_events(m, store) || !draw_values(m, store))
         return false;
-    if (store->zero >= 2)
+    if (store_cuts(store, STATE_GRADIENTS))
         store->gradient_shard = take_zeroed(m, shard_elements(store));
     else
         store->gradients = take_zeroed(m, store->padded);
@@ -273,9 +275,9 @@ static void add_to_shard(struct machine *m, struct store *store, struct group *d
 void store_reduce(struct machine *m, struct store *store, struct group *data, struct stream *stream)
 {
     float *all = store->gradients;
-    if (store->zero >= 2)
+    if (store_cuts(store, STATE_GRADIENTS))
         add_to_shard(m, store, data, stream);
-    else if (data && store->zero == 1)
+    else if (data && store_cuts(store, STATE_OPTIMIZER))
         collective(m, COMM_REDUCE_SCATTER, data, stream, ELEMENT_FP32, all,
                    all + store_first_updated(store), shard_elements(store));
     else if (data)
@@ -284,7 +286,8 @@ void store_reduce(struct machine *m, struct store *store, struct group *data, st
 
 static float *reduced_gradients(const struct store *store)
 {
-    return store->zero >= 2 ? store->gradient_shard : store->gradients + store_first_updated(store);
+    return store_cuts(store, STATE_GRADIENTS) ? store->gradient_shard
+                                              : store->gradients + store_first_updated(store);
 }
 
 void store_sum_tied(struct machine *m, struct store *store, struct group *holders,
@@ -300,8 +303,9 @@ void store_sum_tied(struct machine *m, struct store *store, struct group *holder
 /* The values that this rank updates. */
 static void *own_values(const struct machine *m, const struct store *store)
 {
-    return store->zero == 3 ? store->value_shard
-                            : element_at(m, store->values, store_first_updated(store));
+    return store_cuts(store, STATE_PARAMETERS)
+               ? store->value_shard
+               : element_at(m, store->values, store_first_updated(store));
 }
 
 void store_open_values(struct machine *m, struct store *store)
@@ -388,8 +392,8 @@ static void run_update(struct machine *m, struct store *store, const struct upda
 
 static void clear_gradients(struct machine *m, struct store *store)
 {
-    float *at = store->zero >= 2 ? store->gradient_shard : store->gradients;
-    size_t elements = store->zero >= 2 ? shard_elements(store) : store->padded;
+    float *at = store_cuts(store, STATE_GRADIENTS) ? store->gradient_shard : store->gradients;
+    size_t elements = store_cuts(store, STATE_GRADIENTS) ? shard_elements(store) : store->padded;
     m->device_api->fill(m->compute, at, 0, sizeof(float) * elements);
 }
 

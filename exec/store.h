@@ -7,6 +7,7 @@
 
 #include "exec/machine.h"
 #include "exec/range.h"
+#include "sim/plan/state_share.h"
 
 /* A weight of a store, and whether this rank counts it in the gradient norm: of those that hold
  * the same elements one does. */
@@ -25,15 +26,21 @@ struct store {
     int num_weights;
     size_t elements, padded; /* padded: a multiple of the shards */
     int shards, shard;       /* data ranks that hold the same, and which of them this is */
-    int zero;
-    void *values;          /* padded, as they are stored; NULL while ZeRO-3 has dropped them */
-    void *value_shard;     /* ZeRO-3 */
-    float *gradients;      /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
-    float *gradient_shard; /* ZeRO-2 and 3 */
-    float *master;         /* of what this rank updates, where values are stored in 16 bits */
-    float *moments[2];     /* of what this rank updates; NULL where the optimizer has none */
+    int zero;                /* stage; see store_cuts */
+    void *values;            /* padded, as they are stored; NULL while ZeRO-3 has dropped them */
+    void *value_shard;       /* ZeRO-3 */
+    float *gradients;        /* padded; ZeRO-2 and 3: NULL but while a backward adds to them */
+    float *gradient_shard;   /* ZeRO-2 and 3 */
+    float *master;           /* of what this rank updates, where values are stored in 16 bits */
+    float *moments[2];       /* of what this rank updates; NULL where the optimizer has none */
     struct event *gathered, *reduced; /* on the data lane, the latest of both */
 };
+
+/* Whether each of the data ranks keeps a shard alone. */
+static inline bool store_cuts(const struct store *store, enum state what)
+{
+    return zero_cuts(store->zero, what);
+}
 
 /* How parameters are updated. */
 struct update {

@@ -1,6 +1,7 @@
 #include "exec/supported.h"
 
 #include "base/length.h"
+#include "sim/plan/state_share.h"
 
 static bool splits_context(const struct plan *plan, const struct model *model)
 {
@@ -17,7 +18,7 @@ static bool splits_experts(const struct plan *plan, const struct model *model)
 static bool shards_in_part(const struct plan *plan, const struct model *model)
 {
     (void)model;
-    return plan->zero > 0 && plan_shards(plan) != plan_replicas(plan);
+    return plan_repeats_shares(plan);
 }
 
 static bool offloads(const struct plan *plan, const struct model *model)

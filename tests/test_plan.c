@@ -1,6 +1,7 @@
 #include "sim/plan/plan.h"
 
 #include "base/random.h"
+#include "sim/plan/state_share.h"
 #include "sim/plan/token.h"
 #include "sim/schedule/schedule.h"
 #include "tests/named.h"
@@ -332,6 +333,42 @@ START_TEST(plans_that_differ_are_not_equal)
 }
 END_TEST
 
+/* Adam's state from ZeRO stage 1 on, gradients from 2 on, parameters from 3 on; over dp x cp ranks,
+ * or N neighbours of them: context ranks first. */
+static const struct {
+    const char *layout;
+    int ranks[NUM_STATES]; /* optimizer, gradients, parameters */
+    int context, data;     /* of what is cut */
+    bool updated, gathers, reduces, repeats;
+} shares[] = {
+    { "dp8 mb1", { 1, 1, 1 }, 1, 1, false, false, false, false },
+    { "dp8 mb1 zero1", { 8, 1, 1 }, 1, 8, true, false, false, false },
+    { "dp8 mb1 zero2", { 8, 8, 1 }, 1, 8, true, false, true, false },
+    { "dp8 mb1 zero3", { 8, 8, 8 }, 1, 8, false, true, true, false },
+    { "dp8 cp2 mb1 zero1", { 16, 1, 1 }, 2, 8, true, false, false, false },
+    { "dp8 cp2 mb1 zero3 shard=4", { 4, 4, 4 }, 2, 2, false, true, true, true },
+    { "dp2 cp8 mb1 zero1 shard=4", { 4, 1, 1 }, 4, 1, true, false, false, true },
+    { "dp8 mb1 zero1 shard=8", { 8, 1, 1 }, 1, 8, true, false, false, false },
+};
+
+START_TEST(a_stage_of_zero_cuts_state_over_neighbours)
+{
+    struct plan plan = plan_of(shares[_i].layout, &arena);
+    for (int what = 0; what < NUM_STATES; what++) {
+        struct state_share share = state_share(&plan, (enum state)what);
+        bool is_cut = plan_cuts(&plan, (enum state)what);
+        ck_assert_int_eq(share.ranks, shares[_i].ranks[what]);
+        ck_assert_int_eq(is_cut, share.ranks > 1);
+        ck_assert_int_eq(share.context, is_cut ? shares[_i].context : 1);
+        ck_assert_int_eq(share.data, is_cut ? shares[_i].data : 1);
+    }
+    ck_assert_int_eq(plan_gathers_updated(&plan), shares[_i].updated);
+    ck_assert_int_eq(plan_gathers(&plan), shares[_i].gathers);
+    ck_assert_int_eq(plan_reduces(&plan), shares[_i].reduces);
+    ck_assert_int_eq(plan_repeats_shares(&plan), shares[_i].repeats);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("grammar");
@@ -347,6 +384,7 @@ static Suite *suite(void)
     tcase_add_test(tc, any_plan_survives_being_written_and_read);
     tcase_add_test(tc, random_letters_are_read_or_refused_and_nothing_else);
     tcase_add_test(tc, plans_that_differ_are_not_equal);
+    tcase_add_loop_test(tc, a_stage_of_zero_cuts_state_over_neighbours, 0, LENGTH(shares));
     Suite *s = suite_create("sim/plan");
     suite_add_tcase(s, tc);
     return s;

@@ -3,6 +3,7 @@
 #include "sim/cost/piece.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,7 +88,7 @@ static double optimizer_bytes(const struct search *search, const struct plan *pl
     if (stage == placement_head_stage(placement))
         parameters += local_head_parameters(share, model);
     return parameters * (state.optimizer + state.gradients) /
-           (plan->zero >= 1 ? plan_shards(plan) : 1);
+           state_share(plan, STATE_OPTIMIZER).ranks;
 }
 
 /* Without pipeline or recompute, as the rule says: one microbatch is in flight. Two layers', those

@@ -4,6 +4,7 @@
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 #include "sim/plan/lowering.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -13,11 +14,10 @@ static double state_bytes_of(const struct layer_partition *of)
 {
     const struct plan *plan = of->plan;
     struct state_bytes state = plan_state_bytes(plan, of->model);
-    double shards = plan_shards(plan);
     double optimizer = plan_offloads(plan, OFFLOAD_OPTIMIZER) ? 0 : state.optimizer;
-    return state.weights / (plan->zero >= 3 ? shards : 1) +
-           state.gradients / (plan->zero >= 2 ? shards : 1) +
-           optimizer / (plan->zero >= 1 ? shards : 1);
+    return state.weights / state_share(plan, STATE_PARAMETERS).ranks +
+           state.gradients / state_share(plan, STATE_GRADIENTS).ranks +
+           optimizer / state_share(plan, STATE_OPTIMIZER).ranks;
 }
 
 /* On the first stage, on average over its chunks. */

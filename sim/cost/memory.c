@@ -6,6 +6,7 @@
 #include "sim/cost/pass_memory.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -152,22 +153,23 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
     double largest = in->pieces->at[PIECE_EMBEDDING].parameters;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         largest = fmax(largest, in->pieces->at[kind].parameters);
-    if (plan->zero == 3) {
+    if (plan_cuts(plan, STATE_PARAMETERS)) {
         double gathered =
             stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
         return gathered * state->weights + largest * state->gradients;
     }
-    if (plan->zero == 2)
+    if (plan_cuts(plan, STATE_GRADIENTS))
         return fmin(2 * stack->bucket_bytes, blocks_parameters(in) * state->gradients);
     return 0;
 }
 
-/* Whether gradients are shards; kept whole until the last microbatch's are reduced, they are not.
- */
-static bool shards_gradients(const struct memory_input *in)
+/* Ranks that have a share of the gradients each; kept whole until the last microbatch's are
+ * reduced, they are not cut. */
+static int gradient_ranks(const struct memory_input *in)
 {
     bool no_sync = in->system->stack.accumulate == ACCUMULATE_NO_SYNC;
-    return in->plan->zero >= 2 && !(no_sync && in->num_microbatches > 1);
+    bool are_whole = no_sync && in->num_microbatches > 1;
+    return are_whole ? 1 : state_share(in->plan, STATE_GRADIENTS).ranks;
 }
 
 /* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
@@ -176,7 +178,7 @@ static double quantized_weight_bytes(const struct memory_input *in, int stage)
 {
     const struct system *system = in->system;
     const struct recipe *recipe = precision_recipe(in->plan->precision);
-    if (!recipe || (in->plan->zero >= 3 && in->system->stack.reshard))
+    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.reshard))
         return 0;
     bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
     double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
@@ -203,11 +205,10 @@ static void add_state(struct stage_memory *memory, const struct memory_input *in
             trained += held.count[piece] * (cost->parameters - cost->frozen);
         }
     struct state_bytes state = plan_state_bytes(plan, in->model);
-    double shards = plan_shards(plan);
-    memory->weights_bytes = parameters * state.weights / (plan->zero >= 3 ? shards : 1);
+    memory->weights_bytes = parameters * state.weights / state_share(plan, STATE_PARAMETERS).ranks;
     memory->weights_bytes += quantized_weight_bytes(in, stage);
-    memory->gradients_bytes = trained * state.gradients / (shards_gradients(in) ? shards : 1);
-    memory->optimizer_bytes = trained * state.optimizer / (plan->zero >= 1 ? shards : 1);
+    memory->gradients_bytes = trained * state.gradients / gradient_ranks(in);
+    memory->optimizer_bytes = trained * state.optimizer / state_share(plan, STATE_OPTIMIZER).ranks;
     if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
         memory->optimizer_bytes = 0;
     memory->buckets_bytes =
@@ -333,7 +334,7 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
     add_activations(&memory, in, stage);
     /* The logits are gone before the first layer is recomputed. */
     double moment_bytes = fmax(memory.logits_bytes, memory.recompute_bytes);
-    if (counts_passes(in) && in->plan->zero >= 2)
+    if (counts_passes(in) && plan_cuts(in->plan, STATE_GRADIENTS))
         memory.buckets_bytes = passes_bytes(in, stage, &memory) - moment_bytes;
     memory.allocated_bytes = memory.weights_bytes + memory.gradients_bytes +
                              memory.optimizer_bytes + memory.activations_bytes + moment_bytes +

@@ -1,6 +1,7 @@
 #include "sim/cost/network.h"
 
 #include "sim/plan/layout.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
@@ -257,19 +258,16 @@ struct comm_group network_model_group(const struct system *system, const struct 
 /* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
 {
-    int num_shards = plan_shards(plan);
-    if (num_shards == plan_replicas(plan))
+    struct state_share near = plan_shard_group(plan);
+    if (near.ranks == plan_replicas(plan))
         return (struct data_groups){ network_axis_group(system, plan, AXIS_DATA),
                                      { .num_ranks = 1 } };
     struct members context = network_members(plan, AXIS_CONTEXT);
     struct members data = network_members(plan, AXIS_DATA);
-    struct members near_context = context;
-    struct members near_data = data;
-    near_context.size = num_shards < context.size ? num_shards : context.size;
-    near_data.size = num_shards / near_context.size;
-    struct members far_context = { context.stride * near_context.size,
-                                   context.size / near_context.size };
-    struct members far_data = { data.stride * near_data.size, data.size / near_data.size };
+    struct members near_context = { context.stride, near.context };
+    struct members near_data = { data.stride, near.data };
+    struct members far_context = { context.stride * near.context, context.size / near.context };
+    struct members far_data = { data.stride * near.data, data.size / near.data };
     return (struct data_groups){ joint_group(system, plan, near_data, near_context),
                                  joint_group(system, plan, far_data, far_context) };
 }

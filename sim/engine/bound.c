@@ -1,6 +1,7 @@
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/work.h"
 #include "sim/plan/holding.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -61,9 +62,11 @@ static void add_least_tail(const struct work *w, int stage, struct tails *tails)
     struct plan plan = *w->plan;
     double parameters = stage_parameters(w->model, &plan, w->pieces, stage);
     tails->update_s = HUGE_VAL;
-    for (plan.zero = 0; plan.zero <= 3; plan.zero++)
+    for (int cut = 0; cut < NUM_ZERO_STAGES; cut++) {
+        plan.zero = cut;
         tails->update_s =
             fmin(tails->update_s, optimizer_s(w->system, w->model, &plan, parameters));
+    }
     tails->optimizer_s = fmax(tails->optimizer_s, tails->update_s);
 }
 

@@ -6,6 +6,7 @@
 #include "sim/cost/runtime.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -224,12 +225,12 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
 {
     const struct plan *plan = w->plan;
     const struct stack *stack = &w->system->stack;
-    if (plan->zero < 2 || plan_replicas(plan) == 1 || held->layers == 0)
+    if (!plan_reduces(plan) || held->layers == 0)
         return;
     struct layer_comms none = { 0 }, gather = { 0 }, again = { 0 }, both = { 0 };
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         struct data_comm comm = message_comm(w, &w->pieces->at[kind]);
-        double gather_s = plan->zero == 3 ? stack->layer_messages * comm.gather_s : 0;
+        double gather_s = plan_gathers(plan) ? stack->layer_messages * comm.gather_s : 0;
         gather.of_kind[kind].gather_s = gather_s;
         again.of_kind[kind].gather_s = stack->reshard ? gather_s : 0;
         both.of_kind[kind].gather_s = again.of_kind[kind].gather_s;

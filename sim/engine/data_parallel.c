@@ -1,6 +1,7 @@
 #include "sim/engine/data_parallel.h"
 
 #include "sim/cost/compute.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -40,7 +41,7 @@ double gathered_weight_bytes(const struct stack *stack, const struct plan *plan)
  * the forward (PyTorch, ShardingStrategy.SHARD_GRAD_OP). */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches)
 {
-    if (plan->zero < 3)
+    if (!plan_cuts(plan, STATE_PARAMETERS))
         return 1;
     if (stack->reshard)
         return 2.0 * num_microbatches;
@@ -70,7 +71,7 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * gathered_weight_bytes(stack, plan);
     const struct comm_group *shard = &groups->shard;
-    if (plan->zero == 0)
+    if (!plan_cuts(plan, STATE_OPTIMIZER))
         return (struct data_comm){ .reduce_s =
                                        collective_s(shard, COLLECTIVE_ALL_REDUCE, gradient_bytes) };
     double scatter_s = collective_s(shard, COLLECTIVE_REDUCE_SCATTER, gradient_bytes);
@@ -90,7 +91,7 @@ double optimizer_s(const struct system *system, const struct model *model, const
                    double parameters)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
+    double owned = parameters / state_share(plan, STATE_OPTIMIZER).ranks;
     const struct profile *profile = &system->profile;
     const struct kernel *kernel =
         kernel_find(profile->kernels, profile->num_kernels, KERNEL_OPTIMIZER, PASS_FORWARD, "");

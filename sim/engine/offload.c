@@ -1,5 +1,7 @@
 #include "sim/engine/offload.h"
 
+#include "sim/plan/state_share.h"
+
 #include <math.h>
 
 double host_copy_s(const struct system *system, double bytes)
@@ -13,7 +15,7 @@ struct host_optimizer host_optimizer(const struct system *system, const struct m
                                      const struct plan *plan, double parameters)
 {
     struct state_bytes state = plan_state_bytes(plan, model);
-    double owned = plan->zero >= 1 ? parameters / plan_shards(plan) : parameters;
+    double owned = parameters / state_share(plan, STATE_OPTIMIZER).ranks;
     double update_bytes = state.gradients + 2 * state.optimizer + state.weights;
     return (struct host_optimizer){
         .down_s = host_copy_s(system, owned * state.gradients),

@@ -6,6 +6,7 @@
 #include "sim/cost/stage_load.h"
 #include "sim/engine/data_parallel.h"
 #include "sim/engine/offload.h"
+#include "sim/plan/state_share.h"
 
 #include <math.h>
 
@@ -171,7 +172,7 @@ static double add_all_reduce(const struct work *w, struct stage_tail *tail, int 
     struct data_comm comm = data_comm(&w->system->stack, plan, &w->data, parameters);
     double gradient_bytes = parameters * dtype_bytes((enum dtype)plan->reduce_dtype);
     double weight_bytes = parameters * gathered_weight_bytes(&w->system->stack, plan);
-    double reduce_s = plan->zero < 2 ? comm.reduce_s : 0;
+    double reduce_s = plan_reduces(plan) ? 0 : comm.reduce_s;
     tail->reduce_s = after_chunks_s(w, reduce_s, gradient_bytes, stage);
     tail->visible_reduce_s = visible_s(w, OVERLAP_GRAD, reduce_s, gradient_bytes, stage);
     tail->visible_gather_s = visible_s(w, OVERLAP_PARAM, comm.gather_s, weight_bytes, stage);
@@ -192,7 +193,7 @@ struct stage_tail stage_tail(const struct work *w, int stage)
     double layer_parameters = stage_layer_parameters(w->model, plan, w->pieces, stage);
     tail.optimizer_s += quantize_weights_s(w->system, plan, layer_parameters, w->num_microbatches);
     double reduction_s = 0;
-    if (plan_replicas(plan) > 1 && plan->zero < 3)
+    if (plan_replicas(plan) > 1 && !plan_gathers(plan))
         reduction_s = exchange_is_default(&plan->exchange)
                           ? add_all_reduce(w, &tail, stage, parameters)
                           : add_exchange(w, &tail, stage, parameters);

@@ -1,5 +1,7 @@
 #include "sim/plan/lowering.h"
 
+#include "sim/plan/state_share.h"
+
 struct lowering plan_lowering(const struct plan *plan, const struct model *model)
 {
     bool has_data_group = (double)plan->dp * plan->cp > 1;
@@ -9,8 +11,8 @@ struct lowering plan_lowering(const struct plan *plan, const struct model *model
         has_data_group = exchange_sums_in_groups(&plan->exchange);
     return (struct lowering){
         .recompute = plan->recompute >= RECOMPUTE_FULL,
-        .has_data_group = has_data_group && plan->zero < 2,
-        .gather_updated = (plan->zero == 1 || plan->zero == 2) && has_data_group,
+        .has_data_group = has_data_group && !plan_cuts(plan, STATE_GRADIENTS),
+        .gather_updated = plan_gathers_updated(plan) && has_data_group,
         .mix_beside = mixes && is_beside,
         .mix_updated = mixes && !is_beside,
         .tied = model->tied && !placement_ends_meet(plan_placement(plan)),

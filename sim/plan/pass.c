@@ -1,6 +1,7 @@
 #include "sim/plan/pass.h"
 
 #include "sim/plan/holding.h"
+#include "sim/plan/state_share.h"
 
 /* What a piece costs in steps at most: two runs, and of two units for each of them a gather, a
  * drop, an opening, a reduction and its end. */
@@ -9,21 +10,6 @@ enum {
     MOST_RUNS_EACH = 2,
     MOST_STEPS_EACH = MOST_RUNS_EACH * (1 + 5 * MOST_UNITS)
 };
-
-static bool shards(const struct plan *plan, int least_zero)
-{
-    return plan->zero >= least_zero && plan_replicas(plan) > 1;
-}
-
-bool plan_gathers(const struct plan *plan)
-{
-    return shards(plan, 3);
-}
-
-bool plan_reduces(const struct plan *plan)
-{
-    return shards(plan, 2);
-}
 
 const char *plan_capture_refusal(const struct plan *plan)
 {

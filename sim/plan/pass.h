@@ -22,16 +22,13 @@ struct pass_chunk {
     bool is_tied;   /* the head uses the embedding's rows of the vocabulary itself */
     int recomputed; /* layers, the first ones, that the backward runs again */
     int every;      /* of those, the ones between a kept input and the next; at least 1 */
-    bool gathers;   /* ZeRO-3 */
-    bool reduces;   /* ZeRO-2 and 3 */
+    bool gathers;   /* plan_gathers */
+    bool reduces;   /* plan_reduces */
     int prefetch;   /* pieces that are gathered ahead of the one that runs */
 };
 struct pass_chunk pass_chunk_of(const struct plan *plan, const struct model *model, int chunk,
                                 int prefetch);
 int pass_pieces(const struct pass_chunk *chunk);
-
-bool plan_gathers(const struct plan *plan); /* ZeRO-3: parameters, before each piece */
-bool plan_reduces(const struct plan *plan); /* ZeRO-2 and 3: gradients, behind each piece */
 
 /* Why a chunk's passes cannot be captured as graphs of kernels alone, in words behind "passes are
  * issued op by op: "; NULL: they can. */

@@ -1,5 +1,6 @@
 #include "sim/textbook/estimate.h"
 #include "base/length.h"
+#include "sim/plan/state_share.h"
 #include "sim/textbook/pipeline.h"
 
 #include <assert.h>
@@ -119,7 +120,7 @@ static double zero_comm_s(const struct textbook_setup *setup, double parameters)
     double gradients_bytes = parameters * setup->reduce_bytes;
     double weights_bytes = parameters * setup->recipe.parameter_bytes;
     struct textbook_link shard = textbook_shard_link(setup);
-    double gathers = setup->zero == 3 ? 2 : 1;
+    double gathers = zero_cuts(setup->zero, STATE_PARAMETERS) ? 2 : 1;
     double shards_s = textbook_ring_reduce_scatter_s(&shard, shards, gradients_bytes) +
                       gathers * textbook_ring_all_gather_s(&shard, shards, weights_bytes);
     int replicas = setup->data / shards;
@@ -131,7 +132,7 @@ static double zero_comm_s(const struct textbook_setup *setup, double parameters)
 
 static double data_comm_s(const struct textbook_setup *setup, double parameters)
 {
-    if (setup->zero > 0)
+    if (zero_cuts(setup->zero, STATE_OPTIMIZER))
         return zero_comm_s(setup, parameters);
     if (exchange_is_default(&setup->exchange))
         return textbook_ring_all_reduce_s(&setup->data_link, setup->data,

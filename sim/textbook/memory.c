@@ -1,6 +1,7 @@
 #include "sim/textbook/memory.h"
 
 #include "base/length.h"
+#include "sim/plan/state_share.h"
 
 #include <assert.h>
 #include <math.h>
@@ -29,11 +30,13 @@ const int num_textbook_recipes = LENGTH(textbook_recipes);
 struct textbook_state textbook_state(const struct textbook_recipe *recipe, double parameters,
                                      int zero, int num_ranks)
 {
-    assert(zero >= 0 && zero <= 3);
+    int parameter_ranks = zero_cuts(zero, STATE_PARAMETERS) ? num_ranks : 1;
+    int gradient_ranks = zero_cuts(zero, STATE_GRADIENTS) ? num_ranks : 1;
+    int optimizer_ranks = zero_cuts(zero, STATE_OPTIMIZER) ? num_ranks : 1;
     return (struct textbook_state){
-        .weights_bytes = parameters * recipe->parameter_bytes / (zero >= 3 ? num_ranks : 1),
-        .gradients_bytes = parameters * recipe->gradient_bytes / (zero >= 2 ? num_ranks : 1),
-        .optimizer_bytes = parameters * recipe->optimizer_bytes / (zero >= 1 ? num_ranks : 1),
+        .weights_bytes = parameters * recipe->parameter_bytes / parameter_ranks,
+        .gradients_bytes = parameters * recipe->gradient_bytes / gradient_ranks,
+        .optimizer_bytes = parameters * recipe->optimizer_bytes / optimizer_ranks,
     };
 }
 
