@@ -11,6 +11,7 @@
 #include "sim/campaign/convergence_file.h"
 #include "sim/cost/collective.h"
 #include "sim/cost/hardware.h"
+#include "sim/cost/unfused.h"
 #include "sim/plan/axes.h"
 #include "sim/plan/context.h"
 #include "sim/plan/token.h"
@@ -39,6 +40,8 @@ static const struct section sections[] = {
     { "Profile: each of measured collectives", curve_fields, &num_curve_fields },
     { "Profile: each of measured kernels", kernel_fields, &num_kernel_fields },
     { "Stack: calibration/stacks/", stack_fields, &num_stack_fields },
+    { "Stack: unfused, by op", unfused_fields, &num_unfused_fields },
+    { "Stack: each op of unfused", unfused_op_fields, &num_unfused_op_fields },
     { "Stack: errors, half widths of 90 % intervals in log time", error_width_fields,
       &num_error_width_fields },
     { "Constants of convergence: --convergence", convergence_fields, &num_convergence_fields },

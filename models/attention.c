@@ -21,9 +21,10 @@ static void add_rotary(struct builder *b)
     const struct layer_dims *d = b->dims;
     struct op *op =
         add_op_in_place(b, OP_ROTARY, "rotary", d->tokens, (d->heads + d->kv_heads) * d->head_dim);
-    bool one_kernel = is_fused(b, FUSION_ROTARY);
-    op->bytes = op->backward_bytes = (one_kernel ? 2 : 8) * b->element_bytes * op->m * op->n;
-    op->kernels = op->backward_kernels = one_kernel ? 2 : 10;
+    op->bytes = op->backward_bytes = 2 * b->element_bytes * op->m * op->n;
+    op->kernels = op->backward_kernels = 2; /* queries and keys */
+    if (!is_fused(b, FUSION_ROTARY))
+        set_unfused(b, op, UNFUSED_ROTARY, op->m * op->n);
 }
 
 /* One product for each head of each sequence. What a layer's attention draws has its first number,
@@ -72,8 +73,7 @@ static void add_scores(struct builder *b, const struct attention_sizes *sizes)
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
 }
 
-/* The fused kernel is causal: it reads the lower triangle and writes the whole. Without it the
- * scores are widened to fp32, scaled, masked, normalised and narrowed in kernels of their own. */
+/* The fused kernel is causal: it reads the lower triangle and writes the whole. */
 static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
 {
     const struct layer_dims *d = b->dims;
@@ -84,12 +84,14 @@ static void add_softmax(struct builder *b, const struct attention_sizes *sizes)
     struct op *softmax = add_op(b, OP_SOFTMAX, "softmax", d->seq, d->kv_seq);
     softmax->variant = dropout ? "dropout" : "";
     set_attention_size(b, softmax);
-    softmax->bytes =
-        sizes->probabilities * ((one_kernel ? 1.5 * element_bytes : 36) + dropout_bytes);
-    softmax->backward_bytes =
-        sizes->probabilities * ((one_kernel ? 2 * element_bytes : 40) + dropout_bytes);
-    softmax->kernels = (one_kernel ? 1 : 7) + (dropout ? 1 : 0);
-    softmax->backward_kernels = (one_kernel ? 1 : 5) + (dropout ? 1 : 0);
+    softmax->bytes = sizes->probabilities * 1.5 * element_bytes;
+    softmax->backward_bytes = sizes->probabilities * 2 * element_bytes;
+    if (!one_kernel)
+        set_unfused(b, softmax, UNFUSED_SOFTMAX, sizes->probabilities);
+    softmax->bytes += sizes->probabilities * dropout_bytes;
+    softmax->backward_bytes += sizes->probabilities * dropout_bytes;
+    softmax->kernels += dropout ? 1 : 0;
+    softmax->backward_kernels += dropout ? 1 : 0;
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
     ids_add(&softmax->saved, b->value);
     if (!dropout)
@@ -130,7 +132,9 @@ static void add_unfused_attention(struct builder *b)
 
 /* One kernel forward; the backward recomputes the scores: five products for two. Keeps the
  * log-sum-exp of each row, and its output, which the projection that reads it keeps too unless it
- * does so in fp8. */
+ * does so in fp8. The backward reads five such rows and writes three, dq in fp32: 2.5 times the
+ * forward's traffic; kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
+ * flash_bwd_launch_template.h). */
 static void add_flash_attention(struct builder *b)
 {
     const struct layer_dims *d = b->dims;

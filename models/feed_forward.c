@@ -5,14 +5,14 @@ static void add_activation(struct builder *b)
 {
     double element_bytes = b->element_bytes;
     double inputs = model_is_gated(b->model) ? 2 : 1;
-    bool one_kernel = is_fused(b, FUSION_BIAS_GELU);
     struct op *op = add_op(b, OP_ACTIVATION, "activation", b->dims->tokens, b->dims->ffn);
     op->which = (short)b->model->activation;
     op->variant = activation_names[b->model->activation];
     double values = op->m * op->n;
-    op->bytes = values * element_bytes * (one_kernel ? inputs + 1 : 2 * inputs + 3);
-    op->backward_bytes = values * element_bytes * (one_kernel ? 2 * inputs + 1 : 3 * inputs + 3);
-    op->kernels = op->backward_kernels = one_kernel ? 1 : inputs + 1;
+    op->bytes = values * element_bytes * (inputs + 1);
+    op->backward_bytes = values * element_bytes * (2 * inputs + 1);
+    if (!is_fused(b, FUSION_BIAS_GELU))
+        set_unfused(b, op, model_is_gated(b->model) ? UNFUSED_GATE : UNFUSED_ACTIVATION, values);
     keep_input(b, op);
 }
 

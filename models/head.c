@@ -50,12 +50,12 @@ static void add_loss(struct builder *b, double chunks)
     for (int i = 0; i < reduce->out.count; i++)
         ids_add(&loss->in, reduce->out.at[i]);
     keep_live(b, loss, chunks == 0);
-    bool one_kernel = is_fused(b, FUSION_CROSS_ENTROPY);
     double values = loss->m * loss->n;
-    loss->bytes = values * (one_kernel ? b->element_bytes : b->element_bytes + 28);
-    loss->backward_bytes = values * (one_kernel ? 2 * b->element_bytes : b->element_bytes + 16);
-    loss->kernels = one_kernel ? 2 : 12;
-    loss->backward_kernels = one_kernel ? 1 : 5;
+    loss->bytes = values * b->element_bytes;
+    loss->backward_bytes = values * 2 * b->element_bytes;
+    loss->kernels = 2;
+    if (!is_fused(b, FUSION_CROSS_ENTROPY))
+        set_unfused(b, loss, UNFUSED_CROSS_ENTROPY, values);
     set_chunks(loss, chunks, 0);
 }
 

@@ -10,6 +10,7 @@
 #include "models/model.h"
 #include "models/op.h"
 #include "models/precision.h"
+#include "models/unfused.h"
 
 /* One rank's share of the sizes. Unsharded: layer_dims(). */
 struct layer_dims {
@@ -45,8 +46,9 @@ enum { FOLDING_FUSIONS = 1u << FUSION_GEMM_GELU | 1u << FUSION_RESIDUAL_NORM };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {
-    bool flash_attention;        /* one fused kernel instead of scores, softmax, context */
-    unsigned fusions;            /* bit set of enum fusion */
+    bool flash_attention;              /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;                  /* bit set of enum fusion */
+    const struct unfused_ops *unfused; /* of what is not fused; NULL: all is one kernel */
     enum dtype dtype;            /* of activations, and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* of the linear layers of a block; NULL: none */
     int copies;                  /* of what is quantised for both products: 1 or 2 */

@@ -15,6 +15,17 @@ bool is_fused(const struct builder *b, enum fusion fusion)
     return (b->options->fusions >> fusion & 1) != 0;
 }
 
+void set_unfused(const struct builder *b, struct op *op, enum unfused_op unfused, double values)
+{
+    if (!b->options->unfused)
+        return;
+    const struct unfused *of = &b->options->unfused->of[unfused];
+    op->bytes = values * (of->values * b->element_bytes + of->bytes);
+    op->backward_bytes = values * (of->backward_values * b->element_bytes + of->backward_bytes);
+    op->kernels = of->kernels;
+    op->backward_kernels = of->backward_kernels;
+}
+
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,
                            const struct layer_options *options, struct arena *arena)
 {
@@ -158,10 +169,11 @@ static void size_norm(struct builder *b, struct op *op)
     bool one_kernel = is_fused(b, FUSION_NORM) || is_fused(b, FUSION_RESIDUAL_NORM);
     op->which = (short)b->model->norm;
     op->variant = norm_names[b->model->norm];
-    op->bytes = (one_kernel ? 2 : 6) * values_bytes;
-    op->backward_bytes = (one_kernel ? 4 : 10) * values_bytes;
-    op->kernels = one_kernel ? 1 : 5;
-    op->backward_kernels = one_kernel ? 2 : 10;
+    op->bytes = 2 * values_bytes;
+    op->backward_bytes = 4 * values_bytes;
+    op->backward_kernels = 2;
+    if (!one_kernel)
+        set_unfused(b, op, UNFUSED_NORM, op->m * op->n);
     keep_output(b, op, VALUE_STATISTICS, op->m * (b->model->norm == NORM_LAYER ? 8 : 4));
 }
 

@@ -29,6 +29,8 @@ double layer_element_bytes(const struct layer_options *options);
 struct builder layer_begin(const struct model *model, const struct layer_dims *dims,
                            const struct layer_options *options, struct arena *arena);
 bool is_fused(const struct builder *b, enum fusion fusion);
+/* Gives an op of so many values, forward and backward, what several kernels take. */
+void set_unfused(const struct builder *b, struct op *op, enum unfused_op unfused, double values);
 
 /* A value that no op of the list makes: of `rows` of `width`, at hand from now on. */
 int add_input(struct builder *b, double rows, double width);

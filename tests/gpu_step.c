@@ -81,6 +81,7 @@ static struct layer_options fused_options(const struct parity_run *run)
     ck_assert_msg(stack_load("cuda", &stack, &err), "%s: %s", err.where, err.msg);
     struct layer_options options = { .flash_attention = !run->unfused,
                                      .fusions = stack.fusions,
+                                     .unfused = &stack.unfused,
                                      .dtype = precision_value_dtype(run->precision),
                                      .gradient_bytes = 4,
                                      .logits_rows = 10 };

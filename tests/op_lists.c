@@ -1,13 +1,16 @@
 #include "tests/op_lists.h"
+#include "sim/cost/unfused.h"
 
 #include "tests/testing.h"
 
 #include <string.h>
 
-const struct layer_options layer_flash = { .flash_attention = true,
-                                           .dtype = DTYPE_BF16,
-                                           .gradient_bytes = 4 };
-const struct layer_options layer_unfused = { .dtype = DTYPE_BF16, .gradient_bytes = 4 };
+const struct layer_options layer_flash = {
+    .flash_attention = true, .unfused = &unfused_usual, .dtype = DTYPE_BF16, .gradient_bytes = 4
+};
+const struct layer_options layer_unfused = { .unfused = &unfused_usual,
+                                             .dtype = DTYPE_BF16,
+                                             .gradient_bytes = 4 };
 
 build_fn *const builders[NUM_BUILDERS] = { layer_forward, embedding_forward, head_forward };
 

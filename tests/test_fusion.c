@@ -1,5 +1,6 @@
 #include "models/layer.h"
 
+#include "sim/cost/unfused.h"
 #include "tests/named.h"
 #include "tests/op_lists.h"
 #include "tests/testing.h"
@@ -147,6 +148,33 @@ static double launches(struct ops ops)
     return kernels;
 }
 
+/* Llama 3 8B's norms on 512 tokens: 36 bytes of a value and 8 kernels, as the table says. */
+START_TEST(what_is_not_fused_costs_what_the_stack_says)
+{
+    struct model model = model_of("llama3-8b");
+    struct layer_dims dims = layer_dims(&model, 1, 512);
+    struct unfused_ops unfused = unfused_usual;
+    unfused.of[UNFUSED_NORM] = (struct unfused){ .values = 3,
+                                                 .bytes = 30,
+                                                 .kernels = 8,
+                                                 .backward_values = 1,
+                                                 .backward_bytes = 58,
+                                                 .backward_kernels = 12 };
+    struct layer_options options = layer_flash;
+    options.unfused = &unfused;
+    for (int is_one = 0; is_one < 2; is_one++) {
+        options.fusions = is_one ? 1u << FUSION_NORM : 0;
+        struct ops ops = layer_forward(&model, &dims, &options, &arena);
+        const struct op *norm = &ops.at[0];
+        ck_assert_int_eq(norm->kind, OP_NORM);
+        ck_assert_double_eq(norm->bytes, (is_one ? 4 : 36) * 512.0 * 4096);
+        ck_assert_double_eq(norm->backward_bytes, (is_one ? 8 : 60) * 512.0 * 4096);
+        ck_assert_double_eq(norm->kernels, is_one ? 1 : 8);
+        ck_assert_double_eq(norm->backward_kernels, is_one ? 2 : 12);
+    }
+}
+END_TEST
+
 START_TEST(a_fusion_never_adds_traffic_or_launches)
 {
     struct model model = model_of(_i < NUM_FUSIONS ? "gpt3-175b" : "llama3-8b");
@@ -238,6 +266,7 @@ static Suite *suite(void)
     tcase_add_test(tc, as_many_rows_as_there_are_tokens_are_all_at_once);
     tcase_add_test(tc, a_run_is_its_share_of_an_op);
     tcase_add_test(tc, a_weight_gradient_that_sums_its_bias_moves_four_more_numbers_an_output);
+    tcase_add_test(tc, what_is_not_fused_costs_what_the_stack_says);
     tcase_add_loop_test(tc, a_fusion_never_adds_traffic_or_launches, 0, 2 * NUM_FUSIONS);
     Suite *s = suite_create("models/layer: fusions");
     suite_add_tcase(s, tc);

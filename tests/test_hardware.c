@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "sim/cost/datafile.h"
+#include "sim/cost/unfused.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
 
@@ -278,6 +279,29 @@ START_TEST(quantities_come_in_base_units)
 }
 END_TEST
 
+/* An op that a stack says nothing of is as usual, and only what is not is written. */
+START_TEST(a_stack_says_what_its_unfused_ops_cost)
+{
+    struct stack stack;
+    struct err err = { 0 };
+    check_ok(stack_load("tests/fixtures/stack/unfused_norm.json", &stack, &err), &err);
+    const struct unfused *norm = &stack.unfused.of[UNFUSED_NORM];
+    ck_assert_double_eq(norm->bytes, 36);
+    ck_assert_double_eq(norm->values, 0);
+    ck_assert_double_eq(norm->backward_kernels, 12);
+    ck_assert_double_eq(stack.unfused.of[UNFUSED_ROTARY].values,
+                        unfused_usual.of[UNFUSED_ROTARY].values);
+    json_t *written = through_text(stack_write(&stack));
+    const json_t *unfused = json_object_get(written, "unfused");
+    struct unfused_ops again;
+    ck_assert_uint_eq(json_object_size(unfused), 1);
+    check_ok(unfused_read(unfused, &again, &err), &err);
+    ck_assert_mem_eq(&again, &stack.unfused, sizeof again);
+    json_decref(written);
+    stack_release(&stack);
+}
+END_TEST
+
 START_TEST(flash_attention_3_becomes_2_on_ampere_and_none_on_volta)
 {
     struct stack stack = { .attention = ATTENTION_FLASH3 };
@@ -381,6 +405,7 @@ static Suite *hardware_suite(void)
     tcase_add_test(files, a_gpu_answers_to_the_words_of_measured_rows_in_any_case);
     tcase_add_test(files, a_profile_answers_to_the_words_of_its_gpu);
     tcase_add_test(files, quantities_come_in_base_units);
+    tcase_add_test(files, a_stack_says_what_its_unfused_ops_cost);
     tcase_add_test(files, flash_attention_3_becomes_2_on_ampere_and_none_on_volta);
     tcase_add_test(files, an_absent_attention_kernel_takes_the_rate_of_the_nearest);
     tcase_add_test(files, a_file_may_leave_out_what_has_a_default);

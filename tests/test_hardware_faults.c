@@ -141,6 +141,9 @@ static const struct fault stack_faults[] = {
     { "unknown_launch.json", ":7: launch", "eager, graphs" },
     { "bare_issue.json", ":7: issue", "us" },
     { "negative_slack.json", ":7: allocator_slack", "found -0.1" },
+    { "unfused_op.json", ":7: unfused.norms", "norm" },
+    { "unfused_key.json", ":7: unfused.norm.kernel", "kernels" },
+    { "unfused_kernels.json", ":7: unfused.norm.kernels", "1 or more" },
     { "no_attention.json", "attention", "is missing" },
     { "fitted_on_number.json", ":7: fitted_on[0]", "id of a measured row" },
 };

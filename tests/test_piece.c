@@ -182,6 +182,7 @@ START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
     bool flash = plan_attention_kernel(&plan, &machine) != ATTENTION_UNFUSED;
     struct layer_options options = { .flash_attention = flash,
                                      .fusions = machine.stack.fusions,
+                                     .unfused = &machine.stack.unfused,
                                      .dtype = precision_dtype(plan.precision),
                                      .gradient_bytes =
                                          dtype_bytes((enum dtype)plan.gradient_dtype) };

@@ -74,6 +74,7 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
         .flash_attention = scorer.attention != ATTENTION_UNFUSED,
         .fusions =
             of->system->stack.fusions & ~(unsigned)FOLDING_FUSIONS, /* each op is split by itself */
+        .unfused = &of->system->stack.unfused,
         .dtype = dtype,
         .gradient_bytes = dtype_bytes((enum dtype)of->plan->gradient_dtype),
     };

@@ -159,28 +159,29 @@ struct stack {
     char name[48];
     char source[320];
     char summary[160];
-    int attention;             /* enum attention_kernel when the plan says attn=flash */
-    bool flash_default;        /* what an absent attn= means */
-    unsigned fusions;          /* bit set of enum fusion */
-    unsigned overlaps;         /* bit set of enum overlap: what an absent overlap= means */
-    int runtime;               /* index of runtimes[] (sim/cost/runtime.h) */
-    int launch;                /* enum launch */
-    bool launches_ahead;       /* of what runs: also beyond a layer, and beside a collective */
-    double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
-    double issue_s;            /* host time to launch one kernel, eager */
-    double graph_kernel_s;     /* in its place where launch is graphs: from one to the next */
-    double checkpoint_s;       /* host time to save and restore the state of a recomputed layer */
-    double microbatch_s;       /* host time around one forward-backward of a chunk */
-    double step_s;             /* host and logging time of a step */
-    double allocator_slack;    /* reserved / allocated - 1 */
-    double context_bytes;      /* CUDA context, kernels, workspaces of libraries */
-    double graph_bytes;        /* pools of captured graphs, where launch is graphs */
-    bool connects_groups;      /* a communicator for each group of ranks, connected for all calls */
-    double logits_bytes;       /* per logit held at the loss */
-    int logits_rows;           /* most rows of the head at once; 0: all */
-    double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
-    int pipeline_buckets;      /* enum pipeline_buckets */
-    int layer_messages; /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
+    int attention;              /* enum attention_kernel when the plan says attn=flash */
+    bool flash_default;         /* what an absent attn= means */
+    unsigned fusions;           /* bit set of enum fusion */
+    struct unfused_ops unfused; /* what is not fused costs */
+    unsigned overlaps;          /* bit set of enum overlap: what an absent overlap= means */
+    int runtime;                /* index of runtimes[] (sim/cost/runtime.h) */
+    int launch;                 /* enum launch */
+    bool launches_ahead;        /* of what runs: also beyond a layer, and beside a collective */
+    double product_efficiency;  /* share of the profile's GEMM rate that its libraries reach */
+    double issue_s;             /* host time to launch one kernel, eager */
+    double graph_kernel_s;      /* in its place where launch is graphs: from one to the next */
+    double checkpoint_s;        /* host time to save and restore the state of a recomputed layer */
+    double microbatch_s;        /* host time around one forward-backward of a chunk */
+    double step_s;              /* host and logging time of a step */
+    double allocator_slack;     /* reserved / allocated - 1 */
+    double context_bytes;       /* CUDA context, kernels, workspaces of libraries */
+    double graph_bytes;         /* pools of captured graphs, where launch is graphs */
+    bool connects_groups; /* a communicator for each group of ranks, connected for all calls */
+    double logits_bytes;  /* per logit held at the loss */
+    int logits_rows;      /* most rows of the head at once; 0: all */
+    double bucket_bytes;  /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int pipeline_buckets; /* enum pipeline_buckets */
+    int layer_messages;   /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
     double message_per_rank_s; /* host time of each of them for every member of the group */
     bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;              /* layers that it gathers ahead of the one that runs */

@@ -390,6 +390,7 @@ static struct layer_options options_of(const struct piece_question *question,
     return (struct layer_options){
         .flash_attention = question->attention != ATTENTION_UNFUSED,
         .fusions = system->stack.fusions,
+        .unfused = &system->stack.unfused,
         .leaves_vocab_odd = system->stack.leaves_vocab_odd,
         .logits_rows = logits_rows(question->splits, &system->stack),
         .dtype = precision_value_dtype(precision),

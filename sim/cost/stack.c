@@ -3,6 +3,7 @@
 
 #include "sim/cost/datafile.h"
 #include "sim/cost/runtime.h"
+#include "sim/cost/unfused.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ const struct field stack_fields[] = {
       .doc = "Whether attn=flash when a layout does not say." },
     { .name = "fused", .kind = FIELD_SET, AT(fusions), .names = fusion_names,
       .doc = "What is one kernel, or one pass." },
+    { .name = "unfused", .kind = FIELD_OTHER, .fallback = "{}",
+      .doc = "What ops cost that are not: traffic and launches, by op." },
     { .name = "overlap", .kind = FIELD_SET, AT(overlaps), .names = overlap_names,
       .doc = "Communication beside compute when a layout does not say." },
     { .name = "runtime", .kind = FIELD_NAME, AT(runtime), .names = runtime_names,
@@ -142,6 +145,7 @@ bool stack_read(const json_t *object, struct stack *out, struct err *err)
     memset(out, 0, sizeof *out);
     return fields_read(stack_fields, num_stack_fields, object, out, err) &&
            datafile_check(stack_fields, num_stack_fields, object, err) &&
+           unfused_read(json_object_get(object, "unfused"), &out->unfused, err) &&
            read_widths(json_object_get(object, "errors"), &out->widths, err) &&
            fitted_read(json_object_get(object, "fitted_on"), &out->fitted, &out->num_fitted, err);
 }
@@ -149,6 +153,9 @@ bool stack_read(const json_t *object, struct stack *out, struct err *err)
 json_t *stack_write(const struct stack *stack)
 {
     json_t *object = datafile_write(stack_fields, num_stack_fields, stack);
+    json_t *unfused = unfused_write(&stack->unfused);
+    if (unfused)
+        json_object_set_new(object, "unfused", unfused);
     if (stack->widths.common > 0)
         json_object_set_new(
             object, "errors",
