@@ -1,13 +1,13 @@
 /* exec/kernels.h - the compute of a step: one entry for each thing that a backend can run on a
  * stream.
  *
- * Arguments (kernels/args.h) are values that are copied when the call is issued; what they point to
- * must last until it has run. */
+ * Arguments (kernels/host/args.h) are values that are copied when the call is issued; what they
+ * point to must last until it has run. */
 #ifndef EXEC_KERNELS_H
 #define EXEC_KERNELS_H
 
 #include "exec/device.h"
-#include "kernels/args.h"
+#include "kernels/host/args.h"
 #include "models/op.h"
 
 struct kernels; /* a backend's own: handles, tuned algorithms */

@@ -51,6 +51,14 @@ bool dp_run(const struct search *search, struct search_result *result, struct er
 /* The same, by an integer program instead of a dynamic one (search/milp/milp.h). */
 bool milp_run(const struct search *search, struct search_result *result, struct err *err);
 
+/* Methods that draw plans at random (search/stochastic/stochastic.h): annealing and a (1+1)-ES,
+ * half the budget each. */
+bool zeroth_order_run(const struct search *search, struct search_result *result, struct err *err);
+/* REINFORCE. */
+bool reinforce_run(const struct search *search, struct search_result *result, struct err *err);
+/* Plans drawn at random, to compare with. */
+bool random_run(const struct search *search, struct search_result *result, struct err *err);
+
 /* When nothing fits (search/nearest.c): the nearest plan and the fewest GPUs. */
 void search_fill_nearest(const struct search *search, const struct tally *tally,
                          struct search_result *result);

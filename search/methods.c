@@ -1,6 +1,5 @@
 #include "base/length.h"
 #include "search/method.h"
-#include "search/stochastic/stochastic.h"
 
 #include <string.h>
 

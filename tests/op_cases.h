@@ -1,5 +1,5 @@
-/* tests/op_cases.h - every op of kernels/args.h on awkward shapes and fresh random inputs: what a
- * backend makes of them, held against what the host does.
+/* tests/op_cases.h - every op of kernels/host/args.h on awkward shapes and fresh random inputs:
+ * what a backend makes of them, held against what the host does.
  *
  * The host computes each case twice: in fp32 from the very inputs, and as the case is stored. The
  * backend's root mean square error may be 1.5 times that of the host's stored result (and a
@@ -9,7 +9,7 @@
 #ifndef TESTS_OP_CASES_H
 #define TESTS_OP_CASES_H
 
-#include "kernels/args.h"
+#include "kernels/host/args.h"
 #include "models/op.h"
 
 #include <stddef.h>

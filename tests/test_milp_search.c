@@ -1,5 +1,5 @@
-#include "search/milp/joint.h"
 #include "search/milp/milp.h"
+#include "search/uneven/joint.h"
 #include "tests/searching.h"
 #include "tests/testing.h"
 

@@ -1,4 +1,4 @@
-/* kernels/cuda/launch.h - the ops of kernels/args.h on a stream of CUDA: one function each.
+/* kernels/cuda/launch.h - the ops of kernels/host/args.h on a stream of CUDA: one function each.
  *
  * Pointers are to the device's memory, values are kept as `storage` says. A call issues its work
  * and returns at once; it never waits and never takes memory, so all of them may be captured in a
@@ -8,7 +8,7 @@
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
-#include "kernels/args.h"
+#include "kernels/host/args.h"
 #include "models/op.h"
 
 #include <cuda_runtime_api.h>

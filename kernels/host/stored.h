@@ -1,9 +1,10 @@
-/* kernels/host/stored.h - every op of kernels/args.h on values as they are stored: computed in fp32
- * by the headers beside this one, rounded once when written. The reference of other backends. */
+/* kernels/host/stored.h - every op of kernels/host/args.h on values as they are stored: computed in
+ * fp32 by the headers beside this one, rounded once when written. The reference of other backends.
+ */
 #ifndef KERNELS_HOST_STORED_H
 #define KERNELS_HOST_STORED_H
 
-#include "kernels/args.h"
+#include "kernels/host/args.h"
 #include "kernels/host/blas.h"
 #include "models/op.h"
 

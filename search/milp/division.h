@@ -19,6 +19,7 @@
 
 #include "models/blocks.h"
 #include "search/integer_program.h"
+#include "search/uneven/joint.h"
 
 enum { ANY_FIRST = -1 };
 
@@ -33,11 +34,6 @@ struct stage_choice {
 struct stage_choices {
     const struct stage_choice *at;
     int count;
-};
-
-/* A kind of node: how many ranks of each stage it has, [stage]. */
-struct host_node {
-    const double *ranks;
 };
 
 struct division_problem {

@@ -1,8 +1,8 @@
 /* One point of the lattice: its divisions by integer programming, the few best of them timed. */
 #include "base/clock.h"
-#include "search/milp/joint.h"
 #include "search/milp/milp.h"
 #include "search/uneven/fronts.h"
+#include "search/uneven/joint.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "search/integer_program.h"
-#include "search/milp/joint.h"
+#include "search/uneven/joint.h"
 
 #include <math.h>
 

@@ -12,11 +12,4 @@
 
 enum { DEFAULT_BUDGET = 10000, DEFAULT_SEED = 1 };
 
-/* Annealing and a (1+1)-ES, half the budget each. */
-bool zeroth_order_run(const struct search *search, struct search_result *result, struct err *err);
-/* REINFORCE. */
-bool reinforce_run(const struct search *search, struct search_result *result, struct err *err);
-/* Plans drawn at random, to compare with. */
-bool random_run(const struct search *search, struct search_result *result, struct err *err);
-
 #endif

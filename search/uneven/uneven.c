@@ -1,9 +1,9 @@
 #include "search/uneven/uneven.h"
 
 #include "base/parallel.h"
-#include "search/milp/joint.h"
 #include "search/uneven/divided.h"
 #include "search/uneven/expand.h"
+#include "search/uneven/joint.h"
 #include "search/uneven/lattice.h"
 
 #include <math.h>

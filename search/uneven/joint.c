@@ -1,4 +1,4 @@
-#include "search/milp/joint.h"
+#include "search/uneven/joint.h"
 
 #include "sim/cost/piece.h"
 #include "sim/plan/layout.h"

@@ -1,13 +1,12 @@
-/* search/milp/joint.h - constraints on all stages of a plan together: few types of them, one
+/* search/uneven/joint.h - constraints on all stages of a plan together: few types of them, one
  * recompute for all, and the memory of the hosts that they share.
  *
  * The host of a node holds what its ranks offload: the optimizer's state with the gradients that it
  * reads, and the activations of layers that are not in use. */
-#ifndef SEARCH_MILP_JOINT_H
-#define SEARCH_MILP_JOINT_H
+#ifndef SEARCH_UNEVEN_JOINT_H
+#define SEARCH_UNEVEN_JOINT_H
 
 #include "search/method.h"
-#include "search/milp/division.h"
 
 /* Whether the plan meets the request's constraints on all stages together. */
 bool joint_holds(const struct search *search, const struct plan *plan);
@@ -21,7 +20,12 @@ double joint_host_bytes(const struct search *search, const struct plan *plan, in
 double joint_most_host_bytes(const struct search *search, const struct plan *plan);
 double joint_mean_host_bytes(const struct search *search, const struct plan *plan);
 
-/* The kinds of nodes, by how many ranks of each stage they have; arrays in the arena. */
+/* A kind of node: how many ranks of each stage it has, [stage]. */
+struct host_node {
+    const double *ranks;
+};
+
+/* The kinds of nodes; arrays in the arena. */
 struct host_nodes {
     struct host_node *at;
     int count;

@@ -1,5 +1,5 @@
-/* kernels/args.h - what every op that a backend runs is given: a struct for each, and the table of
- * all. C, and CUDA's C++, may include it.
+/* kernels/host/args.h - what every op that a backend runs is given: a struct for each, and the
+ * table of all. C, and CUDA's C++, may include it.
  *
  * Values that ops hand to each other, weights among them, are `void *`: fp32, bf16 or fp16, one
  * type for all calls of a backend's handle, whose sums are in fp32 all the same. What is `float *`
@@ -8,8 +8,8 @@
  *
  * Shapes, packings, what is saved and what may overlap are those of the headers in kernels/host,
  * which are the reference: another backend gives the same values up to rounding. */
-#ifndef KERNELS_ARGS_H
-#define KERNELS_ARGS_H
+#ifndef KERNELS_HOST_ARGS_H
+#define KERNELS_HOST_ARGS_H
 
 #include "kernels/host/activation.h"
 #include "kernels/host/attention.h"
