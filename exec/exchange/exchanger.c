@@ -8,8 +8,6 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
                        struct err *err)
 {
     const char *name = exchange_method_of(exchange)->name;
-    if (!exchange_runner_of(exchange))
-        return err_set(err, ERR_UNAVAILABLE, "exchange", "exchange=%s can't be run yet", name);
     if (!kernel_api->combine && exchange_runner_of(exchange)->sum != sum_by_phases)
         return err_set(err, ERR_UNAVAILABLE, "exchange",
                        "exchange=%s can't be run on %s yet, which has no kernels for it", name,

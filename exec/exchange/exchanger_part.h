@@ -41,9 +41,8 @@ struct exchanger {
     struct power_factors *powers; /* in the arena */
 };
 
-/* How a method is run. A row of `runners` in runners.c. */
+/* How methods are run that exchange the same, compressed in the same way: runners.c. */
 struct exchange_runner {
-    const char *name; /* of its row in exchange_methods */
     /* Device memory of the method; NULL: none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);

@@ -147,8 +147,19 @@ extern const struct exchange_method exchange_methods[];
 extern const int num_exchange_methods;
 const struct exchange_method *exchange_method_of(const struct exchange *exchange);
 
+/* What a message holds of what it is of: roundings, the largest elements of it and of what earlier
+ * ones left out, the largest changes since the last, thin factors. */
+enum compression {
+    COMPRESSION_ROUNDED,
+    COMPRESSION_LARGEST,
+    COMPRESSION_CHANGES,
+    COMPRESSION_FACTORS,
+    NUM_COMPRESSIONS
+};
+
 /* How a message C(x) stands for what it is of. */
 struct compressor {
+    enum compression kind;
     bool is_unbiased; /* E C(x) = x */
     int copies;       /* of what is exchanged that a rank keeps for the next step, with memory */
     /* One rank's message in bytes; of several rounds, that of each. */

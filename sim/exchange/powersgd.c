@@ -74,6 +74,7 @@ static double traffic_bytes(const struct exchange *exchange, const struct exchan
 }
 
 const struct compressor low_rank = {
+    .kind = COMPRESSION_FACTORS,
     .copies = 1,
     .message_bytes = message_bytes,
     .bound = bound,

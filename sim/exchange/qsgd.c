@@ -32,6 +32,7 @@ static double traffic_bytes(const struct exchange *exchange, const struct exchan
 }
 
 const struct compressor quantiser = {
+    .kind = COMPRESSION_ROUNDED,
     .is_unbiased = true,
     .message_bytes = message_bytes,
     .bound = bound,

@@ -52,6 +52,7 @@ static double traffic_bytes(const struct exchange *exchange, const struct exchan
 }
 
 const struct compressor largest_elements = {
+    .kind = COMPRESSION_LARGEST,
     .copies = 1,
     .message_bytes = message_bytes,
     .bound = bound,
@@ -59,12 +60,14 @@ const struct compressor largest_elements = {
 };
 /* What this rank has sent in all, and the mean of what all ranks have. */
 const struct compressor largest_changes = {
+    .kind = COMPRESSION_CHANGES,
     .copies = 2,
     .message_bytes = message_bytes,
     .bound = bound,
     .traffic_bytes = traffic_bytes,
 };
 const struct compressor largest_in_rounds = {
+    .kind = COMPRESSION_LARGEST,
     .copies = 1,
     .message_bytes = message_bytes,
     .bound = bound_in_rounds,
