@@ -379,8 +379,8 @@ json_t *host_level_json(const struct host_measured *m)
 }
 
 /* A core that sends through its own kernel computes nothing meanwhile. Across a link that is slower
- * than its kernel the bytes travel while it computes: exec/step.c waits for no send. Collectives
- * of gradients begin when a chunk has all of them, so nothing hides them either way. */
+ * than its kernel the bytes travel while it computes: exec/run/step.c waits for no send.
+ * Collectives of gradients begin when a chunk has all of them, so nothing hides them either way. */
 static const double free_slowdown = 1.25;
 
 static json_t *stack_json(const struct host_measured *m, const struct stack *stack)

@@ -5,7 +5,7 @@
 
 #include "calibration/host_shapes.h"
 #include "exec/place.h"
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 #include "sim/cost/hardware.h"
 
 /* Sizes that keep a device busy. */

@@ -3,7 +3,7 @@
 #define CLI_MEASURED_H
 
 #include "cli/setup.h"
-#include "exec/session.h"
+#include "exec/run/session.h"
 #include "sim/cost/piece.h"
 
 /* Seconds in a step of one thing that both sides name alike. */

@@ -11,7 +11,7 @@
 #include "exec/backend.h"
 #include "exec/exchange/exchanger.h"
 #include "exec/launch.h"
-#include "exec/session.h"
+#include "exec/run/session.h"
 #include "exec/supported.h"
 #include "models/corpus.h"
 #include "sim/cost/exchange.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_CHECKPOINT_RUNS_H
 #define TESTS_CHECKPOINT_RUNS_H
 
-#include "exec/checkpoint.h"
+#include "exec/run/checkpoint.h"
 #include "tests/parity.h"
 
 /* Of a test; make and remove are its fixture. */

@@ -3,7 +3,7 @@
 #ifndef TESTS_PARITY_H
 #define TESTS_PARITY_H
 
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 
 enum { MOST_STEPS = 300 };
 

@@ -1,5 +1,5 @@
 /* A run that is saved and goes on is the run that was never interrupted. */
-#include "exec/checkpoint.h"
+#include "exec/run/checkpoint.h"
 #include "tests/checkpoint_runs.h"
 #include "tests/parity.h"
 #include "tests/testing.h"

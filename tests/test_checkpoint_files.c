@@ -1,6 +1,6 @@
 /* A checkpoint that is damaged, cut, half written or one of many: what is found, and what stays. */
-#include "exec/checkpoint.h"
-#include "exec/checkpoint_file.h"
+#include "exec/run/checkpoint.h"
+#include "exec/run/checkpoint_file.h"
 #include "kernels/host/philox.h"
 #include "tests/checkpoint_runs.h"
 #include "tests/draw.h"

@@ -43,7 +43,7 @@ static void see(struct feed *feed, struct seen *out)
     host->copy(compute, &out->place, feed->now.place, sizeof out->place);
 }
 
-/* As exec/step.c does: the next step's are made before the end of this one is waited for. */
+/* As exec/run/step.c does: the next step's are made before the end of this one is waited for. */
 static void run_step(struct feed *feed, uint32_t step, struct seen *seen)
 {
     struct err err = { 0 };

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "exec/greeting.h"
 #include "exec/kernels.h"
-#include "exec/session.h"
+#include "exec/run/session.h"
 #include "exec/watchdog.h"
 #include "sim/plan/lowering.h"
 #include "sim/schedule/generators.h"

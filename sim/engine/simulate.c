@@ -169,8 +169,8 @@ static double step_s(struct evaluator *e, const struct work *w)
     return stages_s + work_once_s(w);
 }
 
-/* Megatron's plain 1F1B waits for its sends even where the interleaved one does not; exec/step.c
- * treats all schedules alike. */
+/* Megatron's plain 1F1B waits for its sends even where the interleaved one does not;
+ * exec/run/step.c treats all schedules alike. */
 static bool waits_for_sends(const struct plan *plan, const struct stack *stack)
 {
     bool can_overlap = plan->vpp > 1 || stack_runtime(stack)->sends_ahead;

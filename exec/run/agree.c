@@ -1,6 +1,6 @@
 #include "base/clock.h"
-#include "exec/rank_part.h"
-#include "exec/whereabouts.h"
+#include "exec/run/rank_part.h"
+#include "exec/run/whereabouts.h"
 
 struct group *rank_world(struct rank *rank)
 {

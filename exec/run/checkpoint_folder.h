@@ -1,6 +1,6 @@
-/* exec/checkpoint_folder.h - a folder of checkpoints, and the names in it. */
-#ifndef EXEC_CHECKPOINT_FOLDER_H
-#define EXEC_CHECKPOINT_FOLDER_H
+/* exec/run/checkpoint_folder.h - a folder of checkpoints, and the names in it. */
+#ifndef EXEC_RUN_CHECKPOINT_FOLDER_H
+#define EXEC_RUN_CHECKPOINT_FOLDER_H
 
 #include "base/err.h"
 

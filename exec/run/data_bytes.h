@@ -1,9 +1,9 @@
-/* exec/data_bytes.h - what the data ranks of a plan that all-reduces send each other in a step:
+/* exec/run/data_bytes.h - what the data ranks of a plan that all-reduces send each other in a step:
  * gradients and, under ZeRO, parameters. Only rank_exchange.c includes it. */
-#ifndef EXEC_DATA_BYTES_H
-#define EXEC_DATA_BYTES_H
+#ifndef EXEC_RUN_DATA_BYTES_H
+#define EXEC_RUN_DATA_BYTES_H
 
-#include "exec/rank_part.h"
+#include "exec/run/rank_part.h"
 
 /* Bytes that all members of this rank's data group together are to send, by its list and the passes
  * in it: sim/exchange's count of each call, of arrays padded to whole shards. */

@@ -1,9 +1,9 @@
 #include "base/arena.h"
-#include "exec/checkpoint.h"
-#include "exec/checkpoint_exchange.h"
-#include "exec/checkpoint_file.h"
-#include "exec/checkpoint_folder.h"
-#include "exec/rank_part.h"
+#include "exec/run/checkpoint.h"
+#include "exec/run/checkpoint_exchange.h"
+#include "exec/run/checkpoint_file.h"
+#include "exec/run/checkpoint_folder.h"
+#include "exec/run/rank_part.h"
 
 #include <stdio.h>
 #include <stdlib.h>

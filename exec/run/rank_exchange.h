@@ -1,10 +1,10 @@
-/* exec/rank_exchange.h - what a rank of a plan exchanges with its data peers other than by
+/* exec/run/rank_exchange.h - what a rank of a plan exchanges with its data peers other than by
  * all-reduce: one exchanger for each of its chunks. Only rank.c, step.c and checkpoints include it.
  */
-#ifndef EXEC_RANK_EXCHANGE_H
-#define EXEC_RANK_EXCHANGE_H
+#ifndef EXEC_RUN_RANK_EXCHANGE_H
+#define EXEC_RUN_RANK_EXCHANGE_H
 
-#include "exec/rank_part.h"
+#include "exec/run/rank_part.h"
 
 /* All ranks together, once stores and groups are there; nothing where the plan all-reduces. */
 bool rank_exchange_new(struct rank *rank, struct err *err);

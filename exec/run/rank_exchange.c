@@ -1,6 +1,6 @@
-#include "exec/rank_exchange.h"
+#include "exec/run/rank_exchange.h"
 
-#include "exec/data_bytes.h"
+#include "exec/run/data_bytes.h"
 
 /* A chunk's weights or gradients in one array, as methods take them. */
 struct chunk_exchange {

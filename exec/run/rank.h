@@ -1,9 +1,9 @@
-/* exec/rank.h - one rank of a run: what it holds, and how it does a step.
+/* exec/run/rank.h - one rank of a run: what it holds, and how it does a step.
  *
  * The instruction list of its stage is the program (sim/schedule/instr.h): every instruction is
  * issued on its lane's stream, behind what it waits for. */
-#ifndef EXEC_RANK_H
-#define EXEC_RANK_H
+#ifndef EXEC_RUN_RANK_H
+#define EXEC_RUN_RANK_H
 
 #include "exec/chunk.h"
 #include "exec/divergence.h"
@@ -40,7 +40,7 @@ struct rank_device {
     const struct comm_api *comm_api;
     struct comm *comm;
     int rank;
-    struct watchdog *watchdog; /* with the lanes of exec/whereabouts.h; NULL: none */
+    struct watchdog *watchdog; /* with the lanes of exec/run/whereabouts.h; NULL: none */
 };
 
 struct rank;

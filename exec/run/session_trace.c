@@ -1,4 +1,4 @@
-#include "exec/session_part.h"
+#include "exec/run/session_part.h"
 
 #include "base/arena.h"
 

@@ -1,13 +1,13 @@
-/* exec/whereabouts.h - where a rank is, in words, for its watchdog.
+/* exec/run/whereabouts.h - where a rank is, in words, for its watchdog.
  *
  * Each lane of its list is a lane of the watchdog, which is in an instruction from the moment its
  * stream comes to it; what was given to watchdog_enter is a text. Streams write where they are to
  * memory that the watchdog looks at, so that none stops for it. One lane more is that of the thread
  * that issues: it waits for the whole. */
-#ifndef EXEC_WHEREABOUTS_H
-#define EXEC_WHEREABOUTS_H
+#ifndef EXEC_RUN_WHEREABOUTS_H
+#define EXEC_RUN_WHEREABOUTS_H
 
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 #include "exec/watchdog.h"
 
 enum { LANE_OF_ISSUER = NUM_LANES, NUM_WATCHED_LANES };

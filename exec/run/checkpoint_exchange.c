@@ -1,8 +1,8 @@
-#include "exec/checkpoint_exchange.h"
+#include "exec/run/checkpoint_exchange.h"
 
 #include "base/crc32c.h"
 #include "base/text.h"
-#include "exec/rank_exchange.h"
+#include "exec/run/rank_exchange.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* exec/session.h - a run, as one of its ranks sees it: opens device and communicator, trains, and
- * tells what was measured. */
-#ifndef EXEC_SESSION_H
-#define EXEC_SESSION_H
+/* exec/run/session.h - a run, as one of its ranks sees it: opens device and communicator, trains,
+ * and tells what was measured. */
+#ifndef EXEC_RUN_SESSION_H
+#define EXEC_RUN_SESSION_H
 
-#include "exec/checkpoint.h"
-#include "exec/rank.h"
+#include "exec/run/checkpoint.h"
+#include "exec/run/rank.h"
 
 struct session_options {
     const struct run_setup *setup;

@@ -1,8 +1,8 @@
-#include "exec/rank_part.h"
+#include "exec/run/rank_part.h"
 
-#include "exec/rank_exchange.h"
-#include "exec/rank_store.h"
-#include "exec/whereabouts.h"
+#include "exec/run/rank_exchange.h"
+#include "exec/run/rank_store.h"
+#include "exec/run/whereabouts.h"
 #include "kernels/host/rotary.h"
 #include "sim/plan/pass.h"
 

@@ -1,6 +1,6 @@
-#include "exec/session_part.h"
+#include "exec/run/session_part.h"
 
-#include "exec/whereabouts.h"
+#include "exec/run/whereabouts.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-/* exec/checkpoint_file.h - what one rank wrote of a checkpoint: a file of slices.
+/* exec/run/checkpoint_file.h - what one rank wrote of a checkpoint: a file of slices.
  *
  * A slice is a run of elements of one array, values or a moment, of one weight, and says where they
  * are in the whole weight, so that ranks of any layout find what they need. A file begins with its
  * header, then the table of its slices, then their floats; header, table and every slice carry
  * their CRC-32C. Numbers are in the byte order of the machine, which the magic number tells. */
-#ifndef EXEC_CHECKPOINT_FILE_H
-#define EXEC_CHECKPOINT_FILE_H
+#ifndef EXEC_RUN_CHECKPOINT_FILE_H
+#define EXEC_RUN_CHECKPOINT_FILE_H
 
 #include "base/err.h"
 #include "models/model.h"

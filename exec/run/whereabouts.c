@@ -1,6 +1,6 @@
-#include "exec/whereabouts.h"
+#include "exec/run/whereabouts.h"
 
-#include "exec/rank_part.h"
+#include "exec/run/rank_part.h"
 
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* exec/session_part.h - the insides of a session: what session.c opens, session_train.c trains with
- * and session_trace.c times. Nothing else includes it. */
-#ifndef EXEC_SESSION_PART_H
-#define EXEC_SESSION_PART_H
+/* exec/run/session_part.h - the insides of a session: what session.c opens, session_train.c trains
+ * with and session_trace.c times. Nothing else includes it. */
+#ifndef EXEC_RUN_SESSION_PART_H
+#define EXEC_RUN_SESSION_PART_H
 
-#include "exec/checkpoint_folder.h"
-#include "exec/session.h"
+#include "exec/run/checkpoint_folder.h"
+#include "exec/run/session.h"
 
 #include <stdatomic.h>
 

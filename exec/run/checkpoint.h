@@ -1,15 +1,15 @@
-/* exec/checkpoint.h - a run that can go on where it stood, on any layout.
+/* exec/run/checkpoint.h - a run that can go on where it stood, on any layout.
  *
- * A checkpoint is a folder, step-000000012, with a file of each rank (exec/checkpoint_file.h): fp32
- * values and moments, each element of the model once, or once of every copy that differs, and what
- * an exchange keeps on each rank (exec/checkpoint_exchange.h), and what spikes are told by. Random
- * numbers, data and the learning rate are functions of seed and step, so nothing else is kept. It
- * is written as step-000000012.tmp and renamed when all of it is on the disk; what a killed run
- * left is removed by the next save. The same layout goes on with the same bits. */
-#ifndef EXEC_CHECKPOINT_H
-#define EXEC_CHECKPOINT_H
+ * A checkpoint is a folder, step-000000012, with a file of each rank (exec/run/checkpoint_file.h):
+ * fp32 values and moments, each element of the model once, or once of every copy that differs, and
+ * what an exchange keeps on each rank (exec/run/checkpoint_exchange.h), and what spikes are told
+ * by. Random numbers, data and the learning rate are functions of seed and step, so nothing else is
+ * kept. It is written as step-000000012.tmp and renamed when all of it is on the disk; what a
+ * killed run left is removed by the next save. The same layout goes on with the same bits. */
+#ifndef EXEC_RUN_CHECKPOINT_H
+#define EXEC_RUN_CHECKPOINT_H
 
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 
 enum { CHECKPOINTS_KEPT = 2 };
 

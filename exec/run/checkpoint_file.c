@@ -1,4 +1,4 @@
-#include "exec/checkpoint_file.h"
+#include "exec/run/checkpoint_file.h"
 
 #include "base/arena.h"
 #include "base/crc32c.h"

@@ -1,4 +1,4 @@
-#include "exec/rank_store.h"
+#include "exec/run/rank_store.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
-/* exec/rank_part.h - the insides of a rank: what rank.c sets up, step.c runs and checkpoints keep.
- * Nothing else includes it. */
-#ifndef EXEC_RANK_PART_H
-#define EXEC_RANK_PART_H
+/* exec/run/rank_part.h - the insides of a rank: what rank.c sets up, step.c runs and checkpoints
+ * keep. Nothing else includes it. */
+#ifndef EXEC_RUN_RANK_PART_H
+#define EXEC_RUN_RANK_PART_H
 
 #include "exec/exchange/exchanger.h"
 #include "exec/feed.h"
-#include "exec/rank.h"
+#include "exec/run/rank.h"
 #include "kernels/host/loss_scale.h"
 
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "exec/data_bytes.h"
+#include "exec/run/data_bytes.h"
 
 /* One call of all data ranks; `bytes` as in struct exchange_phase. */
 static double call_bytes(const struct group *data, enum exchange_phase_kind kind, double bytes)

@@ -1,15 +1,15 @@
-/* exec/checkpoint_exchange.h - what of a checkpoint is not the model's but its ranks': copies of
- * the weights that differ, and what an exchange keeps on each. checkpoint_save.c and
+/* exec/run/checkpoint_exchange.h - what of a checkpoint is not the model's but its ranks': copies
+ * of the weights that differ, and what an exchange keeps on each. checkpoint_save.c and
  * checkpoint_load.c alone include it.
  *
  * The same layout, its exchange included, goes on with all of it to the bit. Another one takes the
  * mean of the copies, weights and moments, as an average of all ranks would at that step; what an
  * exchange keeps is of the gradients of one rank's own elements, and is refused. */
-#ifndef EXEC_CHECKPOINT_EXCHANGE_H
-#define EXEC_CHECKPOINT_EXCHANGE_H
+#ifndef EXEC_RUN_CHECKPOINT_EXCHANGE_H
+#define EXEC_RUN_CHECKPOINT_EXCHANGE_H
 
-#include "exec/checkpoint_file.h"
-#include "exec/rank_part.h"
+#include "exec/run/checkpoint_file.h"
+#include "exec/run/rank_part.h"
 
 /* Fills in layout, exchange, replicas and where a period is. */
 void checkpoint_tell_exchange(const struct rank *rank, struct checkpoint_header *header);

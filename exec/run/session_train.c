@@ -1,7 +1,7 @@
-#include "exec/session_part.h"
+#include "exec/run/session_part.h"
 
 #include "base/core_share.h"
-#include "exec/whereabouts.h"
+#include "exec/run/whereabouts.h"
 
 #include <math.h>
 

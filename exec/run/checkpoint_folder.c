@@ -1,4 +1,4 @@
-#include "exec/checkpoint_folder.h"
+#include "exec/run/checkpoint_folder.h"
 
 #include "base/file.h"
 

@@ -1,9 +1,9 @@
 /* One training step: every instruction of the stage's list issued on its lane's stream. */
 #include "base/clock.h"
-#include "exec/rank_exchange.h"
-#include "exec/rank_part.h"
-#include "exec/rank_store.h"
-#include "exec/whereabouts.h"
+#include "exec/run/rank_exchange.h"
+#include "exec/run/rank_part.h"
+#include "exec/run/rank_store.h"
+#include "exec/run/whereabouts.h"
 #include "sim/plan/pass.h"
 #include "sim/plan/state_share.h"
 
