@@ -196,7 +196,8 @@ static bool read_collective(const struct table *table, struct micro *out, bool *
     *system = *out->system;
     system->num_gpus = (int)gpus;
     out->system = system;
-    struct comm_group group = network_group(system, 1, system->num_gpus);
+    struct rank_group all = group_along((struct members){ 1, system->num_gpus }, system->num_gpus);
+    struct comm_group group = network_group(system, &all);
     *known = group.num_nodes == (int)nodes;
     return true;
 }
@@ -275,7 +276,9 @@ double micro_s(const struct micro *micro)
 {
     const struct system *system = micro->system;
     if (micro->is_collective) {
-        struct comm_group group = network_group(system, 1, system->num_gpus);
+        struct rank_group all =
+            group_along((struct members){ 1, system->num_gpus }, system->num_gpus);
+        struct comm_group group = network_group(system, &all);
         return collective_s(&group, micro->collective, micro->bytes);
     }
     return op_s(&system->gpu, &system->profile, stack_attention(&system->stack, &system->gpu),

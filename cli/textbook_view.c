@@ -94,9 +94,10 @@ struct textbook_setup textbook_of(const struct setup *setup, const struct plan *
 {
     const struct system *system = &setup->system;
     enum dtype dtype = precision_dtype(plan->precision);
-    struct comm_group tensor = network_axis_group(system, plan, AXIS_TENSOR);
-    struct comm_group pair = network_stage_pair(system, plan);
-    struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
+    struct comm_group tensor = network_plan_group(system, plan, TENSOR_RANKS);
+    struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
+    struct comm_group pair = network_pair(system, &stages, network_crosses(system, &stages));
+    struct comm_group data = network_plan_group(system, plan, REPLICAS);
     const struct level *node = &system->cluster.levels[0];
     bool has_network = system->cluster.num_levels > 1;
     struct comm_group apart = { .num_ranks = 2, .num_nodes = has_network ? 2 : 1 };

@@ -13,28 +13,12 @@ const char *const group_kind_names[NUM_GROUP_KINDS + 1] = {
 };
 // clang-format on
 
-/* Ranks whose coordinates are those of `rank` but on the axes of the set, in rising order. */
+/* Ranks along the axes of the set, in rising order. */
 static int ranks_across(const struct plan *plan, int rank, unsigned axes, int *members)
 {
-    struct coordinates own = layout_coordinates_of(plan, rank);
-    int count = 0;
-    for (int other = 0; other < plan_ranks(plan); other++) {
-        struct coordinates at = layout_coordinates_of(plan, other);
-        bool same = true;
-        for (int axis = 0; axis < NUM_AXES; axis++)
-            same = same && (at.at[axis] == own.at[axis] || (axes >> axis & 1));
-        if (same)
-            members[count++] = other;
-    }
-    return count;
+    struct rank_group group = plan_group(plan, axes);
+    return group_ranks(&group, rank, members);
 }
-
-enum {
-    TENSOR = 1u << AXIS_TENSOR,
-    CONTEXT = 1u << AXIS_CONTEXT,
-    DATA = 1u << AXIS_DATA,
-    PIPELINE = 1u << AXIS_PIPELINE
-};
 
 /* --- links ---------------------------------------------------------------------------------- */
 
@@ -96,11 +80,11 @@ int group_members(const struct plan *plan, int rank, enum group_kind kind, int *
 {
     switch (kind) {
     case GROUP_TENSOR:
-        return ranks_across(plan, rank, TENSOR, members);
+        return ranks_across(plan, rank, TENSOR_RANKS, members);
     case GROUP_DATA:
-        return ranks_across(plan, rank, DATA | CONTEXT, members);
+        return ranks_across(plan, rank, REPLICAS, members);
     case GROUP_MODEL:
-        return ranks_across(plan, rank, TENSOR | PIPELINE, members);
+        return ranks_across(plan, rank, MODEL_RANKS, members);
     case GROUP_EMBEDDING:
         return embedding_members(plan, rank, members);
     case GROUP_SEND_DOWN:
@@ -109,7 +93,7 @@ int group_members(const struct plan *plan, int rank, enum group_kind kind, int *
     case GROUP_RECV_UP:
         return link_members(plan, rank, kind, members);
     case GROUP_WORLD:
-        return ranks_across(plan, rank, TENSOR | CONTEXT | DATA | PIPELINE, members);
+        return ranks_across(plan, rank, ALL_RANKS, members);
     }
     return 0;
 }

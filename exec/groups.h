@@ -1,6 +1,6 @@
 /* exec/groups.h - who talks to whom: the groups that one rank of a plan is in.
  *
- * Made from the plan alone (sim/plan/layout.h), in the same order on all ranks. Each has sockets or
+ * Made from the plan alone (sim/plan/group.h), in the same order on all ranks. Each has sockets or
  * a communicator of its own, so that calls of different groups never wait for one another; a group
  * of one rank exists, and its collectives copy. On GPUs every group costs buffers of NCCL's:
  * there is none that nobody calls in. */
@@ -8,7 +8,7 @@
 #define EXEC_GROUPS_H
 
 #include "exec/comm.h"
-#include "sim/plan/layout.h"
+#include "sim/plan/group.h"
 
 // clang-format off
 /* Members are in the order of their ranks, but for a link's: its sender, then its receiver. A stage

@@ -38,13 +38,13 @@ struct rank_orders orders_new(const struct plan *base, bool every, struct arena 
 }
 
 /* Whether both have the axes of more than one rank in the same sequence. */
-static bool places_alike(const int *a, const int *b, const struct plan *plan)
+static bool places_alike(const int *a, const int *b, const struct grid *grid)
 {
     int j = 0;
     for (int i = 0; i < NUM_AXES; i++) {
-        if (axis_degree(plan, (enum axis_id)a[i]) == 1)
+        if (grid->degree[a[i]] == 1)
             continue;
-        while (axis_degree(plan, (enum axis_id)b[j]) == 1)
+        while (grid->degree[b[j]] == 1)
             j++;
         if (a[i] != b[j++])
             return false;
@@ -54,8 +54,9 @@ static bool places_alike(const int *a, const int *b, const struct plan *plan)
 
 bool orders_is_first(const struct rank_orders *orders, int order, const struct plan *plan)
 {
+    struct grid grid = plan_grid(plan);
     for (int earlier = 0; earlier < order; earlier++)
-        if (places_alike(orders->at[earlier], orders->at[order], plan))
+        if (places_alike(orders->at[earlier], orders->at[order], &grid))
             return false;
     return true;
 }
@@ -72,11 +73,12 @@ static int placing(const int *order, const bool is_one[NUM_AXES])
 
 int orders_apart(const struct rank_orders *orders, const struct plan *plan, int apart[][NUM_AXES])
 {
+    struct grid grid = plan_grid(plan);
     bool is_one[NUM_AXES];
     int placings[MAX_RANK_ORDERS];
     int count = 0;
     for (int axis = 0; axis < NUM_AXES; axis++)
-        is_one[axis] = axis_degree(plan, (enum axis_id)axis) == 1;
+        is_one[axis] = grid.degree[axis] == 1;
     for (int order = 0; order < orders->count; order++) {
         int earlier = 0;
         placings[count] = placing(orders->at[order], is_one);

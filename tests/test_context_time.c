@@ -1,5 +1,4 @@
 #include "sim/cost/compute.h"
-#include "sim/cost/network.h"
 #include "sim/engine/simulate.h"
 #include "sim/plan/layout.h"
 #include "sim/plan/local.h"
@@ -7,6 +6,7 @@
 #include "tests/named.h"
 #include "tests/op_lists.h"
 #include "tests/testing.h"
+#include "tests/wires.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void ring_step(const struct plan *plan, double *step_s, double *message_s
 {
     struct ops ops =
         local_layer(rank_share_of(plan), &model, model.seq, &layer_flash, true, &arena).forward;
-    struct comm_group pair = network_axis_pair(&machine, plan, AXIS_CONTEXT);
+    struct comm_group pair = axis_pair(&machine, plan, CONTEXT_RANKS);
     for (int i = 0; i < ops.count; i++) {
         const struct op *op = &ops.at[i];
         if (op->kind == OP_SEND_RECEIVE)
@@ -102,7 +102,7 @@ START_TEST(a_ring_in_a_node_is_hidden_where_gathering_is_not)
     struct pieces of_ring = pieces_cost(&machine, &model, &ring, &arena);
     struct pieces of_gather = pieces_cost(&machine, &model, &gather, &arena);
     ck_assert_double_lt(of_ring.at[0].forward.context_s, 1e-5);
-    struct comm_group group = network_axis_group(&machine, &gather, AXIS_CONTEXT);
+    struct comm_group group = network_plan_group(&machine, &gather, CONTEXT_RANKS);
     ck_assert_double_eq_tol(of_gather.at[0].forward.context_s,
                             collective_s(&group, COLLECTIVE_ALL_GATHER, 2.0 * 32768 * 2 * 8 * 128),
                             1e-12);
@@ -169,7 +169,7 @@ START_TEST(a_message_between_stages_is_a_slice)
     struct prediction one = predict("tp8 pp2 overlap=none", &evaluators[0]);
     struct prediction two = predict("tp8 cp2 pp2 overlap=none", &evaluators[1]);
     struct plan plan = plan_of("tp8 cp2 pp2 dp2", &arena);
-    struct comm_group pair = network_stage_pair(&machine, &plan);
+    struct comm_group pair = axis_pair(&machine, &plan, PIPELINE_RANKS);
     double sequence_bytes = 2.0 * 8192 * 4096;
     double saved_s =
         point_to_point_s(&pair, sequence_bytes) - point_to_point_s(&pair, sequence_bytes / 2);

@@ -8,6 +8,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/plan/local.h"
 #include "tests/testing.h"
+#include "tests/wires.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,14 +59,14 @@ static double wire_s(int data_ranks, const char *exchange, double bytes)
 static double crossing_s(double bytes)
 {
     struct plan plan = exchanging(256, "gossip:ring");
-    struct comm_group pair = network_data_pair(&v100, &plan, true);
+    struct comm_group pair = pair_of(&v100, &plan, DATA_RANKS, true);
     return point_to_point_s(&pair, bytes);
 }
 
 static double inside_s(double bytes)
 {
     struct plan plan = exchanging(256, "gossip:ring");
-    struct comm_group pair = network_data_pair(&v100, &plan, false);
+    struct comm_group pair = pair_of(&v100, &plan, DATA_RANKS, false);
     return point_to_point_s(&pair, bytes);
 }
 
@@ -153,7 +154,7 @@ END_TEST
 START_TEST(gossip_of_nodes_sends_each_byte_out_of_a_node_once)
 {
     struct plan plan = exchanging(64, "gossip:one-peer:group=8");
-    struct comm_group node = network_data_part(&v100, &plan, 1, 8);
+    struct comm_group node = group_at(&v100, layout_stride(&plan, AXIS_DATA), 8);
     double expected_s = collective_s(&node, COLLECTIVE_ALL_REDUCE, 1e8) + crossing_s(1e8 / 8) +
                         collective_s(&node, COLLECTIVE_ALL_GATHER, 1e8);
     ck_assert_double_eq_tol(wire_s(64, "gossip:one-peer:group=8", 1e8), expected_s, 1e-12);
@@ -192,7 +193,7 @@ START_TEST(gathered_messages_pay_on_few_ranks_alone)
     ck_assert_double_lt(wire_s(16, "topk:0.01", 1e9), 0.2 * wire_s(16, "allreduce", 1e9));
     ck_assert_double_gt(wire_s(256, "topk:0.01", 1e9), wire_s(256, "allreduce", 1e9));
     struct plan plan = exchanging(64, "topk:0.01");
-    struct comm_group group = network_axis_group(&v100, &plan, AXIS_DATA);
+    struct comm_group group = network_plan_group(&v100, &plan, REPLICAS);
     double message_bytes = 8 * ceil(0.01 * 25e7);
     ck_assert_double_eq_tol(wire_s(64, "topk:0.01", 1e9),
                             collective_s(&group, COLLECTIVE_ALL_GATHER, 64 * message_bytes), 1e-12);

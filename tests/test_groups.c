@@ -77,8 +77,9 @@ START_TEST(groups_are_the_layouts_and_part_the_ranks)
     int members[MOST_RANKS], others[MOST_RANKS];
     for (int rank = 0; rank < plan_ranks(&plan); rank++) {
         ck_assert_int_eq(group_members(&plan, rank, GROUP_TENSOR, members), plan.tp);
-        for (int i = 0; i < plan.tp; i++)
-            ck_assert_int_eq(members[i], layout_group_member(&plan, rank, AXIS_TENSOR, i));
+        struct rank_group tensor = plan_group(&plan, TENSOR_RANKS);
+        ck_assert_int_eq(group_ranks(&tensor, rank, others), plan.tp);
+        ck_assert_mem_eq(members, others, (size_t)plan.tp * sizeof *members);
         for (int k = 0; k < NUM_GROUP_KINDS; k++) {
             enum group_kind kind = (enum group_kind)k;
             int count = group_members(&plan, rank, kind, members);

@@ -1,5 +1,5 @@
 #include "sim/plan/axis.h"
-#include "sim/plan/layout.h"
+#include "sim/plan/group.h"
 #include "tests/testing.h"
 
 #include <string.h>
@@ -61,58 +61,147 @@ START_TEST(every_rank_comes_back_from_its_coordinates)
 {
     for (int world = 0; world < NUM_WORLDS; world++) {
         struct plan plan = plan_of(world, _i);
+        struct grid grid = plan_grid(&plan);
         for (int rank = 0; rank < plan_ranks(&plan); rank++) {
             struct coordinates at = layout_coordinates_of(&plan, rank);
             for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
-                ck_assert(at.at[axis] >= 0 && at.at[axis] < axis_degree(&plan, axis));
+                ck_assert(at.at[axis] >= 0 && at.at[axis] < grid.degree[axis]);
             ck_assert_int_eq(layout_rank_of(&plan, at), rank);
         }
     }
 }
 END_TEST
 
-START_TEST(ranks_of_a_group_differ_in_one_coordinate)
+/* By coordinates, which rank_group knows nothing of: those of `rank` but along the axes of the set.
+ */
+static int ranks_across(const struct plan *plan, int rank, unsigned set, int *members)
 {
-    for (int world = 0; world < NUM_WORLDS; world++) {
-        struct plan plan = plan_of(world, _i);
-        for (int rank = 0; rank < plan_ranks(&plan); rank++)
-            for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
-                for (int i = 0; i < axis_degree(&plan, axis); i++) {
-                    struct coordinates at = layout_coordinates_of(&plan, rank);
-                    at.at[axis] = i;
-                    ck_assert_int_eq(layout_group_member(&plan, rank, axis, i),
-                                     layout_rank_of(&plan, at));
-                }
+    struct coordinates own = layout_coordinates_of(plan, rank);
+    int count = 0;
+    for (int other = 0; other < plan_ranks(plan); other++) {
+        struct coordinates at = layout_coordinates_of(plan, other);
+        bool same = true;
+        for (int axis = 0; axis < NUM_AXES; axis++)
+            same = same && (at.at[axis] == own.at[axis] || (set >> axis & 1));
+        if (same)
+            members[count++] = other;
     }
+    return count;
 }
-END_TEST
 
-/* Each rank is in one group of each axis: the groups of those that come first in theirs. */
-START_TEST(groups_of_an_axis_part_the_ranks)
+START_TEST(ranks_of_a_group_differ_along_its_axes_alone)
 {
     for (int world = 0; world < NUM_WORLDS; world++) {
         struct plan plan = plan_of(world, _i);
-        for (enum axis_id axis = 0; axis < NUM_AXES; axis++) {
-            char seen[256] = { 0 };
-            for (int rank = 0; rank < plan_ranks(&plan); rank++)
-                if (layout_coordinates_of(&plan, rank).at[axis] == 0)
-                    for (int i = 0; i < axis_degree(&plan, axis); i++)
-                        seen[layout_group_member(&plan, rank, axis, i)]++;
-            for (int rank = 0; rank < plan_ranks(&plan); rank++)
-                ck_assert_int_eq(seen[rank], 1);
+        for (unsigned set = 0; set < 1u << NUM_AXES; set++) {
+            struct rank_group group = plan_group(&plan, set);
+            for (int rank = 0; rank < plan_ranks(&plan); rank += 1 + rank % 3) {
+                int members[256], expected[256];
+                int count = ranks_across(&plan, rank, set, expected);
+                ck_assert_int_eq(group_size(&group), count);
+                ck_assert_int_eq(group_ranks(&group, rank, members), count);
+                ck_assert_mem_eq(members, expected, (size_t)count * sizeof *members);
+            }
         }
     }
 }
 END_TEST
 
-START_TEST(neighbours_in_a_group_are_a_stride_apart)
+START_TEST(neighbours_along_an_axis_are_a_stride_apart)
 {
     for (int world = 0; world < NUM_WORLDS; world++) {
         struct plan plan = plan_of(world, _i);
-        for (enum axis_id axis = 0; axis < NUM_AXES; axis++)
-            for (int i = 1; i < axis_degree(&plan, axis); i++)
-                ck_assert_int_eq(layout_group_member(&plan, 0, axis, i),
-                                 i * layout_stride(&plan, axis));
+        struct grid grid = plan_grid(&plan);
+        for (enum axis_id axis = 0; axis < NUM_AXES; axis++) {
+            int members[256];
+            struct rank_group group = plan_group(&plan, 1u << axis);
+            int count = group_ranks(&group, 0, members);
+            ck_assert_int_eq(count, grid.degree[axis]);
+            for (int i = 1; i < count; i++)
+                ck_assert_int_eq(members[i], i * layout_stride(&plan, axis));
+        }
+    }
+}
+END_TEST
+
+/* Context ranks shard first: of cp 3 and 6 shards all three, with two data ranks each. */
+START_TEST(shards_are_neighbours_and_replicas_repeat_them)
+{
+    struct plan plan = plan_default();
+    plan.tp = 2, plan.cp = 3, plan.dp = 4, plan.zero = 1, plan.shard = 6;
+    struct rank_group shard = shard_ranks(&plan), replicas = shard_replicas(&plan);
+    int members[24];
+    ck_assert_int_eq(group_ranks(&shard, 13, members), 6);
+    ck_assert_mem_eq(members, ((int[]){ 13, 15, 17, 19, 21, 23 }), 6 * sizeof *members);
+    ck_assert_int_eq(group_ranks(&replicas, 13, members), 2);
+    ck_assert_mem_eq(members, ((int[]){ 1, 13 }), 2 * sizeof *members);
+}
+END_TEST
+
+/* Experts lie over the same ranks by a grid of their own: `experts` is tp, ep, dp of it. Megatron-
+ * Core's parallel_state.py, order tp-cp-ep-dp-pp. */
+static const struct {
+    int tp, cp, dp, pp, etp, ep;
+    struct {
+        bool is_experts;
+        unsigned axes;
+        int rank, count, ranks[8];
+    } groups[6];
+} folded[] = {
+    { 2,
+      2,
+      2,
+      2,
+      1,
+      4,
+      { { false, TENSOR_RANKS, 0, 2, { 0, 1 } },
+        { false, CONTEXT_RANKS, 0, 2, { 0, 2 } },
+        { false, DATA_RANKS, 0, 2, { 0, 4 } },
+        { false, REPLICAS, 0, 4, { 0, 2, 4, 6 } },
+        { true, EXPERT_RANKS, 1, 4, { 0, 1, 2, 3 } },
+        { true, DATA_RANKS, 0, 2, { 0, 4 } } } },
+    { 2,
+      1,
+      4,
+      2,
+      2,
+      2,
+      { { true, EXPERT_RANKS, 0, 2, { 0, 2 } },
+        { true, EXPERT_RANKS, 1, 2, { 1, 3 } },
+        { true, DATA_RANKS, 0, 2, { 0, 4 } },
+        { true, PIPELINE_RANKS, 0, 2, { 0, 8 } },
+        { false, PIPELINE_RANKS, 0, 2, { 0, 8 } },
+        { true, TENSOR_RANKS, 0, 2, { 0, 1 } } } },
+    { 4,
+      1,
+      2,
+      1,
+      1,
+      8,
+      { { true, EXPERT_RANKS, 5, 8, { 0, 1, 2, 3, 4, 5, 6, 7 } },
+        { true, DATA_RANKS, 0, 1, { 0 } },
+        { false, TENSOR_RANKS, 5, 4, { 4, 5, 6, 7 } },
+        { false, DATA_RANKS, 5, 2, { 1, 5 } },
+        { true, TENSOR_RANKS, 3, 1, { 3 } },
+        { true, CONTEXT_RANKS, 3, 1, { 3 } } } },
+};
+enum { NUM_FOLDED = LENGTH(folded) };
+
+START_TEST(experts_have_a_grid_of_their_own_over_the_same_ranks)
+{
+    struct plan plan = plan_default();
+    plan.tp = folded[_i].tp, plan.cp = folded[_i].cp, plan.dp = folded[_i].dp;
+    plan.pp = folded[_i].pp, plan.etp = folded[_i].etp, plan.ep = folded[_i].ep;
+    struct grid grids[] = { plan_grid(&plan), plan_expert_grid(&plan) };
+    ck_assert_int_eq(grid_ranks(&grids[0]), plan_ranks(&plan));
+    ck_assert_int_eq(grid_ranks(&grids[1]), plan_ranks(&plan));
+    for (size_t i = 0; i < LENGTH(folded[_i].groups); i++) {
+        int members[16];
+        struct rank_group group =
+            grid_group(&grids[folded[_i].groups[i].is_experts], folded[_i].groups[i].axes);
+        int count = group_ranks(&group, folded[_i].groups[i].rank, members);
+        ck_assert_int_eq(count, folded[_i].groups[i].count);
+        ck_assert_mem_eq(members, folded[_i].groups[i].ranks, (size_t)count * sizeof *members);
     }
 }
 END_TEST
@@ -188,9 +277,8 @@ static struct span worst_group(const struct plan *plan, enum axis_id axis, int n
     struct span worst = { 0 };
     for (int rank = 0; rank < plan_ranks(plan); rank++) {
         int members[64];
-        int size = axis_degree(plan, axis);
-        for (int i = 0; i < size; i++)
-            members[i] = layout_group_member(plan, rank, axis, i);
+        struct rank_group group = plan_group(plan, 1u << axis);
+        int size = group_ranks(&group, rank, members);
         struct span span = counted(members, size, node_size);
         if (is_worse(span, worst))
             worst = span;
@@ -245,9 +333,10 @@ static Suite *suite(void)
     TCase *tc = tcase_create("layout");
     tcase_add_test(tc, megatron_counts_tensor_then_context_then_data_then_pipeline);
     tcase_add_loop_test(tc, every_rank_comes_back_from_its_coordinates, 0, NUM_ORDERS);
-    tcase_add_loop_test(tc, ranks_of_a_group_differ_in_one_coordinate, 0, NUM_ORDERS);
-    tcase_add_loop_test(tc, groups_of_an_axis_part_the_ranks, 0, NUM_ORDERS);
-    tcase_add_loop_test(tc, neighbours_in_a_group_are_a_stride_apart, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, ranks_of_a_group_differ_along_its_axes_alone, 0, NUM_ORDERS);
+    tcase_add_loop_test(tc, neighbours_along_an_axis_are_a_stride_apart, 0, NUM_ORDERS);
+    tcase_add_test(tc, shards_are_neighbours_and_replicas_repeat_them);
+    tcase_add_loop_test(tc, experts_have_a_grid_of_their_own_over_the_same_ranks, 0, NUM_FOLDED);
     tcase_add_loop_test(tc, a_span_counts_members_and_nodes, 0, NUM_SPANS);
     tcase_add_loop_test(tc, a_span_is_what_counting_gives, 1, 20);
     tcase_add_loop_test(tc, the_span_of_an_axis_is_that_of_its_most_spread_group, 0, NUM_ORDERS);

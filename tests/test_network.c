@@ -1,9 +1,9 @@
-#include "sim/cost/network.h"
 
 #include "base/file.h"
 #include "sim/cost/datafile.h"
 #include "tests/machine.h"
 #include "tests/testing.h"
+#include "tests/wires.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 START_TEST(tensor_ranks_of_a_node_talk_over_nvlink)
 {
     machine_load("dgx-h100", 64);
-    struct comm_group group = network_group(&machine, 1, 8);
+    struct comm_group group = group_at(&machine, 1, 8);
     ck_assert_int_eq(group.num_nodes, 1);
     ck_assert_int_eq(group.intra, LINK_NVLINK);
     ck_assert_double_eq_tol(inside_gb_per_s(&group), 360, 1e-9);
@@ -57,7 +57,7 @@ static const struct {
 START_TEST(groups_have_the_rate_of_their_wires)
 {
     machine_load(rates[_i].cluster, rates[_i].num_gpus);
-    struct comm_group group = network_group(&machine, rates[_i].stride, rates[_i].size);
+    struct comm_group group = group_at(&machine, rates[_i].stride, rates[_i].size);
     bool is_inside = rates[_i].num_nodes == 1;
     ck_assert_int_eq(group.num_ranks, rates[_i].size);
     ck_assert_int_eq(group.num_nodes, rates[_i].num_nodes);
@@ -73,10 +73,10 @@ START_TEST(a_rack_on_one_switch_is_a_node_of_many_hosts)
     machine_load("gb200-nvl72", 144);
     ck_assert_int_eq(cluster_node_size(&machine.cluster), 72);
     ck_assert_int_eq(cluster_host_size(&machine.cluster), 4);
-    struct comm_group inside = network_group(&machine, 1, 64);
+    struct comm_group inside = group_at(&machine, 1, 64);
     ck_assert_int_eq(inside.num_nodes, 1);
     ck_assert_double_eq_tol(inside_gb_per_s(&inside), 720, 1e-9);
-    struct comm_group apart = network_group(&machine, 72, 2);
+    struct comm_group apart = group_at(&machine, 72, 2);
     ck_assert_int_eq(apart.num_nodes, 2);
     ck_assert_double_eq_tol(between_gb_per_s(&apart), 48, 1e-9);
 }
@@ -105,12 +105,12 @@ END_TEST
 START_TEST(gpus_without_nvlink_talk_over_pcie)
 {
     machine_load("a100-pcie-8", 64);
-    struct comm_group node = network_group(&machine, 1, 8);
+    struct comm_group node = group_at(&machine, 1, 8);
     ck_assert_int_eq(node.intra, LINK_PCI);
     ck_assert(!node.ll128);
     ck_assert(!node.in_network);
     ck_assert_double_eq_tol(inside_gb_per_s(&node), 20, 1e-9);
-    struct comm_group apart = network_group(&machine, 8, 8);
+    struct comm_group apart = group_at(&machine, 8, 8);
     ck_assert_int_eq(apart.intra, LINK_PCI);
     ck_assert_double_eq_tol(between_gb_per_s(&apart), 2 * 12 * 0.125, 1e-9);
 }
@@ -125,9 +125,9 @@ static void check_rings_have_the_nics(const char *name)
     const struct cluster *cluster = &machine.cluster;
     const struct level *net = &cluster->levels[1];
     int node_size = cluster->levels[0].size;
-    struct comm_group alone = network_group(&machine, node_size, 8);
-    struct comm_group all = network_group(&machine, 1, 8 * node_size);
-    struct comm_group inside = network_group(&machine, 1, node_size);
+    struct comm_group alone = group_at(&machine, node_size, 8);
+    struct comm_group all = group_at(&machine, 1, 8 * node_size);
+    struct comm_group inside = group_at(&machine, 1, node_size);
     double nics = net->nics_per_gpu * net->bytes_per_s * net->efficiency / 1e9;
     double through = inside_gb_per_s(&inside) * node_size / (node_size - 1.0);
     double whole = fmin(node_size * nics, through);
@@ -159,14 +159,14 @@ END_TEST
 START_TEST(switches_that_reduce_make_sharp_of_the_groups_over_nodes)
 {
     machine_load("dgx-h100", 256);
-    ck_assert(!network_group(&machine, 1, 256).sharp);
+    ck_assert(!group_at(&machine, 1, 256).sharp);
     machine.cluster.levels[1].in_network_reduction = true;
-    struct comm_group all = network_group(&machine, 1, 256);
+    struct comm_group all = group_at(&machine, 1, 256);
     ck_assert(all.sharp);
     ck_assert(all.in_network);
     ck_assert_double_eq_tol(all.nvls_channels * all.nvls_inter_bytes_per_s / 1e9, 384, 1e-9);
-    ck_assert(!network_group(&machine, 1, 8).sharp);
-    ck_assert(network_group(&machine, 8, 32).sharp);
+    ck_assert(!group_at(&machine, 1, 8).sharp);
+    ck_assert(group_at(&machine, 8, 32).sharp);
 }
 END_TEST
 
@@ -180,16 +180,16 @@ START_TEST(one_level_that_does_not_reduce_ends_sharp)
     cluster->levels[2] = cluster->levels[1];
     cluster->levels[2].in_network_reduction = false;
     cluster->num_levels = 3;
-    ck_assert(network_group(&machine, 8, 4).sharp);
-    ck_assert(!network_group(&machine, 8, 8).sharp);
+    ck_assert(group_at(&machine, 8, 4).sharp);
+    ck_assert(!group_at(&machine, 8, 8).sharp);
 }
 END_TEST
 
 START_TEST(factors_of_the_profile_follow_the_wires)
 {
     machine_load("dgx-a100-80g", 64);
-    struct comm_group inside = network_group(&machine, 1, 8);
-    struct comm_group between = network_group(&machine, 8, 8);
+    struct comm_group inside = group_at(&machine, 1, 8);
+    struct comm_group between = group_at(&machine, 8, 8);
     ck_assert_double_eq(inside.bandwidth_factor, machine.profile.intra_bandwidth_factor);
     ck_assert_double_eq(inside.latency_factor, machine.profile.intra_latency_factor);
     ck_assert_double_eq(between.bandwidth_factor, machine.profile.inter_bandwidth_factor);
@@ -202,9 +202,9 @@ END_TEST
 START_TEST(groups_have_the_curves_of_their_size_and_fabric)
 {
     machine_load("dgx1-v100", 64);
-    struct comm_group two = network_group(&machine, 1, 2);
-    struct comm_group three = network_group(&machine, 1, 3);
-    struct comm_group over = network_group(&machine, 8, 2);
+    struct comm_group two = group_at(&machine, 1, 2);
+    struct comm_group three = group_at(&machine, 1, 3);
+    struct comm_group over = group_at(&machine, 8, 2);
     ck_assert_ptr_nonnull(two.curves[COLLECTIVE_ALL_REDUCE]);
     ck_assert_ptr_null(two.curves[COLLECTIVE_ALL_GATHER]);
     ck_assert_ptr_null(three.curves[COLLECTIVE_ALL_REDUCE]);
@@ -213,7 +213,7 @@ START_TEST(groups_have_the_curves_of_their_size_and_fabric)
     ck_assert_double_eq_tol(measured_s / 47617e-6, 1, 1e-3);
     machine_release();
     machine_load("jean-zay-v100", 64);
-    ck_assert_ptr_null(network_group(&machine, 1, 2).curves[COLLECTIVE_ALL_REDUCE]);
+    ck_assert_ptr_null(group_at(&machine, 1, 2).curves[COLLECTIVE_ALL_REDUCE]);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
-#include "sim/cost/network.h"
 
 #include "tests/machine.h"
 #include "tests/testing.h"
+#include "tests/wires.h"
 
 static struct plan degrees(int tp, int dp, int pp)
 {
@@ -12,12 +12,18 @@ static struct plan degrees(int tp, int dp, int pp)
     return plan;
 }
 
+static bool crosses(const struct plan *plan, int stage)
+{
+    struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
+    return network_boundary_crosses(&machine, &stages, stage);
+}
+
 START_TEST(a_group_of_an_axis_lies_where_faster_axes_leave_it)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 8, 2);
-    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 1);
-    struct comm_group data = network_axis_group(&machine, &plan, AXIS_DATA);
+    ck_assert_int_eq(network_plan_group(&machine, &plan, TENSOR_RANKS).num_nodes, 1);
+    struct comm_group data = network_plan_group(&machine, &plan, REPLICAS);
     ck_assert_int_eq(data.num_ranks, 8);
     ck_assert_int_eq(data.num_nodes, 4); /* 2 ranks on each */
     ck_assert_double_eq_tol(between_gb_per_s(&data), 96, 1e-9);
@@ -30,8 +36,8 @@ START_TEST(context_ranks_are_neighbours_of_tensor_groups)
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(4, 4, 1);
     plan.cp = 4;
-    struct comm_group context = network_axis_group(&machine, &plan, AXIS_CONTEXT);
-    struct comm_group pair = network_axis_pair(&machine, &plan, AXIS_CONTEXT);
+    struct comm_group context = network_plan_group(&machine, &plan, CONTEXT_RANKS);
+    struct comm_group pair = axis_pair(&machine, &plan, CONTEXT_RANKS);
     ck_assert_int_eq(context.num_ranks, 4);
     ck_assert_int_eq(context.num_nodes, 2);
     ck_assert_double_eq_tol(between_gb_per_s(&context), 96, 1e-9);
@@ -39,7 +45,7 @@ START_TEST(context_ranks_are_neighbours_of_tensor_groups)
     ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
     plan.cp = 2;
     plan.dp = 8;
-    ck_assert_int_eq(network_axis_pair(&machine, &plan, AXIS_CONTEXT).num_nodes, 1);
+    ck_assert_int_eq(axis_pair(&machine, &plan, CONTEXT_RANKS).num_nodes, 1);
 }
 END_TEST
 
@@ -52,8 +58,8 @@ START_TEST(data_groups_take_in_context_ranks)
             struct plan plan = degrees(tp, 64 / tp / cp, 1);
             struct plan without = degrees(tp, 64 / tp, 1);
             plan.cp = cp;
-            struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
-            struct comm_group same = network_axis_group(&machine, &without, AXIS_DATA);
+            struct comm_group group = network_plan_group(&machine, &plan, REPLICAS);
+            struct comm_group same = network_plan_group(&machine, &without, REPLICAS);
             ck_assert_int_eq(group.num_ranks, 64 / tp);
             ck_assert_int_eq(group.num_nodes, same.num_nodes);
             ck_assert_double_eq(between_gb_per_s(&group), between_gb_per_s(&same));
@@ -71,7 +77,7 @@ START_TEST(data_and_context_ranks_need_not_be_neighbours)
                                          AXIS_PIPELINE };
     for (int i = 0; i < NUM_AXES; i++)
         plan.order[i] = order[i];
-    struct comm_group group = network_axis_group(&machine, &plan, AXIS_DATA);
+    struct comm_group group = network_plan_group(&machine, &plan, REPLICAS);
     ck_assert_int_eq(group.num_ranks, 16);
     ck_assert_int_eq(group.num_nodes, 2);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 8 * 48, 1e-9);
@@ -124,7 +130,7 @@ START_TEST(a_group_that_some_node_boundary_cuts_crosses_it)
 {
     machine_load("dgx-h100", 24);
     struct plan plan = degrees(3, 8, 1);
-    ck_assert_int_eq(network_axis_group(&machine, &plan, AXIS_TENSOR).num_nodes, 2);
+    ck_assert_int_eq(network_plan_group(&machine, &plan, TENSOR_RANKS).num_nodes, 2);
 }
 END_TEST
 
@@ -132,7 +138,7 @@ START_TEST(stages_of_a_node_stay_inside)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(2, 1, 4);
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+    ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 1);
 }
 END_TEST
 
@@ -141,7 +147,7 @@ START_TEST(one_boundary_between_nodes_makes_the_pair_cross)
 {
     machine_load("dgx-h100", 16);
     struct plan plan = degrees(4, 1, 4);
-    struct comm_group pair = network_stage_pair(&machine, &plan);
+    struct comm_group pair = axis_pair(&machine, &plan, PIPELINE_RANKS);
     ck_assert_int_eq(pair.num_ranks, 2);
     ck_assert_int_eq(pair.num_nodes, 2);
     ck_assert_double_eq_tol(between_gb_per_s(&pair), 48, 1e-9);
@@ -156,14 +162,14 @@ START_TEST(a_boundary_crosses_where_nodes_end)
     struct plan halves = degrees(4, 1, 4), sixths = degrees(6, 1, 4), nodes = degrees(8, 1, 3);
     struct plan inside = degrees(2, 1, 4);
     for (int stage = 0; stage < 4; stage++) {
-        ck_assert_int_eq(network_boundary_crosses(&machine, &halves, stage), stage % 2);
-        ck_assert(network_boundary_crosses(&machine, &sixths, stage));
-        ck_assert(!network_boundary_crosses(&machine, &inside, stage));
+        ck_assert_int_eq(crosses(&halves, stage), stage % 2);
+        ck_assert(crosses(&sixths, stage));
+        ck_assert(!crosses(&inside, stage));
     }
     for (int stage = 0; stage < 3; stage++)
-        ck_assert(network_boundary_crosses(&machine, &nodes, stage));
-    ck_assert_int_eq(network_boundary_pair(&machine, &halves, false).num_nodes, 1);
-    ck_assert_int_eq(network_boundary_pair(&machine, &halves, true).num_nodes, 2);
+        ck_assert(crosses(&nodes, stage));
+    ck_assert_int_eq(pair_of(&machine, &halves, PIPELINE_RANKS, false).num_nodes, 1);
+    ck_assert_int_eq(pair_of(&machine, &halves, PIPELINE_RANKS, true).num_nodes, 2);
 }
 END_TEST
 
@@ -172,12 +178,12 @@ START_TEST(stages_that_come_before_data_ranks_share_a_node)
 {
     machine_load("dgx-h100", 64);
     struct plan plan = degrees(2, 8, 4);
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+    ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 2);
     static const int order[NUM_AXES] = { AXIS_TENSOR, AXIS_CONTEXT, AXIS_PIPELINE, AXIS_EXPERT,
                                          AXIS_DATA };
     for (int i = 0; i < NUM_AXES; i++)
         plan.order[i] = order[i];
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 1);
+    ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 1);
 }
 END_TEST
 
@@ -190,7 +196,7 @@ START_TEST(stages_of_some_replica_that_cross_nodes_make_the_pair_cross)
                                          AXIS_DATA };
     for (int i = 0; i < NUM_AXES; i++)
         plan.order[i] = order[i];
-    ck_assert_int_eq(network_stage_pair(&machine, &plan).num_nodes, 2);
+    ck_assert_int_eq(axis_pair(&machine, &plan, PIPELINE_RANKS).num_nodes, 2);
 }
 END_TEST
 
@@ -200,8 +206,8 @@ START_TEST(a_pipeline_that_leaves_a_block_is_oversubscribed)
     machine_load("dgx-a100-80g-over7", 512);
     struct plan two_stages = degrees(8, 8, 2);
     struct plan four_stages = degrees(8, 8, 4);
-    struct comm_group inside = network_stage_pair(&machine, &two_stages);
-    struct comm_group outside = network_stage_pair(&machine, &four_stages);
+    struct comm_group inside = axis_pair(&machine, &two_stages, PIPELINE_RANKS);
+    struct comm_group outside = axis_pair(&machine, &four_stages, PIPELINE_RANKS);
     ck_assert_double_eq_tol(between_gb_per_s(&inside), 24, 1e-9);
     ck_assert_double_eq_tol(between_gb_per_s(&outside), 24 / 7.0, 1e-9);
 }
@@ -213,11 +219,11 @@ START_TEST(a_group_that_some_block_boundary_cuts_is_oversubscribed)
 {
     machine_load("dgx-a100-80g-over7", 192);
     struct plan cut = degrees(8, 12, 2), fits = degrees(8, 8, 3), alone = degrees(8, 12, 1);
-    struct comm_group data = network_axis_group(&machine, &cut, AXIS_DATA);
+    struct comm_group data = network_plan_group(&machine, &cut, REPLICAS);
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24 / 7.0, 1e-9);
-    data = network_axis_group(&machine, &fits, AXIS_DATA);
+    data = network_plan_group(&machine, &fits, REPLICAS);
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
-    data = network_axis_group(&machine, &alone, AXIS_DATA);
+    data = network_plan_group(&machine, &alone, REPLICAS);
     ck_assert_double_eq_tol(between_gb_per_s(&data), 24, 1e-9);
 }
 END_TEST
@@ -228,9 +234,9 @@ START_TEST(the_node_with_the_fewest_ranks_bounds_the_rings)
 {
     machine_load("dgx-h100", 24);
     struct plan three = degrees(3, 8, 1), twelve = degrees(12, 2, 1);
-    struct comm_group group = network_axis_group(&machine, &three, AXIS_TENSOR);
+    struct comm_group group = network_plan_group(&machine, &three, TENSOR_RANKS);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 48, 1e-9);
-    group = network_axis_group(&machine, &twelve, AXIS_TENSOR);
+    group = network_plan_group(&machine, &twelve, TENSOR_RANKS);
     ck_assert_double_eq_tol(between_gb_per_s(&group), 4 * 48, 1e-9);
 }
 END_TEST
@@ -240,13 +246,13 @@ END_TEST
 START_TEST(groups_that_do_not_line_up_with_nodes_cross_rails)
 {
     machine_load("dgx-h100", 48);
-    ck_assert(!network_group(&machine, 8, 6).crosses_rails);
-    ck_assert(!network_group(&machine, 2, 24).crosses_rails);
-    ck_assert(network_group(&machine, 3, 16).crosses_rails);
-    ck_assert(!network_group(&machine, 3, 2).crosses_rails); /* in a node */
+    ck_assert(!group_at(&machine, 8, 6).crosses_rails);
+    ck_assert(!group_at(&machine, 2, 24).crosses_rails);
+    ck_assert(group_at(&machine, 3, 16).crosses_rails);
+    ck_assert(!group_at(&machine, 3, 2).crosses_rails); /* in a node */
     struct plan cut = degrees(3, 16, 1), whole = degrees(8, 6, 1);
-    ck_assert(network_axis_group(&machine, &cut, AXIS_TENSOR).crosses_rails);
-    ck_assert(!network_axis_group(&machine, &whole, AXIS_DATA).crosses_rails);
+    ck_assert(network_plan_group(&machine, &cut, TENSOR_RANKS).crosses_rails);
+    ck_assert(!network_plan_group(&machine, &whole, REPLICAS).crosses_rails);
 }
 END_TEST
 
@@ -255,9 +261,9 @@ START_TEST(stages_less_than_a_node_apart_cross_rails_between_nodes)
 {
     machine_load("dgx-h100", 32);
     struct plan apart = degrees(8, 1, 4), near = degrees(4, 1, 8), inside = degrees(4, 1, 2);
-    ck_assert(!network_stage_pair(&machine, &apart).crosses_rails);
-    ck_assert(network_stage_pair(&machine, &near).crosses_rails);
-    ck_assert(!network_stage_pair(&machine, &inside).crosses_rails);
+    ck_assert(!axis_pair(&machine, &apart, PIPELINE_RANKS).crosses_rails);
+    ck_assert(axis_pair(&machine, &near, PIPELINE_RANKS).crosses_rails);
+    ck_assert(!axis_pair(&machine, &inside, PIPELINE_RANKS).crosses_rails);
 }
 END_TEST
 
@@ -265,7 +271,7 @@ START_TEST(without_nvlink_there_is_no_way_to_another_rail)
 {
     machine_load("a100-pcie-8", 32);
     struct plan near = degrees(4, 1, 8);
-    ck_assert(!network_stage_pair(&machine, &near).crosses_rails);
+    ck_assert(!axis_pair(&machine, &near, PIPELINE_RANKS).crosses_rails);
 }
 END_TEST
 

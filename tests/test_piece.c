@@ -1,7 +1,7 @@
 #include "tests/testing.h"
+#include "tests/wires.h"
 
 #include "sim/cost/compute.h"
-#include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 #include "sim/cost/straggler.h"
 #include "sim/engine/data_parallel.h"
@@ -188,7 +188,7 @@ START_TEST(an_all_reduce_beside_a_weight_gradient_is_two_blocks_with_contention)
                                          dtype_bytes((enum dtype)plan.gradient_dtype) };
     struct ops ops =
         local_layer(rank_share_of(&plan), &model, model.seq, &options, false, &arena).backward;
-    struct comm_group tensor = network_axis_group(&machine, &plan, AXIS_TENSOR);
+    struct comm_group tensor = network_plan_group(&machine, &plan, TENSOR_RANKS);
     double saved_s = 0;
     int pairs = 0;
     for (int i = 0; i + 1 < ops.count; i++) {

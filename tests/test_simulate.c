@@ -1,9 +1,9 @@
 #include "sim/engine/simulate.h"
 
-#include "sim/cost/network.h"
 #include "tests/settings.h"
 #include "tests/testing.h"
 #include "tests/time_parts.h"
+#include "tests/wires.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -292,13 +292,13 @@ static double messages_s(const char *stack, const char *layout, double *expected
     setting_load("dgx-h100", stack, "gpt3-1.3b", 8, 64);
     struct prediction p = predict_layout(layout, &evaluator);
     struct plan *plan = &setting.plans[0];
-    struct comm_group pair = network_stage_pair(&setting.system, plan);
+    struct comm_group pair = axis_pair(&setting.system, plan, PIPELINE_RANKS);
     double bytes = 2.0 * 2 * 2048 * 2048;
     double tp = plan->tp;
     bool is_split = plan->sp || setting.system.stack.scatter_gather_p2p;
     double message_s = point_to_point_s(&pair, is_split ? bytes / tp : bytes);
     if (!plan->sp && is_split) {
-        struct comm_group tensor = network_axis_group(&setting.system, plan, AXIS_TENSOR);
+        struct comm_group tensor = network_plan_group(&setting.system, plan, TENSOR_RANKS);
         message_s += collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
     }
     *expected_alone_s = 32 * message_s;
@@ -381,7 +381,7 @@ START_TEST(ends_of_a_pipeline_reduce_a_tied_table)
     struct evaluator *evaluator;
     setting_load("dgx-h100", "megatron-core", "gpt3-1.3b", 4, 64);
     struct prediction p = predict_layout("pp4 stages=1,1,1,21", &evaluator);
-    struct comm_group pair = network_stage_pair(&setting.system, &setting.plans[0]);
+    struct comm_group pair = axis_pair(&setting.system, &setting.plans[0], PIPELINE_RANKS);
     double expected_s = collective_s(&pair, COLLECTIVE_ALL_REDUCE, 4.0 * 50304 * 2048);
     ck_assert_int_eq(p.busiest_stage, 3);
     ck_assert_double_eq_tol(p.time.data_comm_s, expected_s, 1e-9 * expected_s);

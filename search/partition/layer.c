@@ -63,7 +63,7 @@ static struct scorer scorer_new(const struct layer_partition *of, struct arena *
         .of = of,
         .arena = arena,
         .attention = plan_attention_kernel(of->plan, of->system),
-        .tensor = network_axis_group(of->system, of->plan, AXIS_TENSOR),
+        .tensor = network_plan_group(of->system, of->plan, TENSOR_RANKS),
         .overlaps = plan_overlaps(of->plan, &of->system->stack, OVERLAP_TP),
         .element_bytes = dtype_bytes(dtype),
         .state_bytes = state_bytes_of(of),

@@ -34,6 +34,13 @@ static struct wires wires_of(const struct system *system, const struct plan *pla
 
 /* --- messages ------------------------------------------------------------------------------- */
 
+/* Two data ranks. */
+static struct comm_group pair_of(const struct wires *wires, bool crosses)
+{
+    struct rank_group data = plan_group(wires->plan, DATA_RANKS);
+    return network_pair(wires->system, &data, crosses);
+}
+
 static double nics_per_gpu(const struct wires *wires)
 {
     const struct cluster *cluster = &wires->system->cluster;
@@ -48,7 +55,7 @@ static double crossing_s(const struct wires *wires, double count, double flows, 
 {
     if (count <= 0)
         return 0;
-    struct comm_group pair = network_data_pair(wires->system, wires->plan, true);
+    struct comm_group pair = pair_of(wires, true);
     double own = count * fmin(nics_per_gpu(wires), 1);
     double sent_bytes = bytes * fmax(own, flows / wires->node_size);
     return count * point_to_point_s(&pair, sent_bytes / count);
@@ -58,7 +65,7 @@ static double inside_s(const struct wires *wires, double count, double bytes)
 {
     if (count <= 0)
         return 0;
-    struct comm_group pair = network_data_pair(wires->system, wires->plan, false);
+    struct comm_group pair = pair_of(wires, false);
     return count * point_to_point_s(&pair, bytes);
 }
 
@@ -166,8 +173,9 @@ static double servers_s(const struct wires *wires, const struct exchange_phase *
 static double collective_phase_s(const struct wires *wires, const struct exchange_phase *phase,
                                  enum collective collective)
 {
-    struct comm_group group =
-        network_data_part(wires->system, wires->plan, phase->stride, phase->size);
+    struct members part = { wires->stride * phase->stride, phase->size };
+    struct rank_group ranks = group_along(part, plan_ranks(wires->plan));
+    struct comm_group group = network_group(wires->system, &ranks);
     double messages = collective == COLLECTIVE_ALL_GATHER ? phase->size : 1;
     return collective_s(&group, collective, messages * phase->bytes);
 }

@@ -169,25 +169,6 @@ static struct comm_group group_over(const struct system *system, int size, struc
     return group;
 }
 
-/* Members of a node sit in the same places in each. */
-static bool is_on_rails(int stride, int node_size)
-{
-    return node_size % stride == 0 || stride % node_size == 0;
-}
-
-struct comm_group network_group(const struct system *system, int stride, int size)
-{
-    int node_size = system->cluster.levels[0].size;
-    double ranks = (double)stride * size;
-    struct reach reach = { ranks, ranks, .crosses_rails = !is_on_rails(stride, node_size) };
-    return group_over(system, size, layout_span(stride, size, node_size), reach);
-}
-
-struct members network_members(const struct plan *plan, enum axis_id axis)
-{
-    return (struct members){ layout_stride(plan, axis), axis_degree(plan, axis) };
-}
-
 /* Where groups line up with nodes, all are as the first. */
 static bool are_aligned(struct members of, int node_size)
 {
@@ -196,7 +177,7 @@ static bool are_aligned(struct members of, int node_size)
            (node_size % of.stride == 0 && block % node_size == 0);
 }
 
-/* The worst group. */
+/* The worst of the sets like it. */
 static struct span worst_span(struct members of, int num_ranks, int node_size)
 {
     if (are_aligned(of, node_size))
@@ -204,136 +185,76 @@ static struct span worst_span(struct members of, int num_ranks, int node_size)
     return layout_worst_span(of.stride, of.size, num_ranks, node_size);
 }
 
-static struct reach reach_of(struct members of, int num_ranks, int node_size)
-{
-    return (struct reach){ .ranks = of.size == 1 ? 1 : (double)of.stride * of.size,
-                           .total = num_ranks,
-                           .crosses_rails = !are_aligned(of, node_size) };
-}
-
-/* Members of both kinds, one of the second for each of the first. Where they share nodes, a node
- * has as many as the one kind has times those of the other. The slower kind reaches over the other.
- */
-static struct comm_group joint_group(const struct system *system, const struct plan *plan,
-                                     struct members first, struct members second)
+/* Where sets share nodes, a node has as many ranks of the group as the one has times those of the
+ * other. The one that reaches farthest reaches over the others. */
+struct comm_group network_group(const struct system *system, const struct rank_group *group)
 {
     int node_size = system->cluster.levels[0].size;
-    int num_ranks = plan_ranks(plan);
-    struct span a = worst_span(first, num_ranks, node_size);
-    struct span b = worst_span(second, num_ranks, node_size);
-    struct span both = { .ranks_per_node = a.ranks_per_node * b.ranks_per_node,
-                         .fewest_in_node = a.fewest_in_node * b.fewest_in_node,
-                         .num_nodes = a.num_nodes * b.num_nodes };
-    struct reach of_first = reach_of(first, num_ranks, node_size);
-    struct reach of_second = reach_of(second, num_ranks, node_size);
-    struct reach reach = of_first.ranks > of_second.ranks ? of_first : of_second;
-    reach.crosses_rails = of_first.crosses_rails || of_second.crosses_rails;
-    return group_over(system, first.size * second.size, both, reach);
+    struct span span = { .ranks_per_node = 1, .num_nodes = 1, .fewest_in_node = 1 };
+    struct reach reach = { .ranks = 1, .total = group->num_ranks };
+    for (int i = 0; i < group->num_sets; i++) {
+        struct members set = group->sets[i];
+        struct span own = worst_span(set, group->num_ranks, node_size);
+        span.ranks_per_node *= own.ranks_per_node;
+        span.fewest_in_node *= own.fewest_in_node;
+        span.num_nodes *= own.num_nodes;
+        reach.ranks = fmax(reach.ranks, (double)set.stride * set.size);
+        reach.crosses_rails = reach.crosses_rails || !are_aligned(set, node_size);
+    }
+    return group_over(system, group_size(group), span, reach);
 }
 
-struct comm_group network_members_group(const struct system *system, struct members of,
-                                        int num_ranks)
+struct comm_group network_plan_group(const struct system *system, const struct plan *plan,
+                                     unsigned axes)
 {
-    int node_size = system->cluster.levels[0].size;
-    return group_over(system, of.size, worst_span(of, num_ranks, node_size),
-                      reach_of(of, num_ranks, node_size));
+    struct rank_group group = plan_group(plan, axes);
+    return network_group(system, &group);
 }
 
-/* Data: those who hold the same weights, a context group of each data rank. */
-struct comm_group network_axis_group(const struct system *system, const struct plan *plan,
-                                     enum axis_id axis)
-{
-    struct members of = network_members(plan, axis);
-    if (axis == AXIS_DATA && plan->cp > 1)
-        return joint_group(system, plan, of, network_members(plan, AXIS_CONTEXT));
-    return network_members_group(system, of, plan_ranks(plan));
-}
-
-struct comm_group network_model_group(const struct system *system, const struct plan *plan)
-{
-    return joint_group(system, plan, network_members(plan, AXIS_TENSOR),
-                       network_members(plan, AXIS_PIPELINE));
-}
-
-/* Neighbours shard: context ranks first, as they are nearest, then data ranks. */
 struct data_groups network_data_groups(const struct system *system, const struct plan *plan)
 {
-    struct state_share near = plan_shard_group(plan);
-    if (near.ranks == plan_replicas(plan))
-        return (struct data_groups){ network_axis_group(system, plan, AXIS_DATA),
-                                     { .num_ranks = 1 } };
-    struct members context = network_members(plan, AXIS_CONTEXT);
-    struct members data = network_members(plan, AXIS_DATA);
-    struct members near_context = { context.stride, near.context };
-    struct members near_data = { data.stride, near.data };
-    struct members far_context = { context.stride * near.context, context.size / near.context };
-    struct members far_data = { data.stride * near.data, data.size / near.data };
-    return (struct data_groups){ joint_group(system, plan, near_data, near_context),
-                                 joint_group(system, plan, far_data, far_context) };
+    struct rank_group shard = shard_ranks(plan);
+    struct rank_group replicas = shard_replicas(plan);
+    struct data_groups groups = { network_group(system, &shard), { .num_ranks = 1 } };
+    if (group_size(&replicas) > 1)
+        groups.replicas = network_group(system, &replicas);
+    return groups;
 }
 
-static bool crosses_nodes(const struct system *system, struct members of, int num_ranks)
+static struct members only_set(const struct rank_group *group)
 {
-    return worst_span(of, num_ranks, system->cluster.levels[0].size).num_nodes > 1;
+    return group->num_sets > 0 ? group->sets[0] : (struct members){ 1, 1 };
+}
+
+bool network_crosses(const struct system *system, const struct rank_group *group)
+{
+    int node_size = system->cluster.levels[0].size;
+    return worst_span(only_set(group), group->num_ranks, node_size).num_nodes > 1;
 }
 
 /* On one rail only if whole nodes lie between them; out of a block as soon as any two are. */
-static struct comm_group neighbours(const struct system *system, struct members of, int num_ranks,
-                                    bool crosses)
+struct comm_group network_pair(const struct system *system, const struct rank_group *group,
+                               bool crosses)
 {
-    int node_size = system->cluster.levels[0].size;
+    struct members of = only_set(group);
     int in_node = crosses ? 1 : 2;
     struct span pair = { .ranks_per_node = in_node,
                          .num_nodes = crosses ? 2 : 1,
                          .fewest_in_node = in_node };
-    struct reach reach = reach_of(of, num_ranks, node_size);
-    reach.crosses_rails = of.stride % node_size != 0;
+    struct reach reach = { .ranks = (double)of.stride * of.size,
+                           .total = group->num_ranks,
+                           .crosses_rails = of.stride % system->cluster.levels[0].size != 0 };
     return group_over(system, 2, pair, reach);
 }
 
-struct comm_group network_members_pair(const struct system *system, struct members of,
-                                       int num_ranks)
-{
-    return neighbours(system, of, num_ranks, crosses_nodes(system, of, num_ranks));
-}
-
-struct comm_group network_axis_pair(const struct system *system, const struct plan *plan,
-                                    enum axis_id axis)
-{
-    return network_members_pair(system, network_members(plan, axis), plan_ranks(plan));
-}
-
-struct comm_group network_data_part(const struct system *system, const struct plan *plan,
-                                    int stride, int size)
-{
-    struct members of = { layout_stride(plan, AXIS_DATA) * stride, size };
-    return network_members_group(system, of, plan_ranks(plan));
-}
-
-struct comm_group network_data_pair(const struct system *system, const struct plan *plan,
-                                    bool crosses)
-{
-    return neighbours(system, network_members(plan, AXIS_DATA), plan_ranks(plan), crosses);
-}
-
-bool network_boundary_crosses(const struct system *system, const struct plan *plan, int stage)
+bool network_boundary_crosses(const struct system *system, const struct rank_group *stages,
+                              int stage)
 {
     int node_size = system->cluster.levels[0].size;
-    struct members of = network_members(plan, AXIS_PIPELINE);
+    struct members of = only_set(stages);
     bool is_last = stage == of.size - 1;
-    if (!crosses_nodes(system, of, plan_ranks(plan)))
+    if (!network_crosses(system, stages))
         return false;
     return is_last || !are_aligned(of, node_size) ||
            (long long)(stage + 1) * of.stride % node_size == 0 || of.stride % node_size == 0;
-}
-
-struct comm_group network_stage_pair(const struct system *system, const struct plan *plan)
-{
-    return network_axis_pair(system, plan, AXIS_PIPELINE);
-}
-
-struct comm_group network_boundary_pair(const struct system *system, const struct plan *plan,
-                                        bool crosses)
-{
-    return neighbours(system, network_members(plan, AXIS_PIPELINE), plan_ranks(plan), crosses);
 }

@@ -15,12 +15,12 @@ static double ring_bytes(const struct comm_group *group)
     return group->num_ranks < 2 ? 0 : group->num_channels * buffers_bytes;
 }
 
-static double axis_bytes(const struct system *system, const struct plan *plan, enum axis_id axis,
-                         int size)
+static double axis_bytes(const struct system *system, const struct plan *plan, unsigned axes)
 {
-    if (size < 2)
+    struct rank_group ranks = plan_group(plan, axes);
+    if (group_size(&ranks) < 2)
         return 0;
-    struct comm_group group = network_axis_group(system, plan, axis);
+    struct comm_group group = network_group(system, &ranks);
     return ring_bytes(&group);
 }
 
@@ -34,9 +34,8 @@ static double data_bytes(const struct system *system, const struct plan *plan)
 
 static double axes_bytes(const struct system *system, const struct plan *plan)
 {
-    return axis_bytes(system, plan, AXIS_TENSOR, plan->tp) +
-           axis_bytes(system, plan, AXIS_CONTEXT, plan->cp) + data_bytes(system, plan) +
-           axis_bytes(system, plan, AXIS_PIPELINE, plan->pp);
+    return axis_bytes(system, plan, TENSOR_RANKS) + axis_bytes(system, plan, CONTEXT_RANKS) +
+           data_bytes(system, plan) + axis_bytes(system, plan, PIPELINE_RANKS);
 }
 
 /* --- a communicator for every group --------------------------------------------------------- */
@@ -90,7 +89,8 @@ static double pipeline_bytes(const struct system *system, const struct plan *pla
 {
     if (plan->pp < 2)
         return 0;
-    struct comm_group pair = network_stage_pair(system, plan);
+    struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
+    struct comm_group pair = network_pair(system, &stages, network_crosses(system, &stages));
     return num_pairs(plan) * communicator_bytes(&pair);
 }
 
@@ -99,10 +99,10 @@ static double groups_bytes(const struct system *system, const struct plan *plan)
 {
     if (plan_ranks(plan) < 2)
         return 0;
-    struct comm_group world = network_group(system, 1, plan_ranks(plan));
-    struct comm_group tensor = network_axis_group(system, plan, AXIS_TENSOR);
-    struct comm_group data = network_axis_group(system, plan, AXIS_DATA);
-    struct comm_group model = network_model_group(system, plan);
+    struct comm_group world = network_plan_group(system, plan, ALL_RANKS);
+    struct comm_group tensor = network_plan_group(system, plan, TENSOR_RANKS);
+    struct comm_group data = network_plan_group(system, plan, REPLICAS);
+    struct comm_group model = network_plan_group(system, plan, MODEL_RANKS);
     int num_data = exchange_is_default(&plan->exchange) ? 1 : 2;
     return root_bytes(&world) + communicator_bytes(&world) + communicator_bytes(&tensor) +
            num_data * communicator_bytes(&data) + communicator_bytes(&model) +

@@ -368,12 +368,14 @@ struct piece_places piece_places_of(const struct plan *plan)
 struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
                                   struct piece_places places)
 {
-    struct members tensor = { places.tensor_stride, share.tp };
-    struct members context = { places.context_stride, share.cp };
+    struct rank_group tensor =
+        group_along((struct members){ places.tensor_stride, share.tp }, places.num_ranks);
+    struct rank_group context =
+        group_along((struct members){ places.context_stride, share.cp }, places.num_ranks);
     return (struct piece_wires){
-        .tensor = network_members_group(system, tensor, places.num_ranks),
-        .context = network_members_group(system, context, places.num_ranks),
-        .context_pair = network_members_pair(system, context, places.num_ranks),
+        .tensor = network_group(system, &tensor),
+        .context = network_group(system, &context),
+        .context_pair = network_pair(system, &context, network_crosses(system, &context)),
     };
 }
 

@@ -3,18 +3,18 @@
 #include "sim/cost/network.h"
 
 /* A whole activation, or a tensor rank's share of it, gathered in the node on arrival. */
-static double message_s(const struct work *w, bool crosses)
+static double message_s(const struct work *w, const struct rank_group *stages, bool crosses)
 {
     const struct plan *plan = w->plan;
     double element_bytes = precision_bytes(plan->precision);
     double tokens = (double)plan->microbatch * w->model->seq / plan->cp;
     double bytes = element_bytes * tokens * w->model->hidden;
-    struct comm_group pair = network_boundary_pair(w->system, plan, crosses);
+    struct comm_group pair = network_pair(w->system, stages, crosses);
     if (plan->sp)
         return point_to_point_s(&pair, bytes / plan->tp);
     if (!w->system->stack.scatter_gather_p2p || plan->tp == 1)
         return point_to_point_s(&pair, bytes);
-    struct comm_group tensor = network_axis_group(w->system, plan, AXIS_TENSOR);
+    struct comm_group tensor = network_plan_group(w->system, plan, TENSOR_RANKS);
     return point_to_point_s(&pair, bytes / plan->tp) +
            collective_s(&tensor, COLLECTIVE_ALL_GATHER, bytes);
 }
@@ -23,11 +23,12 @@ static double message_s(const struct work *w, bool crosses)
 void fill_boundaries(const struct work *w, struct boundary *boundaries)
 {
     struct boundary sorts[2] = { { -1, WIRE_NODE }, { -1, WIRE_NETWORK } };
+    struct rank_group stages = plan_group(w->plan, PIPELINE_RANKS);
     boundaries[0] = (struct boundary){ 0, WIRE_NODE };
     for (int stage = 0; w->plan->pp > 1 && stage < w->plan->pp; stage++) {
-        bool crosses = network_boundary_crosses(w->system, w->plan, stage);
+        bool crosses = network_boundary_crosses(w->system, &stages, stage);
         if (sorts[crosses].message_s < 0)
-            sorts[crosses].message_s = message_s(w, crosses);
+            sorts[crosses].message_s = message_s(w, &stages, crosses);
         boundaries[stage] = sorts[crosses];
     }
 }

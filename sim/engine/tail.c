@@ -86,9 +86,10 @@ static double tied_reduce_s(const struct work *w, int stage)
     if (!w->model->tied || !w->system->stack.tied_reduce || placement_ends_meet(placement) ||
         !placement_is_end_stage(placement, stage))
         return 0;
+    struct rank_group stages = plan_group(plan, PIPELINE_RANKS);
     int boundary = placement_last_boundary(placement);
     struct comm_group pair =
-        network_boundary_pair(w->system, plan, network_boundary_crosses(w->system, plan, boundary));
+        network_pair(w->system, &stages, network_boundary_crosses(w->system, &stages, boundary));
     double rows = w->pieces->logits * plan->cp / ((double)plan->microbatch * w->model->seq);
     return collective_s(&pair, COLLECTIVE_ALL_REDUCE,
                         rows * w->model->hidden * dtype_bytes((enum dtype)plan->gradient_dtype));

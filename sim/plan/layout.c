@@ -2,45 +2,84 @@
 
 #include "sim/plan/axis.h"
 
-int axis_degree(const struct plan *plan, enum axis_id axis)
+#include <string.h>
+
+struct grid plan_grid(const struct plan *plan)
 {
-    return axis == AXIS_EXPERT ? 1 : axes[axis].degree(plan);
+    struct grid grid;
+    memcpy(grid.order, plan->order, sizeof grid.order);
+    for (int axis = 0; axis < NUM_AXES; axis++)
+        grid.degree[axis] = axes[axis].degree(plan);
+    grid.degree[AXIS_EXPERT] = 1; /* they lie among the others */
+    return grid;
+}
+
+struct grid plan_expert_grid(const struct plan *plan)
+{
+    struct grid grid = plan_grid(plan);
+    int one_copy = plan->etp * plan->ep * plan->pp;
+    grid.degree[AXIS_DATA] = plan_ranks(plan) / one_copy;
+    grid.degree[AXIS_TENSOR] = plan->etp;
+    grid.degree[AXIS_CONTEXT] = 1;
+    grid.degree[AXIS_EXPERT] = plan->ep;
+    return grid;
+}
+
+int grid_ranks(const struct grid *grid)
+{
+    int ranks = 1;
+    for (int axis = 0; axis < NUM_AXES; axis++)
+        ranks *= grid->degree[axis];
+    return ranks;
+}
+
+int grid_stride(const struct grid *grid, enum axis_id axis)
+{
+    int stride = 1;
+    for (int i = 0; i < NUM_AXES && grid->order[i] != (int)axis; i++)
+        stride *= grid->degree[grid->order[i]];
+    return stride;
+}
+
+/* Megatron's: tp + TP (cp + CP (dp + DP pp)), and so in any other order. */
+int grid_rank_of(const struct grid *grid, struct coordinates at)
+{
+    int rank = 0;
+    for (int i = NUM_AXES - 1; i >= 0; i--)
+        rank = rank * grid->degree[grid->order[i]] + at.at[grid->order[i]];
+    return rank;
+}
+
+struct coordinates grid_coordinates_of(const struct grid *grid, int rank)
+{
+    struct coordinates at = { 0 };
+    for (int i = 0; i < NUM_AXES; i++) {
+        int axis = grid->order[i];
+        at.at[axis] = rank % grid->degree[axis];
+        rank /= grid->degree[axis];
+    }
+    return at;
 }
 
 int layout_stride(const struct plan *plan, enum axis_id axis)
 {
     int stride = 1;
     for (int i = 0; i < NUM_AXES && plan->order[i] != (int)axis; i++)
-        stride *= axis_degree(plan, (enum axis_id)plan->order[i]);
+        if (plan->order[i] != AXIS_EXPERT)
+            stride *= axes[plan->order[i]].degree(plan);
     return stride;
 }
 
-/* Megatron's: tp + TP (cp + CP (dp + DP pp)), and so in any other order. */
 int layout_rank_of(const struct plan *plan, struct coordinates at)
 {
-    int rank = 0;
-    for (int i = NUM_AXES - 1; i >= 0; i--) {
-        enum axis_id axis = (enum axis_id)plan->order[i];
-        rank = rank * axis_degree(plan, axis) + at.at[axis];
-    }
-    return rank;
+    struct grid grid = plan_grid(plan);
+    return grid_rank_of(&grid, at);
 }
 
 struct coordinates layout_coordinates_of(const struct plan *plan, int rank)
 {
-    struct coordinates at = { 0 };
-    for (int i = 0; i < NUM_AXES; i++) {
-        enum axis_id axis = (enum axis_id)plan->order[i];
-        at.at[axis] = rank % axis_degree(plan, axis);
-        rank /= axis_degree(plan, axis);
-    }
-    return at;
-}
-
-int layout_group_member(const struct plan *plan, int rank, enum axis_id axis, int i)
-{
-    int own = layout_coordinates_of(plan, rank).at[axis];
-    return rank + (i - own) * layout_stride(plan, axis);
+    struct grid grid = plan_grid(plan);
+    return grid_coordinates_of(&grid, rank);
 }
 
 static int least(int a, int b)
@@ -123,6 +162,7 @@ struct span layout_worst_span(int stride, int size, int num_ranks, int node_size
 
 struct span layout_axis_span(const struct plan *plan, enum axis_id axis, int node_size)
 {
-    return layout_worst_span(layout_stride(plan, axis), axis_degree(plan, axis), plan_ranks(plan),
+    struct grid grid = plan_grid(plan);
+    return layout_worst_span(grid_stride(&grid, axis), grid.degree[axis], plan_ranks(plan),
                              node_size);
 }

@@ -8,13 +8,28 @@ struct coordinates {
     int at[NUM_AXES]; /* indexed by enum axis_id */
 };
 
-int axis_degree(const struct plan *plan, enum axis_id axis); /* expert: 1, it lies inside data */
-/* Ranks between neighbours of the axis' group: the product of the degrees of faster axes. */
+/* The ranks of a job by coordinates: `order` from neighbouring ranks to distant ones. */
+struct grid {
+    int order[NUM_AXES];
+    int degree[NUM_AXES]; /* indexed by enum axis_id */
+};
+/* Of all that is not experts: tensor, context, data and pipeline ranks; expert 1. */
+struct grid plan_grid(const struct plan *plan);
+/* Of experts, over the same ranks in the same order (Megatron-Core's folding): expert-tensor,
+ * expert and pipeline ranks, and as data ranks those that hold the same experts; context 1. The
+ * plan's ranks are a multiple of etp x ep x pp. */
+struct grid plan_expert_grid(const struct plan *plan);
+
+int grid_ranks(const struct grid *grid);
+/* Ranks between neighbours along the axis: the product of the degrees of faster axes. */
+int grid_stride(const struct grid *grid, enum axis_id axis);
+int grid_rank_of(const struct grid *grid, struct coordinates at);
+struct coordinates grid_coordinates_of(const struct grid *grid, int rank);
+
+/* The same of a plan's grid. */
 int layout_stride(const struct plan *plan, enum axis_id axis);
 int layout_rank_of(const struct plan *plan, struct coordinates at);
 struct coordinates layout_coordinates_of(const struct plan *plan, int rank);
-/* The i-th member of the group of `rank` along `axis`. */
-int layout_group_member(const struct plan *plan, int rank, enum axis_id axis, int i);
 
 /* How a group of `size` ranks, `stride` apart, lies over nodes of `node_size` ranks. */
 struct span {

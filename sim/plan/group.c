@@ -1,0 +1,108 @@
+#include "sim/plan/group.h"
+
+#include "sim/plan/state_share.h"
+
+#include <assert.h>
+
+static void add_set(struct rank_group *group, struct members set)
+{
+    if (set.size <= 1)
+        return;
+    int i = group->num_sets++;
+    assert(i < NUM_AXES);
+    for (; i > 0 && group->sets[i - 1].stride > set.stride; i--)
+        group->sets[i] = group->sets[i - 1];
+    group->sets[i] = set;
+}
+
+struct members grid_members(const struct grid *grid, enum axis_id axis)
+{
+    return (struct members){ grid_stride(grid, axis), grid->degree[axis] };
+}
+
+struct rank_group grid_group(const struct grid *grid, unsigned axes)
+{
+    struct rank_group group = { .num_ranks = grid_ranks(grid) };
+    for (int axis = 0; axis < NUM_AXES; axis++)
+        if (axes >> axis & 1)
+            add_set(&group, grid_members(grid, (enum axis_id)axis));
+    return group;
+}
+
+struct rank_group plan_group(const struct plan *plan, unsigned axes)
+{
+    struct grid grid = plan_grid(plan);
+    return grid_group(&grid, axes);
+}
+
+struct rank_group group_along_both(struct members a, struct members b, int num_ranks)
+{
+    struct rank_group group = { .num_ranks = num_ranks };
+    add_set(&group, a);
+    add_set(&group, b);
+    return group;
+}
+
+struct rank_group group_along(struct members set, int num_ranks)
+{
+    return group_along_both(set, (struct members){ 1, 1 }, num_ranks);
+}
+
+/* The first `size` members of a set, and what is left of it: groups of as many that repeat them. */
+struct halves {
+    struct members near, far;
+};
+
+static struct halves cut(struct members set, int size)
+{
+    return (struct halves){ { set.stride, size }, { set.stride * size, set.size / size } };
+}
+
+/* Context, then data. */
+static void cut_replicas(const struct plan *plan, struct halves halves[2])
+{
+    struct grid grid = plan_grid(plan);
+    struct state_share shares = plan_shard_group(plan);
+    halves[0] = cut(grid_members(&grid, AXIS_CONTEXT), shares.context);
+    halves[1] = cut(grid_members(&grid, AXIS_DATA), shares.data);
+}
+
+struct rank_group shard_ranks(const struct plan *plan)
+{
+    struct halves halves[2];
+    cut_replicas(plan, halves);
+    return group_along_both(halves[0].near, halves[1].near, plan_ranks(plan));
+}
+
+struct rank_group shard_replicas(const struct plan *plan)
+{
+    struct halves halves[2];
+    cut_replicas(plan, halves);
+    return group_along_both(halves[0].far, halves[1].far, plan_ranks(plan));
+}
+
+int group_size(const struct rank_group *group)
+{
+    int size = 1;
+    for (int i = 0; i < group->num_sets; i++)
+        size *= group->sets[i].size;
+    return size;
+}
+
+/* Sets lie in one another: the members of a short stride fit between two of a longer one. */
+int group_ranks(const struct rank_group *group, int rank, int *members)
+{
+    int count = 1;
+    members[0] = rank;
+    for (int i = 0; i < group->num_sets; i++) {
+        struct members set = group->sets[i];
+        members[0] -= rank / set.stride % set.size * set.stride; /* its own place in the set */
+    }
+    for (int i = 0; i < group->num_sets; i++) {
+        int num_before = count;
+        for (int j = 1; j < group->sets[i].size; j++)
+            for (int k = 0; k < num_before; k++)
+                members[count++] = members[k] + j * group->sets[i].stride;
+    }
+    return count;
+}
