@@ -22,10 +22,15 @@ struct members grid_members(const struct grid *grid, enum axis_id axis)
 
 struct rank_group grid_group(const struct grid *grid, unsigned axes)
 {
-    struct rank_group group = { .num_ranks = grid_ranks(grid) };
-    for (int axis = 0; axis < NUM_AXES; axis++)
-        if (axes >> axis & 1)
-            add_set(&group, grid_members(grid, (enum axis_id)axis));
+    struct rank_group group = { 0 };
+    int stride = 1;
+    for (int i = 0; i < NUM_AXES; i++) {
+        int axis = grid->order[i], degree = grid->degree[axis];
+        if (degree > 1 && (axes >> axis & 1))
+            group.sets[group.num_sets++] = (struct members){ stride, degree };
+        stride *= degree;
+    }
+    group.num_ranks = stride;
     return group;
 }
 
