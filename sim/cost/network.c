@@ -1,7 +1,6 @@
 #include "sim/cost/network.h"
 
 #include "sim/plan/layout.h"
-#include "sim/plan/state_share.h"
 
 #include <math.h>
 #include <string.h>
