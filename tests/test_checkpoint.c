@@ -88,6 +88,29 @@ START_TEST(a_resumed_run_has_the_bits_of_one_that_was_not_interrupted)
 }
 END_TEST
 
+/* 33,000 rows of 32 columns are more elements than a slice has. */
+START_TEST(weights_of_several_slices_are_saved_whole)
+{
+    struct model model = parity_gpt();
+    struct parity_run run = checkpoint_run(PRECISION_FP32, OPTIMIZER_SGD);
+    struct parity_result whole, rest;
+    model.vocab = 33000;
+    model.layers = 1;
+    run.arena_bytes = (size_t)64 << 20;
+    run.after = save;
+    run.steps = 1;
+    parity_run(&model, "mb1", &run, &whole);
+    run.after = NULL;
+    run.before = load;
+    run.first_step = 2;
+    run.steps = 0;
+    parity_run(&model, "mb1", &run, &rest);
+    ck_assert(parity_is_equal(&whole, &rest, 0));
+    parity_release(&whole);
+    parity_release(&rest);
+}
+END_TEST
+
 /* Warm-up ends at step 2, the cosine at step 5: both sides of the save are on it. */
 START_TEST(a_resumed_run_goes_on_with_the_rate_of_its_step)
 {
@@ -324,6 +347,7 @@ static Suite *suite(void)
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, checkpoint_folder_make, checkpoint_folder_remove);
+    tcase_add_test(tc, weights_of_several_slices_are_saved_whole);
     tcase_add_loop_test(tc, a_resumed_run_has_the_bits_of_one_that_was_not_interrupted, 0,
                         NUM_RUNS);
     tcase_add_loop_test(tc, a_resumed_run_knows_the_losses_so_far_by_which_it_tells_a_spike, 0, 2);

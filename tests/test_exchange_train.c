@@ -169,6 +169,31 @@ START_TEST(data_ranks_send_what_the_list_says)
 }
 END_TEST
 
+/* Who has no data peers sends them nothing; of a communicator that does not count nobody knows. */
+START_TEST(nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0)
+{
+    struct comm_api uncounted = comm_local;
+    uncounted.sent_bytes = NULL;
+    static const struct {
+        const char *layout;
+        bool counts;
+        double sent;
+    } table[] = { { "tp2 mb2", true, 0 }, { "dp2 mb2", false, -2 }, { "tp2 mb2", false, 0 } };
+    for (int i = 0; i < LENGTH(table); i++) {
+        struct model model = model_of(table[i].layout);
+        struct bytes bytes = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+        struct parity_run run = adam(1);
+        struct parity_result result;
+        run.comm = table[i].counts ? NULL : &uncounted;
+        run.after = add_bytes;
+        run.context = &bytes;
+        parity_run(&model, table[i].layout, &run, &result);
+        ck_assert_double_eq(bytes.sum.sent, table[i].sent);
+        parity_release(&result);
+    }
+}
+END_TEST
+
 /* Of masters in fp32, from which the stored weights are rounded: with plain descent the average of
  * weights is still that of gradients, to the last of bf16's eight bits. */
 static const struct {
@@ -321,6 +346,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("train");
     tcase_set_tags(tc, THREADS);
     tcase_set_timeout(tc, 30);
+    tcase_add_test(tc, nothing_is_sent_without_peers_and_what_nobody_counts_is_below_0);
     tcase_add_loop_test(tc, what_changes_nothing_gives_what_all_reduce_gives, 0, LENGTH(alike));
     tcase_add_loop_test(tc, every_method_learns_and_sends_what_was_planned, 0, LENGTH(layouts));
     tcase_add_loop_test(tc, data_ranks_send_what_the_list_says, 0, LENGTH(reduced));

@@ -132,6 +132,17 @@ static bool has_point(const struct pareto_result *result, const struct pareto_po
     return false;
 }
 
+/* As on a job of that many GPUs. */
+static void check_prediction(const struct pareto_plan *plan)
+{
+    struct system system = instance.system;
+    system.num_gpus = plan->num_gpus;
+    struct evaluator *evaluator = evaluator_new(&system, &instance.model);
+    struct prediction expected = evaluate(evaluator, &plan->scored.plan);
+    ck_assert_double_eq(plan->scored.prediction.mfu, expected.mfu);
+    evaluator_free(evaluator);
+}
+
 /* Bounds rule most of them out, and most of those in every rank order at once. */
 START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
 {
@@ -153,6 +164,7 @@ START_TEST(the_front_of_a_space_is_what_no_plan_of_it_dominates)
         for (size_t j = 0; j < cloud->count; j++)
             ck_assert(!pareto_dominates(&cloud->at[j], &point));
         ck_assert_int_eq(plan_ranks(&result.at[i].scored.plan), result.at[i].num_gpus);
+        check_prediction(&result.at[i]);
     }
     /* All that stand are there: a naive pass, over those that the front doesn't have. */
     for (size_t j = 0; j < cloud->count; j++)
@@ -229,6 +241,33 @@ START_TEST(the_number_of_jobs_cannot_be_seen_in_the_front)
 }
 END_TEST
 
+/* A sweep that is ended on one count of GPUs is not whole, even if the next count is. */
+static bool once(void)
+{
+    static bool was_asked;
+    bool is_first = !was_asked;
+    was_asked = true;
+    return is_first;
+}
+
+START_TEST(a_front_that_was_interrupted_once_or_had_no_time_says_so)
+{
+    struct search_request request = instance_request(&instance);
+    struct pareto_result result;
+    request.jobs = 1;
+    request.interrupted = once;
+    run(&request, 0, &result);
+    ck_assert(result.was_interrupted && !result.timed_out);
+    ck_assert_double_gt(result.evaluated, 0);
+    pareto_result_release(&result);
+    request.interrupted = NULL;
+    request.time_limit_s = 1e-9;
+    run(&request, 0, &result);
+    ck_assert(result.timed_out && !result.was_interrupted);
+    pareto_result_release(&result);
+}
+END_TEST
+
 START_TEST(an_interrupted_front_says_so_and_wrong_words_are_an_error)
 {
     struct err err = { 0 };
@@ -285,6 +324,7 @@ static Suite *suite(void)
     tcase_add_loop_test(plans, the_front_of_a_space_is_what_no_plan_of_it_dominates, 0, 2);
     tcase_add_test(plans, a_front_has_no_two_equal_points_and_is_sorted);
     tcase_add_test(plans, plans_that_save_too_little_are_left_out);
+    tcase_add_test(plans, a_front_that_was_interrupted_once_or_had_no_time_says_so);
     tcase_add_test(plans, an_interrupted_front_says_so_and_wrong_words_are_an_error);
     tcase_add_test(plans, jobs_take_a_part_of_a_node_or_whole_ones);
     suite_add_tcase(s, plans);
