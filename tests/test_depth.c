@@ -1,6 +1,7 @@
 #include "tests/testing.h"
 
 #include "search/depth.h"
+#include "search/probe.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
 #include "tests/searching.h"
@@ -62,6 +63,34 @@ START_TEST(fixed_words_hold)
 }
 END_TEST
 
+/* With the same words a model of that depth fits, and no deeper one does. */
+static const struct {
+    const char *fix, *forbid;
+} words[] = {
+    { "pp2 vpp3 recompute=none", NULL }, { "pp4 vpp2", NULL },
+    { "pp2 schedule=gpipe", NULL },      { "schedule=interleaved pp2", NULL },
+    { "pp2", "schedule=1f1b" },          { "pp2 recompute=none", "vpp1" },
+};
+
+START_TEST(the_words_of_a_request_hold_at_that_depth)
+{
+    instance.system.gpu.memory_bytes = 8e9;
+    struct search_request request = instance_request(&instance);
+    struct model deep = instance.model;
+    struct depth depth;
+    struct err err = { 0 };
+    request.fix = words[_i].fix;
+    request.forbid = words[_i].forbid;
+    ck_assert_msg(search_depth(&request, &depth, &err), "%s: %s", err.where, err.msg);
+    request.model = &deep;
+    ck_assert_int_gt(depth.most, 0);
+    deep.layers = depth.most;
+    ck_assert(probe_fits(&request).fits);
+    while (++deep.layers <= depth.most + 24)
+        ck_assert_msg(!probe_fits(&request).fits, "%d layers, not %d", deep.layers, depth.most);
+}
+END_TEST
+
 START_TEST(where_one_layer_is_too_much_there_are_none)
 {
     instance.system.gpu.memory_bytes = 1e8;
@@ -94,6 +123,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(cases_, set_up, tear_down);
     tcase_add_loop_test(cases_, no_deeper_model_fits_and_that_one_does, 0, TURNS(NUM_CASES));
     tcase_add_test(cases_, fixed_words_hold);
+    tcase_add_loop_test(cases_, the_words_of_a_request_hold_at_that_depth, 0, LENGTH(words));
     tcase_add_test(cases_, where_one_layer_is_too_much_there_are_none);
     tcase_add_test(cases_, an_interrupted_dive_says_so);
     suite_add_tcase(s, cases_);
