@@ -67,7 +67,7 @@ END_TEST
 static const struct {
     const char *fix, *forbid;
 } words[] = {
-    { "pp2 vpp3 recompute=none", NULL }, { "pp4 vpp2", NULL },
+    { "pp2 vpp3 recompute=none", NULL }, { "pp4 vpp3 recompute=none", NULL },
     { "pp2 schedule=gpipe", NULL },      { "schedule=interleaved pp2", NULL },
     { "pp2", "schedule=1f1b" },          { "pp2 recompute=none", "vpp1" },
 };

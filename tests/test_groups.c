@@ -2,7 +2,10 @@
 
 #include "base/random.h"
 #include "exec/groups.h"
+#include "exec/rank_part.h"
+#include "exec/whereabouts.h"
 #include "tests/named.h"
+#include "tests/parity.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -232,10 +235,49 @@ START_TEST(groups_that_are_made_join_the_ranks_they_name)
 }
 END_TEST
 
+/* --- what instructions are called --------------------------------------------------------- */
+
+/* Two stages and microbatches, 1F1B: by rank. A message is called by the chunk that sends it. */
+static const char *const names[2][16] = {
+    { "FORWARD c0 mb0", "SEND_ACT c0 mb0 to 1", "RECV_GRAD c1 mb0 from 1", "FORWARD c0 mb1",
+      "SEND_ACT c0 mb1 to 1", "RECV_GRAD c1 mb1 from 1", "BACKWARD c0 mb0", "BACKWARD c0 mb1",
+      "REDUCE_TIED", "NORM_GRAD", "OPTIMIZER" },
+    { "RECV_ACT c0 mb0 from 0", "FORWARD c1 mb0", "RECV_ACT c0 mb1 from 0", "BACKWARD c1 mb0",
+      "SEND_GRAD c1 mb0 to 0", "FORWARD c1 mb1", "BACKWARD c1 mb1", "SEND_GRAD c1 mb1 to 0",
+      "REDUCE_TIED", "NORM_GRAD", "OPTIMIZER" },
+};
+
+static bool check_names(struct rank *rank, const struct parity_run *run, struct err *err)
+{
+    struct watchdog_options options = { .num_lanes = NUM_WATCHED_LANES,
+                                        .describe = whereabouts_describe };
+    (void)run;
+    rank->on.watchdog = watchdog_new(&options, err);
+    ck_assert(rank->on.watchdog && whereabouts_open(rank, err));
+    for (int i = 0; i < rank->list->count; i++)
+        ck_assert_str_eq(rank->names[i], names[rank->on.rank][i]);
+    whereabouts_close(rank);
+    watchdog_free(rank->on.watchdog);
+    rank->on.watchdog = NULL;
+    rank->arrivals = NULL;
+    return true;
+}
+
+START_TEST(an_instruction_is_called_by_what_it_does_to_which_chunk_and_with_whom)
+{
+    struct model model = parity_gpt();
+    struct parity_run run = { .steps = 0, .before = check_names };
+    struct parity_result result;
+    parity_run(&model, "pp2 mb4", &run, &result);
+    parity_release(&result);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     TCase *tc = tcase_create("groups");
     tcase_set_tags(tc, THREADS);
+    tcase_add_test(tc, an_instruction_is_called_by_what_it_does_to_which_chunk_and_with_whom);
     tcase_add_test(tc, groups_of_a_rank_are_those_counted_by_hand);
     tcase_add_test(tc, links_close_to_a_ring_when_chunks_go_round);
     tcase_add_loop_test(tc, groups_are_the_layouts_and_part_the_ranks, 0, NUM_LAYOUTS);
