@@ -2,8 +2,8 @@
 
 #include "base/random.h"
 #include "exec/groups.h"
-#include "exec/rank_part.h"
-#include "exec/whereabouts.h"
+#include "exec/run/rank_part.h"
+#include "exec/run/whereabouts.h"
 #include "tests/named.h"
 #include "tests/parity.h"
 
