@@ -51,7 +51,7 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
     bool has_replicas = plan->dp > 1 || plan->cp > 1;
     plan->sp = row->sp > 0 && plan->tp > 1;
     if (!row_is_stated(row->sp) && plan->tp > 1) {
-        plan->sp = stack->sp_default;
+        plan->sp = stack->unstated.sp_default;
         convert_assume(of, plan->sp ? "sp not stated: on, as the software has it wherever tp is"
                                     : "sp not stated: off");
     }
@@ -64,7 +64,8 @@ static bool read_sharding(const struct conversion *of, struct plan *plan, struct
             "zero_stage not stated: 2, as usual with the software",
             "zero_stage not stated: 3, as usual with the software"
         };
-        plan->zero = plan->pp > 1 && stack->zero_default > 1 ? 1 : stack->zero_default;
+        plan->zero =
+            plan->pp > 1 && stack->unstated.zero_default > 1 ? 1 : stack->unstated.zero_default;
         convert_assume(of, words[plan->zero]);
     }
     if (!has_replicas)
@@ -234,8 +235,9 @@ static void read_attention(const struct conversion *of, struct plan *plan)
                       : flash == 0 ? PLAN_ATTENTION_UNFUSED
                                    : PLAN_ATTENTION_DEFAULT;
     if (!row_is_stated(flash))
-        convert_assume(of, of->out->system->stack.flash_default ? "flash_attn not stated: on"
-                                                                : "flash_attn not stated: off");
+        convert_assume(of, of->out->system->stack.unstated.flash_default
+                               ? "flash_attn not stated: on"
+                               : "flash_attn not stated: off");
 }
 
 /* What runs beside compute is the stack's, but for tensor collectives where the row tells. */

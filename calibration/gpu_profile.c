@@ -133,9 +133,9 @@ json_t *gpu_cluster_json(const struct host_measured *m, const struct gpu_log *lo
     if (!load_gpu(log->words.gpu, &gpu, err) || !load_profile(&gpu, &profile, err))
         return NULL;
     put_measured(m, log, &gpu, &profile);
-    measured.issue_s = m->launch.issue_s;
+    measured.host.issue_s = m->launch.issue_s;
     if (m->launch.graph_kernel_s > 0)
-        measured.graph_kernel_s = m->launch.graph_kernel_s;
+        measured.host.graph_kernel_s = m->launch.graph_kernel_s;
     json_t *cluster = cluster_json(&gpu, profile.source, profile_json(m, log, &profile),
                                    host_level_json(m), stack_write(&measured));
     profile_release(&profile);

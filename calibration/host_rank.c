@@ -140,7 +140,7 @@ bool host_rank_most(struct host_rank *host, struct group *group, double *numbers
 struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan)
 {
     bool is_unfused = plan->attention == PLAN_ATTENTION_UNFUSED ||
-                      (plan->attention == PLAN_ATTENTION_DEFAULT && !stack->flash_default);
+                      (plan->attention == PLAN_ATTENTION_DEFAULT && !stack->unstated.flash_default);
     return (struct layer_options){ .flash_attention = !is_unfused,
                                    .fusions = stack->fusions,
                                    .dtype = precision_value_dtype(plan->precision),

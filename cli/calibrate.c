@@ -401,8 +401,8 @@ static int refine_with(const struct options *options, struct setup *setup,
 {
     struct refinement refinement;
     struct stack *stack = &setup->system.stack;
-    int planned = stack->launch;
-    stack->launch = (int)launches_of(run);
+    int planned = stack->host.launch;
+    stack->host.launch = (int)launches_of(run);
     struct prediction before = predict(setup);
     if (!check_run(run, setup, &before, err))
         return exit_code_of(err);
@@ -412,7 +412,7 @@ static int refine_with(const struct options *options, struct setup *setup,
         return exit_code_of(err);
     }
     struct prediction after = predict(setup);
-    stack->launch = planned;
+    stack->host.launch = planned;
     snprintf(setup->system.cluster.stack_name, sizeof setup->system.cluster.stack_name, "%s",
              stack->name);
     json_t *cluster = whole_cluster(&setup->system);

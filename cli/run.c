@@ -113,7 +113,7 @@ static bool make_run(const struct checkpoint_state *origin, struct setup *setup,
         .model = &setup->model,
         .options = plan_layer_options(&setup->plan, &setup->system),
         .overlaps_tensor = plan_overlaps(&setup->plan, &setup->system.stack, OVERLAP_TP),
-        .prefetch = setup->system.stack.prefetch,
+        .prefetch = setup->system.stack.shards.prefetch,
         .has_graphs = out->has_graphs,
         .tokens = tokens,
         .update = { .optimizer = setup->plan.optimizer,
@@ -158,7 +158,7 @@ static bool choose_graphs(const struct options *options, struct setup *setup,
                           const struct place *place)
 {
     const char *refusal = plan_capture_refusal(&setup->plan);
-    setup->system.stack.launch = (int)launch_wanted(options, refusal);
+    setup->system.stack.host.launch = (int)launch_wanted(options, refusal);
     if (options->graphs == GRAPHS_ON && refusal && place->rank == 0)
         fprintf(stderr, "simsearch: --graphs: passes are issued op by op: %s\n", refusal);
     return plan_launch(&setup->plan, &setup->system.stack) == LAUNCH_GRAPHS;

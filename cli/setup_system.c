@@ -265,8 +265,8 @@ bool setup_set_system(const struct options *options, const struct json_file *fil
     if (!load_system(options, file, num_gpus, setup, err) ||
         !check_gpu_option(options, &setup->system, err) || !check_nodes(&setup->system, err))
         return false;
-    if (options->graphs == GRAPHS_OFF && setup->system.stack.launch == LAUNCH_PASSES)
-        setup->system.stack.launch = LAUNCH_EAGER;
+    if (options->graphs == GRAPHS_OFF && setup->system.stack.host.launch == LAUNCH_PASSES)
+        setup->system.stack.host.launch = LAUNCH_EAGER;
     if (options->price >= 0)
         setup->system.cluster.price_per_gpu_h = options->price;
     say_profile(setup);

@@ -65,11 +65,11 @@ static void scale_host(struct system *system, double factor, struct arena *arena
     (void)arena;
     struct stack *stack = &system->stack;
     system->profile.kernel_s *= factor;
-    stack->issue_s *= factor;
-    stack->checkpoint_s *= factor;
-    stack->microbatch_s *= factor;
-    stack->step_s *= factor;
-    stack->message_per_rank_s *= factor;
+    stack->host.issue_s *= factor;
+    stack->host.checkpoint_s *= factor;
+    stack->host.microbatch_s *= factor;
+    stack->host.step_s *= factor;
+    stack->shards.message_per_rank_s *= factor;
 }
 
 static double scaled_excess(double slowdown, double factor)
@@ -88,7 +88,8 @@ static void scale_interference(struct system *system, double factor, struct aren
 static void scale_bytes(struct system *system, double factor, struct arena *arena)
 {
     (void)arena;
-    system->stack.allocator_slack += (1 + system->stack.allocator_slack) * (factor - 1);
+    system->stack.memory.allocator_slack +=
+        (1 + system->stack.memory.allocator_slack) * (factor - 1);
 }
 
 // clang-format off

@@ -144,7 +144,7 @@ static bool run_point(const struct system *system, const struct model *model, in
                                     .plan = &plan,
                                     .memory_bytes = points[i].memory_bytes,
                                     .limit_s = HUGE_VAL,
-                                    .step_s = system->stack.step_s };
+                                    .step_s = system->stack.host.step_s };
     double start_s = clock_now_s();
     struct stage_table table = stage_table_new(evaluator, &stages, &arena);
     double table_s = clock_now_s() - start_s;

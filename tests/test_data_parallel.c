@@ -142,13 +142,13 @@ END_TEST
 START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
 {
     struct plan plan = plan_default();
-    struct stack stack = { .reshard = true };
+    struct stack stack = { .shards.reshard = true };
     ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 1);
     plan.zero = 3;
     ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 16);
-    stack.reshard = false;
+    stack.shards.reshard = false;
     ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 8);
-    stack.accumulate = ACCUMULATE_NO_SYNC;
+    stack.shards.accumulate = ACCUMULATE_NO_SYNC;
     ck_assert_double_eq(weight_gathers(&stack, &plan, 8), 1);
 }
 END_TEST

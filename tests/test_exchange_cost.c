@@ -262,7 +262,7 @@ static double copy_bytes(void)
     double elements = model.layers * local_layer_parameters(rank_share_of(&plan), &model) +
                       local_embedding_parameters(rank_share_of(&plan), &model) +
                       local_head_parameters(rank_share_of(&plan), &model);
-    return (1 + v100.stack.allocator_slack) * 4 * elements;
+    return (1 + v100.stack.memory.allocator_slack) * 4 * elements;
 }
 
 /* 32 data ranks: two neighbours in a ring, five in the exponential graph. */
@@ -344,7 +344,7 @@ START_TEST(the_least_of_once_is_what_equal_passes_are_spared)
     struct plan ring = exchanging(256, "gossip:ring"), sum = exchanging(256, "ring");
     model.batch = 3.0 * ring.dp * ring.microbatch;
     struct evaluator *evaluator = evaluator_new(&v100, &model);
-    double expected = expected_maximum(256), once_s = v100.stack.step_s;
+    double expected = expected_maximum(256), once_s = v100.stack.host.step_s;
     double share = 1 - exchange_wait(&ring.exchange, 256, 0) / expected;
     for (double pass_s = 0.1; pass_s < 2; pass_s *= 3) {
         double all_s = 3 * pass_s, stray = v100.profile.pass_spread * pass_s;

@@ -37,12 +37,12 @@ static struct sent sent(const char *exchange, double parameters)
     struct plan plan;
     snprintf(layout, sizeof layout, "dp%d dtype=fp32 exchange=%s", cluster.num_gpus, exchange);
     ck_assert_msg(plan_parse(layout, &arena, &plan, &err), "%s", err.msg);
-    double buckets = ceil(4 * parameters / cluster.stack.bucket_bytes);
+    double buckets = ceil(4 * parameters / cluster.stack.shards.bucket_bytes);
     struct exchange_tensor tensor = { parameters / buckets, 1, 1 };
     struct exchange_load load = { &tensor, 1, 4 };
     struct exchange_cost bucket = exchange_cost(&cluster, &plan, &load, 1);
     double seconds = bucket.gradients_s + bucket.weights_s + bucket.memory_s;
-    return (struct sent){ cluster.stack.step_s + buckets * seconds, buckets };
+    return (struct sent){ cluster.stack.host.step_s + buckets * seconds, buckets };
 }
 
 static void check(const char *what, double got, double published, double tolerance)

@@ -91,8 +91,8 @@ START_TEST(the_file_has_the_datasheet_and_what_was_measured)
     struct system system = loaded(&measured);
     ck_assert_str_eq(system.gpu.name, "h200-141g-sxm");
     ck_assert_str_eq(system.stack.name, "cuda");
-    ck_assert_double_eq(system.stack.issue_s, 3e-6);
-    ck_assert_double_eq(system.stack.graph_kernel_s, 1.2e-6);
+    ck_assert_double_eq(system.stack.host.issue_s, 3e-6);
+    ck_assert_double_eq(system.stack.host.graph_kernel_s, 1.2e-6);
     ck_assert_double_eq_tol(system.profile.host_copy_efficiency, 45e9 / system.gpu.pcie_bytes_per_s,
                             1e-9);
     ck_assert(system.profile.measured);

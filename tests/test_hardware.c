@@ -340,8 +340,8 @@ START_TEST(a_file_may_leave_out_what_has_a_default)
     ck_assert_double_eq(profile.overlap_compute_slowdown, 1.15);
     ck_assert_int_eq(profile.num_gemm_tiles, 1);
     check_ok(stack_load("tests/fixtures/stack/minimal.json", &stack, &err), &err);
-    ck_assert_double_eq(stack.context_bytes, 1.5 * 0x1p30);
-    ck_assert(stack.flash_default);
+    ck_assert_double_eq(stack.memory.context_bytes, 1.5 * 0x1p30);
+    ck_assert(stack.unstated.flash_default);
     profile_release(&profile);
     stack_release(&stack);
 }

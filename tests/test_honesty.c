@@ -159,9 +159,9 @@ START_TEST(a_constant_that_was_spoilt_is_found)
             cases[own++] = cases[i];
         }
     ck_assert_int_gt(own, 0);
-    double issue_s = cases[0].system->stack.issue_s;
+    double issue_s = cases[0].system->stack.host.issue_s;
     for (int i = 0; i < own; i++) /* systems differ in GPUs, their stack is one */
-        cases[i].system->stack.issue_s = 0.8 * issue_s;
+        cases[i].system->stack.host.issue_s = 0.8 * issue_s;
     runs_predict(cases, own, 2, predictions);
     struct scores of_own = runs_score(cases, predictions, own, &arena);
     struct diagnoses why = runs_diagnose(cases, predictions, &of_own, 2, &arena);

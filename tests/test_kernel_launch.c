@@ -2,9 +2,9 @@
 #include "tests/named.h"
 #include "tests/testing.h"
 
-static const struct stack passes = { .launch = LAUNCH_PASSES,
-                                     .issue_s = 5e-6,
-                                     .graph_kernel_s = 1e-6 };
+static const struct stack passes = {
+    .host = { .launch = LAUNCH_PASSES, .issue_s = 5e-6, .graph_kernel_s = 1e-6 }
+};
 
 static struct arena arena;
 
@@ -37,7 +37,7 @@ START_TEST(what_a_stack_always_does_it_does_for_every_plan)
     struct plan plan = plan_of("tp2 pp2", &arena);
     struct stack stack = passes;
     for (int launch = LAUNCH_EAGER; launch <= LAUNCH_GRAPHS; launch++) {
-        stack.launch = launch;
+        stack.host.launch = launch;
         ck_assert_int_eq(plan_launch(&plan, &stack), launch);
     }
 }

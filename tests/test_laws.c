@@ -117,9 +117,9 @@ static void better(struct system *system, int which, double factor)
         system->profile.kernel_s /= factor;
         break;
     case 6:
-        system->stack.issue_s /= factor;
-        system->stack.microbatch_s /= factor;
-        system->stack.step_s /= factor;
+        system->stack.host.issue_s /= factor;
+        system->stack.host.microbatch_s /= factor;
+        system->stack.host.step_s /= factor;
         break;
     case 7:
         for (int i = 0; i < system->cluster.num_levels; i++)

@@ -56,13 +56,13 @@ START_TEST(gathered_weights_are_as_many_as_the_stack_keeps)
     double largest =
         fmax(planned.pieces.at[0].parameters, planned.pieces.at[PIECE_EMBEDDING].parameters);
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (2 * 2 + 4), 1);
-    stack->prefetch = 3;
+    stack->shards.prefetch = 3;
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes, largest * (4 * 2 + 4), 1);
-    stack->prefetch = 1000;
+    stack->shards.prefetch = 1000;
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes,
                             planned_parameters(0) * 2 + largest * 4, 1);
-    stack->prefetch = 1;
-    stack->reshard = false;
+    stack->shards.prefetch = 1;
+    stack->shards.reshard = false;
     ck_assert_double_eq_tol(planned_memory(0).buckets_bytes,
                             planned_parameters(0) * 2 + largest * 4, 1);
 }
@@ -72,7 +72,7 @@ END_TEST
 START_TEST(gradients_that_wait_for_the_last_microbatch_are_whole)
 {
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 8);
-    planned.system.stack.accumulate = ACCUMULATE_NO_SYNC;
+    planned.system.stack.shards.accumulate = ACCUMULATE_NO_SYNC;
     planned.model.batch = 512;
     planned_layout("zero3");
     ck_assert_double_eq(planned_memory(0).gradients_bytes, 4 * planned_parameters(0));
@@ -87,7 +87,7 @@ START_TEST(captured_graphs_have_pools_of_their_own)
     planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
     planned_layout("mb1");
     double eager_bytes = planned_memory(0).context_bytes;
-    planned.system.stack.launch = LAUNCH_GRAPHS;
+    planned.system.stack.host.launch = LAUNCH_GRAPHS;
     ck_assert_double_eq(planned_memory(0).context_bytes - eager_bytes, 2.0 * 1024 * 1024 * 1024);
 }
 END_TEST
@@ -152,7 +152,8 @@ START_TEST(the_peak_is_the_sum_of_its_parts)
                                     m.library_bytes,
                                 1);
         ck_assert_double_eq_tol(m.total_bytes,
-                                m.allocated_bytes * (1 + planned.system.stack.allocator_slack) +
+                                m.allocated_bytes *
+                                        (1 + planned.system.stack.memory.allocator_slack) +
                                     m.network_bytes + m.context_bytes,
                                 1);
     }

@@ -15,7 +15,7 @@ static void load_megatron_7b(double batch)
     model->tied = false;
     model->dropout = 0.1;
     model->batch = batch;
-    planned.system.stack.logits_bytes = 6; /* bf16, and fp32 inside the loss */
+    planned.system.stack.memory.logits_bytes = 6; /* bf16, and fp32 inside the loss */
 }
 
 static const char case_a[] = "tp4 pp1 dp2 mb2 zero1 attn=flash";

@@ -56,7 +56,7 @@ static double measured_bytes(const struct model *model, const char *layout, cons
                               .optimizer = OPTIMIZER_ADAM,
                               .rate = 1e-3F,
                               .precision = PRECISION_FP32,
-                              .prefetch = host.stack.prefetch,
+                              .prefetch = host.stack.shards.prefetch,
                               .arena_bytes = 8 << 20,
                               .options = &options,
                               .after = keep_high_water,
@@ -103,11 +103,11 @@ START_TEST(the_peak_of_a_pass_is_what_its_steps_hold)
         return;
     struct model model = model_of(_i % 2);
     const char *layout = layouts[_i / NUM_PREFETCHES];
-    host.stack.prefetch = _i % NUM_PREFETCHES;
+    host.stack.shards.prefetch = _i % NUM_PREFETCHES;
     struct peak peak = peak_of(&model, layout);
     ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
-                  "%s, prefetch %d: predicted %.0f, measured %.0f", layout, host.stack.prefetch,
-                  peak.predicted_bytes, peak.measured_bytes);
+                  "%s, prefetch %d: predicted %.0f, measured %.0f", layout,
+                  host.stack.shards.prefetch, peak.predicted_bytes, peak.measured_bytes);
 }
 END_TEST
 
@@ -162,7 +162,7 @@ START_TEST(logits_a_run_at_a_time_take_what_is_predicted)
     model.vocab = 2048;
     model.layers = 2;
     struct peak once = peak_of(&model, runs[_i].layout);
-    host.stack.logits_rows = runs[_i].rows;
+    host.stack.memory.logits_rows = runs[_i].rows;
     struct peak peak = peak_of(&model, runs[_i].layout);
     ck_assert_msg(fabs(peak.predicted_bytes / peak.measured_bytes - 1) < 0.01,
                   "%s, %d rows: predicted %.0f, measured %.0f", runs[_i].layout, runs[_i].rows,

@@ -259,7 +259,7 @@ START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
     load(_i);
     struct plan plan = tensor_plan(2, true, false);
     struct pieces once = cost(&plan);
-    machine.stack.logits_rows = 300;
+    machine.stack.memory.logits_rows = 300;
     struct pieces runs = cost(&plan);
     double product_flops = 2 * once.logits * model.hidden;
     double element_bytes = 2, rows = model.seq, chunks = ceil(rows / 300);
@@ -273,7 +273,8 @@ START_TEST(logits_in_runs_take_a_product_longer_and_less_memory)
     ck_assert_double_gt(runs.at[PIECE_HEAD].forward.kernels, once.at[PIECE_HEAD].forward.kernels);
     ck_assert_double_eq(once.logits_run_bytes, 0);
     ck_assert_double_eq_tol(runs.logits_run_bytes,
-                            ceil(rows / chunks) * once.logits / rows * machine.stack.logits_bytes +
+                            ceil(rows / chunks) * once.logits / rows *
+                                    machine.stack.memory.logits_bytes +
                                 2 * rows * model.hidden * element_bytes,
                             1);
     ck_assert_double_eq(runs.at[PIECE_HEAD].saved_bytes, once.at[PIECE_HEAD].saved_bytes);
@@ -284,7 +285,7 @@ END_TEST
 /* A split backward reads the logits' gradients twice. */
 START_TEST(schedules_that_split_the_backward_make_all_logits_at_once)
 {
-    struct stack stack = { .logits_rows = 512 };
+    struct stack stack = { .memory.logits_rows = 512 };
     struct plan whole = plan_of("pp4", &arena), halves = plan_of("pp4 schedule=zb-h1", &arena);
     ck_assert_double_eq(plan_logits_rows(&whole, &stack), 512);
     ck_assert_double_eq(plan_logits_rows(&halves, &stack), 0);
@@ -311,7 +312,7 @@ START_TEST(collectives_run_beside_nothing_that_is_not_launched_ahead)
     double hidden_s = cost(&beside).at[0].backward.total_s;
     double shown_s = cost(&alone).at[0].backward.total_s;
     ck_assert_double_lt(hidden_s, shown_s);
-    machine.stack.launches_ahead = false;
+    machine.stack.host.launches_ahead = false;
     ck_assert_double_eq(cost(&beside).at[0].backward.total_s, shown_s);
 }
 END_TEST

@@ -204,7 +204,7 @@ static void load_uniform(int pp, int vpp, int num_microbatches)
     model->vocab = 128;
     model->tied = false;
     setting.system.num_gpus = pp;
-    setting.system.stack.step_s = 0;
+    setting.system.stack.host.step_s = 0;
     setting.system.profile.intra_latency_factor = 1e-6;
     setting.system.profile.intra_bandwidth_factor = 1e6;
 }
@@ -359,8 +359,8 @@ START_TEST(buckets_of_a_pipeline_are_reduced_beside_the_last_backward)
     struct evaluator *evaluator;
     setting_load("dgx-a100-80g", bucketed[_i].stack, "gpt3-6.7b", 64, 64);
     if (strcmp(bucketed[_i].stack, "megatron-core") == 0)
-        setting.system.stack.pipeline_buckets = bucketed[_i].buckets;
-    ck_assert_int_eq(setting.system.stack.pipeline_buckets, bucketed[_i].buckets);
+        setting.system.stack.shards.pipeline_buckets = bucketed[_i].buckets;
+    ck_assert_int_eq(setting.system.stack.shards.pipeline_buckets, bucketed[_i].buckets);
     double none_s = predict_layout("pp8 mb1 recompute=full overlap=none", &evaluator).step_s;
     evaluator_free(evaluator);
     double grad_s = predict_layout("pp8 mb1 recompute=full overlap=grad", &evaluator).step_s;

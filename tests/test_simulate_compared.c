@@ -80,14 +80,14 @@ static void lower_kernel(struct system *system)
 
 static void lower_issue(struct system *system)
 {
-    system->stack.issue_s /= 1.3;
-    system->stack.microbatch_s /= 1.3;
-    system->stack.step_s /= 1.3;
+    system->stack.host.issue_s /= 1.3;
+    system->stack.host.microbatch_s /= 1.3;
+    system->stack.host.step_s /= 1.3;
 }
 
 static void launch_ahead(struct system *system)
 {
-    system->stack.launches_ahead = true;
+    system->stack.host.launches_ahead = true;
 }
 
 static void speed_up_host_link(struct system *system)
@@ -222,9 +222,9 @@ struct outcome {
 static struct outcome outcome_with(const struct plan *plan, struct stack policy)
 {
     struct system system = setting.system;
-    system.stack.reshard = policy.reshard;
-    system.stack.prefetch = policy.prefetch;
-    system.stack.accumulate = policy.accumulate;
+    system.stack.shards.reshard = policy.shards.reshard;
+    system.stack.shards.prefetch = policy.shards.prefetch;
+    system.stack.shards.accumulate = policy.shards.accumulate;
     struct evaluator *evaluator = evaluator_new(&system, &setting.model);
     struct outcome outcome = { evaluate_step_s(evaluator, plan),
                                evaluate_peak_bytes(evaluator, plan) };
@@ -248,19 +248,21 @@ static void check_policies(void)
         const struct plan *plan = &setting.plans[i];
         if (plan->zero < 2)
             continue;
-        struct stack policy = { .reshard = true, .prefetch = 0, .accumulate = ACCUMULATE_REDUCED };
+        struct stack policy = {
+            .shards = { .reshard = true, .prefetch = 0, .accumulate = ACCUMULATE_REDUCED }
+        };
         struct outcome before = outcome_with(plan, policy);
-        for (policy.prefetch = 1; policy.prefetch <= 4; policy.prefetch *= 2) {
+        for (policy.shards.prefetch = 1; policy.shards.prefetch <= 4; policy.shards.prefetch *= 2) {
             struct outcome after = outcome_with(plan, policy);
             check_trade(before, after, setting.texts[i]);
             before = after;
         }
-        policy.reshard = false;
+        policy.shards.reshard = false;
         struct outcome kept = outcome_with(plan, policy);
         check_trade(before, kept, setting.texts[i]);
-        policy.accumulate = ACCUMULATE_NO_SYNC;
+        policy.shards.accumulate = ACCUMULATE_NO_SYNC;
         check_trade(kept, outcome_with(plan, policy), setting.texts[i]);
-        policy.reshard = true;
+        policy.shards.reshard = true;
         check_trade(before, outcome_with(plan, policy), setting.texts[i]);
     }
 }

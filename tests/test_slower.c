@@ -59,7 +59,8 @@ START_TEST(all_that_a_slower_device_does_takes_longer)
     system_slower(&system, 1, &same);
     struct prediction before = predict(&system, &model, &plan);
     struct prediction after = predict(&slower, &model, &plan);
-    double ratio = (after.step_s - system.stack.step_s) / (before.step_s - system.stack.step_s);
+    double ratio =
+        (after.step_s - system.stack.host.step_s) / (before.step_s - system.stack.host.step_s);
     ck_assert_msg(ratio > cases[_i].least && ratio < cases[_i].most, "%s on %s: %.5f times",
                   cases[_i].layout, cases[_i].stack, ratio);
     ck_assert_double_eq(predict(&same, &model, &plan).step_s, before.step_s);

@@ -98,7 +98,7 @@ static struct assembled assemble(struct evaluator *evaluator, const struct syste
     pipeline_s(&cache, &pipeline, end_s);
     for (int s = 0; s < plan->pp; s++)
         reduced_s = fmax(reduced_s, end_s[s] + comm_s[s]);
-    whole.step_s = reduced_s + optimizer_s + system->stack.step_s;
+    whole.step_s = reduced_s + optimizer_s + system->stack.host.step_s;
     pipeline_cache_release(&cache);
     return whole;
 }

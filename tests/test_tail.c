@@ -95,12 +95,12 @@ START_TEST(gradients_leave_for_the_host_beside_backward_and_reductions)
     node->bytes_per_s *= wire_speeds[_i];
     node->channel_bytes_per_s *= wire_speeds[_i];
     planned.system.cluster.levels[1].bytes_per_s *= wire_speeds[_i];
-    planned.system.stack.bucket_bytes = 0;
+    planned.system.stack.shards.bucket_bytes = 0;
     struct host_optimizer of = host(0);
     double returned_s = fmax(of.update_s, of.up_s), reduction_s = stage_score(0).data_comm_s;
     check_near(stage_cost(0).optimizer_s, device_s(0) + of.down_s + returned_s);
     double bytes = planned_parameters(0) * dtype_bytes((enum dtype)planned.plan.reduce_dtype);
-    planned.system.stack.bucket_bytes = bytes / 10;
+    planned.system.stack.shards.bucket_bytes = bytes / 10;
     double copies_s = ten_copies_s(of.down_s, stage_score(0).backward_s, reduction_s);
     ck_assert_int_eq(copies_s == of.down_s / 10, _i != 1);
     check_near(stage_cost(0).optimizer_s, device_s(0) + copies_s + returned_s);
@@ -155,7 +155,7 @@ START_TEST(what_the_device_does_for_messages_hides_behind_nothing)
 {
     load("tp4 mb1 overlap=grad exchange=topk:0.01");
     double bytes = planned_parameters(0) * plan_exchange_bytes(&planned.plan);
-    planned.system.stack.bucket_bytes = bytes / 4;
+    planned.system.stack.shards.bucket_bytes = bytes / 4;
     struct exchange_cost bucket = exchanged(0, 0.25);
     double window_s = stage_score(0).backward_s;
     double wire_s = exposed_s(&planned.system.profile, 4 * bucket.gradients_s, window_s, 4);
@@ -169,7 +169,7 @@ END_TEST
 START_TEST(an_average_beside_the_passes_still_takes_the_device)
 {
     load("tp2 mb1 exchange=gossip:one-peer:combine=beside");
-    planned.system.stack.bucket_bytes = 0; /* whole: each bucket is a kernel more */
+    planned.system.stack.shards.bucket_bytes = 0; /* whole: each bucket is a kernel more */
     struct exchange_cost cost = exchanged(0, 1);
     struct stage_score score = stage_score(0);
     double passes_s = 8 * (score.forward_s + score.backward_s + score.weight_s);

@@ -49,7 +49,7 @@ static double budget_of(const struct layer_partition *of, const struct scorer *s
     double of_layers = layers * pieces.at[0].parameters * scorer->state_bytes +
                        stage.activations_bytes -
                        scorer->in_flight * pieces.at[PIECE_EMBEDDING].saved_bytes;
-    double slack = 1 + of->system->stack.allocator_slack;
+    double slack = 1 + of->system->stack.memory.allocator_slack;
     double left = of->system->gpu.memory_bytes - (stage.total_bytes - slack * of_layers);
     return fmax(0, left / slack / layers);
 }

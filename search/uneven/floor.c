@@ -89,7 +89,7 @@ double lattice_once_s(struct evaluator *evaluator, const struct model *model,
                       const struct stack *stack, const struct plan *plan)
 {
     if (exchange_keeps_replicas_equal(&plan->exchange))
-        return stack->step_s;
+        return stack->host.step_s;
     struct plan longest = *plan;
     longest.recompute = RECOMPUTE_BLOCK;
     struct arena arena = { 0 };

@@ -155,37 +155,59 @@ enum accumulate { ACCUMULATE_REDUCED, ACCUMULATE_NO_SYNC };
 /* Stages of a pipeline whose chunks are reduced in buckets; those of the others whole. */
 enum pipeline_buckets { PIPELINE_BUCKETS_NONE, PIPELINE_BUCKETS_FIRST, PIPELINE_BUCKETS_ALL };
 
+/* When and how the host launches kernels, and what else it takes. */
+struct stack_host {
+    int launch;            /* enum launch */
+    bool launches_ahead;   /* of what runs: also beyond a layer, and beside a collective */
+    double issue_s;        /* to launch one kernel, eager */
+    double graph_kernel_s; /* in its place where launch is graphs: from one to the next */
+    double checkpoint_s;   /* to save and restore the state of a recomputed layer */
+    double microbatch_s;   /* around one forward-backward of a chunk */
+    double step_s;         /* and of logging, a step */
+};
+
+/* What is held beside a model's state and activations. */
+struct stack_memory {
+    double allocator_slack; /* reserved / allocated - 1 */
+    double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
+    double graph_bytes;     /* pools of captured graphs, where launch is graphs */
+    bool connects_groups;   /* a communicator for each group of ranks, connected for all calls */
+    double logits_bytes;    /* per logit held at the loss */
+    int logits_rows;        /* most rows of the head at once; 0: all */
+};
+
+/* How gradients are reduced and shards gathered. */
+struct stack_shards {
+    double bucket_bytes;       /* gradient bucket for overlapped reductions; 0: a whole chunk */
+    int pipeline_buckets;      /* enum pipeline_buckets */
+    int layer_messages;        /* collectives that a layer's parameters travel in (ZeRO-3) */
+    double message_per_rank_s; /* host time of each of them for every member of the group */
+    bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
+    int prefetch;              /* layers that it gathers ahead of the one that runs */
+    int accumulate;            /* enum accumulate */
+};
+
+/* What is taken for granted where nothing is said. */
+struct stack_unstated {
+    bool flash_default; /* what an absent attn= means */
+    bool sp_default;    /* a measured run has sequence parallelism with tp */
+    int zero_default;   /* ZeRO stage of a measured run */
+};
+
 struct stack {
     char name[48];
     char source[320];
     char summary[160];
     int attention;              /* enum attention_kernel when the plan says attn=flash */
-    bool flash_default;         /* what an absent attn= means */
     unsigned fusions;           /* bit set of enum fusion */
     struct unfused_ops unfused; /* what is not fused costs */
     unsigned overlaps;          /* bit set of enum overlap: what an absent overlap= means */
     int runtime;                /* index of runtimes[] (sim/cost/runtime.h) */
-    int launch;                 /* enum launch */
-    bool launches_ahead;        /* of what runs: also beyond a layer, and beside a collective */
-    double product_efficiency;  /* share of the profile's GEMM rate that its libraries reach */
-    double issue_s;             /* host time to launch one kernel, eager */
-    double graph_kernel_s;      /* in its place where launch is graphs: from one to the next */
-    double checkpoint_s;        /* host time to save and restore the state of a recomputed layer */
-    double microbatch_s;        /* host time around one forward-backward of a chunk */
-    double step_s;              /* host and logging time of a step */
-    double allocator_slack;     /* reserved / allocated - 1 */
-    double context_bytes;       /* CUDA context, kernels, workspaces of libraries */
-    double graph_bytes;         /* pools of captured graphs, where launch is graphs */
-    bool connects_groups; /* a communicator for each group of ranks, connected for all calls */
-    double logits_bytes;  /* per logit held at the loss */
-    int logits_rows;      /* most rows of the head at once; 0: all */
-    double bucket_bytes;  /* gradient bucket for overlapped reductions; 0: a whole chunk */
-    int pipeline_buckets; /* enum pipeline_buckets */
-    int layer_messages;   /* collectives that a layer's sharded parameters travel in (ZeRO-3) */
-    double message_per_rank_s; /* host time of each of them for every member of the group */
-    bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
-    int prefetch;              /* layers that it gathers ahead of the one that runs */
-    int accumulate;            /* enum accumulate */
+    struct stack_host host;
+    struct stack_memory memory;
+    struct stack_shards shards;
+    struct stack_unstated unstated;
+    double product_efficiency; /* share of the profile's GEMM rate that its libraries reach */
     double optimizer_passes;   /* traffic of the step relative to one fused pass */
     bool scatter_gather_p2p;   /* pipeline messages split over tensor ranks, gathered in the node */
     bool leaves_vocab_odd;     /* a tensor rank's vocabulary is not padded */
@@ -193,8 +215,6 @@ struct stack {
     bool post_validation;    /* split backwards: a stage updates before the norm of all is known */
     bool gradients_in_dtype; /* fp16 gradients accumulate and are reduced in fp16; bf16 in fp32 */
     bool keeps_quantized;    /* weights are kept and gathered as such, where the recipe can */
-    bool sp_default;         /* a measured run that does not say has sequence parallelism with tp */
-    int zero_default;        /* ZeRO stage of a measured run that does not say */
     double error_log;        /* as a profile's, of this family's runs; 0: not known */
     struct error_widths widths; /* in its place, by part; 0: not known */
     int num_fitted;             /* as in a profile */

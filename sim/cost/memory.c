@@ -154,12 +154,13 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         largest = fmax(largest, in->pieces->at[kind].parameters);
     if (plan_cuts(plan, STATE_PARAMETERS)) {
-        double gathered =
-            stack->reshard ? fmin((1 + stack->prefetch) * largest, parameters) : parameters;
+        double gathered = stack->shards.reshard
+                              ? fmin((1 + stack->shards.prefetch) * largest, parameters)
+                              : parameters;
         return gathered * state->weights + largest * state->gradients;
     }
     if (plan_cuts(plan, STATE_GRADIENTS))
-        return fmin(2 * stack->bucket_bytes, blocks_parameters(in) * state->gradients);
+        return fmin(2 * stack->shards.bucket_bytes, blocks_parameters(in) * state->gradients);
     return 0;
 }
 
@@ -167,7 +168,7 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
  * reduced, they are not cut. */
 static int gradient_ranks(const struct memory_input *in)
 {
-    bool no_sync = in->system->stack.accumulate == ACCUMULATE_NO_SYNC;
+    bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
     bool are_whole = no_sync && in->num_microbatches > 1;
     return are_whole ? 1 : state_share(in->plan, STATE_GRADIENTS).ranks;
 }
@@ -178,7 +179,7 @@ static double quantized_weight_bytes(const struct memory_input *in, int stage)
 {
     const struct system *system = in->system;
     const struct recipe *recipe = precision_recipe(in->plan->precision);
-    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.reshard))
+    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.shards.reshard))
         return 0;
     bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
     double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
@@ -339,7 +340,7 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
     memory.allocated_bytes = memory.weights_bytes + memory.gradients_bytes +
                              memory.optimizer_bytes + memory.activations_bytes + moment_bytes +
                              memory.buckets_bytes + memory.library_bytes;
-    memory.slack_bytes = memory.allocated_bytes * stack->allocator_slack;
+    memory.slack_bytes = memory.allocated_bytes * stack->memory.allocator_slack;
     memory.total_bytes =
         memory.allocated_bytes + memory.slack_bytes + memory.network_bytes + memory.context_bytes;
     return memory;
@@ -348,7 +349,7 @@ struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
 static double runtime_bytes(const struct plan *plan, const struct stack *stack)
 {
     bool has_graphs = plan_launch(plan, stack) == LAUNCH_GRAPHS;
-    return stack->context_bytes + (has_graphs ? stack->graph_bytes : 0);
+    return stack->memory.context_bytes + (has_graphs ? stack->memory.graph_bytes : 0);
 }
 
 static struct stage_memory unplaced_memory(const struct memory_input *in)

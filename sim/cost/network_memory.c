@@ -111,7 +111,7 @@ static double groups_bytes(const struct system *system, const struct plan *plan)
 
 double network_memory_bytes(const struct system *system, const struct plan *plan)
 {
-    if (system->stack.connects_groups)
+    if (system->stack.memory.connects_groups)
         return groups_bytes(system, plan);
     return stack_runtime(&system->stack)->has_channels ? axes_bytes(system, plan) : 0;
 }

@@ -139,7 +139,7 @@ double pass_most_bytes(const struct memory_input *in, int chunk, double logits_b
     struct arena arena = { 0 };
     struct walk walk = {
         .in = in,
-        .chunk = pass_chunk_of(in->plan, in->model, chunk, in->system->stack.prefetch),
+        .chunk = pass_chunk_of(in->plan, in->model, chunk, in->system->stack.shards.prefetch),
         .first_layer =
             in->model->blocks.num_runs > 0 ? chunk_first_layer(in->plan, in->model, chunk) : 0,
         .state = plan_state_bytes(in->plan, in->model),

@@ -305,8 +305,9 @@ bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum over
 
 enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system)
 {
-    bool flash = plan->attention == PLAN_ATTENTION_FLASH ||
-                 (plan->attention == PLAN_ATTENTION_DEFAULT && system->stack.flash_default);
+    bool flash =
+        plan->attention == PLAN_ATTENTION_FLASH ||
+        (plan->attention == PLAN_ATTENTION_DEFAULT && system->stack.unstated.flash_default);
     return flash ? stack_attention(&system->stack, &system->gpu) : ATTENTION_UNFUSED;
 }
 
@@ -318,7 +319,7 @@ int quantized_copies(const struct gpu *gpu, const struct recipe *recipe)
 /* A split backward reads the logits' gradients twice. */
 static double logits_rows(bool splits, const struct stack *stack)
 {
-    return splits ? 0 : stack->logits_rows;
+    return splits ? 0 : stack->memory.logits_rows;
 }
 
 double plan_logits_rows(const struct plan *plan, const struct stack *stack)
@@ -329,7 +330,7 @@ double plan_logits_rows(const struct plan *plan, const struct stack *stack)
 static double logit_bytes(int precision, const struct stack *stack)
 {
     enum dtype dtype = precision_value_dtype(precision);
-    return fmax(stack->logits_bytes, dtype_bytes(dtype));
+    return fmax(stack->memory.logits_bytes, dtype_bytes(dtype));
 }
 
 double plan_logit_bytes(const struct plan *plan, const struct stack *stack)
@@ -453,7 +454,7 @@ struct pieces pieces_answer(const struct system *system, const struct model *mod
     struct rank_share share = question->share;
     struct timer timer = timer_of(system, question, wires);
     struct layer_options options = options_of(question, system);
-    bool overlap = question->overlaps_tensor && system->stack.launches_ahead;
+    bool overlap = question->overlaps_tensor && system->stack.host.launches_ahead;
     struct arena_mark mark = arena_mark(arena);
     struct layer_dims dims = local_dims(share, model, model->seq);
     double element_bytes = dtype_bytes(options.dtype);

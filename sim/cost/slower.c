@@ -54,7 +54,7 @@ static void slow_core(struct system *system, double speed)
         system->cluster.levels[i].latency_s /= speed;
     }
     system->cluster.host_bytes_per_s *= speed;
-    system->stack.issue_s /= speed;
+    system->stack.host.issue_s /= speed;
 }
 
 void system_slower(const struct system *from, double speed, struct system *out)

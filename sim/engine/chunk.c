@@ -35,7 +35,7 @@ static void launch(const struct work *w, struct pass *pass, const struct list_co
                    double times)
 {
     double issue_s = list->kernels * plan_issue_s(w->plan, &w->system->stack);
-    if (w->system->stack.launches_ahead)
+    if (w->system->stack.host.launches_ahead)
         pass->issue_s += times * issue_s;
     else
         pass->waiting_s += times * waiting_s(list->compute_s, issue_s);
@@ -68,7 +68,7 @@ static void add_recompute(const struct work *w, struct pass *backward, struct ti
     const struct list_cost *replay = selective ? &layer->replay : &layer->forward;
     int times = selective ? held->count[kind] : held->recomputed[kind];
     backward->gpu_s += times * replay->total_s;
-    backward->issue_s += times * w->system->stack.checkpoint_s;
+    backward->issue_s += times * w->system->stack.host.checkpoint_s;
     launch(w, backward, replay, times);
     parts->recompute_s += times * replay->total_s;
 }
@@ -178,7 +178,7 @@ static double sharded_s(const struct work *w, double compute_s, const struct lay
     if (!plan_overlaps(w->plan, &w->system->stack, OVERLAP_PARAM))
         return blocking_s(layers->held, compute_s, comms);
     double with_prefetch_s = ahead_s(profile, layers, comms);
-    if (w->system->stack.prefetch > 0)
+    if (w->system->stack.shards.prefetch > 0)
         return with_prefetch_s;
     return fmax(with_prefetch_s, gathering_s(profile, layers, comms));
 }
@@ -210,9 +210,9 @@ static struct data_comm message_comm(const struct work *w, const struct piece_co
 {
     const struct stack *stack = &w->system->stack;
     struct data_comm comm =
-        data_comm(stack, w->plan, &w->data, layer->parameters / stack->layer_messages);
-    comm.gather_s += stack->message_per_rank_s * plan_shards(w->plan);
-    comm.reduce_s += stack->message_per_rank_s * plan_shards(w->plan);
+        data_comm(stack, w->plan, &w->data, layer->parameters / stack->shards.layer_messages);
+    comm.gather_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
+    comm.reduce_s += stack->shards.message_per_rank_s * plan_shards(w->plan);
     if (stack_runtime(stack)->adds_whole_gradients)
         comm.reduce_s += whole_gradients_s(w, layer->parameters);
     return comm;
@@ -230,17 +230,17 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     struct layer_comms none = { 0 }, gather = { 0 }, again = { 0 }, both = { 0 };
     for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
         struct data_comm comm = message_comm(w, &w->pieces->at[kind]);
-        double gather_s = plan_gathers(plan) ? stack->layer_messages * comm.gather_s : 0;
+        double gather_s = plan_gathers(plan) ? stack->shards.layer_messages * comm.gather_s : 0;
         gather.of_kind[kind].gather_s = gather_s;
-        again.of_kind[kind].gather_s = stack->reshard ? gather_s : 0;
+        again.of_kind[kind].gather_s = stack->shards.reshard ? gather_s : 0;
         both.of_kind[kind].gather_s = again.of_kind[kind].gather_s;
-        both.of_kind[kind].reduce_s = stack->layer_messages * comm.reduce_s;
+        both.of_kind[kind].reduce_s = stack->shards.layer_messages * comm.reduce_s;
     }
     double m = w->num_microbatches;
-    bool no_sync = stack->accumulate == ACCUMULATE_NO_SYNC;
+    bool no_sync = stack->shards.accumulate == ACCUMULATE_NO_SYNC;
     struct layers forward = spread(w, held, time, true), backward = spread(w, held, time, false);
     double forward_s = mean_sharded_s(w, time->forward_s, &forward, &gather, &none,
-                                      no_sync && !stack->reshard ? 1 : m);
+                                      no_sync && !stack->shards.reshard ? 1 : m);
     double backward_s =
         mean_sharded_s(w, time->backward_s, &backward, &both, &again, no_sync ? 1 : m);
     time->parts.data_comm_s += forward_s - time->forward_s + backward_s - time->backward_s;
@@ -271,7 +271,7 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
 {
     struct chunk_time time = { 0 };
     struct pass passes[CHUNK_PASSES] = { 0 };
-    double host_s = w->system->stack.microbatch_s / 2;
+    double host_s = w->system->stack.host.microbatch_s / 2;
     struct holding held = chunk_holding(w->plan, w->model, chunk);
     for (int piece = 0; piece < NUM_PIECES; piece++)
         if (held.count[piece] > 0)

@@ -43,9 +43,9 @@ double weight_gathers(const struct stack *stack, const struct plan *plan, int nu
 {
     if (!plan_cuts(plan, STATE_PARAMETERS))
         return 1;
-    if (stack->reshard)
+    if (stack->shards.reshard)
         return 2.0 * num_microbatches;
-    return stack->accumulate == ACCUMULATE_NO_SYNC ? 1 : num_microbatches;
+    return stack->shards.accumulate == ACCUMULATE_NO_SYNC ? 1 : num_microbatches;
 }
 
 double quantize_weights_s(const struct system *system, const struct plan *plan,

@@ -15,7 +15,7 @@
  * backward_maybe_with_nosync); Megatron's cut none, or the first stage's. */
 static bool has_buckets(const struct work *w, int stage)
 {
-    switch ((enum pipeline_buckets)w->system->stack.pipeline_buckets) {
+    switch ((enum pipeline_buckets)w->system->stack.shards.pipeline_buckets) {
     case PIPELINE_BUCKETS_NONE:
         return w->plan->pp == 1;
     case PIPELINE_BUCKETS_FIRST:
@@ -29,7 +29,7 @@ static bool has_buckets(const struct work *w, int stage)
 /* Buckets of one chunk of `bytes`. */
 static double num_chunk_buckets(const struct work *w, double bytes, int stage)
 {
-    double bucket_bytes = w->system->stack.bucket_bytes;
+    double bucket_bytes = w->system->stack.shards.bucket_bytes;
     bool is_cut = has_buckets(w, stage) && bucket_bytes > 0 && bytes > bucket_bytes;
     return is_cut ? ceil(bytes / bucket_bytes) : 1;
 }
