@@ -3,58 +3,11 @@
 #include "base/length.h"
 #include "base/text.h"
 #include "sim/cost/piece.h"
+#include "sim/plan/token.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
-
-/* Each sets the member that a list of values is for, so that the list can be filtered. */
-static void set_tp(struct plan *plan, int value)
-{
-    plan->tp = value;
-}
-
-static void set_cp(struct plan *plan, int value)
-{
-    plan->cp = value;
-}
-
-static void set_sp(struct plan *plan, int value)
-{
-    plan->sp = value != 0;
-}
-
-static void set_microbatch(struct plan *plan, int value)
-{
-    plan->microbatch = value;
-}
-
-static void set_pp(struct plan *plan, int value)
-{
-    plan->pp = value;
-}
-
-static void set_recompute(struct plan *plan, int value)
-{
-    plan->recompute = value;
-}
-
-static void set_zero(struct plan *plan, int value)
-{
-    plan->zero = value;
-}
-
-static void keep_allowed(const struct space *space, const char *token,
-                         void (*set)(struct plan *plan, int value), struct values *values)
-{
-    struct plan probe = space->base;
-    int kept = 0;
-    for (int i = 0; i < values->count; i++) {
-        set(&probe, values->at[i]);
-        if (forbidden_allows(&space->forbidden, token, &probe))
-            values->at[kept++] = values->at[i];
-    }
-    values->count = kept;
-}
 
 static struct values one_value(int value, struct arena *arena)
 {
@@ -106,9 +59,21 @@ static const int default_recomputes[] = { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, R
 static const int default_zeros[] = { 0, 1, 2, 3 };
 enum { MAX_TP = 64 };
 
-static struct values list_cps(const struct space *space, bool is_fixed, struct arena *arena)
+/* --- domains ---------------------------------------------------------------------------------- */
+
+static struct values list_tps(const struct space *space, struct arena *arena)
 {
-    if (is_fixed || !space->splits_attention)
+    return divisors(space->num_gpus, MAX_TP, arena);
+}
+
+static struct values list_pps(const struct space *space, struct arena *arena)
+{
+    return divisors(space->num_gpus, space->num_gpus, arena);
+}
+
+static struct values list_cps(const struct space *space, struct arena *arena)
+{
+    if (!space->splits_attention)
         return one_value(space->base.cp, arena);
     struct values values = copy_values(default_cps, LENGTH(default_cps), arena);
     int kept = 0;
@@ -119,45 +84,102 @@ static struct values list_cps(const struct space *space, bool is_fixed, struct a
     return values;
 }
 
+/* A word whose values are listed, unless it is fixed: those that it has, or that `list` finds. */
+struct domain {
+    const char *token;
+    size_t values; /* its list's offset in struct space */
+    size_t member; /* its offset in struct plan */
+    bool is_flag;  /* the member is a bool, else an int */
+    int count;
+    const int *defaults;
+    struct values (*list)(const struct space *space, struct arena *arena);
+};
+#define DOMAIN(token, name) token, offsetof(struct space, name), offsetof(struct plan, name)
+static const struct domain domains[] = {
+    { DOMAIN("tp", tp), .list = list_tps },
+    { DOMAIN("cp", cp), .list = list_cps },
+    { DOMAIN("sp", sp), true, LENGTH(default_switch), default_switch, NULL },
+    { DOMAIN("mb", microbatch), false, LENGTH(default_microbatches), default_microbatches, NULL },
+    { DOMAIN("pp", pp), .list = list_pps },
+    { DOMAIN("recompute", recompute), false, LENGTH(default_recomputes), default_recomputes, NULL },
+    { DOMAIN("zero", zero), false, LENGTH(default_zeros), default_zeros, NULL },
+};
+/* Words that follow from others, or are looked at once a plan is whole. */
+static const char *const derived[] = { "dp", "vpp", "schedule" };
+
+static int value_in(const struct domain *domain, const struct plan *plan)
+{
+    const char *at = (const char *)plan + domain->member;
+    return domain->is_flag ? *(const bool *)at : *(const int *)at;
+}
+
+static void set_value(const struct domain *domain, struct plan *plan, int value)
+{
+    char *at = (char *)plan + domain->member;
+    if (domain->is_flag)
+        *(bool *)at = value != 0;
+    else
+        *(int *)at = value;
+}
+
+static struct values list_domain(const struct domain *domain, const struct space *space,
+                                 bool is_fixed, struct arena *arena)
+{
+    if (is_fixed)
+        return one_value(value_in(domain, &space->base), arena);
+    return domain->list ? domain->list(space, arena)
+                        : copy_values(domain->defaults, domain->count, arena);
+}
+
+static void keep_allowed(const struct space *space, const struct domain *domain,
+                         struct values *values)
+{
+    struct plan probe = space->base;
+    int kept = 0;
+    for (int i = 0; i < values->count; i++) {
+        set_value(domain, &probe, values->at[i]);
+        if (forbidden_allows(&space->forbidden, domain->token, &probe))
+            values->at[kept++] = values->at[i];
+    }
+    values->count = kept;
+}
+
+static struct values *values_of(const struct domain *domain, struct space *space)
+{
+    return (struct values *)((char *)space + domain->values);
+}
+
 static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)
 {
     const struct plan *base = &space->base;
-    int n = space->num_gpus;
     space->orders = orders_new(base, placement && !words_have(fixed, "order"), arena);
-    space->tp = words_have(fixed, "tp") ? one_value(base->tp, arena) : divisors(n, MAX_TP, arena);
-    space->cp = list_cps(space, words_have(fixed, "cp"), arena);
-    space->sp = words_have(fixed, "sp") ? one_value(base->sp, arena)
-                                        : copy_values(default_switch, 2, arena);
-    space->microbatch = words_have(fixed, "mb") ? one_value(base->microbatch, arena)
-                                                : copy_values(default_microbatches,
-                                                              LENGTH(default_microbatches), arena);
-    space->pp = words_have(fixed, "pp") ? one_value(base->pp, arena) : divisors(n, n, arena);
-    space->recompute = words_have(fixed, "recompute")
-                           ? one_value(base->recompute, arena)
-                           : copy_values(default_recomputes, LENGTH(default_recomputes), arena);
-    space->zero = words_have(fixed, "zero")
-                      ? one_value(base->zero, arena)
-                      : copy_values(default_zeros, LENGTH(default_zeros), arena);
+    for (size_t i = 0; i < LENGTH(domains); i++)
+        *values_of(&domains[i], space) =
+            list_domain(&domains[i], space, words_have(fixed, domains[i].token), arena);
     space->sp_is_fixed = words_have(fixed, "sp");
     space->dp = words_have(fixed, "dp") ? base->dp : 0;
     space->vpp = words_have(fixed, "vpp") ? base->vpp : 0;
 }
 
+static bool is_searched(const char *token)
+{
+    for (size_t i = 0; i < LENGTH(domains); i++)
+        if (strcmp(domains[i].token, token) == 0)
+            return true;
+    for (size_t i = 0; i < LENGTH(derived); i++)
+        if (strcmp(derived[i], token) == 0)
+            return true;
+    return false;
+}
+
+/* A word that is not searched has one value; where it is forbidden no candidate is left. */
 static void take_out_forbidden(struct space *space)
 {
-    keep_allowed(space, "tp", set_tp, &space->tp);
-    keep_allowed(space, "cp", set_cp, &space->cp);
-    keep_allowed(space, "sp", set_sp, &space->sp);
-    keep_allowed(space, "mb", set_microbatch, &space->microbatch);
-    keep_allowed(space, "pp", set_pp, &space->pp);
-    keep_allowed(space, "recompute", set_recompute, &space->recompute);
-    keep_allowed(space, "zero", set_zero, &space->zero);
-    /* An axis that is not searched has one value; where it is forbidden no candidate is left. */
-    static const char *const others[] = { "cp-comm", "ep",      "etp",    "stages",    "attn",
-                                          "dtype",   "grad",    "reduce", "optimizer", "overlap",
-                                          "order",   "offload", "shard" };
-    for (int i = 0; i < LENGTH(others); i++)
-        if (!forbidden_allows(&space->forbidden, others[i], &space->base))
+    for (size_t i = 0; i < LENGTH(domains); i++)
+        keep_allowed(space, &domains[i], values_of(&domains[i], space));
+    for (int i = 0; i < num_plan_tokens; i++)
+        if (!is_searched(plan_tokens[i].name) &&
+            !forbidden_allows(&space->forbidden, plan_tokens[i].name, &space->base))
             space->tp.count = 0;
 }
 

@@ -9,6 +9,9 @@ const struct axis axes[NUM_AXES] = {
         .source = "Shoeybi et al. 2019, Megatron-LM; sequence parallel: Korthikanti et al. 2022",
         .degree = tensor_degree,
         .shard = tensor_shard,
+        .marks = MARK(OP_TENSOR_ENTER) | MARK(OP_TENSOR_LEAVE) | MARK(OP_ALL_REDUCE) |
+                 MARK(OP_ALL_GATHER) | MARK(OP_REDUCE_SCATTER) | MARK(OP_ALL_TO_ALL) |
+                 MARK(OP_SEND_RECEIVE),
         .lower = tensor_lower,
     },
     [AXIS_CONTEXT] = {
@@ -18,6 +21,9 @@ const struct axis axes[NUM_AXES] = {
         .source = "Liu et al. 2023, Ring Attention",
         .degree = context_degree,
         .shard = context_shard,
+        .marks = MARK(OP_CONTEXT_ENTER) | MARK(OP_CONTEXT_LEAVE),
+        .span = context_span,
+        .lower = context_lower,
     },
     [AXIS_EXPERT] = {
         .id = AXIS_EXPERT,

@@ -7,7 +7,7 @@
 
 int tensor_degree(const struct plan *plan);
 void tensor_shard(struct rank_share share, const struct model *model, struct layer_dims *dims);
-bool tensor_lower(struct rank_share share, struct op *op);
+bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as);
 bool tensor_divides_heads(const struct plan_case *of, struct err *err);
 bool tensor_fits_kv_heads(const struct plan_case *of, struct err *err);
 bool tensor_divides_ffn(const struct plan_case *of, struct err *err);
@@ -16,6 +16,8 @@ bool tensor_divides_sequence(const struct plan_case *of, struct err *err);
 
 int context_degree(const struct plan *plan);
 void context_shard(struct rank_share share, const struct model *model, struct layer_dims *dims);
+int context_span(struct rank_share share, const struct ops *ops, int i);
+bool context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as);
 bool context_divides_sequence(const struct plan_case *of, struct err *err);
 
 int expert_degree(const struct plan *plan);

@@ -8,6 +8,9 @@
 #include "models/layer.h"
 #include "sim/plan/share.h"
 
+#define MARK(kind) (1ull << (kind))
+enum { MAX_LOWERED_OPS = 8 };
+
 struct axis {
     enum axis_id id;
     const char *name;    /* the layout token: "tp" */
@@ -16,9 +19,13 @@ struct axis {
     int (*degree)(const struct plan *plan);
     /* Divides the sizes that one rank handles; NULL: divides none of them. */
     void (*shard)(struct rank_share share, const struct model *model, struct layer_dims *dims);
-    /* Replaces a mark by this axis' collective, or drops it (false). NULL: owns no mark,
-     * or several ops at once (context.h). */
-    bool (*lower)(struct rank_share share, struct op *op);
+    unsigned long long marks; /* set of MARK(enum op_kind): what becomes its collectives */
+    /* How many ops, from a mark on, are lowered together; NULL: the mark alone. */
+    int (*span)(struct rank_share share, const struct ops *ops, int i);
+    /* Adds what the ranks do in place of those ops to `out`, MAX_LOWERED_OPS at most; false:
+     * nothing does, the mark is left out. `same_as`, by value of the list: what it is from now on,
+     * where no op makes it. NULL: owns no mark. */
+    bool (*lower)(struct rank_share share, struct ops span, struct ops *out, short *same_as);
 };
 extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */
 

@@ -294,9 +294,20 @@ const struct context_method context_methods[NUM_CONTEXT_COMMS] = {
 
 /* The marks of a backward have changed places, so the keys' width is on either. A rule refuses
  * attention of several kernels. */
-void context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as)
+/* An attention core of several ranks: from one mark to the other. */
+int context_span(struct rank_share share, const struct ops *ops, int i)
 {
-    assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION && share.cp > 1);
+    int end = i;
+    while (share.cp > 1 && ops->at[end].kind != OP_CONTEXT_LEAVE)
+        end++;
+    return end - i + 1;
+}
+
+bool context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as)
+{
+    if (share.cp == 1)
+        return false;
+    assert(core.count == 3 && core.at[1].kind == OP_FLASH_ATTENTION);
     const struct op *enter = &core.at[0];
     const struct op *leave = &core.at[2];
     const struct op *keys = enter->k > 0 ? enter : leave;
@@ -310,8 +321,9 @@ void context_lower(struct rank_share share, struct ops core, struct ops *out, sh
     };
     int before = out->count;
     context_methods[share.context_comm].lower(&whole, out);
-    assert(out->count - before <= CONTEXT_MAX_OPS);
+    assert(out->count - before <= MAX_LOWERED_OPS);
     (void)before;
+    return true;
 }
 
 double context_buffer_bytes(struct rank_share share, const struct layer_dims *dims,

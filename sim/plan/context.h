@@ -23,18 +23,13 @@ struct context_method {
     const char *source;
     /* What it asks for beside an even split of the sequence; NULL: nothing. */
     bool (*holds)(const struct plan_case *of, struct err *err);
-    /* Adds the core as the ranks run it, CONTEXT_MAX_OPS at most, after what `out` has. */
+    /* Adds the core as the ranks run it, MAX_LOWERED_OPS (axis.h) at most, after what `out` has. */
     void (*lower)(const struct context_core *core, struct ops *out);
     /* Held while a core runs, beside what its ops keep; of query and of key and value bytes of a
      * rank's own tokens. */
     double (*buffer_bytes)(int cp, double query_bytes, double key_bytes);
 };
 extern const struct context_method context_methods[NUM_CONTEXT_COMMS]; /* by enum context_comm */
-
-enum { CONTEXT_MAX_OPS = 8 };
-
-/* `core` is a mark, the ops between, and the other mark; `same_as` is as in context_core. */
-void context_lower(struct rank_share share, struct ops core, struct ops *out, short *same_as);
 
 /* Bytes that a rank holds for others' tokens while it runs an attention core; `dims` are its own.
  * Nothing at cp 1. */

@@ -1,7 +1,6 @@
 #include "sim/plan/local.h"
 
 #include "sim/plan/axis.h"
-#include "sim/plan/context.h"
 
 #include <math.h>
 
@@ -19,17 +18,10 @@ struct layer_dims local_dims(struct rank_share share, const struct model *model,
 /* The axis that owns this mark; compute belongs to none. */
 static const struct axis *owner(enum op_kind kind)
 {
-    bool is_tensor_mark = kind == OP_TENSOR_ENTER || kind == OP_TENSOR_LEAVE;
-    return is_tensor_mark || op_is_collective(kind) ? &axes[AXIS_TENSOR] : NULL;
-}
-
-/* Ops of the attention core that begins at i, its two marks included. */
-static int core_length(const struct ops *ops, int i)
-{
-    int end = i;
-    while (ops->at[end].kind != OP_CONTEXT_LEAVE)
-        end++;
-    return end - i + 1;
+    for (int i = 0; i < NUM_AXES; i++)
+        if (axes[i].marks & MARK(kind))
+            return &axes[i];
+    return NULL;
 }
 
 /* Lists on their way from marks to collectives. */
@@ -83,27 +75,21 @@ static struct ops lower(struct lowering *l, struct ops ops)
 {
     struct ops out = ops;
     out.count = 0;
-    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + CONTEXT_MAX_OPS);
-    for (int i = 0; i < ops.count; i++) {
-        ops.at[i] = rename_operands(l, &ops.at[i]);
-        struct op op = ops.at[i];
-        bool is_context_mark = op.kind == OP_CONTEXT_ENTER || op.kind == OP_CONTEXT_LEAVE;
-        if (is_context_mark && l->share.cp > 1) {
-            int length = core_length(&ops, i);
-            for (int j = i + 1; j < i + length; j++)
-                ops.at[j] = rename_operands(l, &ops.at[j]);
-            context_lower(l->share, (struct ops){ .at = &ops.at[i], .count = length }, &out,
-                          l->same_as);
-            i += length - 1;
-            continue;
+    out.at = ARENA_ARRAY(l->arena, struct op, (size_t)ops.count + MAX_LOWERED_OPS);
+    for (int i = 0; i < ops.count;) {
+        const struct axis *axis = owner(ops.at[i].kind);
+        int length = axis && axis->span ? axis->span(l->share, &ops, i) : 1;
+        for (int j = i; j < i + length; j++)
+            ops.at[j] = rename_operands(l, &ops.at[j]);
+        struct ops span = { .at = &ops.at[i], .count = length };
+        if (!axis) {
+            out.at[out.count] = ops.at[i];
+            out.at[out.count].after = out.count - 1;
+            out.count++;
+        } else if (!axis->lower(l->share, span, &out, l->same_as)) {
+            leave_out(l, &ops, &ops.at[i], i);
         }
-        const struct axis *axis = owner(op.kind);
-        if (is_context_mark || (axis && !axis->lower(l->share, &op))) {
-            leave_out(l, &ops, &op, i);
-            continue;
-        }
-        op.after = out.count - 1;
-        out.at[out.count++] = op;
+        i += length;
     }
     return out;
 }

@@ -37,18 +37,20 @@ static void become(struct op *op, enum op_kind kind)
 /* Megatron's f and g: without sequence parallelism, entering a region is a copy and leaving it a
  * sum; with it, entering gathers the tokens and leaving sums and scatters them. The backward's
  * marks are already turned round, so the same two lines hold for it. */
-bool tensor_lower(struct rank_share share, struct op *op)
+bool tensor_lower(struct rank_share share, struct ops span, struct ops *out, short *same_as)
 {
-    if (share.tp == 1)
+    (void)same_as;
+    struct op op = span.at[0];
+    if (share.tp == 1 || (op.kind == OP_TENSOR_ENTER && !share.sp))
         return false;
-    if (op->kind == OP_TENSOR_ENTER && !share.sp)
-        return false;
-    if (op->kind == OP_TENSOR_ENTER)
-        become(op, OP_ALL_GATHER);
-    else if (op->kind == OP_TENSOR_LEAVE)
-        become(op, share.sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
+    if (op.kind == OP_TENSOR_ENTER)
+        become(&op, OP_ALL_GATHER);
+    else if (op.kind == OP_TENSOR_LEAVE)
+        become(&op, share.sp ? OP_REDUCE_SCATTER : OP_ALL_REDUCE);
     else
-        become(op, op->kind);
+        become(&op, op.kind);
+    op.after = out->count - 1;
+    out->at[out->count++] = op;
     return true;
 }
 
