@@ -4,6 +4,7 @@
 #define EXEC_FLOW_H
 
 #include "exec/machine.h"
+#include "exec/piece.h"
 
 /* Of a microbatch's. */
 struct rows {

@@ -10,7 +10,10 @@
 #include "exec/comm.h"
 #include "exec/kernels.h"
 #include "exec/op_log.h"
-#include "exec/piece.h"
+#include "exec/saved.h"
+#include "sim/plan/local.h"
+
+struct piece;
 
 enum { MAX_PIECE_OPS = 64 };
 

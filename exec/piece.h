@@ -11,7 +11,6 @@
 struct store;
 
 struct piece {
-    int kind;  /* of block, PIECE_EMBEDDING or PIECE_HEAD */
     int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
     const struct local_ops *ops;
     struct layer_dims dims; /* this rank's, of the layer's kind */

@@ -8,6 +8,7 @@
 #include "exec/machine.h"
 #include "exec/range.h"
 #include "sim/plan/state_share.h"
+#include "sim/plan/weights.h"
 
 /* A weight of a store, and whether this rank counts it in the gradient norm: of those that hold
  * the same elements one does. */

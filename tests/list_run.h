@@ -2,6 +2,7 @@
 #ifndef TESTS_LIST_RUN_H
 #define TESTS_LIST_RUN_H
 
+#include "exec/piece.h"
 #include "exec/store.h"
 #include "tests/listed.h"
 #include "tests/numeric.h"

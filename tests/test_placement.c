@@ -54,9 +54,18 @@ static int v_in_flight(const struct schedule_shape *shape, int stage)
     return shape->num_microbatches * shape->chunks_per_stage;
 }
 
-static const struct generator v = {
-    .name = "v", .rule = &v_rule, .accepts = v_accepts, .emit = v_emit, .in_flight = v_in_flight
-};
+static int v_of_round(const struct schedule_shape *shape, int stage, int round)
+{
+    (void)stage, (void)round;
+    return shape->num_microbatches;
+}
+
+static const struct generator v = { .name = "v",
+                                    .rule = &v_rule,
+                                    .accepts = v_accepts,
+                                    .emit = v_emit,
+                                    .in_flight = v_in_flight,
+                                    .of_round = v_of_round };
 
 static struct schedule *v_schedule(struct schedule_shape shape, struct lowering lowering)
 {
@@ -126,6 +135,7 @@ static void place_as_v(void)
     planned.model.batch = 4;
     planned_layout("pp2 vpp2 mb1 overlap=p2p");
     planned.plan.placement = &v_rule;
+    planned.model.batch = 5; /* which an interleaved schedule could not do */
     planned.pieces = pieces_cost(&planned.system, &planned.model, &planned.plan, &planned.arena);
 }
 

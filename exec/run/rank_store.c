@@ -146,8 +146,7 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
     const struct piece_shape *shape = &placer->shapes[kind];
     int layer = place.layer;
     struct piece *piece = &chunk->pieces[chunk->num_pieces++];
-    *piece = (struct piece){ .kind = kind,
-                             .layer = layer,
+    *piece = (struct piece){ .layer = layer,
                              .ops = &shape->ops,
                              .dims = shape->dims,
                              .model_heads = shape->model_heads,

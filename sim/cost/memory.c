@@ -37,20 +37,6 @@ double stage_parameters(const struct model *model, const struct plan *plan,
     return parameters;
 }
 
-/* Of `held` forwards in a row, those of one chunk: in groups of pp microbatches a chunk. */
-int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
-                    int stage, int chunk)
-{
-    int held = generator->in_flight(shape, stage);
-    if (shape->chunks_per_stage == 1)
-        return held;
-    int group = shape->num_stages * shape->chunks_per_stage;
-    int rest = held % group - chunk * shape->num_stages;
-    if (rest < 0)
-        rest = 0;
-    return held / group * shape->num_stages + (rest < shape->num_stages ? rest : shape->num_stages);
-}
-
 /* Layers whose activations are on the GPU while those of others are in host memory: one's that is
  * being copied, and one's that is in use. */
 enum { OFFLOAD_BUFFERS = 2 };

@@ -5,8 +5,7 @@
 #ifndef SIM_COST_MEMORY_H
 #define SIM_COST_MEMORY_H
 
-#include "sim/cost/piece.h"
-#include "sim/schedule/schedule.h"
+#include "sim/cost/memory_input.h"
 
 struct stage_memory {
     double weights_bytes;
@@ -24,16 +23,6 @@ struct stage_memory {
     double total_bytes;       /* reserved, network and context: what must fit */
 };
 
-/* What the memory of a plan is read off. */
-struct memory_input {
-    const struct system *system;
-    const struct model *model;
-    const struct plan *plan;
-    const struct pieces *pieces;
-    const struct generator *generator;
-    int num_microbatches;
-};
-
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
 /* The same in two steps, for many stages of one plan: what none of them changes, and the rest. */
 struct stage_memory common_memory(const struct memory_input *input);
@@ -46,16 +35,11 @@ double plan_peak_bytes(const struct memory_input *input);
 /* Without the buffers of communicators, which alone depend on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
 
-/* Parameters of a stage's rank in its layers, and in all; tied heads count their copy when pp > 1.
- */
+/* Parameters of a stage's rank in its layers, and in all; tied heads count their copy where
+ * they have one. */
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
                               const struct pieces *pieces, int stage);
 double stage_parameters(const struct model *model, const struct plan *plan,
                         const struct pieces *pieces, int stage);
-
-/* Microbatches of local chunk `chunk` (0 .. vpp-1) whose activations `stage` holds when it holds
- * the most, in closed form; the tests count them from the list. */
-int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
-                    int stage, int chunk);
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef SIM_COST_PASS_MEMORY_H
 #define SIM_COST_PASS_MEMORY_H
 
-#include "sim/cost/memory.h"
+#include "sim/cost/memory_input.h"
 
 /* Beside what is kept while a layer runs backward: the gradients between its ops, that of the
  * residual stream, and messages on their way in and out. */

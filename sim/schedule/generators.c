@@ -36,6 +36,7 @@ const struct generator generators[] = {
         .accepts = interleaved_accepts,
         .emit = interleaved_emit,
         .in_flight = interleaved_in_flight,
+        .of_round = interleaved_of_round,
     },
     {
         .name = "zb-h1",
@@ -69,6 +70,13 @@ const struct generator *generator_find(const char *name)
 bool generator_splits(const struct generator *generator)
 {
     return generator->waiting != NULL;
+}
+
+int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                    int stage, int round)
+{
+    return generator->of_round ? generator->of_round(shape, stage, round)
+                               : generator->in_flight(shape, stage);
 }
 
 static void emit(struct instrs *out, enum opcode op, int chunk, int microbatch)

@@ -85,3 +85,16 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     int held = num_warmup(shape, stage) + 1;
     return held < total ? held : total;
 }
+
+/* Of the forwards that are held, which are in a row, those of one chunk: pp microbatches of a
+ * chunk, then as many of the next. */
+int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
+{
+    int stages = shape->num_stages;
+    int group = stages * shape->chunks_per_stage;
+    int held = interleaved_in_flight(shape, stage);
+    int rest = held % group - round * stages;
+    if (rest < 0)
+        rest = 0;
+    return held / group * stages + (rest < stages ? rest : stages);
+}

@@ -4,7 +4,7 @@
  * for what k leads to, is behind both: a GPU may wait for a receive that it is in before it runs
  * a kernel for the first time. Every edge therefore points to a producer or backwards
  * in compute order: whenever the compute order alone can finish, so can the lowered lists. */
-#include "sim/schedule/lower.h"
+#include "sim/schedule/schedule.h"
 
 #include <assert.h>
 
@@ -193,17 +193,17 @@ static void lower_stage(struct lowerer *to)
     add_update(to);
 }
 
-size_t lower_num_slots(const struct generator *generator, const struct schedule_shape *shape)
+static size_t num_slots_of(const struct generator *generator, const struct schedule_shape *shape)
 {
     size_t passes = generator_splits(generator) ? 3 : 2;
     return passes * (size_t)shape->chunks_per_stage * (size_t)shape->num_microbatches;
 }
 
-void lower_stages(const struct generator *generator, const struct lowering *lowering,
-                  struct schedule *schedule, struct arena *arena)
+static void lower_stages(const struct generator *generator, const struct lowering *lowering,
+                         struct schedule *schedule, struct arena *arena)
 {
     const struct schedule_shape *shape = &schedule->shape;
-    size_t num_slots = lower_num_slots(generator, shape);
+    size_t num_slots = num_slots_of(generator, shape);
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
     struct lowerer to = { .shape = shape,
@@ -222,4 +222,48 @@ void lower_stages(const struct generator *generator, const struct lowering *lowe
         schedule->ranks[to.stage] = to.out;
     }
     arena_release(&scratch);
+}
+
+/* --- schedules ---------------------------------------------------------------------------- */
+
+static struct schedule *empty_schedule(const struct generator *generator,
+                                       const struct schedule_shape *shape, struct arena *arena)
+{
+    struct schedule *schedule = ARENA_NEW(arena, struct schedule);
+    schedule->shape = *shape;
+    schedule->rule = generator->rule;
+    schedule->ranks = ARENA_ARRAY(arena, struct instrs, (size_t)shape->num_stages);
+    return schedule;
+}
+
+static bool accepts(const struct generator *generator, const struct schedule_shape *shape,
+                    struct err *err)
+{
+    assert(shape->num_stages > 0 && shape->chunks_per_stage > 0 && shape->num_microbatches > 0);
+    return generator->accepts(shape, err);
+}
+
+struct schedule *schedule_compute_order(const struct generator *generator,
+                                        const struct schedule_shape *shape, struct arena *arena,
+                                        struct err *err)
+{
+    if (!accepts(generator, shape, err))
+        return NULL;
+    struct schedule *schedule = empty_schedule(generator, shape, arena);
+    for (int stage = 0; stage < shape->num_stages; stage++) {
+        schedule->ranks[stage].at =
+            ARENA_ARRAY(arena, struct instr, num_slots_of(generator, shape));
+        generator->emit(shape, stage, &schedule->ranks[stage]);
+    }
+    return schedule;
+}
+
+struct schedule *schedule_new(const struct generator *generator, const struct schedule_shape *shape,
+                              const struct lowering *lowering, struct arena *arena, struct err *err)
+{
+    if (!accepts(generator, shape, err))
+        return NULL;
+    struct schedule *schedule = empty_schedule(generator, shape, arena);
+    lower_stages(generator, lowering, schedule, arena);
+    return schedule;
 }

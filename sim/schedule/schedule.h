@@ -52,6 +52,8 @@ struct generator {
     /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
      * closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
+    /* How many of those are of the stage's chunk in a round. NULL: it has one chunk. */
+    int (*of_round)(const struct schedule_shape *shape, int stage, int round);
     /* How many of those wait for BACKWARD_WEIGHT alone, when there are most; they need less room.
      * The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
@@ -60,6 +62,11 @@ extern const struct generator generators[];
 extern const int num_generators;
 const struct generator *generator_find(const char *name); /* NULL: unknown */
 bool generator_splits(const struct generator *generator); /* has BI and BW instead of BACKWARD */
+
+/* Microbatches of the stage's chunk in a round whose activations it holds when it holds the most,
+ * in closed form; the tests count them from the list. */
+int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
+                    int stage, int round);
 
 /* What lowering adds to compute order. */
 struct lowering {

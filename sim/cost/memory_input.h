@@ -1,0 +1,17 @@
+/* sim/cost/memory_input.h - what the memory of a plan is read off. */
+#ifndef SIM_COST_MEMORY_INPUT_H
+#define SIM_COST_MEMORY_INPUT_H
+
+#include "sim/cost/piece.h"
+#include "sim/schedule/schedule.h"
+
+struct memory_input {
+    const struct system *system;
+    const struct model *model;
+    const struct plan *plan;
+    const struct pieces *pieces;
+    const struct generator *generator;
+    int num_microbatches;
+};
+
+#endif
