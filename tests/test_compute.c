@@ -161,6 +161,22 @@ START_TEST(short_heads_waste_part_of_a_batched_products_tiles)
 }
 END_TEST
 
+/* Four products of 10 x 10 tiles, one behind the other: 4 x 32.768 us. */
+START_TEST(groups_of_a_product_run_one_behind_the_other)
+{
+    struct gpu gpu = round_gpu();
+    struct profile profile = round_profile();
+    struct op groups = { .kind = OP_GEMM,
+                         .dtype = DTYPE_BF16,
+                         .batch = 4,
+                         .m = 1280,
+                         .n = 1280,
+                         .k = 500,
+                         .flops = 4 * 2.0 * 1280 * 1280 * 500 };
+    ck_assert_double_eq_tol(op_s(&gpu, &profile, ATTENTION_FLASH2, &groups), 4 * 32.768e-6, 1e-12);
+}
+END_TEST
+
 /* Weight (1 + 0.05) in a mean of logarithms: measured at half the speed, predicted at 2^(1/1.05).
  */
 START_TEST(a_measured_shape_takes_about_what_was_measured)
@@ -213,6 +229,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_full_wave_of_tiles_takes_one_tiles_time);
     tcase_add_test(tc, heads_that_16_bytes_do_not_divide_cost_their_share);
     tcase_add_test(tc, products_whose_rows_start_at_4_bytes_lose_the_root_of_what_odd_ones_do);
+    tcase_add_test(tc, groups_of_a_product_run_one_behind_the_other);
     tcase_add_test(tc, a_tile_more_than_a_wave_takes_another_wave);
     tcase_add_test(tc, half_the_rate_is_reached_at_half_k);
     tcase_add_test(tc, a_long_inner_dimension_is_split_over_idle_sms);

@@ -170,6 +170,7 @@ START_TEST(after_the_last_look_lanes_stay_where_they_are)
     watchdog_look_with(looking.watchdog, enter_moves, &looking);
     watchdog_look_last(looking.watchdog);
     int looks = atomic_load(&looking.looks);
+    ck_assert_int_ge(looks, 1);
     atomic_fetch_add(&looking.moves, 1);
     watchdog_look_last(looking.watchdog);
     watchdog_report(looking.watchdog, "rank 0 closed its connection");
