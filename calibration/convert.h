@@ -43,8 +43,4 @@ void run_systems_free(struct run_systems *systems);
 bool run_convert(struct run_systems *systems, const struct run_row *row, struct run_case *out,
                  struct err *err);
 
-/* The model alone: dimensions of the row, options by its family. ERR_INFEASIBLE says what is
- * missing or not modelled; where = the column. */
-bool run_model(const struct run_row *row, struct model *out, struct err *err);
-
 #endif

@@ -1,67 +1,7 @@
-#include "base/length.h"
 #include "calibration/convert_part.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* Options that no column tells, by the names of model and software. The first that matches wins. */
-struct family {
-    const char *model_name, *software; /* patterns of match_text */
-    bool gated;
-    int norm, activation, positions; /* enums of struct model */
-    bool linear_bias, tied, embedding_norm;
-    double dropout;
-};
-
-static const struct family families[] = {
-    { .model_name = "*",
-      .software = "*",
-      .gated = true,
-      .norm = NORM_RMS,
-      .activation = ACTIVATION_SWIGLU,
-      .positions = POSITION_ROTARY },
-    /* Parmar et al. 2024, arXiv:2402.16819: squared ReLU, untied, no biases. */
-    { .model_name = "Nemotron",
-      .software = "*",
-      .norm = NORM_LAYER,
-      .activation = ACTIVATION_RELU,
-      .positions = POSITION_ROTARY },
-    { .model_name = "BLOOM",
-      .software = "*",
-      .norm = NORM_LAYER,
-      .activation = ACTIVATION_GELU,
-      .positions = POSITION_ALIBI,
-      .linear_bias = true,
-      .tied = true,
-      .embedding_norm = true },
-    /* MPT in llm-foundry, GPT-2 in llm.c and GPT in Paxml train without dropout. */
-    { .model_name = "*",
-      .software = "llm-foundry|MosaicML|llm.c|Pax|MaxText",
-      .norm = NORM_LAYER,
-      .activation = ACTIVATION_GELU,
-      .positions = POSITION_LEARNED,
-      .linear_bias = true,
-      .tied = true },
-    { .model_name = "*",
-      .software = "*",
-      .norm = NORM_LAYER,
-      .activation = ACTIVATION_GELU,
-      .positions = POSITION_LEARNED,
-      .linear_bias = true,
-      .tied = true,
-      .dropout = 0.1 },
-};
-enum { NUM_FAMILIES = LENGTH(families) };
-
-static const struct family *family_of(const struct run_row *row)
-{
-    for (int i = 0; i < NUM_FAMILIES - 1; i++)
-        if (families[i].gated == (row->gated_mlp > 0) &&
-            match_text(families[i].model_name, row->model_name) &&
-            match_text(families[i].software, row->software))
-            return &families[i];
-    return &families[NUM_FAMILIES - 1];
-}
 
 static bool read_dimensions(const struct run_row *row, struct model *out, struct err *err)
 {
@@ -80,26 +20,32 @@ static bool read_dimensions(const struct run_row *row, struct model *out, struct
     return row_count_or(row->ffn_hidden, "ffn_hidden", 0, &out->ffn, err);
 }
 
-bool run_model(const struct run_row *row, struct model *out, struct err *err)
+static void take_options(const struct match_model *from, struct model *out)
 {
-    memset(out, 0, sizeof *out);
-    if (row->experts > 0)
-        return err_set(err, ERR_INFEASIBLE, "experts", "mixture of experts is not modelled yet");
-    if (!read_dimensions(row, out, err))
-        return false;
-    const struct family *family = family_of(row);
-    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, row->model_name);
-    out->norm = family->norm;
-    out->activation = family->activation;
-    out->positions = family->positions;
-    out->linear_bias = family->linear_bias;
-    out->embedding_norm = family->embedding_norm;
-    out->tied = family->tied;
-    out->dropout = family->dropout;
-    return model_derive(out, err);
+    out->norm = from->norm;
+    out->activation = from->activation;
+    out->positions = from->positions;
+    out->linear_bias = from->linear_bias;
+    out->embedding_norm = from->embedding_norm;
+    out->tied = from->tied;
+    out->dropout = from->dropout;
 }
 
 bool convert_model(const struct conversion *of, struct err *reason)
 {
-    return run_model(of->row, &of->out->model, reason);
+    const struct run_row *row = of->row;
+    struct model *out = &of->out->model;
+    memset(out, 0, sizeof *out);
+    if (row->experts > 0)
+        return err_set(reason, ERR_INFEASIBLE, "experts", "mixture of experts is not modelled yet");
+    if (!read_dimensions(row, out, reason))
+        return false;
+    const struct match_model *rule =
+        match_find_model(&of->systems->match, row->model_name, row->software, row->gated_mlp > 0);
+    if (!rule)
+        return err_set(reason, ERR_INFEASIBLE, "model_name",
+                       "no rule of match.json knows this model");
+    snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, row->model_name);
+    take_options(rule, out);
+    return model_derive(out, reason);
 }

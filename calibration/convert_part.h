@@ -42,7 +42,7 @@ bool row_count_or(double value, const char *column, int fallback, int *out, stru
  * faulty. */
 bool convert_system(struct conversion *of, struct err *reason, struct err *err);
 
-/* calibration/convert_model.c - by run_model of convert.h. */
+/* calibration/convert_model.c - dimensions of the row, options by the rules of match.json. */
 bool convert_model(const struct conversion *of, struct err *reason);
 
 /* calibration/convert_plan.c - once system and model are known. */

@@ -8,7 +8,7 @@
 
 const char *const norm_names[] = { "layernorm", "rmsnorm", NULL };
 const char *const activation_names[] = { "gelu", "relu", "swiglu", "geglu", NULL };
-static const char *const position_names[] = { "learned", "rotary", "alibi", "none", NULL };
+const char *const position_names[] = { "learned", "rotary", "alibi", "none", NULL };
 
 /* Bounds are far above anything trained, and low enough that widths such as (heads + 2 kv_heads)
  * head_dim stay inside an int (see check_attention_width). A fallback of "0" is filled in by

@@ -14,7 +14,8 @@
 
 enum norm_kind { NORM_LAYER, NORM_RMS };
 enum activation_kind { ACTIVATION_GELU, ACTIVATION_RELU, ACTIVATION_SWIGLU, ACTIVATION_GEGLU };
-extern const char *const norm_names[], *const activation_names[]; /* NULL-terminated */
+extern const char *const norm_names[], *const activation_names[], *const position_names[];
+/* NULL-terminated */
 enum position_kind { POSITION_LEARNED, POSITION_ROTARY, POSITION_ALIBI, POSITION_NONE };
 
 struct model {

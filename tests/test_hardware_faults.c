@@ -164,6 +164,7 @@ static const struct fault match_faults[] = {
     { "neither.json", ":5: clusters[1].use", "found neither" },
     { "no_stacks.json", ": stacks", "found 0" },
     { "unknown_key.json", ":4: clusters[0].gpus", "did you mean \"gpu\"" },
+    { "bad_model.json", ":7: models[1].norm", "one of layernorm, rmsnorm" },
     { "rule_no_object.json", ":5: clusters[1]", "expected an object" },
 };
 

@@ -1,5 +1,6 @@
 #include "sim/cost/match.h"
 
+#include "models/model.h"
 #include "sim/cost/hardware.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
@@ -185,6 +186,47 @@ START_TEST(words_that_no_rule_knows_are_skipped_with_a_reason)
 }
 END_TEST
 
+static const struct {
+    const char *model, *software;
+    bool is_gated;
+    int activation, positions;
+    bool tied;
+    double dropout;
+} models[] = {
+    { "Llama 3 8B", "torchtitan", true, ACTIVATION_SWIGLU, POSITION_ROTARY, false, 0 },
+    { "Nemotron-4 15B", "NeMo 24.09", false, ACTIVATION_RELU, POSITION_ROTARY, false, 0 },
+    { "BLOOM 176B", "Megatron-DeepSpeed", false, ACTIVATION_GELU, POSITION_ALIBI, true, 0 },
+    { "GPT-2 124M", "llm.c (CUDA)", false, ACTIVATION_GELU, POSITION_LEARNED, true, 0 },
+    { "GPT 1.7B", "Megatron-LM 2021", false, ACTIVATION_GELU, POSITION_LEARNED, true, 0.1 },
+    { "", "", false, ACTIVATION_GELU, POSITION_LEARNED, true, 0.1 },
+};
+
+START_TEST(options_of_a_model_go_by_its_name_and_software)
+{
+    struct match_table table;
+    struct err err = { 0 };
+    check_ok(match_load(NULL, &table, &err), &err);
+    const struct match_model *found =
+        match_find_model(&table, models[_i].model, models[_i].software, models[_i].is_gated);
+    ck_assert_ptr_nonnull(found);
+    ck_assert_int_eq(found->activation, models[_i].activation);
+    ck_assert_int_eq(found->positions, models[_i].positions);
+    ck_assert_int_eq(found->tied, models[_i].tied);
+    ck_assert_double_eq(found->dropout, models[_i].dropout);
+    match_release(&table);
+}
+END_TEST
+
+START_TEST(a_table_without_models_knows_none)
+{
+    struct match_table table;
+    struct err err = { 0 };
+    check_ok(match_load("tests/fixtures/match/two_rules.json", &table, &err), &err);
+    ck_assert_ptr_null(match_find_model(&table, "GPT", "Megatron", false));
+    match_release(&table);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("match");
@@ -194,6 +236,8 @@ static Suite *suite(void)
     tcase_add_loop_test(words, a_measured_row_means_a_cluster_and_a_stack, 0, LENGTH(matches));
     tcase_add_test(words, every_rule_names_a_file_that_is_there);
     tcase_add_test(words, words_that_no_rule_knows_are_skipped_with_a_reason);
+    tcase_add_loop_test(words, options_of_a_model_go_by_its_name_and_software, 0, LENGTH(models));
+    tcase_add_test(words, a_table_without_models_knows_none);
     suite_add_tcase(s, words);
     return s;
 }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/length.h"
+#include "models/model.h"
 #include "sim/cost/datafile.h"
 
 #include <limits.h>
@@ -36,11 +37,37 @@ const struct field match_fields[] = {
 };
 const size_t num_match_fields = LENGTH(match_fields);
 
+#define TEXT_OF_MODEL(member) \
+    .kind = FIELD_TEXT, AT(match_model, member), .size = sizeof((struct match_model *)0)->member
+#define FLAG(member) .kind = FIELD_BOOL, AT(match_model, member), .fallback = "false"
+const struct field match_model_fields[] = {
+    { .name = "model", TEXT_OF_MODEL(model), .fallback = "*", .doc = "Pattern of the model's name." },
+    { .name = "software", TEXT_OF_MODEL(software), .fallback = "*",
+      .doc = "Pattern of the software's words." },
+    { .name = "gated", .kind = FIELD_INT, AT(match_model, gated), .min = -1, .max = 1,
+      .fallback = "-1", .doc = "Whether the row says that its feed-forward is gated, 0 or 1; -1: either." },
+    { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "Where this is known from." },
+    { .name = "norm", .kind = FIELD_NAME, AT(match_model, norm), .names = norm_names,
+      .doc = "Kind of its norms." },
+    { .name = "activation", .kind = FIELD_NAME, AT(match_model, activation),
+      .names = activation_names, .doc = "Of its feed-forward." },
+    { .name = "positions", .kind = FIELD_NAME, AT(match_model, positions), .names = position_names,
+      .doc = "How it knows where tokens stand." },
+    { .name = "linear_bias", FLAG(linear_bias), .doc = "Linear layers have biases." },
+    { .name = "tied", FLAG(tied), .doc = "Embedding and head are one matrix." },
+    { .name = "embedding_norm", FLAG(embedding_norm), .doc = "A norm follows the embedding." },
+    { .name = "dropout", .kind = FIELD_NUMBER, AT(match_model, dropout), .min = 0, .max = 0.99,
+      .fallback = "0", .doc = "Share of values that training drops." },
+};
+const size_t num_match_model_fields = LENGTH(match_model_fields);
+
 static const struct field table_fields[] = {
     { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
     { .name = "source", .kind = FIELD_OTHER, .fallback = "", .doc = "What the rules rest on." },
     { .name = "clusters", .kind = FIELD_OTHER, .doc = "Rules that find the cluster." },
     { .name = "stacks", .kind = FIELD_OTHER, .doc = "Rules that find the stack." },
+    { .name = "models", .kind = FIELD_OTHER, .fallback = "[]",
+      .doc = "Rules that tell what no column tells of a model." },
 };
 // clang-format on
 enum { NUM_TABLE_FIELDS = LENGTH(table_fields), MAX_RULES = 1024 };
@@ -71,12 +98,31 @@ static bool read_rules(const json_t *list, const char *key, struct match_rules *
     return true;
 }
 
+static bool read_models(const json_t *list, struct match_models *out, struct err *err)
+{
+    size_t count = json_array_size(list);
+    if (!list)
+        return true;
+    if (!json_is_array(list) || count > MAX_RULES)
+        return err_set(err, ERR_INPUT, "models", "expected a list of up to %d rules", MAX_RULES);
+    out->at = arena_grow(NULL, (count + 1) * sizeof *out->at);
+    out->count = (int)count;
+    for (size_t i = 0; i < count; i++) {
+        memset(&out->at[i], 0, sizeof out->at[i]);
+        if (!fields_read(match_model_fields, num_match_model_fields, json_array_get(list, i),
+                         &out->at[i], err))
+            return err_within_item(err, "models", i);
+    }
+    return true;
+}
+
 static bool read_table(const json_t *root, struct match_table *out, struct err *err)
 {
     return fields_read(table_fields, NUM_TABLE_FIELDS, root, out, err) &&
            datafile_check(table_fields, NUM_TABLE_FIELDS, root, err) &&
            read_rules(json_object_get(root, "clusters"), "clusters", &out->clusters, err) &&
-           read_rules(json_object_get(root, "stacks"), "stacks", &out->stacks, err);
+           read_rules(json_object_get(root, "stacks"), "stacks", &out->stacks, err) &&
+           read_models(json_object_get(root, "models"), &out->models, err);
 }
 
 bool match_load(const char *path, struct match_table *out, struct err *err)
@@ -107,6 +153,7 @@ void match_release(struct match_table *table)
 {
     free(table->clusters.at);
     free(table->stacks.at);
+    free(table->models.at);
     *table = (struct match_table){ 0 };
 }
 
@@ -177,4 +224,16 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .recompute = stack->recompute,
                            .skip = *cluster->skip ? cluster->skip : stack->skip };
     return *out->skip == '\0';
+}
+
+const struct match_model *match_find_model(const struct match_table *table, const char *model,
+                                           const char *software, bool is_gated)
+{
+    for (int i = 0; i < table->models.count; i++) {
+        const struct match_model *rule = &table->models.at[i];
+        if ((rule->gated < 0 || rule->gated == is_gated) && match_text(rule->model, model) &&
+            match_text(rule->software, software))
+            return rule;
+    }
+    return NULL;
 }

@@ -28,9 +28,24 @@ struct match_rules {
     int count;
 };
 
+/* What no column of a row tells of its model, by the names of model and software. */
+struct match_model {
+    char model[80], software[128];   /* patterns */
+    int gated;                       /* 0 or 1: of models with a feed-forward that is; -1: either */
+    int norm, activation, positions; /* as in struct model */
+    bool linear_bias, tied, embedding_norm;
+    double dropout;
+};
+
+struct match_models {
+    struct match_model *at;
+    int count;
+};
+
 /* `{ 0 }` is empty: nothing matches. */
 struct match_table {
     struct match_rules clusters, stacks; /* owned */
+    struct match_models models;          /* the same */
 };
 
 /* What a measured row says. Texts may be empty but not NULL; 0 GPUs a node: not stated. */
@@ -57,9 +72,13 @@ void match_release(struct match_table *table);
 /* False, with `skip`, when the row is to be left out or no rule matches. */
 bool match_find(const struct match_table *table, const struct match_row *row, struct match *out);
 
+/* NULL: no rule knows it. */
+const struct match_model *match_find_model(const struct match_table *table, const char *model,
+                                           const char *software, bool is_gated);
+
 bool match_text(const char *pattern, const char *text);
 
-extern const struct field match_fields[];
-extern const size_t num_match_fields;
+extern const struct field match_fields[], match_model_fields[];
+extern const size_t num_match_fields, num_match_model_fields;
 
 #endif
