@@ -53,7 +53,7 @@ const struct plan_token plan_tokens[] = {
     { "schedule", "schedule=NAME",
       "Order of the pipeline; absent: 1f1b, or interleaved when vpp is over 1.",
       .read = token_read_schedule, .write = token_write_schedule },
-    { "stages", "stages=N,N,...", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
+    { "stages", "stages=N,NxTIMES,...", "Layers of each chunk, at chunk x pp + stage; absent: even. 0 in the first or the last: the "
       "embedding, or the head, alone.",
       .read = token_read_stages, .write = token_write_stages },
     { "recompute", "recompute=none|selective[:MODULE+...]|op-selective|full|full:K|block:N,...",

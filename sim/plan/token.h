@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { PLAN_MAX_NUMBER = 1 << 24 };
+enum { PLAN_MAX_NUMBER = 1 << 24, PLAN_MAX_LIST = 1 << 20 };
 
 struct plan_token;
 /* `value` is what follows the name and '='. where of the error is left empty. */

@@ -51,22 +51,49 @@ bool token_read_sp(const struct plan_token *token, const char *value, struct are
     return err_set(err, ERR_USAGE, "", "expected sp, sp1 or sp0, found \"sp%s\"", value);
 }
 
-/* "12,14,14", each at least `min`. */
+/* A number, or "4x6": six times four. False where it is neither or the list gets too long. */
+static bool read_run(const char **at, int min, int *number, int *times)
+{
+    *times = 1;
+    if (!read_digits(at, min, PLAN_MAX_NUMBER, number))
+        return false;
+    if (**at != 'x')
+        return true;
+    ++*at;
+    return read_digits(at, 1, PLAN_MAX_LIST, times);
+}
+
+/* The count of a list of runs, or 0; its numbers where `out` is not NULL. */
+static int read_runs(const char *value, int min, int *out)
+{
+    int count = 0;
+    for (const char *at = value;; at++) {
+        int number, times;
+        if (!read_run(&at, min, &number, &times) || (*at != ',' && *at != '\0') ||
+            times > PLAN_MAX_LIST - count)
+            return 0;
+        for (int i = 0; out && i < times; i++)
+            out[count + i] = number;
+        count += times;
+        if (*at == '\0')
+            return count;
+    }
+}
+
+/* "12,14,14" or "12,14x2", each at least `min`. */
 static bool read_list(const char *value, int min, struct arena *arena, const int **out, int *count,
                       struct err *err)
 {
-    int commas = 0;
-    for (const char *letter = value; *letter; letter++)
-        commas += *letter == ',';
-    int *numbers = ARENA_ARRAY(arena, int, (size_t)commas + 1);
-    const char *at = value;
-    for (int i = 0; i <= commas; i++, at++)
-        if (!read_digits(&at, min, PLAN_MAX_NUMBER, &numbers[i]) || *at != (i < commas ? ',' : 0))
-            return err_set(err, ERR_USAGE, "",
-                           "expected whole numbers from %d to %d with commas between, found \"%s\"",
-                           min, PLAN_MAX_NUMBER, value);
+    *count = read_runs(value, min, NULL);
+    if (*count == 0)
+        return err_set(
+            err, ERR_USAGE, "",
+            "expected whole numbers from %d to %d, or runs like 4x6, %d in all at most, with "
+            "commas between, found \"%s\"",
+            min, PLAN_MAX_NUMBER, PLAN_MAX_LIST, value);
+    int *numbers = ARENA_ARRAY(arena, int, (size_t)*count);
+    read_runs(value, min, numbers);
     *out = numbers;
-    *count = commas + 1;
     return true;
 }
 

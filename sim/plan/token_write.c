@@ -80,8 +80,18 @@ static bool are_equal(const int *numbers, int count)
 
 static void write_list(const int *numbers, int count, struct text *out)
 {
-    for (int i = 0; i < count; i++)
+    enum { SHORTEST_RUN = 3 }; /* that is written as one */
+    for (int i = 0; i < count;) {
+        int run = 1;
+        while (i + run < count && numbers[i + run] == numbers[i])
+            run++;
+        if (run < SHORTEST_RUN)
+            run = 1;
         text_add(out, "%s%d", i ? "," : "", numbers[i]);
+        if (run > 1)
+            text_add(out, "x%d", run);
+        i += run;
+    }
 }
 
 /* Even chunks need no words, unless there are not as many of them as there must be. */
