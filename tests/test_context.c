@@ -1,5 +1,6 @@
 #include "sim/plan/context.h"
 #include "sim/plan/local.h"
+#include "sim/plan/lowering.h"
 #include "tests/machine.h"
 #include "tests/named.h"
 #include "tests/op_lists.h"
@@ -286,11 +287,29 @@ START_TEST(every_method_is_named_as_its_word)
 }
 END_TEST
 
+/* Context ranks hold the same weights, as data ranks do: either kind has gradients to sum. */
+START_TEST(context_ranks_alone_reduce_gradients_too)
+{
+    static const struct {
+        int dp, cp;
+        bool reduces;
+    } table[] = { { 1, 1, false }, { 1, 2, true }, { 2, 1, true }, { 2, 2, true }, { 2, 4, true } };
+    for (int i = 0; i < LENGTH(table); i++) {
+        struct model gpt = model_of("gpt3-1.3b");
+        struct plan plan = plan_default();
+        plan.dp = table[i].dp;
+        plan.cp = table[i].cp;
+        ck_assert_int_eq(plan_lowering(&plan, &gpt).has_data_group, table[i].reduces);
+    }
+}
+END_TEST
+
 static TCase *by_hand(void)
 {
     TCase *tc = tcase_create("volumes");
     tcase_add_checked_fixture(tc, NULL, tear_down);
     tcase_add_loop_test(tc, a_method_moves_the_bytes_of_its_paper, 0, NUM_VOLUMES);
+    tcase_add_test(tc, context_ranks_alone_reduce_gradients_too);
     tcase_add_test(tc, ranks_of_two_send_keys_and_then_gradients);
     tcase_add_test(tc, tensor_ranks_divide_what_context_ranks_exchange);
     tcase_add_test(tc, other_ranks_keys_are_held_as_the_method_needs_them);
