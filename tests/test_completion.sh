@@ -33,8 +33,8 @@ zsh_offers() {
     cat >"$work/try.zsh" <<'EOF'
 zmodload zsh/zpty
 zpty try zsh -f -i
-zpty -w try "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; PS1=; echo LOAD''ED"
-zpty -r try said '*LOADED*'
+zpty -w try "fpath=($1 \$fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; PS1=REA''DY"
+zpty -r try said '*READY*' # the prompt: keys are keys from then on, and ^D is not the end of a file
 for line in "${@:2}"; do
     zpty -n -w try "${line%|*}"$'\C-d'
     zpty -r try said "*${line#*|}*" || exit 1
@@ -43,7 +43,7 @@ for line in "${@:2}"; do
 done
 zpty -d try
 EOF
-    timeout 20 zsh -f "$work/try.zsh" "$work" "${cases[@]}" >"$work/out" 2>"$work/err"
+    timeout 60 zsh -f "$work/try.zsh" "$work" "${cases[@]}" >"$work/out" 2>"$work/err"
     [ "$(wc -l <"$work/out")" = ${#cases[@]} ] || fail "zsh stops after: $(tail -n 1 "$work/out")"
 }
 
