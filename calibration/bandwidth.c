@@ -181,12 +181,12 @@ static bool open_traffic(struct host_rank *host, double most_bytes, struct traff
     *t = (struct traffic){ .host = host,
                            .bytes = (size_t)most_bytes,
                            .most_rows = (long)(most_bytes / MOST_WIDTH) + 1,
-                           .element_bytes = precision_bytes(host->precision) };
+                           .element_bytes = precision_bytes((int)host->precision) };
     size_t ids_bytes = (size_t)t->most_rows * sizeof *t->ids;
     t->ids_on_host = arena_grow(NULL, ids_bytes);
     return (t->stream = api->stream_new(host->device, "traffic", err)) &&
-           (t->kernels = host->kernel_api->open(host->device,
-                                                precision_value_dtype(host->precision), err)) &&
+           (t->kernels = host->kernel_api->open(
+                host->device, precision_value_dtype((int)host->precision), err)) &&
            (t->from = api->alloc(host->device, t->stream, t->bytes, err)) &&
            (t->to = api->alloc(host->device, t->stream, t->bytes, err)) &&
            (t->ids = api->alloc(host->device, t->stream, ids_bytes, err)) &&

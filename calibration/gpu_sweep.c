@@ -55,7 +55,7 @@ static float *random_numbers(size_t count)
 static void fill_array(struct sweep *s, void *array, const float *piece, size_t count)
 {
     const struct device_api *api = s->host->api;
-    size_t bytes = count * (size_t)precision_bytes(s->host->precision);
+    size_t bytes = count * (size_t)precision_bytes((int)s->host->precision);
     s->host->kernel_api->pack(s->kernels, s->stream, &(struct pack){ (long)count, piece, array });
     for (size_t at = bytes; at + bytes <= s->array_bytes; at += bytes)
         api->copy(s->stream, (char *)array + at, array, bytes);
@@ -174,7 +174,7 @@ static void issue(const struct sweep *s, const struct swept *op)
 /* Whether its arrays are large enough. */
 static bool has_room(const struct sweep *s, const struct swept *op)
 {
-    double element = precision_bytes(s->host->precision);
+    double element = precision_bytes((int)s->host->precision);
     double m = (double)op->m, n = (double)op->n, k = (double)op->k;
     struct attention attention = attention_of(op);
     if (op->kind == KERNEL_OPTIMIZER)
@@ -276,7 +276,7 @@ bool gpu_sweep_measure(struct host_rank *host, bool is_quick, int repeats, struc
     s.stream = host->api->stream_new(host->device, "sweep", err);
     if (s.stream)
         s.kernels =
-            host->kernel_api->open(host->device, precision_value_dtype(host->precision), err);
+            host->kernel_api->open(host->device, precision_value_dtype((int)host->precision), err);
     bool ok = s.kernels && take_memory(&s) && sweep_products(&s) && sweep_attention(&s) &&
               sweep_updates(&s);
     give_back_memory(&s);

@@ -82,7 +82,7 @@ static void pack_values(const struct host_pair *p, void *to)
 static bool take_memory(struct host_pair *p, struct err *err)
 {
     struct attention attention = attention_of(p);
-    size_t bytes = (size_t)area_of(p) * (size_t)precision_bytes(p->host->precision);
+    size_t bytes = (size_t)area_of(p) * (size_t)precision_bytes((int)p->host->precision);
     size_t scratch = p->host->kernel_api->flash_scratch_bytes(p->kernels, &attention);
     size_t sums = (size_t)(attention.seq * attention.heads) * sizeof(float);
     if (!(p->values = host_random_values(p->host, p->host->load->exchanged, err)) ||
@@ -97,7 +97,7 @@ static bool take_memory(struct host_pair *p, struct err *err)
 
 bool host_pair_open(struct host_rank *host, struct host_pair *p, struct err *err)
 {
-    enum dtype storage = precision_value_dtype(host->precision);
+    enum dtype storage = precision_value_dtype((int)host->precision);
     *p = (struct host_pair){ .host = host, .group = host->world, .collective = COMM_ALL_REDUCE };
     return (p->kernels = host->kernel_api->open(host->device, storage, err)) &&
            (p->compute = host->api->stream_new(host->device, "compute", err)) &&

@@ -101,7 +101,7 @@ bool search_deadline(const struct search_request *asked, double deadline_s,
     if (!search_prepare(&request, &result->arena, &prepared, err))
         return false;
     enum precision precision = (enum precision)prepared.space.base.precision;
-    double peak = request.system->gpu.peak_flops_per_s[precision_dtype(precision)];
+    double peak = request.system->gpu.peak_flops_per_s[precision_dtype((int)precision)];
     double step_flops = model_step_flops(model, model->batch, model->seq);
     struct hunt hunt = { .request = &request,
                          .start_s = prepared.search.start_s,

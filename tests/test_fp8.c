@@ -29,7 +29,7 @@ static struct layer_options options_of(enum precision kind)
     return (struct layer_options){ .flash_attention = true,
                                    .fusions = (1u << NUM_FUSIONS) - 1,
                                    .dtype = DTYPE_BF16,
-                                   .recipe = precision_recipe(kind),
+                                   .recipe = precision_recipe((int)kind),
                                    .copies = 2,
                                    .gradient_bytes = 4 };
 }
@@ -369,7 +369,7 @@ START_TEST(a_recipe_with_finer_or_fresher_scales_is_no_faster)
     static const enum precision others[] = { PRECISION_FP8_CURRENT, PRECISION_FP8_ROWWISE,
                                              PRECISION_FP8_BLOCK };
     for (int i = 0; i < 3; i++) {
-        plan.precision = others[i];
+        plan.precision = (int)others[i];
         ck_assert_double_gt(predict(&system, &model, &plan).step_s, delayed_s);
     }
     system_release(&system);

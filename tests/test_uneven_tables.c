@@ -245,7 +245,8 @@ static struct stage_table one_slow_stage(struct random *rng, int stages, int slo
                                          struct stage_option options[2 * MOST_STAGES],
                                          struct arena *arena)
 {
-    enum { OF_SLOW, OF_FIRST, OF_ALL } reducing = within(rng, OF_SLOW, OF_ALL);
+    enum { OF_SLOW, OF_FIRST, OF_ALL };
+    int reducing = within(rng, OF_SLOW, OF_ALL);
     struct stage_table table = { .num_stages = stages,
                                  .num_layers = stages,
                                  .num_microbatches = within(rng, 1, 12),

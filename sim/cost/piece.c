@@ -345,7 +345,7 @@ struct piece_question piece_question_of(const struct system *system, const struc
 {
     return (struct piece_question){
         .share = rank_share_of(plan),
-        .attention = plan_attention_kernel(plan, system),
+        .attention = (int)plan_attention_kernel(plan, system),
         .precision = plan->precision,
         .gradient_dtype = plan->gradient_dtype,
         .overlaps_tensor = plan_overlaps(plan, &system->stack, OVERLAP_TP),
@@ -388,7 +388,7 @@ static struct piece_wires wires_of(const struct system *system, const struct pla
 static struct layer_options options_of(const struct piece_question *question,
                                        const struct system *system)
 {
-    enum precision precision = (enum precision)question->precision;
+    int precision = question->precision;
     const struct recipe *recipe = precision_recipe(precision);
     return (struct layer_options){
         .flash_attention = question->attention != ATTENTION_UNFUSED,
