@@ -13,8 +13,8 @@
 
 enum { MAX_ASSUMPTIONS = 12 };
 
-/* What a framework's allocator has handed out, what it holds, and what the driver shows: also
- * contexts, and buffers of NCCL's. */
+/* Bytes that a framework's allocator has handed out, bytes that it holds, and bytes that the driver
+ * shows, with contexts and NCCL's buffers. */
 enum memory_kind { MEMORY_ALLOCATED, MEMORY_RESERVED, MEMORY_DRIVER };
 
 /* Texts and arrays live in the arena of the systems, or forever. */

@@ -35,7 +35,7 @@ static bool read_degrees(const struct conversion *of, struct plan *plan, struct 
     return true;
 }
 
-/* Of a pipeline stage's data and context ranks; a group of all of them is no group. */
+/* Sharding groups divide the data and context ranks of a stage; one of all ranks is none. */
 static bool read_shard(const struct run_row *row, struct plan *plan, struct err *reason)
 {
     plan->shard = 0;

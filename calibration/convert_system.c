@@ -63,7 +63,7 @@ static struct loaded_pair *find_pair(struct run_systems *systems, const char *cl
     return pair;
 }
 
-/* What a row says of its network; `node_gpus` of one operating system. */
+/* The speed that a row states for its network; `node_gpus` run one operating system. */
 struct stated_link {
     struct link_speed speed;
     int node_gpus;

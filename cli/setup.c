@@ -117,30 +117,29 @@ static void widen_rate(struct setup *setup)
                  dtype_names[dtype], setup->system.gpu.name);
 }
 
-/* What is known of a plan whose products have no measured rate: the bytes, which ask for none. */
-static bool say_memory(struct setup *setup, struct err *err)
+/* The bytes of a plan need no rate of its products: where that alone is missing, they are said. */
+static void add_memory(const struct setup *setup, struct err *err)
 {
     enum { GIB = 1 << 30 };
+    struct err ignored = { 0 };
     struct system system = setup->system;
     system.profile.narrow[precision_dtype(setup->plan.precision)].efficiency = 1;
-    if (!system_check(&system, &setup->plan, err))
-        return false;
+    if (system_has_rate(&setup->system, &setup->plan, &ignored) ||
+        !system_check(&system, &setup->plan, &ignored))
+        return;
     struct evaluator *evaluator = evaluator_new(&system, &setup->model);
     struct prediction prediction = evaluate(evaluator, &setup->plan);
     const struct stage_memory *peak = &prediction.stages[prediction.peak_stage];
-    struct err untimed = { 0 };
-    system_has_rate(&setup->system, &setup->plan, &untimed);
-    err_set(err, untimed.code, untimed.where,
-            "%s; its memory is %.1f of %.1f GiB: weights %.1f, gradients %.1f, optimizer %.1f, "
-            "activations %.1f, others %.1f",
-            untimed.msg, peak->total_bytes / GIB, system.gpu.memory_bytes / GIB,
-            peak->weights_bytes / GIB, peak->gradients_bytes / GIB, peak->optimizer_bytes / GIB,
-            peak->activations_bytes / GIB,
-            (peak->total_bytes - peak->weights_bytes - peak->gradients_bytes -
-             peak->optimizer_bytes - peak->activations_bytes) /
-                GIB);
+    double state_bytes = peak->weights_bytes + peak->gradients_bytes + peak->optimizer_bytes;
+    size_t length = strlen(err->msg);
+    snprintf(err->msg + length, sizeof err->msg - length,
+             "; its memory is %.1f of %.1f GiB: weights %.1f, gradients %.1f, optimizer %.1f, "
+             "activations %.1f, others %.1f",
+             peak->total_bytes / GIB, system.gpu.memory_bytes / GIB, peak->weights_bytes / GIB,
+             peak->gradients_bytes / GIB, peak->optimizer_bytes / GIB,
+             peak->activations_bytes / GIB,
+             (peak->total_bytes - state_bytes - peak->activations_bytes) / GIB);
     evaluator_free(evaluator);
-    return false;
 }
 
 static bool check_plan(struct setup *setup, struct err *err)
@@ -153,9 +152,10 @@ static bool check_plan(struct setup *setup, struct err *err)
         plan_check(&setup->plan, &setup->model, setup->model.batch, setup->system.num_gpus, err);
     if (broken)
         return false;
-    if (!system_has_rate(&setup->system, &setup->plan, &(struct err){ 0 }))
-        return say_memory(setup, err);
-    return system_check(&setup->system, &setup->plan, err);
+    if (system_check(&setup->system, &setup->plan, err))
+        return true;
+    add_memory(setup, err);
+    return false;
 }
 
 /* 0: the layout leaves its data ranks open. */

@@ -19,7 +19,7 @@ struct chunk {
     struct pass_steps passes[NUM_PASSES]; /* by opcode */
 };
 
-/* What is kept of one microbatch, a record for each piece. */
+/* The values kept for one microbatch, a record for each piece. */
 struct chunk_record {
     struct record *pieces;
     const struct microbatch *microbatch;

@@ -63,7 +63,7 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count);
 /* The same of fp32 on the compute stream. */
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
-/* Of the value that an op reads into the one that it makes, whose whole is m x n. */
+/* From the value that an op reads to the one that it makes, m x n as a whole. */
 void flow_all_gather(struct flow *flow, const struct op *op);
 void flow_reduce_scatter(struct flow *flow, const struct op *op);
 

@@ -35,7 +35,7 @@ static bool is_link(enum group_kind kind)
            kind == GROUP_RECV_UP;
 }
 
-/* What the link of `kind` that `rank` has an end of crosses. */
+/* The boundary that the link of `kind` at `rank` crosses. */
 static int boundary_of(const struct plan *plan, int rank, enum group_kind kind)
 {
     int stage = layout_coordinates_of(plan, rank).at[AXIS_PIPELINE];

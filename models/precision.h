@@ -42,8 +42,8 @@ struct recipe {
     double reads;              /* of the 16-bit tensor to quantise it, scales included */
     double kernels;            /* launches to quantise one tensor */
     double product_efficiency; /* rate of products relative to one scale a tensor */
-    bool scales_in_products;   /* by the matrix units, which must know how (gpu.block_scales) */
-    bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
+    bool scales_in_products; /* by the matrix units, which must know how (sim/cost/generation.h) */
+    bool keeps_weights;      /* weights can be kept and gathered quantised between steps */
 };
 
 struct precision_row {
@@ -55,7 +55,6 @@ struct precision_row {
 };
 extern const struct precision_row precision_rows[NUM_PRECISIONS]; /* indexed by enum precision */
 
-/* The same for a plan's number. */
 const struct recipe *precision_recipe(int precision); /* NULL: nothing is quantised */
 enum dtype precision_value_dtype(int precision);      /* of activations and kept weights */
 enum dtype precision_dtype(int precision);            /* of most products' inputs: MFU's peak */

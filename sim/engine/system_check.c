@@ -35,7 +35,7 @@ bool system_has_rate(const struct system *system, const struct plan *plan, struc
 
 bool system_check(const struct system *system, const struct plan *plan, struct err *err)
 {
-    if (!multiplies(&system->gpu, plan->precision, err) || !system_has_rate(system, plan, err))
+    if (!multiplies(&system->gpu, plan->precision, err))
         return false;
     if (plan->cp > 1 && plan_attention_kernel(plan, system) == ATTENTION_UNFUSED)
         return err_set(err, ERR_INFEASIBLE, "cp",
@@ -47,5 +47,5 @@ bool system_check(const struct system *system, const struct plan *plan, struct e
         return err_set(err, ERR_INFEASIBLE, "gpus",
                        "%s is a single node of %d GPUs without a network; %d were asked for",
                        cluster->name, node_size, system->num_gpus);
-    return true;
+    return system_has_rate(system, plan, err);
 }
