@@ -55,8 +55,8 @@ const struct option_row option_rows[] = {
                "[run]The executor's own when not given." } },
     { "--batch", "--gbs", "B", PREDICTS,
       { "batch", TEXT(batch),
-        .doc = "Global batch in sequences (1536), or in tokens (3.2Mtok); the model's usual one "
-               "when not given." } },
+        .doc = "Global batch in sequences (1536, 1536seq), or in tokens (3.2Mtok); the model's usual "
+               "one when not given." } },
     { "--seq", NULL, "TOKENS", PREDICTS,
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,

@@ -199,7 +199,8 @@ static void show_next(const struct options *options, const struct setup *setup,
 
 void show_ranking(const struct options *options, const struct setup *setup,
                   const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust, const struct finalists *finalists)
+                  const struct robust_view *robust, const struct finalists *finalists,
+                  const struct nearby_view *nearby)
 {
     struct terminal terminal = terminal_of_stdout();
     if (!options->quiet) {
@@ -215,6 +216,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_even_best(setup, result);
     show_comparison(&terminal, result, comparison);
     show_robustness(robust);
+    show_nearby_requests(setup, &result->top[0].prediction, nearby);
     if (options->quiet)
         return;
     show_why(&terminal, result);

@@ -3,6 +3,7 @@
 #define CLI_RANKING_H
 
 #include "cli/finalists.h"
+#include "cli/nearby_view.h"
 #include "cli/robust_view.h"
 
 /* A layout that was asked to be compared, NULL in `rank` when none was. */
@@ -13,6 +14,7 @@ struct comparison {
 
 void show_ranking(const struct options *options, const struct setup *setup,
                   const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust, const struct finalists *finalists);
+                  const struct robust_view *robust, const struct finalists *finalists,
+                  const struct nearby_view *nearby);
 
 #endif

@@ -9,6 +9,7 @@
 #include "cli/deadline_view.h"
 #include "cli/infeasible.h"
 #include "cli/largest.h"
+#include "cli/nearby_view.h"
 #include "cli/options.h"
 #include "cli/pareto_view.h"
 #include "cli/patience.h"
@@ -34,7 +35,8 @@ struct extras {
     struct finalists finalists;
     struct relaxations relaxations;
     struct largest *largest;
-    int asked_gpus; /* that no plan divides over, where a segment of each rack is taken; else 0 */
+    struct nearby_view nearby;
+    int asked_gpus; /* that no plan divides over, where fewer are taken; else 0 */
 };
 
 /* --- JSON --------------------------------------------------------------------------------- */
@@ -147,6 +149,8 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     json_object_set_new(object, "top", top_json(setup, result, &extras->finalists));
     if (found)
         add_even_best_json(object, setup, result);
+    if (found)
+        add_nearby_json(object, setup, &extras->nearby);
     else
         add_relaxation(object, setup, result, &extras->relaxations);
     if (comparison->rank)
@@ -287,7 +291,7 @@ static void print_result(const struct options *options, const struct setup *setu
     show_largest(setup, extras->largest);
     if (result->num_top > 0)
         show_ranking(options, setup, result, &extras->comparison, &extras->robust,
-                     &extras->finalists);
+                     &extras->finalists, &extras->nearby);
     else
         show_infeasible(options, setup, result, &extras->relaxations);
 }
@@ -316,6 +320,7 @@ static bool take_segments(const struct options *options, struct setup *setup,
                           struct search_result *result, struct err *err)
 {
     struct cluster *cluster = &setup->system.cluster;
+    struct system whole = setup->system;
     struct search_result found = { 0 };
     int asked = setup->system.num_gpus, node = cluster_node_size(cluster);
     bool has_ended_early = result->timed_out || result->was_interrupted;
@@ -332,12 +337,71 @@ static bool take_segments(const struct options *options, struct setup *setup,
         *result = found;
         extras->asked_gpus = asked;
         setup_note_segment(setup, asked);
+        struct search_request all = *request;
+        all.system = &whole;
+        nearby_beside(&all, setup->system.num_gpus, &result->top[0], &extras->nearby);
         return true;
     }
     search_result_release(&found);
     setup->system.num_gpus = asked;
     cluster->levels[0].size = node;
     return ok;
+}
+
+/* Whether words of --fix or --forbid alone stand in the way. */
+static bool words_are_to_blame(const struct relaxations *relaxations)
+{
+    for (int i = 0; i < relaxations->count; i++)
+        if (relaxations->at[i].what == RELAXED_FIX || relaxations->at[i].what == RELAXED_FORBID)
+            return true;
+    return false;
+}
+
+/* Whether a plan on fewer GPUs is an answer. What is run takes the GPUs that it is given. */
+static bool may_take_fewer(const struct options *options, const struct setup *setup,
+                           const struct extras *extras, const struct search_result *result)
+{
+    bool has_ended_early = result->timed_out || result->was_interrupted;
+    return result->num_top == 0 && result->proved_optimal && !has_ended_early &&
+           result->fewest_gpus > 0 && result->fewest_gpus < setup->system.num_gpus &&
+           options->deadline_s <= 0 && !options->run && !extras->largest->family &&
+           !words_are_to_blame(&extras->relaxations);
+}
+
+/* Where nothing divides over all GPUs, some stay idle. The plan so found replaces the empty result.
+ */
+static bool take_fewer(const struct options *options, struct setup *setup,
+                       struct search_request *request, struct extras *extras,
+                       struct search_result *result, struct err *err)
+{
+    struct nearby_view *nearby = &extras->nearby;
+    struct patience patience;
+    if (!may_take_fewer(options, setup, extras, result))
+        return true;
+    patience_begin(&patience, options, request);
+    nearby_instead(request, nearby);
+    patience_end(&patience);
+    if (nearby->count == 0)
+        return true;
+    search_result_release(result);
+    setup->system.num_gpus = nearby->at[0].num_gpus;
+    extras->asked_gpus = nearby->asked_gpus;
+    setup_note_fewer(setup, nearby->asked_gpus);
+    struct relaxations unneeded = { 0 };
+    bool ok = find_plans(options, request, &extras->deadline, result, &unneeded, err);
+    relaxations_release(&unneeded);
+    return ok;
+}
+
+/* A search of the default method alone is quick enough to be asked again. */
+static void look_nearby(const struct options *options, const struct search_request *request,
+                        const struct search_result *result, struct extras *extras)
+{
+    bool is_usual = !request->method && request->objective != OBJECTIVE_MEMORY &&
+                    !request->uneven && !request->recompute_mixes && !request->placement;
+    if (result->num_top > 0 && result->proved_optimal && is_usual && extras->asked_gpus == 0 &&
+        options->deadline_s <= 0 && !extras->largest->family)
+        nearby_better(request, &result->top[0], &extras->nearby);
 }
 
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
@@ -361,8 +425,10 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     request.top = robust_top(options, shown);
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
         !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err) ||
-        !take_segments(options, setup, &request, &extras, &result, err))
+        !take_segments(options, setup, &request, &extras, &result, err) ||
+        !take_fewer(options, setup, &request, &extras, &result, err))
         goto done;
+    look_nearby(options, &request, &result, &extras);
     extras.robust = robust_find(options, setup, &request, &result);
     if (result.num_top > 0)
         setup_note_exchange(setup, &result.top[0].plan);
@@ -386,6 +452,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
 done:
     search_result_release(&result);
     relaxations_release(&extras.relaxations);
+    nearby_release(&extras.nearby);
     deadline_release(&extras.deadline);
     return err->code != ERR_NONE ? exit_code_of(err) : code;
 }

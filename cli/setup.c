@@ -42,6 +42,12 @@ void setup_note_segment(struct setup *setup, int asked)
                  setup->system.num_gpus, asked, cluster->segment, asked / racks);
 }
 
+void setup_note_fewer(struct setup *setup, int asked)
+{
+    setup_assume(setup, "%d of %d GPUs: no plan divides batch %.0f over all",
+                 setup->system.num_gpus, asked, setup->model.batch);
+}
+
 const char *setup_convergence_name(const struct setup *setup)
 {
     return *setup->convergence.source ? "the runs of --convergence" : "published runs";

@@ -34,6 +34,8 @@ void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
 /* Notes that a job takes a segment of each rack, and so fewer than the `asked` GPUs. */
 void setup_note_segment(struct setup *setup, int asked);
+/* The same where no rack says how many. */
+void setup_note_fewer(struct setup *setup, int asked);
 
 /* Names the runs that steps to an accuracy are scaled to: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);

@@ -1,55 +1,86 @@
 #include "cli/setup_part.h"
 
 #include "base/units.h"
+#include "search/batch.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define DEFAULT_TOKENS 4194304.0 /* of a step: 4 Mi, so that the batch has powers of two in it */
 
-/* The whole number within 2 % of `sequences` that halves most often, and of those the nearest: a
- * batch has to be divided over data ranks and microbatches. */
+/* A batch has to be divided over data ranks and microbatches. */
 static double rounded_batch(double sequences)
 {
     if (sequences < 1)
         return 1;
     if (sequences == floor(sequences))
         return sequences;
-    for (int power = 40; power > 0; power--) {
-        double step = ldexp(1, power);
-        double rounded = step * round(sequences / step);
-        if (rounded > 0 && fabs(rounded - sequences) <= 0.02 * sequences)
-            return rounded;
-    }
-    return round(sequences);
+    double dividing = batch_dividing(sequences, 1);
+    return dividing > 0 ? dividing : round(sequences);
+}
+
+static bool set_tokens(const char *text, double tokens, struct setup *setup, struct err *err)
+{
+    struct model *model = &setup->model;
+    double most = fields_find(model_fields, num_model_fields, "batch")->max;
+    double asked = tokens / model->seq;
+    if (asked < 1 || asked > most)
+        return err_set(err, ERR_USAGE, "--batch",
+                       "expected 1 to %.0f sequences of %d tokens; found \"%.60s\"", most,
+                       model->seq, text);
+    model->batch = rounded_batch(asked);
+    if (model->batch != asked)
+        setup_assume(setup,
+                     "batch %.0f sequences (%.0f tokens), which divides well, for the %.1f that "
+                     "are %s",
+                     model->batch, model->batch * model->seq, asked, text);
+    return true;
+}
+
+/* No training takes a billion tokens a step, or a hundred sequences a GPU as well: a number of
+ * tokens was meant, or its unit is missing. */
+static bool is_likely_tokens(const struct setup *setup)
+{
+    const struct model *model = &setup->model;
+    return model->batch >= model->seq && model->batch * model->seq > 1e9 &&
+           model->batch > 100.0 * setup->system.num_gpus;
+}
+
+/* "1536" or "1536 seq". */
+static bool set_sequences(const char *text, struct setup *setup, struct err *err)
+{
+    struct model *model = &setup->model;
+    const struct field *field = fields_find(model_fields, num_model_fields, "batch");
+    struct err unread = { 0 };
+    char number[64];
+    snprintf(number, sizeof number, "%s", text);
+    char *unit = strstr(number, "seq");
+    bool says_sequences = unit && strcmp(unit, "seq") == 0;
+    if (says_sequences)
+        *unit = '\0';
+    if (!field_parse(field, number, model, &unread) || model->batch < 1)
+        return err_set(err, ERR_USAGE, "--batch",
+                       "expected sequences from 1 to %.0f, or tokens like \"3.2Mtok\"; found "
+                       "\"%.60s\"",
+                       field->max, text);
+    if (says_sequences || !is_likely_tokens(setup))
+        return true;
+    return err_set(err, ERR_USAGE, "--batch",
+                   "%.0f sequences of %d tokens are %.1f billion tokens a step; tokens? then "
+                   "--batch %.0ftok; if not, --batch %.0fseq",
+                   model->batch, model->seq, model->batch * model->seq / 1e9, model->batch,
+                   model->batch);
 }
 
 /* "1536" or "3.2 Mtok". */
 static bool read_batch(const char *text, struct setup *setup, struct err *err)
 {
-    struct model *model = &setup->model;
-    const struct field *field = fields_find(model_fields, num_model_fields, "batch");
     struct err not_tokens = { 0 };
     double tokens;
-    if (!units_parse(text, QUANTITY_TOKENS, &tokens, &not_tokens)) {
-        bool ok = field_parse(field, text, model, err);
-        if (ok && model->batch >= 1)
-            return true;
-        *err = (struct err){ 0 };
-        return err_set(err, ERR_USAGE, "--batch",
-                       "expected sequences from 1 to %.0f, or tokens like \"3.2Mtok\"; found "
-                       "\"%.60s\"",
-                       field->max, text);
-    }
-    if (tokens < model->seq || tokens / model->seq > field->max)
-        return err_set(err, ERR_USAGE, "--batch",
-                       "expected 1 to %.0f sequences of %d tokens; found \"%.60s\"", field->max,
-                       model->seq, text);
-    model->batch = rounded_batch(tokens / model->seq);
-    if (model->batch * model->seq != tokens)
-        setup_assume(setup,
-                     "batch %.0f sequences (%.0f tokens): %s is no whole number of sequences",
-                     model->batch, model->batch * model->seq, text);
-    return true;
+    if (units_parse(text, QUANTITY_TOKENS, &tokens, &not_tokens))
+        return set_tokens(text, tokens, setup, err);
+    return set_sequences(text, setup, err);
 }
 
 static bool set_seq(int seq, struct model *model, struct err *err)

@@ -138,6 +138,25 @@ shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
 run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72
 shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
+shows '^  no plan divides batch 512 over 144 GPUs; nearly the same$'
+
+# GPUs that nothing divides over: some stay idle, or the batch is another.
+run 0 --gpus 1000 --model 175b
+shows '^ +768 of 1000 GPUs: no plan divides batch 1536 over all$'
+shows '^    768 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp4 pp'
+shows '^    batch 1500 .* per billion tokens: tp8 pp1 dp125'
+shows '^    992 GPUs, batch 1488 .* per billion tokens: tp4 pp8 dp31'
+run 0 --gpus 1000 --model 175b --json
+shows '^  "gpus": 768,$'
+shows '^  "asked_gpus": 1000,$'
+keys relaxations change from to batch gpu_hours_per_billion_tokens best
+run 0 --gpus 1024 --model 175b --gbs 1537
+shows '^  batch 1536 instead of 1537: [0-9.]+ s instead of [0-9.]+ s, [0-9]+ % more tokens/s$'
+run 0 --gpus 8 --model llama3-8b --seq 8192 --gbs 4Mtok --top 1
+shows 'batch 512 sequences \(4194304 tokens\), which divides well, for the 488.3 that are 4Mtok'
+run 2 --gpus 1024 --model llama3-70b --seq 8192 --gbs 4194304
+says 'tokens\? then --batch 4194304tok; if not, --batch 4194304seq$'
+run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
 
 # --- what is missing, or not there yet ----------------------------------------------------------
 
@@ -362,11 +381,11 @@ shows 'smallest count that fits: [0-9]+ GPUs'
 run 3 --gpus 8 --model 175b --json
 shows '"best": null'
 keys infeasible_by fewest_gpus nearest lacks_bytes
-run 3 --gpus 1000 --model 175b
+run 3 --gpus 1000 --model 175b --run
 says 'what helps: batch 1500, batch 1625, [0-9]+ GPUs, 1024 GPUs'
 shows 'feasible with one change'
 shows '^    batch 1500 .*DP 125 .* a step$'
-run 3 --gpus 1000 --model 175b --json
+run 3 --gpus 1000 --model 175b --run --json
 keys relaxations change from to best
 shows '"change": "batch"'
 shows '"to": 1500'

@@ -1,0 +1,148 @@
+#include "search/nearby.h"
+
+#include "base/clock.h"
+#include "search/batch.h"
+#include "search/counts.h"
+#include "search/probe.h"
+
+#include <math.h>
+
+/* MOST_ODD: batches and layers of models divide by few odd numbers beyond it. */
+enum { MOST_ODD = 31, MOST_COUNTS = MOST_ODD / 2 + 1, MOST_BATCHES = 4, LEAST_PERCENT = 90 };
+
+/* Fewer GPUs are hardly more than this many times as efficient each. */
+#define EFFICIENCY_GAIN 1.05
+
+struct quest {
+    const struct search_request *asked;
+    struct arena *arena;
+    double start_s; /* of its time limit */
+    struct nearby found;
+    double tokens_per_s; /* of `found` */
+    double best_each;    /* tokens per second and GPU of the most efficient plan that was met */
+};
+
+static struct quest begin(const struct search_request *asked, struct arena *arena)
+{
+    return (struct quest){ .asked = asked, .arena = arena, .start_s = clock_now_s() };
+}
+
+static void try_request(struct quest *quest, int num_gpus, double batch)
+{
+    const struct search_request *asked = quest->asked;
+    struct system system;
+    struct model model = *asked->model;
+    struct search_request request = probe_on(asked, num_gpus, &system);
+    if (asked->time_limit_s > 0)
+        request.time_limit_s = asked->time_limit_s - (clock_now_s() - quest->start_s);
+    if (request.time_limit_s < 0 || (asked->time_limit_s > 0 && request.time_limit_s == 0) ||
+        (asked->interrupted && asked->interrupted()))
+        return;
+    if (asked->progress)
+        asked->progress(1, asked->progress_context);
+    model.batch = batch;
+    request.model = &model;
+    struct arena_mark mark = arena_mark(quest->arena);
+    struct probe probe = probe_best(&request, quest->arena);
+    double tokens_per_s = probe.fits ? probe.best.prediction.tokens_per_s : 0;
+    quest->best_each = fmax(quest->best_each, tokens_per_s / num_gpus);
+    if (tokens_per_s <= quest->tokens_per_s) {
+        arena_reset(quest->arena, mark);
+        return;
+    }
+    quest->tokens_per_s = tokens_per_s;
+    quest->found = (struct nearby){ num_gpus, batch, probe.best };
+}
+
+/* --- counts ------------------------------------------------------------------------------- */
+
+struct near_counts {
+    int at[MOST_COUNTS];
+    int count;
+};
+
+/* Falling, without repeats. */
+static void insert_count(int gpus, struct near_counts *counts)
+{
+    int i = counts->count;
+    for (int j = 0; j < counts->count; j++)
+        if (counts->at[j] == gpus)
+            return;
+    for (; i > 0 && counts->at[i - 1] < gpus; i--)
+        counts->at[i] = counts->at[i - 1];
+    counts->at[i] = gpus;
+    counts->count++;
+}
+
+/* The largest below `asked` of each odd part, in units of a whole node where `asked` is more. */
+static struct near_counts near_counts_of(const struct cluster *cluster, int asked)
+{
+    struct near_counts counts = { .count = 0 };
+    int node = cluster_node_size(cluster);
+    int unit = asked > node ? node : 1;
+    int most = (asked - 1) / unit;
+    for (int odd = 1; odd <= MOST_ODD && odd <= most; odd += 2) {
+        int times = odd;
+        while (times <= most / 2)
+            times *= 2;
+        insert_count(times * unit, &counts);
+    }
+    return counts;
+}
+
+/* The largest power of two comes first: it tells how efficient a plan can be. */
+struct nearby nearby_gpus(const struct search_request *asked, struct arena *arena)
+{
+    struct quest quest = begin(asked, arena);
+    const struct near_counts counts =
+        near_counts_of(&asked->system->cluster, asked->system->num_gpus);
+    double batch = asked->model->batch;
+    int round = 0;
+    while (round < counts.count - 1 && (counts.at[round] & (counts.at[round] - 1)) != 0)
+        round++;
+    if (counts.count > 0)
+        try_request(&quest, counts.at[round], batch);
+    for (int i = 0; i < counts.count; i++)
+        if (i != round && (quest.tokens_per_s == 0 ||
+                           counts.at[i] * quest.best_each * EFFICIENCY_GAIN > quest.tokens_per_s))
+            try_request(&quest, counts.at[i], batch);
+    return quest.found;
+}
+
+/* --- batches ------------------------------------------------------------------------------ */
+
+/* Data ranks have to hold the odd divisors of the GPUs that heads and layers don't take: all of
+ * them first. */
+static void try_batches(struct quest *quest, int num_gpus)
+{
+    double asked = quest->asked->model->batch, before = asked;
+    int odd = num_gpus, num_tried = 0;
+    while (odd % 2 == 0)
+        odd /= 2;
+    for (int unit = odd; unit >= 1 && num_tried < MOST_BATCHES; unit -= 2) {
+        double batch = odd % unit == 0 ? batch_dividing(asked, unit) : 0;
+        if (batch == 0 || batch == asked || batch == before)
+            continue;
+        try_request(quest, num_gpus, batch);
+        before = batch;
+        num_tried++;
+    }
+}
+
+struct nearby nearby_batch(const struct search_request *asked, struct arena *arena)
+{
+    struct quest quest = begin(asked, arena);
+    try_batches(&quest, asked->system->num_gpus);
+    return quest.found;
+}
+
+struct nearby nearby_both(const struct search_request *asked, struct arena *arena)
+{
+    struct quest quest = begin(asked, arena);
+    int num_gpus = asked->system->num_gpus;
+    struct near_counts counts = near_counts_of(&asked->system->cluster, num_gpus);
+    for (int i = 0; i < counts.count; i++)
+        if (counts.at[i] >= num_gpus * (LEAST_PERCENT / 100.0))
+            try_batches(&quest, counts.at[i]);
+    return quest.found;
+}

@@ -1,0 +1,154 @@
+#include "tests/testing.h"
+
+#include "search/batch.h"
+#include "search/nearby.h"
+#include "tests/instance.h"
+#include "tests/searching.h"
+
+#include <math.h>
+
+static struct instance instance;
+static struct arena arena;
+
+static void set_up(void)
+{
+    instance_load(&instance);
+    instance.model.layers = 6;
+}
+
+static void tear_down(void)
+{
+    instance_release(&instance);
+    arena_release(&arena);
+}
+
+static const struct {
+    double sequences, unit, expected;
+} batches[] = {
+    { 4e6 / 8192, 1, 512 },
+    { 16e6 / 8192, 1, 2048 },
+    { 3.2e6 / 2048, 1, 1536 },
+    { 1e6 / 8192, 1, 128 },
+    { 1537, 1, 1536 },
+    { 1000, 1, 1024 },
+    { 1536, 1, 1536 },
+    { 1536, 125, 1500 },
+    { 1536, 31, 1488 },
+    { 10, 31, 0 },
+    { 3, 1, 3 },
+};
+
+START_TEST(a_batch_that_halves_often_is_within_five_percent)
+{
+    ck_assert_double_eq(batch_dividing(batches[_i].sequences, batches[_i].unit),
+                        batches[_i].expected);
+}
+END_TEST
+
+static struct search_request request_of(int num_gpus, double batch)
+{
+    instance.system.num_gpus = num_gpus;
+    instance.model.batch = batch;
+    return instance_request(&instance);
+}
+
+/* Tokens per second of the fastest plan; 0: none. */
+static double brute_tokens_per_s(int num_gpus, double batch)
+{
+    struct search_request request = request_of(num_gpus, batch);
+    struct search_result result = search_of(&request);
+    double tokens_per_s = result.num_top > 0 ? result.top[0].prediction.tokens_per_s : 0;
+    search_result_release(&result);
+    return tokens_per_s;
+}
+
+static void check_found(const struct nearby *found)
+{
+    ck_assert(found->best.prediction.fits);
+    ck_assert_double_eq(found->best.prediction.tokens_per_s,
+                        brute_tokens_per_s(found->num_gpus, found->batch));
+}
+
+/* 5 nodes of 8, or 7 GPUs, with a batch that neither divides. */
+static const struct {
+    int asked, unit;
+} counts[] = { { 40, 8 }, { 7, 1 }, { 56, 8 } };
+
+START_TEST(of_fewer_gpus_the_fastest_are_taken)
+{
+    int asked = counts[_i].asked, unit = counts[_i].unit;
+    struct search_request request = request_of(asked, 64);
+    ck_assert_double_eq(brute_tokens_per_s(asked, 64), 0);
+    struct nearby found = nearby_gpus(&request, &arena);
+    ck_assert_int_gt(found.num_gpus, 0);
+    ck_assert_double_eq(found.batch, 64);
+    for (int gpus = unit; gpus < asked; gpus += unit)
+        ck_assert_double_le(brute_tokens_per_s(gpus, 64), found.best.prediction.tokens_per_s);
+    check_found(&found);
+}
+END_TEST
+
+START_TEST(all_gpus_are_used_with_another_batch)
+{
+    struct search_request request = request_of(40, 64);
+    struct nearby found = nearby_batch(&request, &arena);
+    ck_assert_int_eq(found.num_gpus, 40);
+    ck_assert_double_eq(found.batch, 65);
+    check_found(&found);
+}
+END_TEST
+
+START_TEST(both_may_change_a_little)
+{
+    struct search_request request = request_of(8 * 31, 256);
+    struct nearby found = nearby_both(&request, &arena);
+    ck_assert_int_ge(found.num_gpus, (int)(0.9 * 8 * 31));
+    ck_assert_int_lt(found.num_gpus, 8 * 31);
+    ck_assert_double_le(fabs(found.batch - 256), BATCH_SHARE * 256);
+    check_found(&found);
+}
+END_TEST
+
+START_TEST(an_odd_batch_is_told_of_the_next_that_halves)
+{
+    struct search_request request = request_of(32, 65);
+    struct nearby found = nearby_batch(&request, &arena);
+    ck_assert_double_eq(found.batch, 64);
+    ck_assert_double_gt(found.best.prediction.tokens_per_s, 1.05 * brute_tokens_per_s(32, 65));
+}
+END_TEST
+
+START_TEST(a_batch_that_halves_already_is_not_searched_again)
+{
+    struct search_request request = request_of(32, 64);
+    ck_assert_int_eq(nearby_batch(&request, &arena).num_gpus, 0);
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_it)
+{
+    struct search_request request = request_of(40, 64);
+    request.interrupted = always;
+    ck_assert_int_eq(nearby_gpus(&request, &arena).num_gpus, 0);
+    ck_assert_int_eq(nearby_batch(&request, &arena).num_gpus, 0);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("nearby");
+    TCase *tc = tcase_create("nearby");
+    tcase_set_tags(tc, THREADS);
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_loop_test(tc, a_batch_that_halves_often_is_within_five_percent, 0, LENGTH(batches));
+    tcase_add_loop_test(tc, of_fewer_gpus_the_fastest_are_taken, 0, LENGTH(counts));
+    tcase_add_test(tc, all_gpus_are_used_with_another_batch);
+    tcase_add_test(tc, both_may_change_a_little);
+    tcase_add_test(tc, an_odd_batch_is_told_of_the_next_that_halves);
+    tcase_add_test(tc, a_batch_that_halves_already_is_not_searched_again);
+    tcase_add_test(tc, an_interrupt_ends_it);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
