@@ -1,5 +1,8 @@
 #include "cli/beside.h"
 
+#include "cli/apportion.h"
+
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -32,4 +35,30 @@ void show_beside(const struct terminal *terminal, const struct beside *row, int 
         text_add(&line, "   %s%s%s", terminal_dim(terminal), row->remark, terminal_plain(terminal));
     printf("%s\n", text_get(&line));
     text_release(&line);
+}
+
+void show_beside_sum(const struct terminal *terminal, const struct beside *rows, int count,
+                     int decimals)
+{
+    enum { MOST_ROWS = 32 };
+    double left[MOST_ROWS] = { 0 }, right[MOST_ROWS] = { 0 }, unit = pow(10, -decimals);
+    double left_units[MOST_ROWS], right_units[MOST_ROWS];
+    struct beside shown = rows[count - 1];
+    assert(count <= MOST_ROWS);
+    for (int i = 0; i < count - 1; i++) {
+        left[i] = rows[i].left;
+        right[i] = rows[i].right;
+    }
+    apportion(left, count - 1, unit, left_units);
+    apportion(right, count - 1, unit, right_units);
+    shown.left = shown.right = 0;
+    for (int i = 0; i < count - 1; i++) {
+        struct beside row = rows[i];
+        row.left = left_units[i] * unit;
+        row.right = right_units[i] * unit;
+        shown.left += row.left;
+        shown.right += row.right;
+        show_beside(terminal, &row, decimals);
+    }
+    show_beside(terminal, &shown, decimals);
 }

@@ -15,4 +15,8 @@ void show_beside_heading(const struct terminal *terminal, const char *title, con
                          const char *right);
 void show_beside(const struct terminal *terminal, const struct beside *row, int decimals);
 
+/* The same for rows of which the last is the others' sum, down to its last digit. */
+void show_beside_sum(const struct terminal *terminal, const struct beside *rows, int count,
+                     int decimals);
+
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/length.h"
+#include "cli/apportion.h"
 #include "cli/scale.h"
 
 #include <math.h>
@@ -67,6 +68,10 @@ static struct block time_block(const struct terminal *terminal, const struct pre
     int order[MOST_PARTS];
     int count = sort_parts(&p->time, 5e-4 * p->step_s, order);
     double longest_s = count > 0 ? time_part_s(&p->time, order[0]) : 1;
+    double parts[MOST_PARTS], units[MOST_PARTS], unit = pow(10, -scale.decimals);
+    for (int i = 0; i < count; i++)
+        parts[i] = time_part_s(&p->time, order[i]) * scale.per_s;
+    apportion(parts, count, unit, units);
     text_add(add_line(&block, arena), "where the %.*f %s go", scale.decimals,
              p->step_s * scale.per_s, scale.unit);
     for (int i = 0; i < count; i++) {
@@ -75,7 +80,7 @@ static struct block time_block(const struct terminal *terminal, const struct pre
         struct text bar = { 0 };
         terminal_add_bar(terminal, part_s / longest_s, BAR_WIDTH, &bar);
         text_add(line, "%-17s%6.*f ", time_part_table[order[i]].label, scale.decimals,
-                 part_s * scale.per_s);
+                 units[i] * unit);
         text_add_padded(line, text_get(&bar), BAR_WIDTH);
         text_add(line, "%5.1f%%", 100 * part_s / p->step_s);
         text_release(&bar);

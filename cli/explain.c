@@ -36,7 +36,7 @@ static const struct term terms[] = {
     { "optimizer", { "optimizer_s" }, NULL },
     { "other", { "other_s" }, NULL },
 };
-enum { NUM_TERMS = LENGTH(terms) };
+enum { NUM_TERMS = LENGTH(terms), MOST_PARTS = 31 };
 
 static double part_by_name(const struct time_parts *time, const char *name)
 {
@@ -84,6 +84,8 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
 {
     struct time_scale scale = time_scale_of(prediction->step_s);
     int decimals = scale.decimals + 1;
+    struct beside rows[NUM_TERMS + 1];
+    int count = 0;
     show_time_heading(terminal, scale, "textbook", "detailed");
     for (int i = 0; i < NUM_TERMS; i++) {
         double left_s = textbook_s(estimate, &terms[i]);
@@ -91,12 +93,12 @@ static void show_times(const struct terminal *terminal, const struct textbook_es
         const char *remark = terms[i].textbook ? "" : "not in the textbook's model";
         if (left_s == 0 && right_s == 0)
             continue;
-        struct beside row = { terms[i].name, left_s * scale.per_s, right_s * scale.per_s, remark };
-        show_beside(terminal, &row, decimals);
+        rows[count++] =
+            (struct beside){ terms[i].name, left_s * scale.per_s, right_s * scale.per_s, remark };
     }
-    struct beside step = { "step", estimate->step_s * scale.per_s, prediction->step_s * scale.per_s,
-                           "" };
-    show_beside(terminal, &step, decimals);
+    rows[count++] = (struct beside){ "step", estimate->step_s * scale.per_s,
+                                     prediction->step_s * scale.per_s, "" };
+    show_beside_sum(terminal, rows, count, decimals);
 }
 
 /* Of stage 0, which the textbook's memory is that of. */
@@ -117,12 +119,13 @@ static void show_memory(const struct terminal *terminal, const struct textbook_e
         { "the rest", "working_set_bytes", stage->total_bytes - parts },
         { "stage 0", "memory_bytes", stage->total_bytes },
     };
+    struct beside shown[LENGTH(rows)];
     show_beside_heading(terminal, "memory, GiB", "textbook", "detailed");
     for (size_t i = 0; i < LENGTH(rows); i++) {
         double textbook = textbook_value(estimate, textbook_field(rows[i].field));
-        struct beside row = { rows[i].name, textbook / GIB, rows[i].detailed / GIB, "" };
-        show_beside(terminal, &row, 2);
+        shown[i] = (struct beside){ rows[i].name, textbook / GIB, rows[i].detailed / GIB, "" };
     }
+    show_beside_sum(terminal, shown, LENGTH(rows), 2);
 }
 
 /* --- one plan beside the textbook --------------------------------------------------------- */
@@ -175,19 +178,20 @@ static void show_both(const struct options *options, const struct setup *first,
         show_header(&terminal, first);
     show_plan(&terminal, first, "FIRST", &first->plan, a, options->verbose);
     show_plan(&terminal, second, "SECOND", &second->plan, b, options->verbose);
+    struct beside rows[MOST_PARTS + 1];
+    int count = 0;
     show_time_heading(&terminal, scale, "first", "second");
-    for (int i = 0; i < num_time_parts; i++) {
+    for (int i = 0; i < num_time_parts && i < MOST_PARTS; i++) {
         double left_s = time_part_s(&a->time, i);
         double right_s = time_part_s(&b->time, i);
-        struct beside row = { time_part_table[i].label, left_s * scale.per_s, right_s * scale.per_s,
-                              "" };
         if (left_s != 0 || right_s != 0)
-            show_beside(&terminal, &row, decimals);
+            rows[count++] = (struct beside){ time_part_table[i].label, left_s * scale.per_s,
+                                             right_s * scale.per_s, "" };
     }
-    struct beside step = { "step", a->step_s * scale.per_s, b->step_s * scale.per_s, "" };
+    rows[count++] = (struct beside){ "step", a->step_s * scale.per_s, b->step_s * scale.per_s, "" };
     struct beside memory = { "memory, GiB", a->peak_memory_bytes / GIB, b->peak_memory_bytes / GIB,
                              "heaviest stage" };
-    show_beside(&terminal, &step, decimals);
+    show_beside_sum(&terminal, rows, count, decimals);
     show_beside(&terminal, &memory, 2);
 }
 

@@ -124,7 +124,7 @@ const struct option_row option_rows[] = {
                "[run]Other weights, tokens and dropout." } },
     { "--top", NULL, "K", SEARCH,
       { "top", .kind = FIELD_INT, F(top), .min = 1, .max = MAX_TOP,
-        .doc = "How many plans to show; 5 when not given." } },
+        .doc = "How many plans to show, the best of each kind, or in JSON of all; 5 when not given." } },
     { "--objective", NULL, "O", SEARCH,
       { "objective", .kind = FIELD_NAME, .names = objective_names, F(objective),
         .doc = "What is best: the shortest step, the cheapest, the leanest in memory, or, over "

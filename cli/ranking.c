@@ -1,5 +1,6 @@
 #include "cli/ranking.h"
 
+#include "cli/apportion.h"
 #include "cli/breakdown.h"
 #include "cli/rerun.h"
 #include "cli/scale.h"
@@ -26,23 +27,26 @@ static void add_recompute_word(const struct plan *plan, struct text *out)
 }
 
 static void show_row(const struct terminal *terminal, int number, const struct scored_plan *row,
-                     bool with_context, struct time_scale scale)
+                     int alike, bool with_context, struct time_scale scale)
 {
     const struct plan *plan = &row->plan;
     const struct prediction *p = &row->prediction;
     int bottleneck = bottleneck_of(&p->time);
-    struct text recompute = { 0 }, tensor = { 0 };
+    struct text recompute = { 0 }, tensor = { 0 }, others = { 0 };
     add_recompute_word(plan, &recompute);
     text_add(&tensor, "%d%s", plan->tp, plan->sp ? "+SP" : "");
     printf("  %s%3d %6s %4d %4d %5d", number == 1 ? terminal_bold(terminal) : "", number,
            text_get(&tensor), plan->pp, plan->vpp, plan->dp);
     if (with_context)
         printf(" %3d", plan->cp);
-    printf(" %4d %5d  %-10s %8.*f %5.1f %6.1f  %s %.1f %%%s\n", plan->zero, plan->microbatch,
+    if (alike > 0)
+        text_add(&others, "   +%d alike", alike);
+    printf(" %4d %5d  %-10s %8.*f %5.1f %6.1f  %s %.1f %%%s%s\n", plan->zero, plan->microbatch,
            text_get(&recompute), scale.decimals, p->step_s * scale.per_s, 100 * p->mfu,
            p->peak_memory_bytes / GIB, time_part_table[bottleneck].label,
-           100 * time_part_s(&p->time, bottleneck) / p->step_s,
+           100 * time_part_s(&p->time, bottleneck) / p->step_s, text_get(&others),
            number == 1 ? terminal_plain(terminal) : "");
+    text_release(&others);
     text_release(&recompute);
     text_release(&tensor);
 }
@@ -57,9 +61,10 @@ static int num_within_interval(const struct search_result *result)
     return count;
 }
 
-static void show_table(const struct terminal *terminal, const struct search_result *result,
-                       bool by_time)
+static void show_table(const struct terminal *terminal, const struct ranking *ranking, bool by_time)
 {
+    const struct search_result *result = ranking->result;
+    bool any_alike = false;
     struct time_scale scale = time_scale_of(result->top[0].prediction.step_s);
     char title[16];
     bool with_context = false;
@@ -70,7 +75,12 @@ static void show_table(const struct terminal *terminal, const struct search_resu
            "compute\n",
            with_context ? "  CP" : "", title);
     for (int i = 0; i < result->num_top; i++)
-        show_row(terminal, i + 1, &result->top[i], with_context, scale);
+        show_row(terminal, i + 1, &result->top[i], ranking->kinds->alike[i], with_context, scale);
+    for (int i = 0; i < result->num_top; i++)
+        any_alike |= ranking->kinds->alike[i] > 0;
+    if (any_alike)
+        printf("  alike: of the best %d plans, with the same TP, CP, PP and micro-batch\n",
+               ranking->kinds->of);
     if (!by_time)
         return;
     int close = num_within_interval(result);
@@ -91,35 +101,37 @@ static void add_signed(const struct terminal *terminal, double value, int decima
     text_add(out, "%s%.*f", value < 0 ? terminal_minus(terminal) : "+", decimals, fabs(value));
 }
 
-/* Terms from the largest; those that round to nothing are left out. */
+/* The largest that is left, by size; -1: only those that round to nothing are. */
+static int take_largest(double *units, int count)
+{
+    int largest = -1;
+    for (int i = 0; i < count; i++)
+        if (units[i] != 0 && (largest < 0 || fabs(units[i]) > fabs(units[largest])))
+            largest = i;
+    return largest;
+}
+
+/* Terms from the largest, which add up to the last digit. */
 static void show_terms(const struct terminal *terminal, const struct prediction *a,
                        const struct prediction *b, struct time_scale scale)
 {
     enum { MOST_PARTS = 32 };
-    bool is_shown[MOST_PARTS] = { false };
-    int decimals = scale.decimals + 1;
+    int decimals = scale.decimals + 1, largest;
+    int count = num_time_parts < MOST_PARTS ? num_time_parts : MOST_PARTS;
+    double parts[MOST_PARTS], units[MOST_PARTS], unit = pow(10, -decimals), sum = 0;
     struct text line = { 0 };
-    for (int k = 0; k < num_time_parts && k < MOST_PARTS; k++) {
-        int largest = -1;
-        double largest_s = 0.5 * pow(10, -decimals) / scale.per_s;
-        for (int i = 0; i < num_time_parts && i < MOST_PARTS; i++) {
-            double term_s = fabs(time_part_s(&a->time, i) - time_part_s(&b->time, i));
-            if (is_shown[i] || term_s < largest_s)
-                continue;
-            largest = i;
-            largest_s = term_s;
-        }
-        if (largest < 0)
-            break;
-        is_shown[largest] = true;
+    for (int i = 0; i < count; i++)
+        parts[i] = (time_part_s(&a->time, i) - time_part_s(&b->time, i)) * scale.per_s;
+    apportion(parts, count, unit, units);
+    while ((largest = take_largest(units, count)) >= 0) {
         text_add(&line, "%s%s ", line.length > 0 ? terminal_dot(terminal) : "",
                  time_part_table[largest].label);
-        add_signed(terminal,
-                   (time_part_s(&a->time, largest) - time_part_s(&b->time, largest)) * scale.per_s,
-                   decimals, &line);
+        add_signed(terminal, units[largest] * unit, decimals, &line);
+        sum += units[largest];
+        units[largest] = 0;
     }
     text_add(&line, "%s", line.length > 0 ? " = " : "");
-    add_signed(terminal, (a->step_s - b->step_s) * scale.per_s, decimals, &line);
+    add_signed(terminal, sum * unit, decimals, &line);
     text_add(&line, " %s; memory ", scale.unit);
     add_signed(terminal, (a->peak_memory_bytes - b->peak_memory_bytes) / GIB, 1, &line);
     text_add(&line, " GiB");
@@ -198,11 +210,10 @@ static void show_next(const struct options *options, const struct setup *setup,
 }
 
 void show_ranking(const struct options *options, const struct setup *setup,
-                  const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust, const struct finalists *finalists,
-                  const struct nearby_view *nearby)
+                  const struct ranking *ranking)
 {
     struct terminal terminal = terminal_of_stdout();
+    const struct search_result *result = ranking->result;
     if (!options->quiet) {
         show_header(&terminal, setup);
         show_searched(result);
@@ -211,15 +222,16 @@ void show_ranking(const struct options *options, const struct setup *setup,
         show_proof(result);
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
-    show_table(&terminal, result, options->objective == OBJECTIVE_TIME);
-    show_finalists(finalists);
+    show_table(&terminal, ranking, options->objective == OBJECTIVE_TIME);
+    show_finalists(ranking->finalists);
     show_even_best(setup, result);
-    show_comparison(&terminal, result, comparison);
-    show_robustness(robust);
-    show_nearby_requests(setup, &result->top[0].prediction, nearby);
+    show_comparison(&terminal, result, ranking->comparison);
+    show_robustness(ranking->robust);
+    show_nearby_requests(setup, &result->top[0].prediction, ranking->nearby);
     if (options->quiet)
         return;
     show_why(&terminal, result);
+    show_tipping_point(ranking->tipping, result);
     show_what_if(&terminal, setup, &result->top[0]);
     show_next(options, setup, result);
 }

@@ -3,8 +3,10 @@
 #define CLI_RANKING_H
 
 #include "cli/finalists.h"
+#include "cli/kinds.h"
 #include "cli/nearby_view.h"
 #include "cli/robust_view.h"
+#include "cli/tipping_view.h"
 
 /* A layout that was asked to be compared, NULL in `rank` when none was. */
 struct comparison {
@@ -12,9 +14,18 @@ struct comparison {
     const char *reason; /* why it is not valid */
 };
 
+/* All that is told of the plans. */
+struct ranking {
+    const struct search_result *result; /* the best plan of each kind */
+    const struct kinds *kinds;
+    const struct comparison *comparison;
+    const struct robust_view *robust;
+    const struct finalists *finalists;
+    const struct nearby_view *nearby;
+    const struct tipping_view *tipping;
+};
+
 void show_ranking(const struct options *options, const struct setup *setup,
-                  const struct search_result *result, const struct comparison *comparison,
-                  const struct robust_view *robust, const struct finalists *finalists,
-                  const struct nearby_view *nearby);
+                  const struct ranking *ranking);
 
 #endif

@@ -36,6 +36,9 @@ struct extras {
     struct relaxations relaxations;
     struct largest *largest;
     struct nearby_view nearby;
+    struct kinds kinds;
+    struct search_result by_kind; /* borrows: the best plan of each kind */
+    struct tipping_view tipping;
     int asked_gpus; /* that no plan divides over, where fewer are taken; else 0 */
 };
 
@@ -151,6 +154,8 @@ static json_t *result_json(const struct setup *setup, const struct search_result
         add_even_best_json(object, setup, result);
     if (found)
         add_nearby_json(object, setup, &extras->nearby);
+    if (found)
+        add_tipping_json(object, &extras->tipping, &extras->by_kind);
     else
         add_relaxation(object, setup, result, &extras->relaxations);
     if (comparison->rank)
@@ -290,8 +295,14 @@ static void print_result(const struct options *options, const struct setup *setu
     show_deadline(setup, &extras->deadline);
     show_largest(setup, extras->largest);
     if (result->num_top > 0)
-        show_ranking(options, setup, result, &extras->comparison, &extras->robust,
-                     &extras->finalists, &extras->nearby);
+        show_ranking(options, setup,
+                     &(struct ranking){ .result = &extras->by_kind,
+                                        .kinds = &extras->kinds,
+                                        .comparison = &extras->comparison,
+                                        .robust = &extras->robust,
+                                        .finalists = &extras->finalists,
+                                        .nearby = &extras->nearby,
+                                        .tipping = &extras->tipping });
     else
         show_infeasible(options, setup, result, &extras->relaxations);
 }
@@ -404,6 +415,14 @@ static void look_nearby(const struct options *options, const struct search_reque
         nearby_better(request, &result->top[0], &extras->nearby);
 }
 
+/* People read the best of each kind; programs the best of all. */
+static void sort_kinds(struct search_result *result, int shown, struct extras *extras)
+{
+    extras->kinds = kinds_of(result, shown);
+    extras->by_kind = kinds_result(&extras->kinds, result,
+                                   ARENA_ARRAY(&result->arena, struct scored_plan, MOST_KINDS));
+}
+
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
                   struct err *err)
 {
@@ -422,7 +441,7 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     struct extras extras = { .comparison = { NULL, reason.msg }, .largest = largest };
     int code = EXIT_FAILED;
     int shown = request.top;
-    request.top = robust_top(options, shown);
+    request.top = robust_top(options, kinds_top(shown));
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
         !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err) ||
         !take_segments(options, setup, &request, &extras, &result, err) ||
@@ -432,9 +451,12 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     extras.robust = robust_find(options, setup, &request, &result);
     if (result.num_top > 0)
         setup_note_exchange(setup, &result.top[0].plan);
+    sort_kinds(&result, shown, &extras);
+    extras.tipping = tipping_find(setup, &request, &extras.by_kind);
     if (result.num_top > shown)
         result.num_top = shown;
-    extras.finalists = finalists_judge(setup, &result, request.jobs);
+    extras.finalists =
+        finalists_judge(setup, options->json ? &result : &extras.by_kind, request.jobs);
     if (options->compare && result.num_top > 0) {
         if (!compare(options, setup, &request, &result, &rank, &reason, err))
             goto done;

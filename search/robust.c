@@ -210,3 +210,39 @@ struct robustness search_robust(const struct robust_request *request)
     free(costs.step_s);
     return out;
 }
+
+/* --- the tipping point -------------------------------------------------------------------- */
+
+struct tipping {
+    const struct robust_request *request;
+    double within;
+    struct flip *flips;
+};
+
+/* One class and direction at a time, as find_flip. */
+static void find_tipping(void *context, size_t index, int worker)
+{
+    (void)worker;
+    struct tipping *tipping = context;
+    int cost_class = (int)(index / 2);
+    double factor = 1 + (index % 2 == 0 ? 1 : -1) * tipping->within;
+    int best = best_at(tipping->request, cost_class, factor);
+    tipping->flips[index] = (struct flip){ 0, -1 };
+    if (best != 0)
+        tipping->flips[index] = refine(tipping->request, cost_class, 1, factor, best);
+}
+
+struct tipping_point search_tipping_point(const struct robust_request *request, double within)
+{
+    struct flip flips[2 * MOST_COST_CLASSES];
+    struct tipping tipping = { request, within, flips };
+    struct tipping_point point = { -1, { 0, -1 } };
+    parallel_for(request->jobs, 2 * (size_t)num_cost_classes, 1, find_tipping, &tipping);
+    for (int i = 0; i < 2 * num_cost_classes; i++) {
+        bool is_nearer =
+            point.flip.factor == 0 || fabs(flips[i].factor - 1) < fabs(point.flip.factor - 1);
+        if (flips[i].factor != 0 && is_nearer)
+            point = (struct tipping_point){ i / 2, flips[i] };
+    }
+    return point;
+}

@@ -65,6 +65,14 @@ struct robustness {
 /* The factor of one class in one draw, the same whichever worker asks. */
 double robust_factor(const struct robust_request *request, int draw, int cost_class);
 
+/* The smallest change of any one class within 1 +- `within` that makes another rival the best;
+ * without draws. A flip that such a change undoes again is not seen. */
+struct tipping_point {
+    int cost_class; /* -1: none */
+    struct flip flip;
+};
+struct tipping_point search_tipping_point(const struct robust_request *request, double within);
+
 /* Needs at least one rival. It looks for a flip at steps of up to LARGEST_FLIP either way, and
  * bisects between two of them: a flip there and back between two steps is not seen. */
 struct robustness search_robust(const struct robust_request *request);

@@ -1,0 +1,55 @@
+#include "cli/kinds.h"
+
+enum { KEPT_PER_ROW = 3 };
+
+int kinds_top(int shown)
+{
+    return shown > MOST_KINDS ? shown : KEPT_PER_ROW * shown + 1;
+}
+
+static bool recomputes_all(const struct plan *plan)
+{
+    return plan->recompute == RECOMPUTE_FULL || plan->recompute == RECOMPUTE_EVERY;
+}
+
+static bool are_alike(const struct plan *a, const struct plan *b)
+{
+    return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep && a->pp == b->pp &&
+           a->microbatch == b->microbatch && (a->zero == 3) == (b->zero == 3) &&
+           recomputes_all(a) == recomputes_all(b);
+}
+
+/* -1: a kind of its own. */
+static int find_kind(const struct kinds *kinds, const struct search_result *result, int row)
+{
+    for (int i = 0; i < kinds->count; i++)
+        if (are_alike(&result->top[kinds->first[i]].plan, &result->top[row].plan))
+            return i;
+    return -1;
+}
+
+struct kinds kinds_of(const struct search_result *result, int most)
+{
+    struct kinds kinds = { .of = result->num_top };
+    if (most > MOST_KINDS)
+        most = MOST_KINDS;
+    for (int i = 0; i < result->num_top; i++) {
+        int kind = find_kind(&kinds, result, i);
+        if (kind >= 0)
+            kinds.alike[kind]++;
+        else if (kinds.count < most)
+            kinds.first[kinds.count++] = i;
+    }
+    return kinds;
+}
+
+struct search_result kinds_result(const struct kinds *kinds, const struct search_result *result,
+                                  struct scored_plan *rows)
+{
+    struct search_result shown = *result;
+    for (int i = 0; i < kinds->count; i++)
+        rows[i] = result->top[kinds->first[i]];
+    shown.top = rows;
+    shown.num_top = kinds->count;
+    return shown;
+}

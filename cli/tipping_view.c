@@ -1,0 +1,63 @@
+#include "cli/tipping_view.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* What costs are hardly further off than: the errors of docs/accuracy.md. */
+#define WITHIN 0.2
+
+struct tipping_view tipping_find(const struct setup *setup, const struct search_request *request,
+                                 const struct search_result *result)
+{
+    struct system system = setup->system;
+    struct tipping_view view = { .is_known = result->num_top > 1 &&
+                                             request->objective != OBJECTIVE_MEMORY };
+    system.gpu.memory_bytes = setup->memory_bytes;
+    struct robust_request asked = { .system = &system,
+                                    .model = &setup->model,
+                                    .rivals = result->top,
+                                    .num_rivals = result->num_top,
+                                    .jobs = request->jobs };
+    if (view.is_known)
+        view.point = search_tipping_point(&asked, WITHIN);
+    return view;
+}
+
+void show_tipping_point(const struct tipping_view *view, const struct search_result *result)
+{
+    const struct flip *flip = &view->point.flip;
+    if (!view->is_known)
+        return;
+    if (view->point.cost_class < 0) {
+        printf("  no other wins       while each cost alone is within %.0f %% of what is assumed\n",
+               100 * WITHIN);
+        return;
+    }
+    printf("  another wins        with %.1f %% %s %s: ", 100 * fabs(flip->factor - 1),
+           flip->factor > 1 ? "more" : "less", cost_classes[view->point.cost_class].summary);
+    if (flip->to >= 0)
+        printf("#%d\n", flip->to + 1);
+    else
+        printf("none of the %d fits then\n", result->num_top);
+}
+
+void add_tipping_json(json_t *object, const struct tipping_view *view,
+                      const struct search_result *result)
+{
+    const struct flip *flip = &view->point.flip;
+    if (!view->is_known || view->point.cost_class < 0) {
+        json_object_set_new(object, "tipping_point", json_null());
+        return;
+    }
+    const struct cost_class *cost = &cost_classes[view->point.cost_class];
+    json_t *point = json_pack("{s:s, s:s, s:f}", "name", cost->name, "summary", cost->summary,
+                              "factor", flip->factor);
+    struct text layout = { 0 };
+    if (flip->to >= 0)
+        plan_write(&result->top[flip->to].plan, &layout);
+    json_object_set_new(point, "to", flip->to >= 0 ? json_string(text_get(&layout)) : json_null());
+    json_object_set_new(object, "tipping_point", point);
+    text_release(&layout);
+}

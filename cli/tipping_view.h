@@ -1,0 +1,23 @@
+/* cli/tipping_view.h - which assumption would have to be wrong, and by how much, for another kind
+ * of plan to win. */
+#ifndef CLI_TIPPING_VIEW_H
+#define CLI_TIPPING_VIEW_H
+
+#include "cli/setup.h"
+#include "search/robust.h"
+
+struct tipping_view {
+    bool is_known; /* there were several plans, compared by their time */
+    struct tipping_point point;
+};
+
+/* Among the plans of a ranking. */
+struct tipping_view tipping_find(const struct setup *setup, const struct search_request *request,
+                                 const struct search_result *result);
+
+void show_tipping_point(const struct tipping_view *view, const struct search_result *result);
+/* "tipping_point": { "name", "summary", "factor", "to" }, or null. */
+void add_tipping_json(json_t *object, const struct tipping_view *view,
+                      const struct search_result *result);
+
+#endif

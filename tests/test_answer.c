@@ -1,0 +1,141 @@
+/* What people read of an answer: sums that add up, kinds of plans, what would change the winner. */
+#include "tests/testing.h"
+
+#include "cli/apportion.h"
+#include "cli/kinds.h"
+#include "search/robust.h"
+#include "tests/instance.h"
+#include "tests/named.h"
+#include "tests/searching.h"
+
+#include <math.h>
+
+/* --- rounded parts ------------------------------------------------------------------------ */
+
+static const struct {
+    double parts[4], units[4];
+} rounded[] = {
+    { { 0.4, 0.4, 0.4, 0 }, { 1, 0, 0, 0 } }, /* each alone rounds to nothing, the sum to one */
+    { { 0.6, 0.6, 0.6, 0.4 }, { 1, 1, 0, 0 } },       { { -0.04, -0.03, 0.01, 0 }, { 0, 0, 0, 0 } },
+    { { -1.86, 1.20, 0.42, 0.18 }, { -2, 1, 1, 0 } }, { { 5, -3, 0, 2 }, { 5, -3, 0, 2 } },
+};
+
+START_TEST(rounded_parts_add_up)
+{
+    double units[4], sum = 0, exact = 0;
+    apportion(rounded[_i].parts, 4, 1, units);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_double_eq(units[i], rounded[_i].units[i]);
+        ck_assert_double_lt(fabs(units[i] - rounded[_i].parts[i]), 1);
+        sum += units[i];
+        exact += rounded[_i].parts[i];
+    }
+    ck_assert_double_eq(sum, round(exact));
+}
+END_TEST
+
+/* --- plans -------------------------------------------------------------------------------- */
+
+static struct instance instance;
+
+static void set_up(void)
+{
+    instance_load(&instance);
+    instance.system.num_gpus = 32;
+    instance.model = model_of("gpt3-13b");
+}
+
+static void tear_down(void)
+{
+    instance_release(&instance);
+}
+
+static bool are_alike(const struct plan *a, const struct plan *b)
+{
+    return a->tp == b->tp && a->cp == b->cp && a->pp == b->pp && a->microbatch == b->microbatch &&
+           (a->zero == 3) == (b->zero == 3) &&
+           (a->recompute == RECOMPUTE_FULL) == (b->recompute == RECOMPUTE_FULL);
+}
+
+START_TEST(no_two_rows_are_alike_and_every_plan_is_counted)
+{
+    struct search_request request = instance_request(&instance);
+    struct search_result result = search_of(&request);
+    struct kinds kinds = kinds_of(&result, MOST_KINDS);
+    int num_plans = kinds.count;
+    ck_assert_int_eq(kinds.first[0], 0);
+    ck_assert_int_gt(kinds.count, 2);
+    ck_assert_int_lt(kinds.count, result.num_top);
+    for (int i = 0; i < kinds.count; i++) {
+        num_plans += kinds.alike[i];
+        for (int j = 0; j < i; j++)
+            ck_assert(
+                !are_alike(&result.top[kinds.first[i]].plan, &result.top[kinds.first[j]].plan));
+    }
+    ck_assert_int_eq(num_plans, result.num_top);
+    ck_assert_int_eq(kinds_of(&result, 2).count, 2);
+    search_result_release(&result);
+}
+END_TEST
+
+/* Which of the rivals is the fastest that fits, when one class of costs has this factor; -1. */
+static int winner_at(const struct robust_request *request, int cost_class, double factor)
+{
+    struct arena arena = { 0 };
+    struct system system = *request->system;
+    double least_s = HUGE_VAL;
+    int best = -1;
+    cost_classes[cost_class].scale(&system, factor, &arena);
+    struct evaluator *evaluator = evaluator_new(&system, request->model);
+    for (int i = 0; i < request->num_rivals; i++) {
+        struct prediction p = evaluate(evaluator, &request->rivals[i].plan);
+        if (p.fits && p.step_s < least_s) {
+            least_s = p.step_s;
+            best = i;
+        }
+    }
+    evaluator_free(evaluator);
+    arena_release(&arena);
+    return best;
+}
+
+/* Just beyond it another rival wins; half as far, by any class either way, none does. */
+START_TEST(the_tipping_point_is_the_nearest_change_of_the_winner)
+{
+    static const double within = 0.3;
+    struct search_request request = instance_request(&instance);
+    struct search_result result = search_of(&request);
+    struct robust_request asked = { .system = &instance.system,
+                                    .model = &instance.model,
+                                    .rivals = result.top,
+                                    .num_rivals = result.num_top,
+                                    .jobs = 2 };
+    struct tipping_point point = search_tipping_point(&asked, within);
+    ck_assert_int_ge(point.cost_class, 0);
+    ck_assert_int_eq(winner_at(&asked, point.cost_class, point.flip.factor), point.flip.to);
+    ck_assert_int_ne(point.flip.to, 0);
+    double half = 0.5 * fabs(point.flip.factor - 1);
+    for (int i = 0; i < num_cost_classes; i++) {
+        ck_assert_int_eq(winner_at(&asked, i, 1 + half), 0);
+        ck_assert_int_eq(winner_at(&asked, i, 1 - half), 0);
+    }
+    ck_assert_int_eq(search_tipping_point(&asked, half).cost_class, -1);
+    search_result_release(&result);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("answer");
+    TCase *sums = tcase_create("sums"), *plans = tcase_create("plans");
+    tcase_add_loop_test(sums, rounded_parts_add_up, 0, LENGTH(rounded));
+    tcase_add_checked_fixture(plans, set_up, tear_down);
+    tcase_set_tags(plans, THREADS);
+    tcase_add_test(plans, no_two_rows_are_alike_and_every_plan_is_counted);
+    tcase_add_test(plans, the_tipping_point_is_the_nearest_change_of_the_winner);
+    suite_add_tcase(s, sums);
+    suite_add_tcase(s, plans);
+    return s;
+}
+
+TEST_MAIN(suite)
