@@ -18,7 +18,7 @@ static const struct {
     { "What is asked", { "--gpus", "--nodes", "--model", "--cluster", "--gpu", "--stack", "--batch",
                          "--seq", "--tokens", "--precision", "--optimizer", "--price" } },
     { "Which plans", { "--layout", "--compare", "--partition", "--from-run", "--fix", "--forbid",
-                       "--max-memory", "--uneven", "--recompute-mixes", "--placement" } },
+                       "--max-memory", "--space", "--uneven", "--recompute-mixes", "--placement" } },
     { "How to search", { "--objective", "--method", "--top", "--time-limit", "--jobs", "--budget",
                          "--seed", "--stage-types", "--same-recompute", "--host-memory" } },
     { "Beyond one plan", { "--pareto", "--deadline", "--largest", "--robust" } },

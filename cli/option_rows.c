@@ -89,6 +89,11 @@ const struct option_row option_rows[] = {
     { "--forbid", NULL, "WORDS", SEARCH,
       { "forbid", TEXT(forbid),
         .doc = "Words that no plan may have (\"tp8 sp\"), or axes (cp)." } },
+    { "--space", NULL, "SPACE", SEARCH,
+      { "space", .kind = FIELD_NAME, .names = search_space_names, F(space),
+        .doc = "even: equal chunks. megatron, when not given: also embedding and loss counted as "
+               "layers, nearly equal chunks, a light last stage. all: also --uneven, "
+               "--recompute-mixes and --placement." } },
     { "--uneven", NULL, NULL, SEARCH,
       { "uneven", SWITCH(uneven),
         .doc = "Divides the layers unevenly over 1f1b stages too, as the embedding, the head and "

@@ -216,7 +216,8 @@ static bool check_stdout(const struct options *options, struct err *err)
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err)
 {
-    *out = (struct options){ .precision = -1,
+    *out = (struct options){ .space = -1,
+                             .precision = -1,
                              .optimizer = -1,
                              .tolerance = -1,
                              .price = -1,

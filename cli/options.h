@@ -29,6 +29,7 @@ struct options {
     const char *layout;
     const char *fix, *forbid, *compare, *method;
     int objective;
+    int space; /* -1: not given */
     bool uneven, recompute_mixes, placement;
     int top, jobs, budget, seed;
     double max_memory_bytes, price, time_limit_s;

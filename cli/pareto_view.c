@@ -37,7 +37,7 @@ bool check_pareto_options(const struct options *options, struct err *err)
         if (others[i].is_given)
             return err_set(
                 err, ERR_USAGE, others[i].name,
-                "does not go with --pareto, which tells many plans out of all with even chunks");
+                "does not go with --pareto, which lists plans with Megatron's splits alone");
     return true;
 }
 

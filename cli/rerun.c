@@ -48,6 +48,8 @@ void add_search_options(const struct options *options, struct text *out)
         text_add(out, " --fix '%s'", options->fix);
     if (options->forbid)
         text_add(out, " --forbid '%s'", options->forbid);
+    if (options->space >= 0)
+        text_add(out, " --space %s", search_space_names[options->space]);
     if (options->uneven)
         text_add(out, " --uneven");
     if (options->recompute_mixes)

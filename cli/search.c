@@ -146,6 +146,7 @@ static json_t *result_json(const struct setup *setup, const struct search_result
     add_largest_json(object, setup, extras->largest);
     json_object_set_new(object, "method", json_string(result->method));
     json_object_set_new(object, "space_name", json_string(result->space_name));
+    json_object_set_new(object, "leaves_out", json_string(result->leaves_out));
     json_object_set_new(object, "best",
                         found ? finalist_json(setup, result, &extras->finalists, 0, true)
                               : json_null());
@@ -222,7 +223,7 @@ static const char *forbidden_words(const struct options *options, struct setup *
 
 static struct search_request request_of(const struct options *options, struct setup *setup)
 {
-    return (struct search_request){
+    struct search_request request = {
         .system = &setup->system,
         .model = &setup->model,
         .method = options->method,
@@ -244,6 +245,9 @@ static struct search_request request_of(const struct options *options, struct se
         .budget = options->budget,
         .seed = options->seed,
     };
+    search_set_space(&request,
+                     options->space >= 0 ? (enum search_space)options->space : SEARCH_MEGATRON);
+    return request;
 }
 
 /* A layout that can't be is an answer; one that can't be read is an error. */

@@ -76,4 +76,6 @@ void show_proof(const struct search_result *result)
     add_proof(&line, result);
     printf("%s\n", text_get(&line));
     text_release(&line);
+    if (result->leaves_out && *result->leaves_out)
+        printf("         it leaves out %s\n", result->leaves_out);
 }

@@ -37,7 +37,7 @@ static void show_gain(const struct setup *setup, const struct search_result *res
     struct time_scale scale = time_scale_of(even_s);
     struct text layout = { 0 };
     plan_write(&result->even_best->plan, &layout);
-    printf("\n  even stages  %s\n    %.*f %s; #1 takes %.2f %% less", text_get(&layout),
+    printf("\n  without uneven stages  %s\n    %.*f %s; #1 takes %.2f %% less", text_get(&layout),
            scale.decimals + 1, even_s * scale.per_s, scale.unit, 100 * gain(even_s, best_s));
     struct second_opinion events = ask(setup, result);
     if (events.even_s > 0)
@@ -52,9 +52,9 @@ void show_even_best(const struct setup *setup, const struct search_result *resul
     if (!result->with_uneven)
         return;
     if (!result->even_best)
-        printf("\n  even stages  no plan fits\n");
+        printf("\n  without uneven stages  no plan fits\n");
     else if (is_even(result))
-        printf("\n  even stages  are as fast: no uneven plan that was looked at is faster\n");
+        printf("\n  uneven stages  are no faster: none of those examined is\n");
     else
         show_gain(setup, result);
 }

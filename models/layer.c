@@ -53,22 +53,39 @@ double ops_model_flops(struct ops ops)
     return flops;
 }
 
-/* Backward counts twice the forward: each product has two gradients. */
-double model_step_flops(const struct model *model, double sequences, double seq)
+struct forward_flops {
+    double layers, head;
+};
+
+/* Of one sequence. */
+static struct forward_flops forward_flops(const struct model *model, double seq)
 {
     struct arena arena = { 0 };
     struct layer_dims dims = layer_dims(model, 1, seq);
     struct layer_options options = { .flash_attention = true, .dtype = DTYPE_BF16 };
-    double forward_flops = 0;
+    struct forward_flops flops = { 0 };
     int counts[MAX_BLOCK_KINDS];
     model_count_kinds(model, 0, model->layers, counts);
     for (int kind = 0; kind < model_num_kinds(model); kind++) {
         struct model of = model_of_kind(model, kind);
         struct layer_dims widths = layer_dims(&of, 1, seq);
-        forward_flops +=
+        flops.layers +=
             counts[kind] * ops_model_flops(layer_forward(&of, &widths, &options, &arena));
     }
-    forward_flops += ops_model_flops(head_forward(model, &dims, &options, &arena));
+    flops.head = ops_model_flops(head_forward(model, &dims, &options, &arena));
     arena_release(&arena);
-    return 3 * sequences * forward_flops;
+    return flops;
+}
+
+/* The backward counts twice the forward: each product has two gradients. */
+double model_step_flops(const struct model *model, double sequences, double seq)
+{
+    struct forward_flops flops = forward_flops(model, seq);
+    return 3 * sequences * (flops.layers + flops.head);
+}
+
+double model_head_layers(const struct model *model, double seq)
+{
+    struct forward_flops flops = forward_flops(model, seq);
+    return flops.head * model->layers / flops.layers;
 }

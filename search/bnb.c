@@ -72,7 +72,9 @@ static bool list_family(void *context, const struct plan *first)
 {
     struct listing *listing = context;
     double floor_s = evaluate_floor_s(evaluator_of(listing->bnb, listing->worker), first);
-    families_add(listing->found, (struct family){ listing->block, first->vpp, floor_s });
+    families_add(listing->found,
+                 (struct family){ listing->block,
+                                  space_split_of(listing->bnb->search->space, first), floor_s });
     return true;
 }
 
@@ -174,7 +176,7 @@ static void examine_family(void *context, size_t index, int id)
     evaluator_of(bnb, at.worker);
     struct plan first;
     struct visitor visitor = { examine_plan, exclude_plan, &at };
-    space_family(bnb->search->space, family->block, family->vpp, &first);
+    space_family(bnb->search->space, family->block, family->split, &first);
     space_walk_family(bnb->search->space, &first, &visitor);
 }
 

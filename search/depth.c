@@ -9,21 +9,22 @@ struct dive {
     const struct search *search;
     int num_stages;
     int chunks_per_stage; /* 0: any */
-    int layers_at_once;   /* that one more layer in each chunk adds */
+    int layers_at_once;   /* so many more can be divided whenever the model can */
     int most_at_once;     /* of them that a model may have */
     struct depth *depth;
 };
 
-static bool fits(const struct dive *dive, int times)
+static bool fits_layers(const struct dive *dive, int layers)
 {
     struct arena arena = { 0 };
     struct model model = *dive->search->space->model;
     struct space space = *dive->search->space;
-    model.layers = times * dive->layers_at_once;
+    model.layers = layers;
     space.model = &model;
     space.pp.at = (int[]){ dive->num_stages };
     space.pp.count = 1;
     space.vpp = dive->chunks_per_stage;
+    space_list_splits(&space, &arena);
     struct walk walk = { .request = dive->search->request,
                          .system = dive->search->system,
                          .space = &space,
@@ -35,6 +36,11 @@ static bool fits(const struct dive *dive, int times)
     dive->depth->timed_out |= tally.timed_out && !any;
     dive->depth->was_interrupted |= tally.was_interrupted;
     return any;
+}
+
+static bool fits(const struct dive *dive, int times)
+{
+    return fits_layers(dive, times * dive->layers_at_once);
 }
 
 static bool is_over(const struct depth *depth)
@@ -56,6 +62,17 @@ static int last_doubling(const struct dive *dive)
     return last;
 }
 
+/* Of the models that lack less than a layer in each chunk, the deepest that fits; not all of them
+ * can be divided. */
+static int uneven_above(const struct dive *dive, int layers)
+{
+    bool is_even = dive->search->space->chunks == CHUNKS_EVEN;
+    int above = is_even ? layers : layers + dive->layers_at_once - 1;
+    while (above > layers && !is_over(dive->depth) && !fits_layers(dive, above))
+        above--;
+    return above;
+}
+
 static void deepen(const struct dive *dive)
 {
     int low = last_doubling(dive);
@@ -68,6 +85,8 @@ static void deepen(const struct dive *dive)
             high = middle;
     }
     int layers = low * dive->layers_at_once;
+    if (low > 0)
+        layers = uneven_above(dive, layers);
     if (layers > dive->depth->most)
         dive->depth->most = layers;
 }
@@ -78,6 +97,14 @@ static int chunks_per_stage(const struct space *space)
 {
     bool is_usual = space->base.schedule[0] == '\0' && space->forbidden.count == 0;
     return space->vpp > 0 ? space->vpp : is_usual;
+}
+
+/* One chunk a stage divides any number of layers, unless it must be even. */
+static int layers_at_once(const struct space *space, const struct dive *dive)
+{
+    if (dive->chunks_per_stage == 1 && space->chunks != CHUNKS_EVEN)
+        return 1;
+    return dive->num_stages * (dive->chunks_per_stage > 0 ? dive->chunks_per_stage : 1);
 }
 
 bool search_depth(const struct search_request *asked, struct depth *out, struct err *err)
@@ -95,8 +122,8 @@ bool search_depth(const struct search_request *asked, struct depth *out, struct 
         struct dive dive = { .search = &prepared.search,
                              .num_stages = num_stages,
                              .chunks_per_stage = chunks_per_stage(space),
-                             .layers_at_once = num_stages * (space->vpp > 0 ? space->vpp : 1),
                              .depth = out };
+        dive.layers_at_once = layers_at_once(space, &dive);
         dive.most_at_once = (int)field->max / dive.layers_at_once;
         deepen(&dive);
     }

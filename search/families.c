@@ -20,7 +20,7 @@ static int compare_families(const void *a, const void *b)
         return left->floor_s < right->floor_s ? -1 : 1;
     if (left->block != right->block)
         return left->block < right->block ? -1 : 1;
-    return left->vpp - right->vpp;
+    return left->split - right->split;
 }
 
 struct families families_join(struct families *found, int jobs, struct arena *arena)

@@ -4,10 +4,11 @@
 
 #include "base/arena.h"
 
-/* The plans of one block that share vpp (search/space.h), or of one site in all its rank orders. */
+/* The plans of one block with one split (search/space.h), or of one site in all its rank orders.
+ */
 struct family {
     size_t block;
-    int vpp;
+    int split;
     double floor_s; /* no plan of it takes less */
 };
 
@@ -19,7 +20,7 @@ struct families {
 /* Grows the list, which families_join frees. */
 void families_add(struct families *families, struct family family);
 
-/* Joins the lists of `jobs` workers, by floor, then block, then vpp, so that the order does not
+/* Joins the lists of `jobs` workers, by floor, then block, then split, so that the order does not
  * depend on who found which. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 

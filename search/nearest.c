@@ -24,6 +24,7 @@ static bool make_space(const struct other *other, int num_gpus, struct space *sp
                                            .fix = request->fix,
                                            .forbid = request->forbid,
                                            .placement = request->placement,
+                                           .chunks = (enum chunk_space)request->chunks,
                                            .system = other->system };
     return space_new(&space_request, other->arena, space, &ignored) &&
            system_check(other->system, &space->base, &ignored);

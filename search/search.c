@@ -1,6 +1,8 @@
 #include "search/search.h"
 
 #include "base/clock.h"
+#include "base/length.h"
+#include "base/text.h"
 #include "search/method.h"
 
 #include <math.h>
@@ -85,6 +87,40 @@ void search_fill_top(const struct search *search, struct frontier *frontier,
     evaluator_free(evaluator);
 }
 
+const char *const search_space_names[] = { "even", "megatron", "all", NULL };
+
+void search_set_space(struct search_request *request, enum search_space space)
+{
+    const struct search_method *method =
+        request->method ? search_method_find(request->method) : &search_methods[0];
+    bool is_all = space == SEARCH_ALL;
+    bool divides = method && search_method_divides(method);
+    request->chunks = space == SEARCH_EVEN ? CHUNKS_EVEN : CHUNKS_MEGATRON;
+    request->placement |= is_all;
+    request->uneven |= is_all && divides;
+    request->recompute_mixes |= is_all && divides;
+}
+
+const char *search_leaves_out(const struct search_request *request, struct arena *arena)
+{
+    const struct {
+        bool is_out;
+        const char *words;
+    } rows[] = {
+        { request->chunks == CHUNKS_EVEN, "splits that are not even (--space megatron)" },
+        { !request->uneven, "uneven layers per stage (--uneven)" },
+        { !request->recompute_mixes, "recompute per stage (--recompute-mixes)" },
+        { !request->placement, "other rank orders (--placement)" },
+    };
+    struct text out = { 0 };
+    for (size_t i = 0; i < LENGTH(rows); i++)
+        if (rows[i].is_out)
+            text_add(&out, "%s%s", out.length > 0 ? ", " : "", rows[i].words);
+    const char *copy = arena_text(arena, text_get(&out));
+    text_release(&out);
+    return copy;
+}
+
 static const struct search_method *find_method(const char *name, struct err *err)
 {
     const struct search_method *method = name ? search_method_find(name) : &search_methods[0];
@@ -138,6 +174,7 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
                                    .fix = asked->fix,
                                    .forbid = asked->forbid,
                                    .placement = asked->placement,
+                                   .chunks = (enum chunk_space)asked->chunks,
                                    .system = &out->system };
     return space_new(&space, arena, &out->space, err) &&
            system_check(&out->system, &out->space.base, err);
@@ -153,6 +190,7 @@ bool search_run(const struct search_request *request, struct search_result *resu
         return false;
     result->method = method->name;
     result->space_name = prepared.space.name;
+    result->leaves_out = search_leaves_out(request, &result->arena);
     bool ok = method->run(&prepared.search, result, err);
     result->elapsed_s = clock_now_s() - prepared.search.start_s;
     return ok;

@@ -14,6 +14,10 @@
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
 extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 
+/* Named spaces of plans. */
+enum search_space { SEARCH_EVEN, SEARCH_MEGATRON, SEARCH_ALL };
+extern const char *const search_space_names[]; /* "even", "megatron", "all", NULL */
+
 enum { MAX_TOP = 1000 };
 
 struct search_request {
@@ -23,6 +27,7 @@ struct search_request {
     const char *fix;      /* layout words that every candidate must have: "tp8 zero1"; NULL: none */
     const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
     bool placement;       /* search every rank order that moves ranks */
+    int chunks;           /* enum chunk_space (search/divisions.h) */
     bool uneven;          /* divide the layers unevenly over stages too */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
     /* Constraints on all stages of a plan together; for methods that know them (milp). */
@@ -63,6 +68,7 @@ struct exclusion {
 struct search_result {
     const char *method;
     const char *space_name; /* the space that the answer is best in, in words */
+    const char *leaves_out; /* search_leaves_out */
     struct scored_plan *top;
     int num_top;
     double candidates, evaluated, bounded, infeasible;
@@ -81,6 +87,11 @@ struct search_result {
     struct scored_plan fewest; /* the plan on that many */
     struct arena arena;
 };
+
+/* Sets chunks, and for SEARCH_ALL all that the request's method can add to the space. */
+void search_set_space(struct search_request *request, enum search_space space);
+/* In words, what the request's space leaves out and the option that adds it; "" where nothing. */
+const char *search_leaves_out(const struct search_request *request, struct arena *arena);
 
 struct search; /* search/method.h */
 

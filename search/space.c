@@ -2,9 +2,11 @@
 
 #include "base/length.h"
 #include "base/text.h"
+#include "models/layer.h"
 #include "sim/cost/piece.h"
 #include "sim/plan/token.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -105,7 +107,7 @@ static const struct domain domains[] = {
     { DOMAIN("zero", zero), false, LENGTH(default_zeros), default_zeros, NULL },
 };
 /* Words that follow from others, or are looked at once a plan is whole. */
-static const char *const derived[] = { "dp", "vpp", "schedule" };
+static const char *const derived[] = { "dp", "vpp", "stages", "schedule" };
 
 static int value_in(const struct domain *domain, const struct plan *plan)
 {
@@ -210,14 +212,21 @@ static bool any_fits(const struct space *space,
     return false;
 }
 
+/* Where no split holds all layers, one that does not stands for all. */
+static bool may_split(const struct space *space, int pp)
+{
+    if (space->chunks == CHUNKS_EVEN)
+        return space->model->layers % pp == 0;
+    return pp <= space->model->layers + 2;
+}
+
 /* A necessary condition of the rules of heads, stages and batch, which few counts of GPUs keep. */
 static bool may_keep_rules(const struct space *space, const struct plan *plan)
 {
     for (int kind = 0; kind < model_num_kinds(space->model); kind++)
         if (model_kind(space->model, kind).heads % plan->tp != 0)
             return false;
-    int stages = plan->pp;
-    if (!plan->chunk_layers && space->model->layers % stages != 0)
+    if (!plan->chunk_layers && !may_split(space, plan->pp))
         return false;
     for (int i = 0; i < space->microbatch.count; i++)
         if (fmod(space->model->batch, (double)plan->dp * space->microbatch.at[i]) == 0)
@@ -230,6 +239,61 @@ bool space_may_have_plans(const struct space *space)
     return any_fits(space, may_keep_rules);
 }
 
+/* --- splits -------------------------------------------------------------------------------- */
+
+static void divide_as(const struct split *split, struct plan *plan)
+{
+    plan->vpp = split->vpp;
+    if (split->kind == SPLIT_GIVEN)
+        return;
+    plan->chunk_layers = split->layers;
+    plan->num_chunk_layers = split->layers ? plan->pp * plan->vpp : 0;
+}
+
+static bool is_allowed(const struct space *space, int pp, const struct split *split)
+{
+    static const char *const words[] = { "vpp", "stages", "schedule" };
+    struct plan plan = space->base;
+    plan.pp = pp;
+    divide_as(split, &plan);
+    for (int i = 0; i < LENGTH(words); i++)
+        if (!forbidden_allows(&space->forbidden, words[i], &plan))
+            return false;
+    return true;
+}
+
+/* A given list has one vpp for each pp; where that is not whole it breaks a rule. */
+static struct splits given_split(const struct space *space, int pp, struct arena *arena)
+{
+    int count = space->base.num_chunk_layers;
+    int vpp = space->vpp > 0 ? space->vpp : pp > 1 && count % pp == 0 ? count / pp : 1;
+    struct splits splits = { ARENA_NEW(arena, struct split), 1 };
+    splits.at[0] = (struct split){ vpp, SPLIT_GIVEN, NULL };
+    return splits;
+}
+
+void space_list_splits(struct space *space, struct arena *arena)
+{
+    struct split_request request = {
+        .model = space->model,
+        .vpp = space->vpp,
+        .space = space->chunks,
+        .head_layers = model_head_layers(space->model, space->model->seq),
+    };
+    space->splits = ARENA_ARRAY(arena, struct splits, (size_t)space->pp.count);
+    for (int i = 0; i < space->pp.count; i++) {
+        struct splits *splits = &space->splits[i];
+        request.pp = space->pp.at[i];
+        *splits = space->base.chunk_layers ? given_split(space, request.pp, arena)
+                                           : splits_of(&request, arena);
+        int kept = 0;
+        for (int j = 0; j < splits->count; j++)
+            if (is_allowed(space, request.pp, &splits->at[j]))
+                splits->at[kept++] = splits->at[j];
+        splits->count = kept;
+    }
+}
+
 static const char *name_space(const struct space *space, const struct space_request *request,
                               struct arena *arena)
 {
@@ -238,7 +302,9 @@ static const char *name_space(const struct space *space, const struct space_requ
     struct plan usual = plan_default();
     bool megatron_order = memcmp(base->order, usual.order, sizeof usual.order) == 0;
     text_add(&name, "%s, %s order, tp%s pp dp mb vpp sp zero recompute",
-             base->chunk_layers ? "given chunks" : "even chunks",
+             base->chunk_layers             ? "given chunks"
+             : space->chunks == CHUNKS_EVEN ? "even chunks"
+                                            : "Megatron's splits",
              space->orders.count > 1 ? "every"
              : megatron_order        ? "Megatron"
                                      : "given",
@@ -260,7 +326,9 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
 {
     const char *fix = request->fix ? request->fix : "";
     unsigned fixed = words_tokens(fix, arena);
-    *out = (struct space){ .model = request->model, .num_gpus = request->num_gpus };
+    *out = (struct space){ .model = request->model,
+                           .num_gpus = request->num_gpus,
+                           .chunks = request->chunks };
     if (!words_apply(request->base, fix, fixed, arena, &out->base, err) ||
         !forbidden_read(request->forbid ? request->forbid : "", arena, &out->forbidden, err))
         return false;
@@ -268,6 +336,7 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, request->placement, arena);
     take_out_forbidden(out);
+    space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);
     out->name = name_space(out, request, arena);
     return true;
@@ -350,24 +419,6 @@ static bool meet_family(const struct space *space, const struct plan *plan,
     return true;
 }
 
-/* Chunks per stage: the fixed number, what a given list makes, or the divisors of the layers. */
-static bool is_listed_vpp(const struct space *space, const struct plan *plan, int most)
-{
-    if (space->vpp > 0)
-        return plan->vpp == space->vpp;
-    if (space->base.chunk_layers)
-        return plan->vpp == most;
-    return most % plan->vpp == 0;
-}
-
-static int most_vpp(const struct space *space, int pp)
-{
-    if (space->vpp > 0)
-        return space->vpp;
-    int divided = space->base.chunk_layers ? space->base.num_chunk_layers : space->model->layers;
-    return pp > 1 && divided % pp == 0 ? divided / pp : 1;
-}
-
 size_t space_num_blocks(const struct space *space)
 {
     return (size_t)space->orders.count * (size_t)space->tp.count * (size_t)space->cp.count *
@@ -421,22 +472,44 @@ int space_site_orders(const struct space *space, size_t site, int orders[][NUM_A
     return block_plan(space, site, &plan) ? orders_apart(&walked, &plan, orders) : 0;
 }
 
-static bool lists_vpp_of(const struct space *space, const struct plan *plan, int most)
+static const struct split *find_split(const struct space *space, int pp_index, int number)
 {
-    return is_listed_vpp(space, plan, most) && forbidden_allows(&space->forbidden, "vpp", plan) &&
-           forbidden_allows(&space->forbidden, "schedule", plan);
+    const struct splits *splits = &space->splits[pp_index];
+    for (int i = 0; i < splits->count; i++)
+        if (split_number(&splits->at[i]) == number)
+            return &splits->at[i];
+    return NULL;
 }
 
-bool space_lists_vpp(const struct space *space, const struct plan *plan)
+bool space_has_split(const struct space *space, int pp_index, int split)
 {
-    return lists_vpp_of(space, plan, most_vpp(space, plan->pp));
+    return find_split(space, pp_index, split) != NULL;
 }
 
-bool space_family(const struct space *space, size_t block, int vpp, struct plan *first)
+int space_split_of(const struct space *space, const struct plan *plan)
 {
-    bool has_plans = block_plan(space, block, first);
-    first->vpp = vpp;
-    return has_plans && space_lists_vpp(space, first);
+    for (int i = 0; i < space->pp.count; i++) {
+        if (space->pp.at[i] != plan->pp)
+            continue;
+        const struct splits *splits = &space->splits[i];
+        for (int j = 0; j < splits->count; j++) {
+            const struct split *split = &splits->at[j];
+            if (split->vpp == plan->vpp &&
+                (split->kind == SPLIT_GIVEN || split->layers == plan->chunk_layers))
+                return split_number(split);
+        }
+    }
+    assert(!"a visited plan has a split of its space");
+    return 0;
+}
+
+bool space_family(const struct space *space, size_t block, int split, struct plan *first)
+{
+    const struct split *found = find_split(space, (int)(block % (size_t)space->pp.count), split);
+    if (!found || !block_plan(space, block, first))
+        return false;
+    divide_as(found, first);
+    return true;
 }
 
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor)
@@ -444,10 +517,12 @@ bool space_walk_families(const struct space *space, size_t block, const struct v
     struct plan plan;
     if (space_family_size(space) == 0 || !block_plan(space, block, &plan))
         return true;
-    int most = most_vpp(space, plan.pp); /* all that are listed divide it */
-    for (plan.vpp = 1; plan.vpp <= most; plan.vpp = next_divisor(most, plan.vpp))
-        if (lists_vpp_of(space, &plan, most) && !meet_family(space, &plan, visitor))
+    const struct splits *splits = &space->splits[block % (size_t)space->pp.count];
+    for (int i = 0; i < splits->count; i++) {
+        divide_as(&splits->at[i], &plan);
+        if (!meet_family(space, &plan, visitor))
             return false;
+    }
     return true;
 }
 

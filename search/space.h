@@ -2,8 +2,8 @@
  *
  * A space is a base plan and a list of values for each searched axis. A candidate is one value of
  * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by rank order, tp, cp,
- * sp, microbatch, pp, vpp, recompute and zero, the last fastest, and no two have the same layout.
- * By default
+ * sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two have the same
+ * layout. By default
  *
  *   order       the base's; with `placement` every order that moves ranks
  *   tp          divisors of the GPUs up to 64
@@ -11,7 +11,7 @@
  *   sp          off, and on where tp is over 1
  *   microbatch  1 2 4 8 16
  *   pp          divisors of the GPUs
- *   vpp         divisors of layers / pp; 1 where that isn't whole, or pp is 1
+ *   vpp, stages the splits of search/splits.h; one even chunk where there is none
  *   recompute   none selective full
  *   zero        0 1 2 3
  *
@@ -21,6 +21,7 @@
 #define SEARCH_SPACE_H
 
 #include "search/orders.h"
+#include "search/splits.h"
 #include "search/words.h"
 #include "sim/cost/hardware.h"
 
@@ -37,6 +38,8 @@ struct space {
     struct rank_orders orders;
     struct values tp, cp, sp, microbatch, pp, recompute, zero;
     int dp, vpp; /* 0: not fixed */
+    enum chunk_space chunks;
+    struct splits *splits; /* [pp.count] */
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
     struct forbidden forbidden;
@@ -51,11 +54,15 @@ struct space_request {
     bool placement;           /* all rank orders, unless one is fixed */
     /* cp is the base's where attention is not a flash kernel; NULL: it is one. */
     const struct system *system;
+    enum chunk_space chunks;
 };
 
 /* Lists live in the arena. False when a word is unknown: where = the word. */
 bool space_new(const struct space_request *request, struct arena *arena, struct space *out,
                struct err *err);
+
+/* Lists the splits anew, after the space's model, pp, vpp or the base's chunks were changed. */
+void space_list_splits(struct space *space, struct arena *arena);
 
 /* False where no candidate can keep the rules, because no ranks divide heads, layers and batch. It
  * walks no candidates. */
@@ -75,14 +82,14 @@ struct visitor {
 size_t space_num_blocks(const struct space *space);
 bool space_walk_block(const struct space *space, size_t block, const struct visitor *visitor);
 
-/* The same in two steps. A family is the candidates of a block that share vpp: they differ in
+/* The same in two steps. A family is the candidates of a block with one split: they differ in
  * recompute and zero alone, and a visitor meets its first, whether or not that one keeps rules of
  * recompute or zero. Families that break another rule are excluded as a whole. */
 bool space_walk_families(const struct space *space, size_t block, const struct visitor *visitor);
 double space_family_size(const struct space *space); /* candidates in each */
 /* A family's first candidate; false when the space has no such family. A block's number is made of
- * indices into the lists in the order above, pp's the fastest. */
-bool space_family(const struct space *space, size_t block, int vpp, struct plan *first);
+ * indices into the lists in the order above, pp's the fastest; a split's is split_number. */
+bool space_family(const struct space *space, size_t block, int split, struct plan *first);
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
 
@@ -92,9 +99,17 @@ bool space_walk_family(const struct space *space, const struct plan *first,
 size_t space_num_sites(const struct space *space);
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES]);
 
-/* For methods that pick candidates one by one: whether candidates with the plan's pp may have its
- * vpp; and the first rule that a candidate breaks, or NULL. */
-bool space_lists_vpp(const struct space *space, const struct plan *plan);
+/* A split among those of its pp; rises with vpp. */
+static inline int split_number(const struct split *split)
+{
+    return split->vpp * NUM_SPLIT_KINDS + (int)split->kind;
+}
+/* Of a visited family. */
+int space_split_of(const struct space *space, const struct plan *plan);
+
+/* For methods that pick candidates one by one: whether the pp at this index has such a split;
+ * and the first rule that a candidate breaks, or NULL. */
+bool space_has_split(const struct space *space, int pp_index, int split);
 const struct plan_rule *space_check(const struct space *space, const struct plan *plan);
 
 #endif

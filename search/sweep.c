@@ -84,7 +84,9 @@ static bool list_family(void *context, const struct plan *first)
 {
     struct look *look = context;
     double floor_s = evaluate_unplaced_floor_s(look->worker->evaluator, first, &look->orders);
-    families_add(look->found, (struct family){ look->site, first->vpp, floor_s });
+    families_add(
+        look->found,
+        (struct family){ look->site, space_split_of(space_of(look->run), first), floor_s });
     return true;
 }
 
@@ -189,7 +191,7 @@ static void examine_family(void *context, size_t index, int id)
         return;
     look_begin(&look, run, worker, family->block);
     look.family_floor_s = family->floor_s;
-    space_family(space_of(run), family->block, family->vpp, &first);
+    space_family(space_of(run), family->block, family->split, &first);
     space_walk_family(space_of(run), &first, &(struct visitor){ examine_plan, exclude, &look });
 }
 

@@ -2,8 +2,10 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "models/layer.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void add(struct naive_space *space, int *capacity, const struct plan *plan)
 {
@@ -14,12 +16,108 @@ static void add(struct naive_space *space, int *capacity, const struct plan *pla
     space->at[space->count++] = *plan;
 }
 
-static bool is_vpp(const struct model *model, int pp, int vpp)
+/* --- splits: all lists that the words of search/splits.h allow, found by trying -----------------
+ */
+
+static struct arena lists;
+
+static void add_split(struct naive_splits *splits, int pp, int vpp, const int *layers)
 {
-    if (pp == 1 || model->layers % pp != 0)
-        return vpp == 1;
-    return model->layers / pp % vpp == 0;
+    int chunks = pp * vpp;
+    bool is_even = true;
+    for (int i = 1; i < chunks; i++)
+        is_even = is_even && layers[i] == layers[0];
+    for (int i = 0; i < splits->count; i++) {
+        const struct naive_split *known = &splits->at[i];
+        if (known->vpp == vpp &&
+            (known->layers
+                 ? !is_even && memcmp(known->layers, layers, (size_t)chunks * sizeof *layers) == 0
+                 : is_even))
+            return;
+    }
+    int *copy = is_even ? NULL : ARENA_ARRAY(&lists, int, (size_t)chunks);
+    if (copy)
+        memcpy(copy, layers, (size_t)chunks * sizeof *layers);
+    splits->at[splits->count++] = (struct naive_split){ vpp, copy };
 }
+
+/* `most` a chunk but for so many less in the first and the last. */
+static bool try_ends(const struct model *model, struct naive_splits *splits, int pp, int vpp,
+                     int first, int last)
+{
+    int chunks = pp * vpp;
+    for (int most = 1; most <= model->layers + 1; most++) {
+        if (most * chunks - first - last != model->layers)
+            continue;
+        int layers[4096];
+        for (int i = 0; i < chunks; i++)
+            layers[i] = most - (i == 0 ? first : 0) - (i == chunks - 1 ? last : 0);
+        add_split(splits, pp, vpp, layers);
+        return true;
+    }
+    return false;
+}
+
+/* One layer less in the last chunk, the first, the second ... until the sum is right. */
+static void try_nearly(const struct model *model, struct naive_splits *splits, int pp, int vpp)
+{
+    int layers[4096], chunks = pp * vpp, sum = 0;
+    for (int i = 0; i < chunks; i++)
+        sum += layers[i] = (model->layers + chunks - 1) / chunks;
+    for (int turn = 0; sum > model->layers; turn++, sum--)
+        layers[turn == 0 ? chunks - 1 : turn - 1]--;
+    add_split(splits, pp, vpp, layers);
+}
+
+static void try_light(const struct model *model, struct naive_splits *splits, int pp, int vpp)
+{
+    double head = model_head_layers(model, model->seq);
+    for (int middle = vpp; middle < 100000; middle += vpp)
+        for (int last = middle - vpp; last >= (vpp > 1 ? vpp : 0); last -= vpp) {
+            int first = model->layers - (pp - 2) * middle - last;
+            bool is_least = vpp > 1 ? last == vpp : last == 0;
+            bool is_light = middle - head >= last;
+            bool enough = pp * (double)middle >= model->layers + head;
+            if (!(is_light || is_least) || !enough)
+                continue;
+            if (first > middle)
+                break; /* the lightest last of a longer middle */
+            if (first < (vpp > 1 ? vpp : 0))
+                return;
+            int layers[4096];
+            for (int i = 0; i < pp * vpp; i++)
+                layers[i] = (i % pp == 0 ? first : i % pp == pp - 1 ? last : middle) / vpp;
+            add_split(splits, pp, vpp, layers);
+            return;
+        }
+}
+
+struct naive_splits naive_splits(const struct model *model, int pp)
+{
+    struct naive_splits splits = {
+        ARENA_ARRAY(&lists, struct naive_split, 3 * (size_t)model->layers + 9), 0
+    };
+    bool any = false;
+    for (int counted = 0; counted < 3; counted++)
+        any = any || (model->layers + counted) % pp == 0;
+    for (int vpp = 1; pp > 1 && pp * vpp <= model->layers + 2; vpp++) {
+        int before = splits.count;
+        bool even = model->layers % (pp * vpp) == 0;
+        if (even)
+            try_ends(model, &splits, pp, vpp, 0, 0);
+        bool one =
+            try_ends(model, &splits, pp, vpp, 1, 0) && try_ends(model, &splits, pp, vpp, 0, 1);
+        if (!one && !try_ends(model, &splits, pp, vpp, 1, 1) && !any && pp * vpp <= model->layers)
+            try_nearly(model, &splits, pp, vpp);
+        if (vpp == 1 || splits.count > before)
+            try_light(model, &splits, pp, vpp);
+    }
+    if (splits.count == 0)
+        splits.at[splits.count++] = (struct naive_split){ 1, NULL };
+    return splits;
+}
+
+/* --- the space ------------------------------------------------------------------------------ */
 
 static void add_inner(struct naive_space *space, int *capacity, struct plan plan)
 {
@@ -35,24 +133,31 @@ struct naive_space naive_space_new(const struct model *model, int num_gpus)
 {
     struct naive_space space = { 0 };
     int capacity = 0;
+    struct naive_splits *of_pp = calloc((size_t)num_gpus + 1, sizeof *of_pp);
+    for (int pp = 1; pp <= num_gpus; pp++)
+        if (num_gpus % pp == 0)
+            of_pp[pp] = naive_splits(model, pp);
     for (int tp = 1; tp <= 64; tp++)
         for (int cp = 1; cp <= 8; cp *= 2)
             for (int sp = 0; sp <= (tp > 1); sp++)
                 for (int microbatch = 1; microbatch <= 16; microbatch *= 2)
                     for (int pp = 1; pp <= num_gpus; pp++)
-                        for (int vpp = 1; vpp <= model->layers; vpp++) {
-                            if (num_gpus % (tp * cp * pp) != 0 || !is_vpp(model, pp, vpp))
-                                continue;
+                        for (int split = 0;
+                             num_gpus % (tp * cp * pp) == 0 && split < of_pp[pp].count; split++) {
+                            const struct naive_split *of = &of_pp[pp].at[split];
                             struct plan plan = plan_default();
                             plan.tp = tp;
                             plan.cp = cp;
                             plan.sp = sp;
                             plan.microbatch = microbatch;
                             plan.pp = pp;
-                            plan.vpp = vpp;
+                            plan.vpp = of->vpp;
+                            plan.chunk_layers = of->layers;
+                            plan.num_chunk_layers = of->layers ? pp * of->vpp : 0;
                             plan.dp = num_gpus / tp / cp / pp;
                             add_inner(&space, &capacity, plan);
                         }
+    free(of_pp);
     return space;
 }
 

@@ -4,6 +4,17 @@
 
 #include "sim/engine/simulate.h"
 
+/* Ways to lay the layers over pp stages, by rising vpp; all lists live as long as the process. */
+struct naive_split {
+    int vpp;
+    int *layers; /* of each chunk; NULL: even */
+};
+struct naive_splits {
+    struct naive_split *at;
+    int count;
+};
+struct naive_splits naive_splits(const struct model *model, int pp);
+
 struct naive_space {
     struct plan *at; /* the caller frees */
     int count;

@@ -133,21 +133,21 @@ run 2 help serach
 says 'did you mean "search"'
 
 # A rack of 72 GPUs, which no power of two divides over.
-run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --json
+run 0 --gpus 72 --model llama3-70b --cluster gb200-nvl72 --space even --json
 shows '^  "gpus": 64,$'
 shows '^  "asked_gpus": 72,$'
-run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72
+run 0 --gpus 144 --model llama3-70b --cluster gb200-nvl72 --space even
 shows '128 of 144 GPUs, a segment of 64 of the 72 in each rack'
 shows '^  no plan divides batch 512 over 144 GPUs; nearly the same$'
 
 # GPUs that nothing divides over: some stay idle, or the batch is another.
 run 0 --gpus 1000 --model 175b
-shows '^ +768 of 1000 GPUs: no plan divides batch 1536 over all$'
-shows '^    768 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp4 pp'
-shows '^    batch 1500 .* per billion tokens: tp8 pp1 dp125'
+shows '^ +960 of 1000 GPUs: no plan divides batch 1536 over all$'
+shows '^    960 GPUs .* GPU-hours \([0-9]+ \$\) per billion tokens: tp2 cp2 pp'
+shows '^    batch 1500 .* per billion tokens: tp4 pp5 dp50'
 shows '^    992 GPUs, batch 1488 .* per billion tokens: tp4 pp8 dp31'
 run 0 --gpus 1000 --model 175b --json
-shows '^  "gpus": 768,$'
+shows '^  "gpus": 960,$'
 shows '^  "asked_gpus": 1000,$'
 keys relaxations change from to batch gpu_hours_per_billion_tokens best
 run 0 --gpus 1024 --model 175b --gbs 1537
@@ -382,13 +382,13 @@ run 3 --gpus 8 --model 175b --json
 shows '"best": null'
 keys infeasible_by fewest_gpus nearest lacks_bytes
 run 3 --gpus 1000 --model 175b --run
-says 'what helps: batch 1500, batch 1625, [0-9]+ GPUs, 1024 GPUs'
+says 'what helps: batch 1535, batch 1540, [0-9]+ GPUs, 1008 GPUs'
 shows 'feasible with one change'
-shows '^    batch 1500 .*DP 125 .* a step$'
+shows '^    batch 1540 .*DP 10 .* a step$'
 run 3 --gpus 1000 --model 175b --run --json
 keys relaxations change from to best
 shows '"change": "batch"'
-shows '"to": 1500'
+shows '"to": 1540'
 run 3 --gpus 8 --model gpt3-13b --max-memory "1 GiB"
 says 'what helps: [0-9.]+ GiB of memory'
 run 3 --gpus 2 --model tiny --fix "tp3 zero1" --json
@@ -432,11 +432,11 @@ done
 
 # --- uneven stages ------------------------------------------------------------------------------
 
-uneven=(--gpus 32 --model llama3-8b --fix pp4 --uneven)
+uneven=(--gpus 32 --model llama3-8b --fix pp4 --uneven --space even)
 run 0 "${uneven[@]}"
 shows 'stages=9,8,8,7'
 shows 'proved the best of its space: .*; in 1f1b also uneven chunks'
-shows 'even stages  tp1 pp4 dp8'
+shows 'without uneven stages  tp1 pp4 dp8'
 shows '#1 takes [0-9.]* % less; event by event [0-9.]* s and [0-9.]* % less'
 run 0 "${uneven[@]}" --recompute-mixes --method dp --json
 shows '"even_best": {'
@@ -445,6 +445,22 @@ run 2 "${uneven[@]}" --method exhaustive
 says '^simsearch: --uneven: expected the method .*; exhaustive takes every stage alike'
 run 2 "${uneven[@]}" --objective memory
 says '^simsearch: --objective: expected time or cost with uneven stages'
+
+# --- named spaces -------------------------------------------------------------------------------
+
+# 126 layers are no multiple of 16 stages: the embedding and the loss count as one each.
+spaces=(--gpus 16384 --model llama3-405b --seq 8192 --gbs 2048)
+run 0 "${spaces[@]}"
+shows 'layout .* pp16 .* stages=0,1x126,0$'
+shows "proved the best of its space: Megatron's splits, "
+shows 'it leaves out uneven layers per stage .--uneven., recompute per stage'
+run 0 "${spaces[@]}" --space even --json
+shows '"space_name": "even chunks, '
+shows '"leaves_out": "splits that are not even .--space megatron., '
+run 0 --gpus 8 --model tiny --space all --json
+shows '"leaves_out": ""'
+run 2 --gpus 8 --model tiny --space most
+says "^simsearch: --space: "
 
 # --- ended early --------------------------------------------------------------------------------
 

@@ -69,7 +69,8 @@ static void tear_down(void)
 static struct space new_space(int num_gpus, const char *fix, const char *forbid)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, num_gpus, &base, fix, forbid, false, NULL };
+    struct space_request request = { &small, num_gpus, &base, fix,
+                                     forbid, false,    NULL,  CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     bool ok = space_new(&request, &arena, &space, &err);
@@ -205,7 +206,8 @@ START_TEST(a_fixed_word_replaces_the_base_s)
     struct plan base = plan_default();
     base.precision = PRECISION_FP16;
     base.optimizer = OPTIMIZER_SGD;
-    struct space_request request = { &small, 8, &base, "dtype=bf16 tp2", NULL, false, NULL };
+    struct space_request request = { &small, 8,     &base, "dtype=bf16 tp2",
+                                     NULL,   false, NULL,  CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     ck_assert(space_new(&request, &arena, &space, &err));
@@ -236,7 +238,7 @@ static const struct {
     { "dp", offsetof(struct plan, dp), 1, 1 },
     { "vpp", offsetof(struct plan, vpp), 1, 1 },
     { "schedule=interleaved", offsetof(struct plan, vpp), 1, 1 },
-    { "schedule=1f1b", offsetof(struct plan, vpp), 2, 6 },
+    { "schedule=1f1b", offsetof(struct plan, vpp), 2, 7 },
     { "zero0", offsetof(struct plan, zero), 1, 3 },
     { "zero", offsetof(struct plan, zero), 0, 0 },
     { "mb1 mb16", offsetof(struct plan, microbatch), 2, 8 },
@@ -290,7 +292,8 @@ static const char *const faults[][3] = {
 START_TEST(unknown_words_are_usage_errors_that_name_the_word)
 {
     struct plan base = plan_default();
-    struct space_request request = { &small, 8, &base, faults[_i][0], faults[_i][1], false, NULL };
+    struct space_request request = { &small,        8,     &base, faults[_i][0],
+                                     faults[_i][1], false, NULL,  CHUNKS_MEGATRON };
     struct space space;
     struct err err = { 0 };
     ck_assert(!space_new(&request, &arena, &space, &err));
@@ -310,7 +313,7 @@ END_TEST
 START_TEST(the_name_says_what_is_fixed_and_what_is_left_out)
 {
     struct space space = new_space(8, " tp2", "pp");
-    ck_assert_str_eq(space.name, "even chunks, Megatron order, tp cp pp dp mb vpp sp zero "
+    ck_assert_str_eq(space.name, "Megatron's splits, Megatron order, tp cp pp dp mb vpp sp zero "
                                  "recompute, ep 1, fixed tp2, without pp");
 }
 END_TEST

@@ -1,5 +1,6 @@
 #include "search/search.h"
 
+#include "search/splits.h"
 #include "search/uneven/expand.h"
 #include "search/uneven/lattice.h"
 #include "sim/engine/event_step.h"
@@ -268,6 +269,7 @@ START_TEST(uneven_stages_beat_even_ones_under_a_large_vocabulary)
     instance.model.batch = 512;
     struct search_request request = new_request();
     request.fix = fixed[_i];
+    request.chunks = CHUNKS_EVEN;
     struct search_result result = search_of(&request);
     ck_assert(result.proved_optimal);
     ck_assert_ptr_nonnull(result.even_best);
@@ -296,6 +298,7 @@ START_TEST(schedules_without_a_bound_keep_even_chunks_and_say_so)
     make_random(4001);
     struct search_request request = new_request();
     request.fix = "schedule=zb-h1";
+    request.chunks = CHUNKS_EVEN;
     struct search_result result = search_of(&request);
     ck_assert(!result.proved_optimal);
     ck_assert_double_gt(result.lower_bound_s, 0);

@@ -365,6 +365,10 @@ START_TEST(a_division_is_written_without_lists_where_it_can_be)
         { even, alike, RECOMPUTE_BLOCK, 1, 0 }, { uneven, alike, RECOMPUTE_BLOCK, 1, 3 },
         { even, apart, RECOMPUTE_BLOCK, 3, 0 }, { uneven, apart, RECOMPUTE_BLOCK, 3, 3 },
     };
+    int threes[] = { 3 };
+    struct split all_even = { 1, SPLIT_EVEN, NULL };
+    struct splits splits = { &all_even, 1 };
+    const struct space space = { .pp = { threes, 1 }, .splits = &splits };
     struct plan point = plan_default();
     point.pp = 3;
     for (int i = 0; i < LENGTH(cases); i++) {
@@ -373,7 +377,7 @@ START_TEST(a_division_is_written_without_lists_where_it_can_be)
         ck_assert_int_eq(plan.recompute, cases[i].recompute);
         ck_assert_int_eq(plan.num_recompute_layers, cases[i].num_recomputed);
         ck_assert_int_eq(plan.num_chunk_layers, cases[i].num_layers);
-        ck_assert_int_eq(division_is_known(&plan),
+        ck_assert_int_eq(division_is_known(&space, &plan),
                          cases[i].num_layers == 0 && cases[i].num_recomputed == 0);
         point.recompute = RECOMPUTE_SELECTIVE;
         plan = division_plan(&point, cases[i].layers, cases[i].recomputed);

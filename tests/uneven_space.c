@@ -25,6 +25,11 @@ static void list_plan(struct listing *listing, const struct plan *plan)
             fmin(listing->found.fastest_s, evaluate_step_s(listing->evaluator, plan));
 }
 
+static bool same_layers(const int *a, const int *b, int count)
+{
+    return a && b && memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
 static bool all_are(const int *list, int count, int value)
 {
     for (int i = 0; i < count; i++)
@@ -33,18 +38,31 @@ static bool all_are(const int *list, int count, int value)
     return true;
 }
 
+/* Whether the space has this division anyway. */
+static bool is_known(const struct naive_splits *known, const int *layers, int pp)
+{
+    for (int i = 0; i < known->count; i++) {
+        const struct naive_split *split = &known->at[i];
+        if (split->vpp == 1 && split->layers &&
+            memcmp(split->layers, layers, (size_t)pp * sizeof *layers) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Every number of layers of each stage run again, but the two that have a name. */
-static void list_mixes(struct listing *listing, struct plan plan, const int *layers)
+static void list_mixes(struct listing *listing, struct plan plan, const int *layers,
+                       const struct naive_splits *known)
 {
     int recomputed[MOST_LISTED_LAYERS] = { 0 };
-    bool is_even = all_are(layers, plan.pp, layers[0]);
+    bool is_listed = all_are(layers, plan.pp, layers[0]) || is_known(known, layers, plan.pp);
     plan.recompute = RECOMPUTE_BLOCK;
     plan.recompute_layers = recomputed;
     plan.num_recompute_layers = plan.pp;
     for (;;) {
         bool is_named = all_are(recomputed, plan.pp, 0) ||
                         memcmp(recomputed, layers, (size_t)plan.pp * sizeof *layers) == 0;
-        if (!is_even || !is_named)
+        if (!is_listed || !is_named)
             list_plan(listing, &plan);
         int stage = 0;
         while (stage < plan.pp && recomputed[stage] == layers[stage])
@@ -57,6 +75,10 @@ static void list_mixes(struct listing *listing, struct plan plan, const int *lay
 
 static void list_divisions(struct listing *listing, struct plan plan)
 {
+    struct naive_splits known = naive_splits(listing->request->model, plan.pp);
+    if (plan.chunk_layers != known.at[0].layers &&
+        !same_layers(plan.chunk_layers, known.at[0].layers, plan.pp))
+        return; /* all come with the first */
     int layers[MOST_LISTED_LAYERS];
     int num_layers = listing->request->model->layers;
     int left = num_layers - plan.pp;
@@ -74,8 +96,8 @@ static void list_divisions(struct listing *listing, struct plan plan)
         bool is_even = all_are(layers, plan.pp, layers[0]);
         if (sum == num_layers && (listing->request->uneven || is_even)) {
             if (mixes && plan.recompute == RECOMPUTE_FULL)
-                list_mixes(listing, plan, layers);
-            else if (!is_even)
+                list_mixes(listing, plan, layers, &known);
+            else if (!is_even && !is_known(&known, layers, plan.pp))
                 list_plan(listing, &plan);
         }
         int stage = 0;

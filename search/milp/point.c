@@ -215,7 +215,7 @@ static struct expansion divide(const struct divided_point *point, struct arena *
 
 /* --- even plans ------------------------------------------------------------------------------- */
 
-/* Each worker's best plans that the hosts can hold. */
+/* Each worker's best plans that joint_holds. */
 struct even {
     const struct search *search;
     struct frontier *of_worker;
@@ -228,12 +228,12 @@ static void keep_even(void *context, int worker, const struct ranked_plan *plan)
         frontier_offer(&even->of_worker[worker], plan);
 }
 
-/* Stages of even plans are alike, so only hosts may refuse them; then every plan is examined. */
+/* Where hosts or a number of types may refuse plans of the space, each is examined. */
 static struct tally even_best(const struct search *search, struct arena *arena,
                               struct frontier *best, double *least_s)
 {
     const struct search_request *request = search->request;
-    if (request->host_memory_bytes <= 0)
+    if (request->host_memory_bytes <= 0 && request->stage_types == 0)
         return bnb_best(search, arena, best, least_s);
     int jobs = walk_jobs(request);
     struct even even = { search, ARENA_ARRAY(arena, struct frontier, (size_t)jobs) };

@@ -2,30 +2,35 @@
 
 #include "base/length.h"
 
-static bool any_lists_vpp(const struct space *space, struct plan *plan)
-{
-    for (int i = 0; i < space->pp.count; i++) {
-        plan->pp = space->pp.at[i];
-        if (space_lists_vpp(space, plan))
-            return true;
-    }
-    return false;
-}
+#include <stdlib.h>
 
 static int larger(int a, int b)
 {
     return a > b ? a : b;
 }
 
-/* The values of vpp that some pp of the space allows, rising. */
-static struct values list_vpps(const struct space *space, struct arena *arena)
+static int by_value(const void *a, const void *b)
 {
-    struct plan plan = space->base;
-    int most = larger(larger(space->model->layers, space->vpp), plan.num_chunk_layers);
+    return *(const int *)a - *(const int *)b;
+}
+
+/* The numbers of the splits that some pp of the space has, rising. */
+static struct values list_splits(const struct space *space, struct arena *arena)
+{
+    int most = 0;
+    for (int i = 0; i < space->pp.count; i++)
+        most += space->splits[i].count;
     struct values values = { ARENA_ARRAY(arena, int, (size_t)most), 0 };
-    for (plan.vpp = 1; plan.vpp <= most; plan.vpp++)
-        if (any_lists_vpp(space, &plan))
-            values.at[values.count++] = plan.vpp;
+    for (int i = 0; i < space->pp.count; i++)
+        for (int j = 0; j < space->splits[i].count; j++)
+            values.at[values.count++] = split_number(&space->splits[i].at[j]);
+    if (values.count > 0)
+        qsort(values.at, (size_t)values.count, sizeof *values.at, by_value);
+    int kept = 0;
+    for (int i = 0; i < values.count; i++)
+        if (kept == 0 || values.at[kept - 1] != values.at[i])
+            values.at[kept++] = values.at[i];
+    values.count = kept;
     return values;
 }
 
@@ -44,7 +49,7 @@ struct encoding encoding_new(const struct space *space, struct arena *arena)
     encoding.values[FACTOR_CP] = space->cp;
     encoding.values[FACTOR_PP] = space->pp;
     encoding.values[FACTOR_ORDER] = list_indices(space->orders.count, arena);
-    encoding.values[FACTOR_VPP] = list_vpps(space, arena);
+    encoding.values[FACTOR_SPLIT] = list_splits(space, arena);
     encoding.values[FACTOR_SP] = space->sp;
     encoding.values[FACTOR_MICROBATCH] = space->microbatch;
     encoding.values[FACTOR_RECOMPUTE] = space->recompute;
@@ -92,7 +97,6 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
     const struct space *space = encoding->space;
     struct point next = *point;
     next.digit[factor] = digit;
-    struct plan plan = space->base;
     switch (factor) {
     case FACTOR_TP:
     case FACTOR_CP:
@@ -100,10 +104,9 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
         return space->fits_gpus ? divides_gpus(encoding, &next, factor) : digit == 0;
     case FACTOR_ORDER:
         return is_first_order(encoding, &next);
-    case FACTOR_VPP:
-        plan.pp = value_of(encoding, &next, FACTOR_PP);
-        plan.vpp = value_of(encoding, &next, FACTOR_VPP);
-        return space_lists_vpp(space, &plan);
+    case FACTOR_SPLIT:
+        return space_has_split(space, next.digit[FACTOR_PP],
+                               value_of(encoding, &next, FACTOR_SPLIT));
     case FACTOR_SP:
         return value_of(encoding, &next, FACTOR_SP) == 0 || space->sp_is_fixed ||
                value_of(encoding, &next, FACTOR_TP) > 1;
@@ -128,8 +131,8 @@ static size_t block_of(const struct encoding *encoding, const struct point *poin
 
 bool encoding_plan(const struct encoding *encoding, const struct point *point, struct plan *out)
 {
-    int vpp = value_of(encoding, point, FACTOR_VPP);
-    if (!space_family(encoding->space, block_of(encoding, point), vpp, out))
+    int split = value_of(encoding, point, FACTOR_SPLIT);
+    if (!space_family(encoding->space, block_of(encoding, point), split, out))
         return false;
     out->recompute = value_of(encoding, point, FACTOR_RECOMPUTE);
     out->zero = value_of(encoding, point, FACTOR_ZERO);

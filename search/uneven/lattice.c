@@ -160,6 +160,7 @@ static struct space space_of_stages(const struct space *space, const int *pp, st
     of.pp.at = ARENA_NEW(arena, int);
     of.pp.at[0] = *pp;
     of.pp.count = 1;
+    space_list_splits(&of, arena);
     return of;
 }
 
@@ -195,16 +196,37 @@ static double count_even_mixes(int layers, int pp)
     return layers % pp == 0 ? choices : 0;
 }
 
-/* Without those that the space has anyway: the even division and, with block:N, its none and full.
- */
+static bool has_empty_stage(const struct split *split, int pp)
+{
+    for (int stage = 0; split->layers && stage < pp; stage++)
+        if (split->layers[stage] == 0)
+            return true;
+    return false;
+}
+
+/* Those of one chunk a stage that the space has anyway, without empty stages. */
+static int count_known(const struct search *search, int pp)
+{
+    const struct space *space = search->space;
+    int known = 0;
+    for (int i = 0; i < space->pp.count; i++)
+        for (int j = 0; space->pp.at[i] == pp && j < space->splits[i].count; j++) {
+            const struct split *split = &space->splits[i].at[j];
+            bool is_whole = split->layers || space->model->layers % pp == 0;
+            known += is_whole && split->vpp == 1 && !has_empty_stage(split, pp);
+        }
+    return known;
+}
+
+/* Without those that the space has anyway and, with block:N, their none and full. */
 static void count_new(const struct search *search, int pp, double divisions[2])
 {
     int layers = search->space->model->layers;
-    bool is_even = layers % pp == 0;
     bool uneven = search->request->uneven;
-    divisions[0] = uneven ? count_divisions(layers, pp, false) - is_even : 0;
+    int known = uneven ? count_known(search, pp) : layers % pp == 0;
+    divisions[0] = uneven ? count_divisions(layers, pp, false) - known : 0;
     divisions[1] = uneven ? count_divisions(layers, pp, true) : count_even_mixes(layers, pp);
-    divisions[1] -= is_even ? 2 : 0;
+    divisions[1] -= 2 * known;
 }
 
 static bool begin_stages(const struct search *search, const int *pp, struct arena *arena,

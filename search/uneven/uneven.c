@@ -94,7 +94,7 @@ static void time_seed(void *context, size_t index, int worker)
     struct seed *seed = &rounds->seeds[rounds->next + index];
     struct evaluator *evaluator = evaluator_of(rounds, worker);
     set_seed(point, false, &seed->ranked.plan);
-    if (division_is_known(&seed->ranked.plan))
+    if (division_is_known(rounds->search->space, &seed->ranked.plan))
         return;
     seed->fits = seed_fits(rounds, evaluator, seed);
     if (!seed->fits && point->plan.recompute == RECOMPUTE_BLOCK) {
@@ -124,7 +124,8 @@ static double time_division(void *context, const int *layers, const int *recompu
     struct ranked_plan ranked = { division_plan(&timing->point->plan, layers, timing->recomputed),
                                   0, 0 };
     ranked.step_s = evaluate_step_s(timing->evaluator, &ranked.plan);
-    if (!division_is_known(&ranked.plan) && !is_seed(timing->seed, &ranked.plan))
+    if (!division_is_known(timing->search->space, &ranked.plan) &&
+        !is_seed(timing->seed, &ranked.plan))
         tally_evaluated(&timing->looked->tally, &ranked);
     return ranked.step_s;
 }
@@ -188,7 +189,7 @@ static void offer_best(struct rounds *rounds, const struct lattice_point *point,
     read_recomputed(&looked->table, layers, looked->expansion.recomputed, recomputed);
     struct ranked_plan ranked = { .plan = division_plan(&point->plan, layers, recomputed),
                                   .step_s = looked->expansion.step_s };
-    if (division_is_known(&ranked.plan) ||
+    if (division_is_known(rounds->search->space, &ranked.plan) ||
         is_seed(&rounds->seeds[point - rounds->lattice.at], &ranked.plan))
         return;
     ranked.peak_memory_bytes = evaluate_peak_bytes(evaluator_of(rounds, 0), &ranked.plan);

@@ -98,7 +98,7 @@ bool stage_is_as_before(const struct plan *plan, const struct model *model, int 
 {
     struct placement placement = plan_placement(plan);
     if (stage == 0 || placement_is_end_stage(placement, stage) ||
-        placement_is_end_stage(placement, stage - 1) || !plan_is_even(plan))
+        placement_is_end_stage(placement, stage - 1))
         return false;
     if (are_all_alike(plan, model))
         return true;

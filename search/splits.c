@@ -1,0 +1,142 @@
+#include "search/splits.h"
+
+#include <math.h>
+#include <string.h>
+
+struct list {
+    const struct split_request *request;
+    struct splits found;
+    int capacity;
+    struct arena *arena;
+};
+
+/* Whether a split of as many chunks has these layers; an even one has `layers` NULL. */
+static bool is_listed(const struct list *list, int vpp, const int *layers)
+{
+    size_t bytes = (size_t)(list->request->pp * vpp) * sizeof *layers;
+    for (int i = list->found.count - 1; i >= 0 && list->found.at[i].vpp == vpp; i--) {
+        const int *known = list->found.at[i].layers;
+        if (known && layers ? memcmp(known, layers, bytes) == 0 : known == layers)
+            return true;
+    }
+    return false;
+}
+
+static bool are_equal(const int *layers, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (layers[i] != layers[0])
+            return false;
+    return true;
+}
+
+static void add(struct list *list, int vpp, enum split_kind kind, const int *layers)
+{
+    if (layers && are_equal(layers, list->request->pp * vpp))
+        layers = NULL;
+    if (is_listed(list, vpp, layers))
+        return;
+    list->found.at[list->found.count++] = (struct split){ vpp, kind, layers };
+}
+
+/* `most` layers in each chunk, and one less in the first and the last as said. */
+static const int *ends_shorter(struct list *list, int chunks, int most, int first, int last)
+{
+    int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
+    for (int i = 0; i < chunks; i++)
+        layers[i] = most;
+    layers[0] -= first;
+    layers[chunks - 1] -= last;
+    return layers;
+}
+
+/* Chunks differ by one layer at most. The last chunk, which has the head, is short first, then the
+ * first, which has the embedding; then those of the first stages, which hold most microbatches. */
+static const int *nearly_even(struct list *list, int chunks)
+{
+    int num_layers = list->request->model->layers;
+    int most = (num_layers + chunks - 1) / chunks;
+    int num_short = most * chunks - num_layers;
+    int *layers = ARENA_ARRAY(list->arena, int, (size_t)chunks);
+    for (int i = 0; i < chunks; i++) {
+        int turn = i == chunks - 1 ? 0 : i + 1;
+        layers[i] = most - (turn < num_short);
+    }
+    return layers;
+}
+
+/* The middle stages have `middle` layers each, as few as let the last stage take no longer with its
+ * head: middle >= last + head_layers. Every stage's layers are a multiple of its chunks. NULL where
+ * that leaves nothing for an end, or no end lighter. */
+static const int *light_last(struct list *list, int vpp)
+{
+    const struct split_request *request = list->request;
+    int pp = request->pp, num_layers = request->model->layers;
+    int least_end = vpp == 1 ? 0 : vpp;
+    int middle = vpp * (int)ceil((num_layers + request->head_layers) / ((double)pp * vpp));
+    int first, last;
+    for (;; middle += vpp) {
+        last = vpp * (int)floor((middle - request->head_layers) / vpp);
+        last = last < least_end ? least_end : last;
+        first = num_layers - (pp - 2) * middle - last;
+        if (first <= middle)
+            break;
+    }
+    if (first < least_end || last >= middle)
+        return NULL;
+    int *layers = ARENA_ARRAY(list->arena, int, (size_t)(pp * vpp));
+    for (int chunk = 0; chunk < pp * vpp; chunk++) {
+        int stage = chunk % pp;
+        layers[chunk] = (stage == 0 ? first : stage == pp - 1 ? last : middle) / vpp;
+    }
+    return layers;
+}
+
+/* Whether pp stages divide the layers, with or without embedding and loss counted. */
+static bool divides_somehow(const struct split_request *request)
+{
+    for (int counted = 0; counted <= 2; counted++)
+        if ((request->model->layers + counted) % request->pp == 0)
+            return true;
+    return false;
+}
+
+static void list_of_vpp(struct list *list, int vpp)
+{
+    const struct split_request *request = list->request;
+    int num_layers = request->model->layers;
+    int chunks = request->pp * vpp;
+    int before = list->found.count;
+    if (num_layers % chunks == 0)
+        add(list, vpp, SPLIT_EVEN, NULL);
+    if (request->space == CHUNKS_EVEN || request->pp == 1)
+        return;
+    if ((num_layers + 1) % chunks == 0) {
+        int most = (num_layers + 1) / chunks;
+        add(list, vpp, SPLIT_EMBEDDING, ends_shorter(list, chunks, most, 1, 0));
+        add(list, vpp, SPLIT_LOSS, ends_shorter(list, chunks, most, 0, 1));
+    } else if ((num_layers + 2) % chunks == 0) {
+        add(list, vpp, SPLIT_BOTH, ends_shorter(list, chunks, (num_layers + 2) / chunks, 1, 1));
+    } else if (!divides_somehow(request) && chunks <= num_layers) {
+        add(list, vpp, SPLIT_NEARLY, nearly_even(list, chunks));
+    }
+    const int *light = vpp == 1 || list->found.count > before ? light_last(list, vpp) : NULL;
+    if (light)
+        add(list, vpp, SPLIT_LIGHT_LAST, light);
+}
+
+struct splits splits_of(const struct split_request *request, struct arena *arena)
+{
+    int most = request->pp > 1 ? (request->model->layers + 2) / request->pp : 1;
+    int first = request->vpp > 0 ? request->vpp : 1;
+    int last = request->vpp > 0 ? request->vpp : most > 1 ? most : 1;
+    /* At most three of one vpp: two of the ends counted, and a light last. */
+    struct list list = { .request = request, .arena = arena };
+    list.found.at = ARENA_ARRAY(arena, struct split, (size_t)(3 * (last - first + 1)));
+    for (int vpp = first; vpp <= last; vpp++)
+        if (vpp == 1 || (long long)request->pp * vpp <= request->model->layers + 2)
+            list_of_vpp(&list, vpp);
+    if (list.found.count == 0)
+        add(&list, first, SPLIT_EVEN, NULL);
+    return list.found;
+}
