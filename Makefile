@@ -397,6 +397,9 @@ docs-current: $(PROGRAM)
 	  { echo 'docs/reference.md is not what `$(REFERENCE)` prints; `make docs` writes it'; exit 1; }
 accuracy: needed
 	+@$(AGAIN) $(PROGRAM)
+	@$(PROGRAM) fit -o calibration >/dev/null
+	@$(PROGRAM) fit --leave-out all -o calibration >/dev/null
+	@$(PROGRAM) fit -o calibration >/dev/null
 	@$(PROGRAM) validate --report docs/accuracy >/dev/null
 
 PICTURES = $(B)/tests/bench_exchange_pictures $(B)/tests/bench_convex
@@ -435,7 +438,7 @@ BIN   := $(DESTDIR)$(PREFIX)/bin
 LIB   := $(DESTDIR)$(PREFIX)/lib/simsearch
 SHARE := $(DESTDIR)$(PREFIX)/share
 DATA_FOLDERS := models/presets models/texts $(addprefix calibration/,hardware profiles clusters stacks measured)
-DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json \
+DATA := $(wildcard $(addsuffix /*.json,$(DATA_FOLDERS)) calibration/match.json calibration/fit.json calibration/left_out.json \
                    calibration/measured/*.csv models/texts/*.txt)
 MAN  := $(wildcard docs/simsearch.1)
 # Scripts that the program prints: SHELL:FILE.

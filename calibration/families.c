@@ -1,6 +1,8 @@
 #include "calibration/families.h"
 
 #include "base/file.h"
+#include "calibration/shipped_runs.h"
+#include "sim/cost/tier.h"
 #include "sim/engine/interval.h"
 
 #include <limits.h>
@@ -36,69 +38,54 @@ static int compare_cases(const void *a, const void *b)
     return by_stack ? by_stack : (x > y) - (x < y);
 }
 
-static void use_results(const struct fit_result *results, int num_results,
-                        const struct run_case *cases, int count)
-{
-    for (int r = 0; r < num_results; r++)
-        for (int j = 0; j < results[r].num_values; j++)
-            for (int i = 0; i < count; i++) {
-                const struct constant *constant = &results[r].values[j].of->constant;
-                if (!*cases[i].skip && constant_is_of(constant, cases[i].system))
-                    constant_set(constant, cases[i].system, results[r].values[j].value);
-            }
-}
-
-static bool shipped_runs(struct arena *arena, struct run_rows *rows, struct err *err)
-{
-    char folder[PATH_MAX], path[PATH_MAX + 16];
-    if (!file_data_folder("calibration/measured", folder, sizeof folder))
-        return err_set(err, ERR_SYSTEM, "calibration/measured",
-                       "no such data folder; is SIMSEARCH_DATA right?");
-    snprintf(path, sizeof path, "%s/runs.csv", folder);
-    return runs_load(path, arena, rows, err);
-}
-
 /* A held-out row on a measured profile. */
-static bool counts(const struct run_case *of, const struct width_rules *rules,
-                   const struct fit_result *results, int num_results)
+static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
+                   int num_results)
 {
     return !of->is_fitted && of->system->profile.measured &&
            !is_in_results(results, num_results, of->row->id) &&
-           !match_text(rules->without, of->row->source_key);
+           !(without && strcmp(of->row->source_key, without) == 0);
 }
 
-static bool load_samples(struct run_systems *systems, const struct width_rules *rules,
-                         const struct fit_result *results, int num_results, int jobs,
-                         struct arena *arena, struct samples *out, struct err *err)
+/* What all rows of a source on a new stack are off by is a shift of the stack, not their scatter.
+ */
+static double shift_of(const struct run_case *of, const struct scores *scores)
 {
-    struct run_rows rows = { 0 };
-    if (!shipped_runs(arena, &rows, err))
+    for (int i = 0; i < scores->num_sources; i++)
+        if (strcmp(scores->sources[i].source, of->row->source_key) == 0)
+            return system_tier(of->system) == TIER_SEEN
+                       ? 0
+                       : scores->sources[i].kind[SCORE_TIME].all.bias;
+    return 0;
+}
+
+/* `without`: a source whose rows do not count; NULL: all count. */
+static bool load_samples(const struct fit_result *results, int num_results, const char *without,
+                         int jobs, struct arena *arena, struct samples *out, struct err *err)
+{
+    struct shipped_runs runs;
+    if (!shipped_runs_predict(NULL, results, num_results, jobs, arena, &runs, err)) {
+        shipped_runs_release(&runs);
         return false;
-    size_t room = (size_t)rows.count;
-    struct run_case *cases = ARENA_ARRAY(arena, struct run_case, room);
-    struct run_prediction *predictions = ARENA_ARRAY(arena, struct run_prediction, room);
-    const struct run_case **chosen = ARENA_ARRAY(arena, const struct run_case *, room);
-    for (int i = 0; i < rows.count; i++)
-        if (!run_convert(systems, &rows.at[i], &cases[i], err))
-            return false;
-    use_results(results, num_results, cases, rows.count);
-    runs_predict(cases, rows.count, jobs, predictions);
-    struct scores scores = runs_score(cases, predictions, rows.count, arena);
+    }
+    const struct run_case **chosen =
+        ARENA_ARRAY(arena, const struct run_case *, (size_t)runs.rows.count);
     int n = 0;
-    for (int i = 0; i < scores.num_scored; i++) {
-        const struct run_case *of = &cases[scores.worst[i]];
-        if (counts(of, rules, results, num_results))
+    for (int i = 0; i < runs.scores.num_scored; i++) {
+        const struct run_case *of = &runs.cases[runs.scores.worst[i]];
+        if (counts(of, without, results, num_results))
             chosen[n++] = of;
     }
     qsort(chosen, (size_t)n, sizeof(void *), compare_cases);
     out->at = ARENA_ARRAY(arena, struct width_row, (size_t)n);
     out->count = n;
     for (int i = 0; i < n; i++) {
-        const struct run_prediction *predicted = &predictions[chosen[i] - cases];
-        out->at[i].stack = chosen[i]->system->stack.name;
-        out->at[i].error = run_error(chosen[i], predicted);
+        const struct run_prediction *predicted = &runs.predictions[chosen[i] - runs.cases];
+        out->at[i].stack = arena_text(arena, chosen[i]->system->stack.name);
+        out->at[i].error = run_error(chosen[i], predicted) - shift_of(chosen[i], &runs.scores);
         interval_shares(&predicted->time, out->at[i].shares);
     }
+    shipped_runs_release(&runs);
     return true;
 }
 
@@ -162,67 +149,6 @@ static void round_widths(struct family_widths *family)
     }
 }
 
-/* --- families that no constant was fitted for ------------------------------------------------ */
-
-static const char telling_key[] = "product_efficiency";
-
-static bool shipped_value(const struct constant *constant, double *out, struct err *err)
-{
-    char file[128];
-    struct system system = { 0 };
-    constant_file(constant, 0, file, sizeof file);
-    if (!stack_load(strchr(file, '/') + 1, &system.stack, err))
-        return false;
-    *out = constant_get(constant, &system);
-    stack_release(&system.stack);
-    return true;
-}
-
-static bool value_of(const struct constant *constant, const struct fit_result *results,
-                     int num_results, double *out, struct err *err)
-{
-    for (int r = 0; r < num_results; r++)
-        for (int j = 0; j < results[r].num_values; j++)
-            if (&results[r].values[j].of->constant == constant) {
-                *out = results[r].values[j].value;
-                return true;
-            }
-    return shipped_value(constant, out, err);
-}
-
-/* Mean square of log(fitted / prior) of what families' libraries reach: how far off a family is
- * that nothing was fitted for. */
-static bool family_variance(const struct fit_table *table, const struct fit_result *results,
-                            int num_results, double *out, struct err *err)
-{
-    int n = 0;
-    *out = 0;
-    for (int k = 0; k < table->num_jobs; k++)
-        for (int j = 0; j < table->jobs[k].num_constants; j++) {
-            const struct fit_constant *of = &table->jobs[k].constants[j];
-            double value;
-            if (!of->constant.is_of_stack || strcmp(of->constant.key, telling_key) != 0)
-                continue;
-            if (!value_of(&of->constant, results, num_results, &value, err))
-                return false;
-            *out += pow(log(value / of->prior), 2);
-            n++;
-        }
-    *out /= n > 0 ? n : 1;
-    return true;
-}
-
-static bool is_fitted(const struct fit_table *table, const char *stack)
-{
-    char file[128];
-    snprintf(file, sizeof file, "stacks/%s", stack);
-    for (int k = 0; k < table->num_jobs; k++)
-        for (int j = 0; j < table->jobs[k].num_constants; j++)
-            if (constant_is_in(&table->jobs[k].constants[j].constant, file))
-                return true;
-    return false;
-}
-
 /* --- all shipped stacks ---------------------------------------------------------------------- */
 
 /* A stack that states no error has its profile's, unless it has rows. */
@@ -236,22 +162,16 @@ static bool states_errors(const char *name, bool *out, struct err *err)
     return true;
 }
 
-static void add_family(const struct fit_table *table, double variance, const char *name,
-                       const struct family_widths *found, struct families *out)
+static void add_family(const char *name, const struct family_widths *found, struct families *out)
 {
     struct family_widths *family = &out->at[out->count++];
     *family = *found;
     family->stack = arena_text(&out->arena, name);
-    if (family->rows < FEWEST_TO_SCALE && !is_fitted(table, name)) {
-        widths_widen(family, variance);
-        round_widths(family);
-    }
     if (family->rows == 0)
         family->covered = family->left_out = (double)NAN;
 }
 
-static bool list_stacks(const struct fit_table *table, double variance,
-                        const struct family_widths *found, int num_found, struct families *out,
+static bool list_stacks(const struct family_widths *found, int num_found, struct families *out,
                         struct err *err)
 {
     char folder[PATH_MAX];
@@ -267,7 +187,7 @@ static bool list_stacks(const struct fit_table *table, double variance,
         bool wanted = of->rows > 0;
         ok = ok && (wanted || states_errors(names[i], &wanted, err));
         if (ok && wanted)
-            add_family(table, variance, names[i], of, out);
+            add_family(names[i], of, out);
         free(names[i]);
     }
     free(names);
@@ -280,23 +200,32 @@ bool families_find(const struct fit_table *table, const struct fit_result *resul
     struct samples samples;
     const struct width_rules *rules = &table->intervals;
     *out = (struct families){ 0 };
-    struct run_systems *systems = run_systems_new(NULL, NULL, err);
-    bool ok = systems &&
-              load_samples(systems, rules, results, num_results, jobs, &out->arena, &samples, err);
+    if (!load_samples(results, num_results, NULL, jobs, &out->arena, &samples, err))
+        return false;
+    struct family_widths *found =
+        ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);
+    int count = widths_find(rules, samples.at, samples.count, &out->arena, found);
+    for (int fold = 0; fold < NUM_FOLDS; fold++)
+        leave_out_fold(rules, &samples, fold, found, count, &out->arena);
+    for (int f = 0; f < count; f++)
+        round_widths(&found[f]);
+    cover(&samples, found, count, out);
+    return list_stacks(found, count, out, err);
+}
+
+bool families_pooled(const struct fit_table *table, const char *without, int jobs,
+                     struct family_widths *out, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct samples samples;
+    bool ok = load_samples(NULL, 0, without, jobs, &arena, &samples, err);
     if (ok) {
         struct family_widths *found =
-            ARENA_ARRAY(&out->arena, struct family_widths, (size_t)samples.count + 1);
-        int count = widths_find(rules, samples.at, samples.count, &out->arena, found);
-        for (int fold = 0; fold < NUM_FOLDS; fold++)
-            leave_out_fold(rules, &samples, fold, found, count, &out->arena);
-        for (int f = 0; f < count; f++)
-            round_widths(&found[f]);
-        cover(&samples, found, count, out);
-        double variance;
-        ok = family_variance(table, results, num_results, &variance, err) &&
-             list_stacks(table, variance, found, count, out, err);
+            ARENA_ARRAY(&arena, struct family_widths, (size_t)samples.count + 1);
+        int count = widths_find(&table->intervals, samples.at, samples.count, &arena, found);
+        *out = found[count - 1];
     }
-    run_systems_free(systems);
+    arena_release(&arena);
     return ok;
 }
 

@@ -1,19 +1,20 @@
 /* calibration/families.h - the interval widths of all shipped stacks, and their coverage.
  *
  * calibration/widths.h fits them on the held-out shipped runs; a stack without rows has the widths
- * of all. A stack of few rows and no constant of its own adds, to the variance of its compute, the
- * mean square of log(fitted / prior) of the others' product_efficiency. Coverage is counted twice:
- * by these widths, and by widths refitted without the row's fold, of five. */
+ * of all. Coverage is counted twice: by these widths, and by widths refitted without the row's
+ * fold, of five. */
 #ifndef CALIBRATION_FAMILIES_H
 #define CALIBRATION_FAMILIES_H
 
 #include "calibration/widths.h"
+#include "sim/cost/tier.h"
 
 struct families {
     struct arena arena;
     struct family_widths *at; /* shipped stacks, by name, but those that state no error and have no
                                  rows: they have their profile's */
     int count;
+    double shift[NUM_TIERS];  /* half widths of calibration/left_out.json; 0 of what was measured */
     int rows;                 /* of all */
     double covered, left_out; /* of all */
 };
@@ -22,6 +23,10 @@ struct families {
  * intervals. Release in either case. */
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err);
+
+/* What all families together have, by rows of all sources but one; `out`'s stack is "". */
+bool families_pooled(const struct fit_table *table, const char *without, int jobs,
+                     struct family_widths *out, struct err *err);
 void families_release(struct families *families);
 
 /* NULL when there is none of this name. */

@@ -1,6 +1,7 @@
 #include "calibration/fit.h"
 
 #include "calibration/least_squares.h"
+#include "calibration/unseen.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ static const double telling_correlation = 0.5;
 struct work {
     const struct fit_job *job;
     const struct observations *rows;
+    const char *left_out; /* source without a weight; NULL: none */
     int jobs;
     struct least_squares problem;
     double *min, *max, *prior;  /* n, logarithms */
@@ -37,12 +39,15 @@ static void find_residuals(void *context, const double *x, double *out)
         out[i] = log(w->predicted[i] / w->rows->at[i].measured_s);
 }
 
-static void work_init(struct work *w, const struct fit_job *job, struct fit_result *result,
+static void work_init(struct work *w, const struct fit_table *table, struct fit_result *result,
                       int jobs)
 {
+    const struct fit_job *job = result->job;
     size_t n = (size_t)job->num_constants;
     size_t m = (size_t)result->rows.count;
-    *w = (struct work){ .job = job, .rows = &result->rows, .jobs = jobs };
+    *w = (struct work){
+        .job = job, .rows = &result->rows, .left_out = table->left_out, .jobs = jobs
+    };
     w->min = ARENA_ARRAY(&result->arena, double, n);
     w->max = ARENA_ARRAY(&result->arena, double, n);
     w->prior = ARENA_ARRAY(&result->arena, double, n);
@@ -63,6 +68,11 @@ static void work_init(struct work *w, const struct fit_job *job, struct fit_resu
     };
 }
 
+static double weight_of(const struct work *w, const struct observation *of)
+{
+    return w->left_out && strcmp(of->source, w->left_out) == 0 ? 0 : of->weight;
+}
+
 /* All constants free, all rows counted. */
 static void open_problem(struct work *w)
 {
@@ -72,7 +82,7 @@ static void open_problem(struct work *w)
         w->max[j] = log(w->job->constants[j].max);
     }
     for (int i = 0; i < w->rows->count; i++)
-        w->weight[i] = w->rows->at[i].weight;
+        w->weight[i] = weight_of(w, &w->rows->at[i]);
 }
 
 /* --- the answer ------------------------------------------------------------------------------ */
@@ -111,6 +121,22 @@ static void keep_correlations(const double *covariance, struct fit_result *out)
           compare_correlations);
 }
 
+static bool is_of_any(const struct constant *constant, const struct observations *rows)
+{
+    for (int i = 0; i < rows->count; i++)
+        if (constant_is_of(constant, rows->at[i].system))
+            return true;
+    return false;
+}
+
+static bool is_informed(const struct work *w, const struct constant *constant)
+{
+    for (int i = 0; i < w->rows->count; i++)
+        if (w->weight[i] > 0 && constant_is_of(constant, w->rows->at[i].system))
+            return true;
+    return false;
+}
+
 static void keep_values(struct work *w, const double *x, struct fit_result *out)
 {
     size_t n = (size_t)w->job->num_constants;
@@ -122,6 +148,7 @@ static void keep_values(struct work *w, const double *x, struct fit_result *out)
         value->value = rounded(exp(x[j]), of->min, of->max);
         value->is_at_bound = x[j] <= w->min[j] || x[j] >= w->max[j];
         value->standard_error = sqrt(covariance[j * n + j]);
+        value->is_informed = is_informed(w, &of->constant);
     }
     keep_correlations(covariance, out);
 }
@@ -312,6 +339,32 @@ static void solve(struct work *w, struct fit_result *out)
     score_sources(out, errors, false);
 }
 
+/* --- without a source ------------------------------------------------------------------------ */
+
+/* Whether the source has rows in the job, or a share in a constant of an earlier one. */
+static bool depends_on(const char *source, const struct fit_result *earlier, int num_earlier,
+                       const struct observations *rows)
+{
+    for (int i = 0; i < rows->count; i++)
+        if (strcmp(rows->at[i].source, source) == 0)
+            return true;
+    for (int r = 0; r < num_earlier; r++)
+        for (int j = 0; j < earlier[r].num_values && !earlier[r].is_kept; j++)
+            if (is_of_any(&earlier[r].values[j].of->constant, rows))
+                return true;
+    return false;
+}
+
+/* The shipped constants are what this job finds. */
+static void keep_shipped(struct fit_result *out)
+{
+    out->is_kept = true;
+    for (int j = 0; j < out->num_values; j++) {
+        out->values[j].value = out->values[j].before;
+        out->values[j].is_informed = true;
+    }
+}
+
 bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err)
@@ -321,10 +374,16 @@ bool fit_run(const struct fit_table *table, const struct fit_job *job,
     if (!observations_load(table, job, &out->rows, err))
         return false;
     result_init(job, out);
+    if (job->is_middle)
+        return unseen_fill(earlier, num_earlier, out, err);
     if (!find_before(table, out, err))
         return false;
+    if (table->left_out && !depends_on(table->left_out, earlier, num_earlier, &out->rows)) {
+        keep_shipped(out);
+        return true;
+    }
     use_earlier(earlier, num_earlier, &out->rows);
-    work_init(&w, job, out, jobs);
+    work_init(&w, table, out, jobs);
     solve(&w, out);
     if (cross_validate)
         cross_validate_all(&w, out);

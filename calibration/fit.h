@@ -15,6 +15,7 @@ struct fit_value {
     double value;
     double standard_error; /* of its logarithm; 0 on a bound */
     bool is_at_bound;
+    bool is_informed; /* some row that counts ran on it */
 };
 
 /* Two constants that the rows cannot tell apart well. */
@@ -39,6 +40,7 @@ struct fit_result {
     struct fit_source *sources;
     int num_sources;
     int steps;
+    bool is_kept; /* nothing in it depends on the source that is left out: as it is shipped */
     struct observations rows; /* what it was fitted on */
 };
 
@@ -47,7 +49,8 @@ struct fit_result {
  * Cross-validation predicts every row by constants that were found without it, as the protocol of
  * validate asks: a profile's are found without the row's whole source, then a stack's own on that
  * source without the row's fold, of five by configuration. In a job with one source, all constants
- * are found by folds. Release the result in either case. */
+ * are found by folds. Rows of the table's left_out source count for nothing. A job of the middle
+ * takes it from `earlier`. Release the result in either case. */
 bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err);

@@ -47,8 +47,6 @@ const struct field width_rules_fields[] = {
       .max = 1e6, .fallback = "10", .doc = "Rows that a prior counts as." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(width_rules, cutoff), .min = 1e-3, .max = 10,
       .fallback = "0.35", .doc = "Larger errors (in log time) count as this." },
-    { .name = "without", TEXT(width_rules, without), .fallback = "",
-      .doc = "Pattern of the sources that say nothing about a family's own scatter." },
     { .name = "prior", .kind = FIELD_OTHER,
       .doc = "Half widths that all families together start from; keys of a stack's errors." },
 };
@@ -61,8 +59,10 @@ const struct field fit_job_fields[] = {
       .fallback = "0.1", .doc = "Errors (in log time) beyond it count by size, not by square." },
     { .name = "cutoff", .kind = FIELD_NUMBER, AT(fit_job, cutoff), .min = 1e-4, .max = 1e6,
       .fallback = "0.5", .doc = "Errors beyond it draw nothing: the model lacks what these rows do." },
+    { .name = "middle", .kind = FIELD_BOOL, AT(fit_job, is_middle), .fallback = "false",
+      .doc = "No rows: stacks that were never measured take the median of those that were." },
     { .name = "constants", .kind = FIELD_OTHER, .doc = "By file and key: prior, min and max." },
-    { .name = "rows", .kind = FIELD_OTHER, .doc = "What they are fitted on." },
+    { .name = "rows", .kind = FIELD_OTHER, .fallback = "", .doc = "What they are fitted on." },
 };
 const struct field fit_constant_fields[] = {
     { .name = "prior", .kind = FIELD_OTHER, .doc = "Where the fit starts and is drawn to." },
@@ -264,7 +264,7 @@ static bool read_job(struct fit_table *table, const json_t *object, struct fit_j
            (!is_taken(table, out->name) ||
             err_set(err, ERR_INPUT, "name", "two jobs are called \"%s\"", out->name)) &&
            read_constants(table, json_object_get(object, "constants"), out, err) &&
-           read_rows(table, json_object_get(object, "rows"), out, err);
+           (out->is_middle || read_rows(table, json_object_get(object, "rows"), out, err));
 }
 
 /* --- curves ---------------------------------------------------------------------------------- */

@@ -47,6 +47,7 @@ struct fit_job {
     double prior_weight; /* of one unit of log(constant / prior) */
     double loss_scale;   /* errors beyond it count by size, not by square */
     double cutoff;       /* errors beyond it have no effect */
+    bool is_middle;      /* no rows: the middle of what other stacks have (calibration/unseen.h) */
     struct fit_constant *constants;
     int num_constants;
     struct fit_rows *rows;
@@ -64,7 +65,6 @@ struct fit_curve {
 struct width_rules {
     double prior_rows; /* a prior counts as so many; 0: intervals are not fitted */
     double cutoff;     /* larger errors count as this */
-    char without[160]; /* pattern of sources whose rows do not count; "": all count */
     struct error_widths prior;
 };
 
@@ -76,6 +76,7 @@ struct fit_table {
     int num_jobs;
     struct fit_curve *curves;
     int num_curves;
+    const char *left_out; /* source whose rows count for nothing; NULL: none; not in the file */
 };
 
 /* NULL: the shipped one. A fault is ERR_INPUT with FILE:LINE: key. Release it in either case. */

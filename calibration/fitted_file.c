@@ -172,6 +172,22 @@ static void add_file(struct fitted_files *files, const char *file, struct arena 
     files->at = grown;
 }
 
+/* All that are shipped: those that were never measured have a shift. */
+static void add_profiles(struct fitted_files *files, struct arena *arena)
+{
+    char folder[PATH_MAX], file[128];
+    size_t count = 0;
+    if (!file_data_folder("calibration/profiles", folder, sizeof folder))
+        return;
+    char **names = file_list_json(folder, &count);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "profiles/%s", names[i]);
+        add_file(files, file, arena);
+        free(names[i]);
+    }
+    free(names);
+}
+
 struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena)
 {
     struct fitted_files files = { 0 };
@@ -188,6 +204,8 @@ struct fitted_files fitted_files_list(const struct findings *findings, struct ar
         snprintf(file, sizeof file, "%s%s", stacks, findings->families->at[i].stack);
         add_file(&files, file, arena);
     }
+    if (findings->families)
+        add_profiles(&files, arena);
     return files;
 }
 
@@ -246,6 +264,14 @@ static void store_widths(const struct family_widths *family, json_t *root)
     json_object_set_new(residuals_of(root), "intervals", said);
 }
 
+static void store_shift(double shift, json_t *root)
+{
+    if (shift > 0)
+        json_object_set_new(root, "source_error", rounded(shift, 3));
+    else
+        json_object_del(root, "source_error");
+}
+
 /* All curves of a file are fitted, or none. */
 static void store_curves(const char *file, const struct curve_results *curves, json_t *root)
 {
@@ -289,13 +315,21 @@ static bool update(const char *file, const struct findings *findings, json_t *ro
     if (json_array_size(rows) > 0 || json_object_get(root, "fitted_on"))
         json_object_set(root, "fitted_on", rows);
     json_decref(rows);
-    if (family)
+    if (family) {
+        bool is_new = json_array_size(json_object_get(root, "fitted_on")) == 0;
         store_widths(family, root);
+        store_shift(is_new ? findings->families->shift[TIER_NEW_STACK] : 0, root);
+    }
     if (findings->curves)
         store_curves(file, findings->curves, root);
     if (strncmp(file, "profiles/", strlen("profiles/")) == 0 &&
         any_run_rests_on(results, num_results, file) && !is_siblings(root))
         json_object_set_new(root, "measured", json_true());
+    if (!is_stack && findings->families)
+        store_shift(json_is_true(json_object_get(root, "measured"))
+                        ? 0
+                        : findings->families->shift[TIER_NEW_GPU],
+                    root);
     for (int r = 0; r < num_results; r++)
         if (changes(&results[r], file) && !store(&results[r], file, root, err))
             return false;

@@ -250,6 +250,21 @@ static void score_sources(struct scores *scores, const struct entry *times, int 
     scores->mean_of_medians = num_dense > 0 ? sum / num_dense : (double)NAN;
 }
 
+static struct score score_tier(const struct entry *entries, int n, enum tier tier, double *scratch)
+{
+    int count = 0;
+    int covered = 0;
+    for (int i = 0; i < n; i++)
+        if (!entries[i].of->is_fitted && system_tier(entries[i].of->system) == tier) {
+            scratch[count++] = entries[i].error;
+            covered += entries[i].is_covered;
+        }
+    struct score score = score_errors(scratch, count);
+    if (count > 0)
+        score.coverage = (double)covered / count;
+    return score;
+}
+
 static const int *list_worst(struct entry *entries, int n, const struct run_case *cases,
                              struct arena *arena)
 {
@@ -279,6 +294,8 @@ struct scores runs_score(const struct run_case *cases, const struct run_predicti
     list_sources(cases, count, arena, &scores);
     score_sources(&scores, times, scores.num_scored, memories, num_memories, scratch);
     scores.all = score_split(times, scores.num_scored, SCORE_TIME, scratch);
+    for (int tier = 0; tier < NUM_TIERS; tier++)
+        scores.tiers[tier] = score_tier(times, scores.num_scored, (enum tier)tier, scratch);
     scores.worst = list_worst(times, scores.num_scored, cases, arena);
     return scores;
 }

@@ -7,6 +7,7 @@
 #define CALIBRATION_SCORE_H
 
 #include "calibration/predict.h"
+#include "sim/cost/tier.h"
 
 /* Statistics of the sizes of errors; bias is the median with its sign. */
 struct score {
@@ -32,6 +33,8 @@ struct scores {
     int num_scored;
     struct source_score *sources; /* in the order they first appear, skipped ones too */
     int num_sources;
+    struct score
+        tiers[NUM_TIERS];   /* times that nothing was fitted on, by what their systems rest on */
     double mean_of_medians; /* of dense; NaN when there is none */
     struct split_score all; /* times of all sources, a group as much as any other */
     const int *worst;       /* the num_scored cases by size of error, largest first */

@@ -142,9 +142,3 @@ int widths_find(const struct width_rules *rules, const struct width_row *rows, i
     set_widths(&out[families], pooled, scale);
     return families + 1;
 }
-
-void widths_widen(struct family_widths *family, double variance)
-{
-    double compute = family->widths.compute;
-    family->widths.compute = sqrt(compute * compute + normal_90 * normal_90 * variance);
-}

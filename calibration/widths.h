@@ -35,8 +35,4 @@ struct width_row {
 int widths_find(const struct width_rules *rules, const struct width_row *rows, int count,
                 struct arena *arena, struct family_widths *out);
 
-/* Of a family that is as far off in its compute as rows are and, with this variance of log time,
- * as families are before they are fitted. */
-void widths_widen(struct family_widths *family, double variance);
-
 #endif

@@ -1,4 +1,5 @@
 #include "base/file.h"
+#include "calibration/shifts.h"
 #include "cli/validation.h"
 
 #include <limits.h>
@@ -51,6 +52,54 @@ static void add_scores(struct text *out, const struct scores *scores, const char
     }
     if (kind == SCORE_DENSE && scores->all.all.groups > 0)
         add_score(out, "**all**", part_of(&scores->all, fitted));
+}
+
+/* The share of rows, and the mean over sources, of one tier. */
+static void add_tier(struct text *out, const struct source_shifts *shifts, enum tier tier)
+{
+    double medians = 0, covers = 0, rows = 0;
+    int sources = 0, groups = 0;
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        if (of->tier != (int)tier)
+            continue;
+        double covered = shift_covers(of, shift_width(shifts, tier, of->source));
+        medians += of->median;
+        covers += covered;
+        rows += covered * of->groups;
+        groups += of->groups;
+        sources++;
+    }
+    if (sources > 0)
+        text_add(
+            out,
+            "| **%s** | %d sources | %d | %.1f %% | | | | %.0f %% of rows, %.0f %% of sources |\n",
+            tier_names[tier], sources, groups, 100 * medians / sources, 100 * rows / groups,
+            100 * covers / sources);
+}
+
+static void add_left_out(struct text *out, const struct source_shifts *shifts)
+{
+    text_add(out, "\n## A source that was never seen\n\n"
+                  "Each source is predicted by constants that are fitted without any of its rows "
+                  "(`simsearch fit --leave-out\nSOURCE`). A stack that no other source ran on has "
+                  "the median of the stacks that were measured; a GPU has its\npriors. Covered: by "
+                  "the 90 %% interval of the tier, whose width is found without the source.\n\n"
+                  "| source | tier | groups | median | P90 | worst | bias | covered |\n"
+                  "|---|---|---:|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        double width = shift_width(shifts, (enum tier)of->tier, of->source);
+        text_add(out, "| %s | %s | %d | %.1f %% | %.1f %% | %.1f %% | %+.1f %% | %.0f %% |\n",
+                 of->source, tier_names[of->tier], of->groups, 100 * of->median, 100 * of->p90,
+                 100 * of->worst, 100 * of->bias, 100 * shift_covers(of, width));
+    }
+    for (int tier = 0; tier < NUM_TIERS; tier++)
+        add_tier(out, shifts, (enum tier)tier);
+    text_add(out,
+             "\nShift of a whole source, half width of 90 %% in log time: %.2f of a new stack, "
+             "%.2f of a new GPU.\n",
+             shift_width(shifts, TIER_NEW_STACK, NULL), shift_width(shifts, TIER_NEW_GPU, NULL));
 }
 
 static void add_order(struct text *out, const struct preferences *preferences)
@@ -159,12 +208,13 @@ static const char protocol[] =
     "those files names them.\n"
     "   Other rows of the same source were not fitted on, but are alike: a new source may do "
     "worse.\n"
-    "5. A time is covered when it lies in the 90 % interval that the prediction states. Its width "
-    "was "
-    "found on the\n   rows that no constant was fitted on; `simsearch fit` says what share of them "
-    "lies in intervals that were\n   found without them.\n";
+    "5. A time is covered when it lies in the 90 % interval that the prediction states. Its square "
+    "is "
+    "that of a row's\n   scatter, found on rows that no constant was fitted on, and that of a "
+    "source's shift, found on sources left out.\n";
 
-static void add_page(struct text *out, const struct validation *v, const char *picture)
+static void add_page(struct text *out, const struct validation *v,
+                     const struct source_shifts *shifts, const char *picture)
 {
     const struct scores *scores = &v->scores;
     text_add(out,
@@ -181,7 +231,10 @@ static void add_page(struct text *out, const struct validation *v, const char *p
                  "%.1f %% of the %d measured times that nothing was fitted on lie in their "
                  "90 %% intervals.",
                  100 * scores->all.not_fitted.coverage, scores->all.not_fitted.groups);
-    text_add(out, "\n\n![Predicted against measured step times](%s)\n", picture);
+    text_add(out, "\n");
+    add_left_out(out, shifts);
+    text_add(out, "\n## Sources that were seen\n\n![Predicted against measured step times](%s)\n",
+             picture);
     add_scores(out, scores, "Step time, rows that nothing was fitted on", SCORE_DENSE, false);
     add_scores(out, scores, "Step time, rows that constants were fitted on", SCORE_DENSE, true);
     add_scores(out, scores, "Memory, rows that nothing was fitted on", SCORE_MEMORY, false);
@@ -215,13 +268,19 @@ bool validation_write_report(const struct validation *v, const char *prefix, str
     struct text page = { 0 };
     struct text svg = { 0 };
     struct text picture = { 0 };
+    struct source_shifts shifts;
+    if (!source_shifts_load(&shifts, err)) {
+        source_shifts_release(&shifts);
+        return false;
+    }
     const char *slash = strrchr(prefix, '/');
     text_add(&picture, "%s.svg", slash ? slash + 1 : prefix);
-    add_page(&page, v, text_get(&picture));
+    add_page(&page, v, &shifts, text_get(&picture));
     scatter_draw(v, &svg);
     bool ok = write_file(prefix, ".svg", &svg, err) && write_file(prefix, ".md", &page, err);
     text_release(&page);
     text_release(&svg);
     text_release(&picture);
+    source_shifts_release(&shifts);
     return ok;
 }

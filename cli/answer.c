@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/idle_view.h"
 #include "cli/planfile.h"
+#include "sim/cost/tier.h"
 
 #include <math.h>
 
@@ -118,6 +119,7 @@ json_t *prediction_json(const struct setup *setup, const struct plan *plan,
     set_real(object, "step_s", prediction->step_s);
     set_real(object, "step_s_low", prediction->step_low_s);
     set_real(object, "step_s_high", prediction->step_high_s);
+    json_object_set_new(object, "tier", json_string(tier_names[system_tier(&setup->system)]));
     set_real(object, "tokens_per_s", prediction->tokens_per_s);
     set_real(object, "tokens_per_s_per_gpu", prediction->tokens_per_s / setup->system.num_gpus);
     set_real(object, "mfu", prediction->mfu);

@@ -4,8 +4,10 @@
 #include "base/parallel.h"
 #include "base/text.h"
 #include "calibration/fitted_file.h"
+#include "calibration/shifts.h"
 #include "cli/command.h"
 #include "cli/fit_view.h"
+#include "cli/leave_out.h"
 #include "cli/options.h"
 
 #include <errno.h>
@@ -59,6 +61,16 @@ static bool run_jobs(struct fitting *f, const struct options *options, struct er
     return true;
 }
 
+static bool find_shifts(struct families *families, struct err *err)
+{
+    struct source_shifts shifts;
+    bool ok = source_shifts_load(&shifts, err);
+    for (int tier = 0; tier < NUM_TIERS && ok; tier++)
+        families->shift[tier] = shift_width(&shifts, (enum tier)tier, NULL);
+    source_shifts_release(&shifts);
+    return ok;
+}
+
 /* Errors are those of all constants together, so all jobs must have run. */
 static bool find_rest(struct fitting *f, const struct options *options, struct err *err)
 {
@@ -68,7 +80,8 @@ static bool find_rest(struct fitting *f, const struct options *options, struct e
     if (f->is_whole && !curves_fit(&f->table, &f->curves, err))
         return false;
     return !f->has_families ||
-           families_find(&f->table, f->results, f->num_results, threads, &f->families, err);
+           (families_find(&f->table, f->results, f->num_results, threads, &f->families, err) &&
+            find_shifts(&f->families, err));
 }
 
 static struct findings findings_of(const struct fitting *f)
@@ -155,8 +168,11 @@ static int check_files(const struct fitting *f, struct err *err)
 
 static int fit(struct fitting *f, const struct options *options, struct err *err)
 {
-    if (!fit_table_load(options->table, &f->table, err) || !run_jobs(f, options, err) ||
-        !find_rest(f, options, err) || !make_texts(f, err))
+    if (!fit_table_load(options->table, &f->table, err))
+        return exit_code_of(err);
+    if (options->leave_out)
+        return leave_out_show(&f->table, options, err) ? EXIT_DONE : exit_code_of(err);
+    if (!run_jobs(f, options, err) || !find_rest(f, options, err) || !make_texts(f, err))
         return exit_code_of(err);
     if (options->check)
         return check_files(f, err);

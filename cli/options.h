@@ -55,7 +55,7 @@ struct options {
     bool why;
     const char *report;
     bool check; /* fit */
-    const char *table;
+    const char *table, *leave_out;
     const char *backend, *comm, *data; /* run */
     int graphs;                        /* enum graphs */
     int ranks, steps;

@@ -85,6 +85,18 @@ static json_t *ranking_json(const struct preferences *preferences)
     return object;
 }
 
+static json_t *tiers_json(const struct scores *scores)
+{
+    json_t *object = json_object();
+    for (int tier = 0; tier < NUM_TIERS; tier++)
+        if (scores->tiers[tier].groups > 0)
+            json_object_set_new(object, tier_names[tier],
+                                json_pack("{s:i, s:o, s:o}", "groups", scores->tiers[tier].groups,
+                                          "coverage", number(scores->tiers[tier].coverage),
+                                          "median", number(scores->tiers[tier].median)));
+    return object;
+}
+
 static json_t *intervals_json(const struct interval_needs *needs)
 {
     json_t *stacks = json_object();
@@ -144,6 +156,7 @@ void validation_print_json(const struct validation *v)
         json_object_set_new(root, score_kind_names[kind], kind_json(scores, (enum score_kind)kind));
     json_object_set_new(root, "mean_of_medians", number(scores->mean_of_medians));
     json_object_set_new(root, "coverage", number(scores->all.not_fitted.coverage));
+    json_object_set_new(root, "tiers", tiers_json(scores));
     json_object_set_new(root, "ranking", ranking_json(&v->preferences));
     json_object_set_new(root, "intervals", intervals_json(&v->intervals));
     json_object_set_new(root, "worst_rows", worst_json(v));

@@ -158,6 +158,22 @@ static void add_coverage(struct text *out, const struct score *score)
                  100 * score->coverage, score->groups);
 }
 
+static void add_tiers(struct text *out, const struct scores *scores)
+{
+    static const char *const words[NUM_TIERS] = { "this stack and GPU were measured",
+                                                  "this stack was never measured",
+                                                  "this GPU was never measured" };
+    for (int tier = 0; tier < NUM_TIERS; tier++) {
+        const struct score *score = &scores->tiers[tier];
+        if (score->groups == 0)
+            continue;
+        text_add(out, "  ");
+        text_add_padded(out, words[tier], 34);
+        text_add(out, "%6d groups, median %.1f %%, covered %.0f %%\n", score->groups,
+                 100 * score->median, 100 * score->coverage);
+    }
+}
+
 static void add_preferences(struct text *out, const struct preferences *preferences, int width)
 {
     if (preferences->count == 0)
@@ -266,6 +282,7 @@ void validation_print_text(const struct validation *v, const struct options *opt
         text_add(&out, "\nMean over dense sources of the median: %.1f %%\n",
                  100 * scores->mean_of_medians);
     add_coverage(&out, &scores->all.not_fitted);
+    add_tiers(&out, scores);
     add_preferences(&out, &v->preferences, widest_source(scores));
     if (options->verbose || options->why)
         add_intervals(&out, &v->intervals);

@@ -9,6 +9,7 @@
 #include "cli/rerun.h"
 #include "cli/scale.h"
 #include "sim/campaign/time_to_accuracy.h"
+#include "sim/cost/tier.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>
@@ -126,7 +127,7 @@ static void show_step(const struct terminal *terminal, const struct setup *setup
 {
     struct time_scale scale = time_scale_of(prediction->step_s);
     struct text line = { 0 };
-    char rate[32];
+    char rate[32], tier[200];
     units_show_count(prediction->tokens_per_s, rate, sizeof rate);
     text_add(&line, "%s%.*f %s%s  ", terminal_bold(terminal), scale.decimals,
              prediction->step_s * scale.per_s, scale.unit, terminal_plain(terminal));
@@ -134,6 +135,8 @@ static void show_step(const struct terminal *terminal, const struct setup *setup
     text_add(&line, "%s%s tokens/s", terminal_dot(terminal), rate);
     show_row(terminal, "step time", text_get(&line));
     text_release(&line);
+    tier_sentence(&setup->system, tier, sizeof tier);
+    show_row(terminal, "measured", tier);
 }
 
 static void add_budget(struct text *out, const struct setup *setup,

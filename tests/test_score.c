@@ -14,6 +14,7 @@ struct made_row {
     const char *skip;
     double predicted_gb, measured_gb;
     double half_width; /* of its interval */
+    enum tier tier;
 };
 
 #define ROW(its_source, its_group, its_error) \
@@ -24,6 +25,15 @@ static struct run_row made[MOST_ROWS];
 static struct run_case cases[MOST_ROWS];
 static struct run_prediction predictions[MOST_ROWS];
 static struct arena arena;
+
+/* Systems of each tier: nothing measured, a stack that is new, all measured. */
+static struct system *system_of(enum tier tier)
+{
+    static struct system systems[NUM_TIERS];
+    systems[TIER_SEEN].profile.measured = systems[TIER_NEW_STACK].profile.measured = true;
+    systems[TIER_SEEN].stack.num_fitted = 1;
+    return &systems[tier];
+}
 
 static struct scores score_made(const struct made_row *rows, int count)
 {
@@ -38,6 +48,7 @@ static struct scores score_made(const struct made_row *rows, int count)
                               .core = !rows[i].not_core };
         cases[i] = (struct run_case){ .row = &made[i],
                                       .skip = rows[i].skip ? rows[i].skip : "",
+                                      .system = system_of(rows[i].tier),
                                       .is_moe = rows[i].is_moe,
                                       .is_fitted = rows[i].is_fitted };
         predictions[i] =
@@ -199,6 +210,24 @@ START_TEST(a_time_is_covered_when_its_interval_holds_what_was_measured)
 }
 END_TEST
 
+START_TEST(each_tier_is_scored_by_itself)
+{
+    const struct made_row rows[] = {
+        { ROW("a", "1", 0.1), .half_width = 0.2 },
+        { ROW("b", "1", 0.3), .half_width = 0.2, .tier = TIER_NEW_STACK },
+        { ROW("b", "2", 0.1), .half_width = 0.2, .tier = TIER_NEW_STACK },
+        { ROW("c", "1", 0.1), .half_width = 0.2, .is_fitted = true },
+    };
+    struct scores scores = score_made(rows, 4);
+    ck_assert_int_eq(scores.tiers[TIER_SEEN].groups, 1);
+    ck_assert_double_eq(scores.tiers[TIER_SEEN].coverage, 1);
+    ck_assert_int_eq(scores.tiers[TIER_NEW_STACK].groups, 2);
+    ck_assert_double_eq(scores.tiers[TIER_NEW_STACK].coverage, 0.5);
+    ck_assert_double_eq_tol(scores.tiers[TIER_NEW_STACK].median, 0.2, TINY);
+    ck_assert_int_eq(scores.tiers[TIER_NEW_GPU].groups, 0);
+}
+END_TEST
+
 START_TEST(memory_is_scored_where_it_was_measured)
 {
     static const struct made_row rows[] = { { ROW("a", "1", 0.1), .predicted_gb = 20,
@@ -261,6 +290,7 @@ static Suite *suite(void)
     tcase_add_test(protocol, mixtures_of_experts_stay_out_of_the_dense_mean);
     tcase_add_test(protocol, fitted_rows_are_scored_apart);
     tcase_add_test(protocol, a_time_is_covered_when_its_interval_holds_what_was_measured);
+    tcase_add_test(protocol, each_tier_is_scored_by_itself);
     tcase_add_test(protocol, memory_is_scored_where_it_was_measured);
     tcase_add_test(protocol, the_worst_rows_come_first);
     tcase_add_test(protocol, nothing_to_score_has_no_mean);

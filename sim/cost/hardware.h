@@ -127,10 +127,11 @@ struct profile {
     double inter_bandwidth_factor, inter_latency_factor; /* ... between nodes */
     double overlap_compute_slowdown; /* compute runs this many times longer beside a collective */
     double overlap_comm_slowdown;
-    double chip_spread; /* standard deviation of sustained speed between chips */
-    double pass_spread; /* ... of one chip's passes over a chunk around their mean, relative */
-    double drift_s;     /* variance of a rank's compute time, per second of it: see drift_wait_s */
-    double error_log;   /* half width of the 90 % interval, in log time, out of sample */
+    double chip_spread;  /* standard deviation of sustained speed between chips */
+    double pass_spread;  /* ... of one chip's passes over a chunk around their mean, relative */
+    double drift_s;      /* variance of a rank's compute time, per second of it: see drift_wait_s */
+    double error_log;    /* half width of the 90 % interval, in log time, out of sample */
+    double source_error; /* half width of a shift of all its runs, where it was never measured */
     struct attention_rate attention[NUM_ATTENTION_KERNELS]; /* unfused unused */
     int num_gemm_tiles;
     struct gemm_tile gemm_tiles[MAX_GEMM_TILES];
@@ -217,6 +218,7 @@ struct stack {
     bool keeps_quantized;    /* weights are kept and gathered as such, where the recipe can */
     double error_log;        /* as a profile's, of this family's runs; 0: not known */
     struct error_widths widths; /* in its place, by part; 0: not known */
+    double source_error;        /* as a profile's */
     int num_fitted;             /* as in a profile */
     char (*fitted)[40];
 };

@@ -100,6 +100,9 @@ const struct field profile_fields[] = {
              "context group wait for each other. On GPUs what was measured of groups has it." },
     { .name = "error_log", NUMBER(profile, error_log), .min = 0, .max = 10, .fallback = "0.15",
       .doc = "Half width of the 90 % interval of log time, out of sample." },
+    { .name = "source_error", NUMBER(profile, source_error), .min = 0, .max = 10, .fallback = "0",
+      .doc = "Half width of the shift, in log time, that all runs of a GPU have in common that was "
+             "never measured, as `fit` finds it." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",
       .doc = "Ids or sources of the measured rows that constants were fitted on." },
     { .name = "residuals", .kind = FIELD_OTHER, .fallback = "{}",

@@ -119,6 +119,10 @@ const struct field stack_fields[] = {
     { .name = "error_log", .kind = FIELD_NUMBER, AT(error_log), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the 90 % interval of log time, of this family's runs; 0: not known." },
+    { .name = "source_error", .kind = FIELD_NUMBER, AT(source_error), .min = 0, .max = 10,
+      .fallback = "0",
+      .doc = "Half width of the shift, in log time, that all runs of a stack have in common that "
+             "nothing was fitted on, as `fit` finds it." },
     { .name = "errors", .kind = FIELD_OTHER, .fallback = "{}",
       .doc = "In its place, by what the step is made of, as `fit` finds them." },
     { .name = "fitted_on", .kind = FIELD_OTHER, .fallback = "[]",

@@ -51,12 +51,14 @@ double interval_of_widths(const struct error_widths *widths, const double shares
 double interval_half_width(const struct system *system, const struct time_parts *parts)
 {
     const struct stack *stack = &system->stack;
+    const struct profile *profile = &system->profile;
     double shares[NUM_ERROR_PARTS];
     interval_shares(parts, shares);
     double of_stack = interval_of_widths(&stack->widths, shares);
     if (!(of_stack > 0))
         of_stack = stack->error_log;
-    if (of_stack > 0 && system->profile.measured && !system->profile.is_disturbed)
-        return of_stack;
-    return fmax(of_stack, system->profile.error_log);
+    double with_shift = hypot(of_stack, fmax(stack->source_error, profile->source_error));
+    if (of_stack > 0 && profile->measured && !profile->is_disturbed)
+        return with_shift;
+    return fmax(with_shift, profile->error_log);
 }

@@ -1,0 +1,218 @@
+#include "calibration/shifts.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/json_layout.h"
+#include "base/length.h"
+#include "base/statistics.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_SOURCES = 10000 };
+static const char *const tiers_with_end[] = { "seen", "new_stack", "new_gpu", NULL };
+
+#define NUMBER(member) .kind = FIELD_NUMBER, .offset = offsetof(struct source_shift, member)
+
+// clang-format off
+static const struct field shift_fields[] = {
+    { .name = "source", .kind = FIELD_TEXT, .offset = offsetof(struct source_shift, source),
+      .size = sizeof((struct source_shift *)0)->source, .doc = "Left out." },
+    { .name = "tier", .kind = FIELD_NAME, .offset = offsetof(struct source_shift, tier),
+      .names = tiers_with_end, .doc = "What it is without its own rows." },
+    { .name = "groups", .kind = FIELD_INT, .offset = offsetof(struct source_shift, groups), .min = 1,
+      .max = 1e6, .doc = "Dense configurations." },
+    { .name = "median", NUMBER(median), .doc = "Of the sizes of errors." },
+    { .name = "mean", NUMBER(mean), .doc = "The same." },
+    { .name = "p90", NUMBER(p90), .doc = "The same." },
+    { .name = "worst", NUMBER(worst), .doc = "The same." },
+    { .name = "bias", NUMBER(bias), .doc = "Signed median." },
+    { .name = "needs", .kind = FIELD_OTHER,
+      .doc = "Quantiles over rows of the shift's half width that would cover them." },
+};
+static const struct field file_fields[] = {
+    { .name = "format", .kind = FIELD_OTHER, .doc = "Version of the file's form: 1." },
+    { .name = "source", .kind = FIELD_OTHER, .doc = "What wrote it." },
+    { .name = "sources", .kind = FIELD_OTHER, .doc = "By tier." },
+};
+// clang-format on
+
+/* --- the file -------------------------------------------------------------------------------- */
+
+static bool read_needs(const json_t *list, struct source_shift *out, struct err *err)
+{
+    if (json_array_size(list) != NUM_NEEDS)
+        return err_set(err, ERR_INPUT, "needs", "expected %d numbers; found %zu", NUM_NEEDS,
+                       json_array_size(list));
+    for (size_t i = 0; i < NUM_NEEDS; i++) {
+        const json_t *value = json_array_get(list, i);
+        out->needs[i] = json_number_value(value);
+        if (!json_is_number(value) || out->needs[i] < (i > 0 ? out->needs[i - 1] : 0))
+            return err_set(err, ERR_INPUT, "needs", "expected numbers of 0 or more, rising");
+    }
+    return true;
+}
+
+static bool read_shifts(const json_t *root, struct source_shifts *out, struct err *err)
+{
+    const json_t *list = json_object_get(root, "sources");
+    size_t count = json_array_size(list);
+    struct source_shift none;
+    if (!fields_read(file_fields, LENGTH(file_fields), root, &none, err))
+        return false;
+    if (!json_is_array(list) || count > MOST_SOURCES)
+        return err_set(err, ERR_INPUT, "sources", "expected a list of at most %d", MOST_SOURCES);
+    out->at = ARENA_ARRAY(&out->arena, struct source_shift, count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *object = json_array_get(list, i);
+        struct source_shift *shift = &out->at[out->count++];
+        if (!fields_read(shift_fields, LENGTH(shift_fields), object, shift, err) ||
+            !read_needs(json_object_get(object, "needs"), shift, err))
+            return err_within_item(err, "sources", i);
+    }
+    return true;
+}
+
+bool source_shifts_load(struct source_shifts *out, struct err *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX + 16];
+    struct json_file file;
+    *out = (struct source_shifts){ 0 };
+    if (!file_data_folder("calibration", folder, sizeof folder))
+        return err_set(err, ERR_SYSTEM, "calibration",
+                       "no such data folder; is SIMSEARCH_DATA right?");
+    snprintf(path, sizeof path, "%s/left_out.json", folder);
+    if (!json_file_load(&file, path, err))
+        return false;
+    bool ok = read_shifts(file.root, out, err);
+    if (!ok)
+        json_file_blame(&file, err);
+    json_file_release(&file);
+    return ok;
+}
+
+/* To three digits after the point: a thousandth of log time. */
+static double thousandths(double value)
+{
+    return round(1e3 * value) / 1e3;
+}
+
+void source_shifts_write(const struct source_shifts *shifts, struct text *out)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < shifts->count; i++) {
+        json_t *object = fields_write(shift_fields, LENGTH(shift_fields), &shifts->at[i]);
+        json_t *needs = json_array();
+        for (int k = 0; k < NUM_NEEDS; k++)
+            json_array_append_new(needs, json_real(shifts->at[i].needs[k]));
+        json_object_set_new(object, "needs", needs);
+        json_array_append_new(list, object);
+    }
+    json_t *root =
+        json_pack("{s:i, s:s, s:o}", "format", 1, "source",
+                  "`simsearch fit --leave-out all`: each source predicted by constants that are "
+                  "fitted without it. `needs`: quantiles, 0 to 1 by 0.05, over its dense rows",
+                  "sources", list);
+    text_add_json(out, root);
+    json_decref(root);
+}
+
+void source_shifts_release(struct source_shifts *shifts)
+{
+    arena_release(&shifts->arena);
+    *shifts = (struct source_shifts){ 0 };
+}
+
+/* --- from errors ----------------------------------------------------------------------------- */
+
+/* error^2 = width^2 + shift^2 */
+static double need_of(const struct left_out_row *row)
+{
+    double rest = row->error * row->error - row->width * row->width;
+    return rest > 0 ? sqrt(rest) : 0;
+}
+
+static void add_shift(const struct left_out *source, enum tier tier, struct source_shifts *out)
+{
+    struct arena scratch = { 0 };
+    double *errors = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
+    double *needs = ARENA_ARRAY(&scratch, double, (size_t)source->num_rows);
+    int n = 0;
+    for (int i = 0; i < source->num_rows; i++)
+        if (source->rows[i].is_dense && source->rows[i].tier == tier) {
+            errors[n] = source->rows[i].error;
+            needs[n++] = need_of(&source->rows[i]);
+        }
+    if (n > 0) {
+        struct source_shift *to = &out->at[out->count++];
+        struct score score = score_errors(errors, n);
+        numbers_sort(needs, (size_t)n);
+        *to = (struct source_shift){ .tier = (int)tier,
+                                     .groups = n,
+                                     .median = thousandths(score.median),
+                                     .mean = thousandths(score.mean),
+                                     .p90 = thousandths(score.p90),
+                                     .worst = thousandths(score.worst),
+                                     .bias = thousandths(score.bias) };
+        snprintf(to->source, sizeof to->source, "%s", source->source);
+        for (int k = 0; k < NUM_NEEDS; k++)
+            to->needs[k] = thousandths(sorted_quantile(needs, n, (double)k / (NUM_NEEDS - 1)));
+    }
+    arena_release(&scratch);
+}
+
+void source_shifts_find(const struct left_out *sources, int count, struct source_shifts *out)
+{
+    *out = (struct source_shifts){ 0 };
+    out->at = ARENA_ARRAY(&out->arena, struct source_shift, (size_t)count * NUM_TIERS);
+    for (int tier = 0; tier < NUM_TIERS; tier++)
+        for (int i = 0; i < count; i++)
+            add_shift(&sources[i], (enum tier)tier, out);
+}
+
+/* --- widths ---------------------------------------------------------------------------------- */
+
+double shift_covers(const struct source_shift *of, double width)
+{
+    int k = 0;
+    while (k < NUM_NEEDS && of->needs[k] <= width)
+        k++;
+    if (k == 0 || k == NUM_NEEDS)
+        return k > 0;
+    double step = of->needs[k] - of->needs[k - 1];
+    double within = step > 0 ? (width - of->needs[k - 1]) / step : 0;
+    return (k - 1 + within) / (NUM_NEEDS - 1);
+}
+
+static double mean_cover(const struct source_shifts *shifts, enum tier tier, const char *without,
+                         double width, int *count)
+{
+    double sum = 0;
+    *count = 0;
+    for (int i = 0; i < shifts->count; i++) {
+        const struct source_shift *of = &shifts->at[i];
+        if (of->tier != (int)tier || (without && strcmp(of->source, without) == 0))
+            continue;
+        sum += shift_covers(of, width);
+        ++*count;
+    }
+    return *count > 0 ? sum / *count : 0;
+}
+
+/* Rows of a measured family are judged among themselves (calibration/widths.h). */
+double shift_width(const struct source_shifts *shifts, enum tier tier, const char *without)
+{
+    static const double step = 0.005, most = 2;
+    int count;
+    mean_cover(shifts, tier, without, 0, &count);
+    if (tier == TIER_SEEN || count == 0)
+        return 0;
+    double level = fmin(0.9 * (1 + 1.0 / count), 1);
+    for (int k = 0; step * k < most; k++)
+        if (mean_cover(shifts, tier, without, step * k, &count) >= level - 1e-9)
+            return step * k;
+    return most;
+}

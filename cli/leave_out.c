@@ -1,0 +1,138 @@
+/* cli/leave_out.c - fits without one source after the other. */
+#include "cli/leave_out.h"
+
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/text.h"
+#include "calibration/shifts.h"
+#include "calibration/shipped_runs.h"
+#include "cli/command.h"
+#include "cli/terminal.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct names {
+    const char **at;
+    int count;
+};
+
+/* The sources of core rows, in the order of the file. */
+static bool list_sources(struct arena *arena, struct names *out, struct err *err)
+{
+    struct run_rows rows;
+    if (!shipped_runs_load(arena, &rows, err))
+        return false;
+    out->at = ARENA_ARRAY(arena, const char *, (size_t)rows.count);
+    for (int i = 0; i < rows.count; i++) {
+        int k = 0;
+        while (k < out->count && strcmp(out->at[k], rows.at[i].source_key) != 0)
+            k++;
+        if (k == out->count && rows.at[i].core)
+            out->at[out->count++] = rows.at[i].source_key;
+    }
+    return true;
+}
+
+static bool find(const struct fit_table *table, const struct names *names, int jobs,
+                 struct arena *arena, struct source_shifts *out, struct err *err)
+{
+    struct left_out *sources = ARENA_ARRAY(arena, struct left_out, (size_t)names->count);
+    bool ok = true;
+    for (int i = 0; i < names->count && ok; i++)
+        ok = leave_out(table, names->at[i], jobs, &sources[i], err);
+    if (ok)
+        source_shifts_find(sources, names->count, out);
+    for (int i = 0; i < names->count; i++)
+        left_out_release(&sources[i]);
+    return ok;
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+/* By a width that the source had no part in. */
+static double covered(const struct source_shifts *all, const struct source_shift *of)
+{
+    return shift_covers(of, shift_width(all, (enum tier)of->tier, of->source));
+}
+
+static void print_text(const struct source_shifts *found, const struct source_shifts *all)
+{
+    struct text out = { 0 };
+    text_add(&out,
+             "each source predicted by constants fitted without it; errors are |log(predicted "
+             "/ measured)|\n  ");
+    text_add_padded(&out, "source", 20);
+    text_add(&out, "tier       groups   median     mean      P90    worst     bias  covered\n");
+    for (int i = 0; i < found->count; i++) {
+        const struct source_shift *of = &found->at[i];
+        text_add(&out, "  ");
+        text_add_padded(&out, of->source, 20);
+        text_add_padded(&out, tier_names[of->tier], 11);
+        text_add(&out, "%6d%7.1f %%%7.1f %%%7.1f %%%7.1f %%%+7.1f %%%7.0f %%\n", of->groups,
+                 100 * of->median, 100 * of->mean, 100 * of->p90, 100 * of->worst, 100 * of->bias,
+                 100 * covered(all, of));
+    }
+    text_add(&out,
+             "  covered: rows within the 90 %% interval of their tier, whose width the source "
+             "had no part in\n");
+    fputs(text_get(&out), stdout);
+    text_release(&out);
+}
+
+static json_t *shift_json(const struct source_shift *of, const struct source_shifts *all)
+{
+    return json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "source", of->source, "tier",
+                     tier_names[of->tier], "groups", of->groups, "median", of->median, "mean",
+                     of->mean, "p90", of->p90, "worst", of->worst, "bias", of->bias, "coverage",
+                     covered(all, of));
+}
+
+static void print_document(const struct source_shifts *found, const struct source_shifts *all)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < found->count; i++)
+        json_array_append_new(list, shift_json(&found->at[i], all));
+    json_t *root = json_pack("{s:o}", "left_out", list);
+    print_json(root);
+    json_decref(root);
+}
+
+static bool write_file(const struct source_shifts *found, const char *folder, struct err *err)
+{
+    struct text text = { 0 };
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/left_out.json", folder);
+    source_shifts_write(found, &text);
+    bool ok = (length > 0 && length < (int)sizeof path)
+                  ? file_write(path, text_get(&text), text.length, err)
+                  : err_set(err, ERR_USAGE, "--output", "the path is too long");
+    text_release(&text);
+    return ok;
+}
+
+bool leave_out_show(const struct fit_table *table, const struct options *options, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct source_shifts found = { 0 }, shipped = { 0 };
+    const char *one[] = { options->leave_out };
+    struct names names = { one, 1 };
+    bool is_all = strcmp(options->leave_out, "all") == 0;
+    int jobs = options->jobs > 0 ? options->jobs : parallel_cores();
+    if (is_all)
+        names = (struct names){ 0 };
+    bool ok = (!is_all || list_sources(&arena, &names, err)) &&
+              find(table, &names, jobs, &arena, &found, err) &&
+              (is_all || source_shifts_load(&shipped, err)) &&
+              (!is_all || !options->output || write_file(&found, options->output, err));
+    if (ok && options->json)
+        print_document(&found, is_all ? &found : &shipped);
+    else if (ok)
+        print_text(&found, is_all ? &found : &shipped);
+    source_shifts_release(&found);
+    source_shifts_release(&shipped);
+    arena_release(&arena);
+    return ok;
+}

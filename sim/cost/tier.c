@@ -1,0 +1,40 @@
+#include "sim/cost/tier.h"
+
+#include "sim/cost/runtime.h"
+
+#include <stdio.h>
+
+const char *const tier_names[NUM_TIERS] = { "seen", "new_stack", "new_gpu" };
+
+static bool is_own_executor(const struct stack *stack)
+{
+    return stack_runtime(stack)->is_a_core;
+}
+
+enum tier system_tier(const struct system *system)
+{
+    if (!system->profile.measured)
+        return TIER_NEW_GPU;
+    if (system->stack.num_fitted > 0 || is_own_executor(&system->stack))
+        return TIER_SEEN;
+    return TIER_NEW_STACK;
+}
+
+void tier_sentence(const struct system *system, char *text, size_t size)
+{
+    switch (system_tier(system)) {
+    case TIER_SEEN:
+        snprintf(text, size, "this stack and this GPU have been measured");
+        break;
+    case TIER_NEW_STACK:
+        snprintf(text, size, "this stack has never been measured: %s has constants of others",
+                 system->stack.name);
+        break;
+    case TIER_NEW_GPU:
+        snprintf(text, size, "this GPU has never been measured: %s has constants of others",
+                 system->profile.name);
+        break;
+    case NUM_TIERS:
+        break;
+    }
+}

@@ -1,0 +1,22 @@
+/* sim/cost/tier.h - whether what a prediction rests on was ever measured.
+ *
+ * An error is the shift of a whole source and the scatter of its rows. A stack or a GPU that
+ * nothing was fitted on shifts all of its predictions alike, by what those differ in that were
+ * measured. */
+#ifndef SIM_COST_TIER_H
+#define SIM_COST_TIER_H
+
+#include "sim/cost/hardware.h"
+
+enum tier { TIER_SEEN, TIER_NEW_STACK, TIER_NEW_GPU, NUM_TIERS };
+
+extern const char *const tier_names[NUM_TIERS]; /* "seen", "new_stack", "new_gpu" */
+
+/* A GPU without a profile of its own runs is new whatever the stack. The project's own executor is
+ * measured wherever its machine was. */
+enum tier system_tier(const struct system *system);
+
+/* "torchtitan has never been measured ..." */
+void tier_sentence(const struct system *system, char *text, size_t size);
+
+#endif

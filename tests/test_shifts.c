@@ -1,0 +1,161 @@
+#include "tests/testing.h"
+
+#include "calibration/shifts.h"
+#include "calibration/unseen.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A source whose rows are all off by the same, each with its own width. */
+static struct source_shift made(const char *source, enum tier tier, double need)
+{
+    struct source_shift shift = { .tier = (int)tier, .groups = 10 };
+    snprintf(shift.source, sizeof shift.source, "%s", source);
+    for (int k = 0; k < NUM_NEEDS; k++)
+        shift.needs[k] = need;
+    return shift;
+}
+
+static struct source_shift ladder[12];
+static struct source_shifts all = { .at = ladder, .count = 11 };
+
+static void make_ladder(void)
+{
+    for (int i = 0; i < 11; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "s%d", i);
+        ladder[i] = made(name, TIER_NEW_STACK, 0.01 * i);
+    }
+}
+
+/* Of 11 sources the conformal width covers 0.9 x 12 / 11 = 0.98 of the mean source: all. */
+START_TEST(the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more)
+{
+    make_ladder();
+    ck_assert_double_eq_tol(shift_width(&all, TIER_NEW_STACK, NULL), 0.1, 1e-9);
+    ck_assert_double_eq_tol(shift_width(&all, TIER_NEW_STACK, "s10"), 0.09, 1e-9);
+    ck_assert_double_eq(shift_width(&all, TIER_NEW_GPU, NULL), 0);
+}
+END_TEST
+
+START_TEST(what_was_measured_has_no_shift)
+{
+    ladder[0] = made("one", TIER_SEEN, 0.3);
+    all.count = 1;
+    ck_assert_double_eq(shift_width(&all, TIER_SEEN, NULL), 0);
+    all.count = 11;
+}
+END_TEST
+
+START_TEST(a_wider_shift_covers_no_fewer_rows)
+{
+    struct source_shift of = made("one", TIER_NEW_GPU, 0);
+    double before = 0;
+    for (int k = 0; k < NUM_NEEDS; k++)
+        of.needs[k] = 0.02 * k;
+    for (double width = 0; width < 0.5; width += 0.003) {
+        double covered = shift_covers(&of, width);
+        ck_assert_double_ge(covered, before);
+        before = covered;
+    }
+    ck_assert_double_eq(before, 1);
+    ck_assert_double_eq_tol(shift_covers(&of, 0.2), 0.5, 1e-9);
+}
+END_TEST
+
+/* error^2 = width^2 + shift^2: 5^2 = 3^2 + 4^2. */
+START_TEST(a_row_needs_the_shift_that_its_own_scatter_leaves)
+{
+    struct left_out_row rows[] = {
+        { "a", TIER_NEW_STACK, -0.5, 0.3, true },
+        { "b", TIER_NEW_STACK, 0.2, 0.3, true },
+        { "c", TIER_NEW_STACK, 0.9, 0.1, false },
+    };
+    struct left_out source = { .source = "made", .rows = rows, .num_rows = 3 };
+    struct source_shifts found;
+    source_shifts_find(&source, 1, &found);
+    ck_assert_int_eq(found.count, 1);
+    ck_assert_int_eq(found.at[0].groups, 2);
+    ck_assert_double_eq(found.at[0].needs[0], 0);
+    ck_assert_double_eq_tol(found.at[0].needs[NUM_NEEDS - 1], 0.4, 1e-9);
+    source_shifts_release(&found);
+}
+END_TEST
+
+/* The median of three others; two are too few. */
+START_TEST(an_unseen_stack_has_the_middle_of_the_others)
+{
+    static const char *const files[] = { "stacks/a", "stacks/b", "stacks/c", "stacks/new" };
+    static const double found[] = { 0.8, 0.9, 1.1, 7 };
+    struct fit_constant constants[4];
+    struct fit_value values[4];
+    struct err err = { 0 };
+    for (int i = 0; i < 4; i++) {
+        ck_assert(constant_find(files[i], "product_efficiency", &constants[i].constant, &err));
+        values[i] =
+            (struct fit_value){ .of = &constants[i], .value = found[i], .is_informed = i < 3 };
+    }
+    struct fit_job job = { .num_constants = 4 };
+    struct fit_result result = { .job = &job, .values = values, .num_values = 4 };
+    struct unseen middle;
+    ck_assert(unseen_find(&constants[3].constant, &result, 1, &middle));
+    ck_assert_double_eq(middle.value, 0.9);
+    ck_assert_int_eq(middle.stacks, 3);
+    ck_assert_double_gt(middle.spread, 0.1);
+    values[0].is_informed = false;
+    ck_assert(!unseen_find(&constants[3].constant, &result, 1, &middle));
+}
+END_TEST
+
+/* --- the shipped runs ------------------------------------------------------------------------- */
+
+/* The cheapest source; a campaign does all. */
+START_TEST(the_shipped_errors_are_those_of_fits_without_the_source)
+{
+    static const char *const names[] = { "dgxc_gb200",    "internevo",       "torchao_float8",
+                                         "megatron2021",  "korthikanti2022", "zerobubble2023",
+                                         "llmfoundry",    "bloom_prequel",   "nemo2407_h100",
+                                         "vtrain_single", "dgxc_h100" };
+    if (is_spared(_i, 11))
+        return;
+    struct fit_table table;
+    struct left_out source;
+    struct source_shifts found, shipped;
+    struct err err = { 0 };
+    ck_assert_msg(fit_table_load(NULL, &table, &err), "%s", err.msg);
+    ck_assert_msg(leave_out(&table, names[_i], 2, &source, &err), "%s", err.msg);
+    source_shifts_find(&source, 1, &found);
+    ck_assert_msg(source_shifts_load(&shipped, &err), "%s", err.msg);
+    for (int i = 0; i < found.count; i++)
+        for (int k = 0; k < shipped.count; k++)
+            if (strcmp(found.at[i].source, shipped.at[k].source) == 0 &&
+                found.at[i].tier == shipped.at[k].tier) {
+                ck_assert_double_eq_tol(found.at[i].median, shipped.at[k].median, 1e-9);
+                ck_assert_double_eq_tol(found.at[i].bias, shipped.at[k].bias, 1e-9);
+            }
+    source_shifts_release(&found);
+    source_shifts_release(&shipped);
+    left_out_release(&source);
+    fit_table_release(&table);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("calibration/shifts");
+    TCase *laws = tcase_create("laws");
+    tcase_add_test(laws, the_width_of_a_tier_covers_nine_in_ten_sources_and_one_more);
+    tcase_add_test(laws, what_was_measured_has_no_shift);
+    tcase_add_test(laws, a_wider_shift_covers_no_fewer_rows);
+    tcase_add_test(laws, a_row_needs_the_shift_that_its_own_scatter_leaves);
+    tcase_add_test(laws, an_unseen_stack_has_the_middle_of_the_others);
+    suite_add_tcase(s, laws);
+    TCase *runs = tcase_create("runs");
+    tcase_set_timeout(runs, 120);
+    tcase_add_loop_test(runs, the_shipped_errors_are_those_of_fits_without_the_source, 0, 11);
+    suite_add_tcase(s, runs);
+    return s;
+}
+
+TEST_MAIN(suite)
