@@ -31,6 +31,7 @@ static void use_node(struct comm_group *group, const struct level *node)
 struct reach {
     double ranks; /* from its first rank to where the next group begins */
     double total; /* of all such groups, which follow one another */
+    double hop;   /* to the next member on another node: a node's ranks at least */
     bool crosses_rails;
 };
 
@@ -41,15 +42,20 @@ static bool leaves_blocks(struct reach reach, double block_ranks)
     return reach.total > block_ranks && fmod(block_ranks, reach.ranks) > 0;
 }
 
-/* How much narrower the wires get for traffic that leaves blocks of `size` at each level. */
+/* How much narrower the wires get for traffic that leaves blocks at each level. All ranks of a
+ * block send as far as a hop, so of its cards as many send out of it as lie within a hop of its
+ * end: a share f = hop / block of them, and they share the block's way out, 1/o of its cards. Each
+ * gets B / (o f), or all of its card where o f < 1: rings over neighbouring nodes leave a pod once.
+ */
 static double oversubscription(const struct cluster *cluster, struct reach reach)
 {
     double factor = 1;
     double block_ranks = cluster->levels[0].size;
     for (int i = 1; i < cluster->num_levels; i++) {
         block_ranks *= cluster->levels[i].size;
-        if (cluster->levels[i].oversubscription > factor && leaves_blocks(reach, block_ranks))
-            factor = cluster->levels[i].oversubscription;
+        double share = fmin(1, reach.hop / block_ranks);
+        if (leaves_blocks(reach, block_ranks))
+            factor = fmax(factor, cluster->levels[i].oversubscription * share);
     }
     return factor;
 }
@@ -190,7 +196,7 @@ struct comm_group network_group(const struct system *system, const struct rank_g
 {
     int node_size = system->cluster.levels[0].size;
     struct span span = { .ranks_per_node = 1, .num_nodes = 1, .fewest_in_node = 1 };
-    struct reach reach = { .ranks = 1, .total = group->num_ranks };
+    struct reach reach = { .ranks = 1, .total = group->num_ranks, .hop = node_size };
     for (int i = 0; i < group->num_sets; i++) {
         struct members set = group->sets[i];
         struct span own = worst_span(set, group->num_ranks, node_size);
@@ -198,6 +204,7 @@ struct comm_group network_group(const struct system *system, const struct rank_g
         span.fewest_in_node *= own.fewest_in_node;
         span.num_nodes *= own.num_nodes;
         reach.ranks = fmax(reach.ranks, (double)set.stride * set.size);
+        reach.hop = fmax(reach.hop, set.stride);
         reach.crosses_rails = reach.crosses_rails || !are_aligned(set, node_size);
     }
     return group_over(system, group_size(group), span, reach);
@@ -242,6 +249,7 @@ struct comm_group network_pair(const struct system *system, const struct rank_gr
                          .fewest_in_node = in_node };
     struct reach reach = { .ranks = (double)of.stride * of.size,
                            .total = group->num_ranks,
+                           .hop = fmax(of.stride, system->cluster.levels[0].size),
                            .crosses_rails = of.stride % system->cluster.levels[0].size != 0 };
     return group_over(system, 2, pair, reach);
 }
