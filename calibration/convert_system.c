@@ -17,9 +17,10 @@ struct loaded_pair {
 struct sized_system {
     struct system system;
     const struct loaded_pair *pair;
-    int node_size;           /* as the row says; 0: the cluster's own */
-    double link_bytes_per_s; /* of a GPU, as the row says; 0: the cluster's own */
-    int cards;               /* the same */
+    const struct loaded_pair *memory; /* whose stack's memory it has; its own: the pair's */
+    int node_size;                    /* as the row says; 0: the cluster's own */
+    double link_bytes_per_s;          /* of a GPU, as the row says; 0: the cluster's own */
+    int cards;                        /* the same */
     struct sized_system *older;
 };
 
@@ -87,18 +88,22 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
 }
 
 static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
-                                 int num_gpus, int node_size, const struct stated_link *link)
+                                 const struct loaded_pair *memory, int num_gpus, int node_size,
+                                 const struct stated_link *link)
 {
     double bytes_per_s =
         link->speed.bytes_per_s > 0 ? link_speed_of_gpu(&link->speed, link->node_gpus) : 0;
     for (struct sized_system *s = systems->sized; s; s = s->older)
-        if (s->pair == pair && s->system.num_gpus == num_gpus && s->node_size == node_size &&
-            s->link_bytes_per_s == bytes_per_s && s->cards == link->speed.cards)
+        if (s->pair == pair && s->memory == memory && s->system.num_gpus == num_gpus &&
+            s->node_size == node_size && s->link_bytes_per_s == bytes_per_s &&
+            s->cards == link->speed.cards)
             return &s->system;
     struct sized_system *s = ARENA_NEW(&systems->arena, struct sized_system);
     s->system = pair->system;
     s->system.num_gpus = num_gpus;
+    s->system.stack.memory = memory->system.stack.memory;
     s->pair = pair;
+    s->memory = memory;
     s->node_size = node_size;
     s->link_bytes_per_s = bytes_per_s;
     s->cards = link->speed.cards;
@@ -158,7 +163,12 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         convert_assume(of, "nodes as large as the cluster's, smaller than stated");
     if (node_size >= own_size || node_size == cluster_host_size(cluster))
         node_size = 0;
-    of->out->system = find_sized(systems, pair, num_gpus, node_size, &link);
+    const struct loaded_pair *memory = pair;
+    if (!systems->stack && *found.memory)
+        memory = find_pair(systems, pair->cluster, found.memory, err);
+    if (!memory)
+        return false;
+    of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link);
     double most = (double)cluster->num_nodes * own_size;
     if (cluster->num_nodes > 0 && num_gpus > most)
         return err_set(reason, ERR_INFEASIBLE, "n_gpus", "%s has %.0f GPUs; %d were used",

@@ -70,10 +70,14 @@ static double stage_bytes(const struct stage_memory *stage, enum memory_kind kin
     return stage->total_bytes;
 }
 
-static double peak_bytes(const struct prediction *prediction, enum memory_kind kind)
+/* Of the stage whose memory the run's log shows. */
+static double peak_bytes(const struct prediction *prediction, const struct run_case *of)
 {
+    enum memory_kind kind = of->memory_kind;
+    bool is_last = of->system->stack.unstated.logged_stage == LOGGED_LAST;
     double most_bytes = 0;
-    for (int stage = 0; stage < prediction->num_stages; stage++)
+    for (int stage = is_last ? prediction->num_stages - 1 : 0; stage < prediction->num_stages;
+         stage++)
         most_bytes = fmax(most_bytes, stage_bytes(&prediction->stages[stage], kind));
     return most_bytes;
 }
@@ -87,7 +91,7 @@ static void predict_share(void *context, size_t index, int worker)
         evaluator_new(work->order[first]->system, &work->order[first]->model);
     for (int i = first; i < work->start[index + 1]; i++) {
         struct prediction p = evaluate(evaluator, &work->order[i]->plan);
-        double memory_bytes = peak_bytes(&p, work->order[i]->memory_kind);
+        double memory_bytes = peak_bytes(&p, work->order[i]);
         work->out[work->order[i] - work->cases] = (struct run_prediction){
             p.step_s, memory_bytes, p.fits, p.step_low_s, p.step_high_s, p.time,
         };

@@ -1,5 +1,6 @@
 #include "tests/testing.h"
 
+#include "base/length.h"
 #include "tests/planned.h"
 
 #include <math.h>
@@ -135,7 +136,110 @@ START_TEST(recompute_keeps_a_checkpoint_for_every_few_layers)
     struct stage_memory memory = planned_memory(0);
     ck_assert_double_eq_tol(memory.activations_bytes, 8 * pieces->at[0].input_bytes + ends_bytes,
                             1);
-    ck_assert_double_eq(memory.recompute_bytes, 3 * pieces->at[0].saved_bytes);
+    ck_assert_double_eq(memory.recompute_bytes,
+                        3 * pieces->at[0].saved_bytes + pieces->at[0].moment_bytes);
+}
+END_TEST
+
+/* Of a GPT layer with flash attention, in values of s b h, most is held where the second linear
+ * layer has made the gradient of its input: 1 of the residual stream, 1 of the branch and 4 that it
+ * made, before its own input is let go. Where no product adds to the main gradient, the matrix's of
+ * h x 4h is a tensor too. */
+START_TEST(a_backward_holds_gradients_until_they_are_read)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    planned.model.dropout = 0;
+    planned_layout("mb4 attn=flash");
+    double values = 4.0 * planned.model.seq * planned.model.hidden;
+    double matrix = 4.0 * planned.model.hidden * planned.model.hidden;
+    ck_assert_double_eq(planned.pieces.at[0].moment_bytes, 6 * 2 * values);
+    ck_assert_double_eq(planned_memory(0).recompute_bytes, 6 * 2 * values);
+    planned.system.stack.fusions &= ~(1u << FUSION_WGRAD_ACCUMULATE);
+    planned_layout("mb4 attn=flash");
+    ck_assert_double_eq(planned.pieces.at[0].moment_bytes, 2 * (6 * values + matrix));
+}
+END_TEST
+
+static double state_bytes(const struct stage_memory *memory)
+{
+    return memory->weights_bytes + memory->gradients_bytes + memory->optimizer_bytes;
+}
+
+/* 2 + 2 + 12 bytes a parameter while activations are there; 4 more in the optimizer's step, when
+ * they are not. */
+START_TEST(gradients_of_16_bits_are_widened_when_activations_are_gone)
+{
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    planned_layout("dtype=fp16 grad=fp16 mb8");
+    struct stage_memory large = planned_memory(0);
+    double parameters = planned_parameters(0);
+    ck_assert_double_eq_tol(state_bytes(&large) / parameters, 16, 1e-12);
+    ck_assert_double_gt(large.activations_bytes, 4 * parameters);
+    planned_layout("dtype=fp16 grad=fp16 mb1 recompute=full");
+    struct stage_memory small = planned_memory(0);
+    ck_assert_double_eq_tol(state_bytes(&small) / parameters, 20, 1e-12);
+    ck_assert_double_eq(small.activations_bytes, 0);
+    ck_assert_double_eq_tol(small.allocated_bytes, 20 * parameters + small.library_bytes, 1);
+}
+END_TEST
+
+/* Bytes of bf16 weights' gradients: fp32; their own, as the stack keeps them; both; and as the
+ * layout says, whatever the stack does. */
+START_TEST(gradients_are_of_the_type_that_the_stack_keeps)
+{
+    static const struct {
+        int main_gradients;
+        bool low_gradients;
+        const char *layout;
+        double bytes;
+    } cases[] = {
+        { MAIN_GRADIENTS_FP32, false, "mb8", 4 },
+        { MAIN_GRADIENTS_OWN, false, "mb8", 2 },
+        { MAIN_GRADIENTS_FP32, true, "mb8", 6 },
+        { MAIN_GRADIENTS_OWN, true, "mb8", 2 },
+        { MAIN_GRADIENTS_OWN, false, "mb8 dtype=fp32", 4 },
+        { MAIN_GRADIENTS_FP32, true, "mb8 dtype=fp16 grad=fp16", 2 },
+    };
+    planned_load("dgx-h100", "megatron-core", "gpt3-1.3b", 1);
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        planned.system.stack.memory.main_gradients = cases[i].main_gradients;
+        planned.system.stack.memory.low_gradients = cases[i].low_gradients;
+        planned_layout(cases[i].layout);
+        double bytes = planned_memory(0).gradients_bytes / planned_parameters(0);
+        ck_assert_msg(fabs(bytes - cases[i].bytes) < 1e-9, "%zu: %g bytes", i, bytes);
+    }
+}
+END_TEST
+
+/* 12 / 8 bytes a parameter at the loss of the only microbatch: shards are the master weights, and
+ * no gradient is there yet. */
+START_TEST(fsdp_keeps_masters_and_makes_gradients_in_the_backward)
+{
+    planned_load("dgx-h100", "torchtitan", "gpt3-1.3b", 8);
+    planned.model.batch = 64;
+    planned_layout("zero3 mb8");
+    struct stage_memory at_loss = planned_memory(0);
+    double parameters = planned_parameters(0);
+    ck_assert_double_eq_tol(state_bytes(&at_loss) / parameters, 12.0 / 8, 1e-12);
+    planned.model.batch = 128; /* the second's loss comes after the first's gradients */
+    planned_layout("zero3 mb8");
+    struct stage_memory second = planned_memory(0);
+    ck_assert_double_eq_tol(state_bytes(&second) / parameters, 16.0 / 8, 1e-12);
+}
+END_TEST
+
+/* 16 microbatches of 8 chunks on stage q of 16: 30 - 2q + 112 + 1 are in flight, at most all 128.
+ * The first eight stages have no gradient then, those behind them one chunk's of eight. */
+START_TEST(gradients_of_chunks_come_one_after_the_other)
+{
+    planned_load("dgx-h100", "torchtitan", "llama3-405b", 16384);
+    planned.model.batch = 2048;
+    planned_layout("tp8 pp16 mb1 vpp8 sp zero1 stages=0,1x126,0");
+    double weights_bytes = planned_memory(1).weights_bytes;
+    ck_assert_double_eq(planned_memory(1).gradients_bytes, 0);
+    ck_assert_double_eq(planned_memory(7).gradients_bytes, 0);
+    ck_assert_double_eq_tol(planned_memory(8).gradients_bytes / weights_bytes, 2.0 / 8, 1e-12);
+    ck_assert_double_eq_tol(planned_memory(14).gradients_bytes / weights_bytes, 2.0 / 8, 1e-12);
 }
 END_TEST
 
@@ -190,6 +294,11 @@ static Suite *suite(void)
     tcase_add_test(tc, what_is_offloaded_leaves_the_gpu);
     tcase_add_test(tc, stages_hold_the_layers_that_the_plan_gives_them);
     tcase_add_test(tc, recompute_keeps_a_checkpoint_for_every_few_layers);
+    tcase_add_test(tc, a_backward_holds_gradients_until_they_are_read);
+    tcase_add_test(tc, gradients_of_16_bits_are_widened_when_activations_are_gone);
+    tcase_add_test(tc, gradients_are_of_the_type_that_the_stack_keeps);
+    tcase_add_test(tc, fsdp_keeps_masters_and_makes_gradients_in_the_backward);
+    tcase_add_test(tc, gradients_of_chunks_come_one_after_the_other);
     tcase_add_test(tc, the_peak_is_the_sum_of_its_parts);
     tcase_add_test(tc, all_stages_at_once_are_what_they_are_one_by_one);
     Suite *s = suite_create("sim/cost/memory");

@@ -105,6 +105,23 @@ START_TEST(every_row_is_predicted_or_skipped)
 }
 END_TEST
 
+/* Predicted memory is as near to what was measured as the model has been; no source gets worse. */
+static void check_memory(const json_t *memory)
+{
+    static const struct {
+        const char *source;
+        double median;
+    } most[] = { { "zerobubble2023", 0.021 },
+                 { "bloom_prequel", 0.036 },
+                 { "bridge_sft_memory", 0.028 },
+                 { "torchao_float8", 0.027 } };
+    for (int i = 0; i < LENGTH(most); i++) {
+        const json_t *score = json_object_get(memory, most[i].source);
+        double median = json_number_value(json_object_get(score, "median"));
+        ck_assert_msg(median > 0 && median <= most[i].median, "%s: %g", most[i].source, median);
+    }
+}
+
 START_TEST(the_shipped_rows_are_scored_when_no_file_is_named)
 {
     json_t *root = run_json("--json");
@@ -113,6 +130,7 @@ START_TEST(the_shipped_rows_are_scored_when_no_file_is_named)
         ck_assert_ptr_nonnull(json_object_get(json_object_get(root, "dense"), sources[i]));
     ck_assert_int_eq(json_integer_value(json_object_get(root, "rows")), 2272);
     ck_assert_int_eq(json_integer_value(json_object_get(root, "scored")), 2056);
+    check_memory(json_object_get(root, "memory"));
     json_decref(root);
 }
 END_TEST

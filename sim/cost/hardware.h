@@ -167,11 +167,20 @@ struct stack_host {
     double step_s;         /* and of logging, a step */
 };
 
+/* What memory holds of 16-bit weights' gradients where a plan does not say: fp32, or their own. */
+enum main_gradients { MAIN_GRADIENTS_FP32, MAIN_GRADIENTS_OWN };
+/* The rank whose memory a family's log shows: that of the stage with most, or the last. */
+enum logged_stage { LOGGED_MOST, LOGGED_LAST };
+
 /* What is held beside a model's state and activations. */
 struct stack_memory {
     double allocator_slack; /* reserved / allocated - 1 */
     double context_bytes;   /* CUDA context, kernels, workspaces of libraries */
     double graph_bytes;     /* pools of captured graphs, where launch is graphs */
+    int main_gradients;     /* enum main_gradients */
+    bool low_gradients;     /* those in the weights' type stay, beside the fp32 ones they add to */
+    bool frees_gradients;   /* a step's gradients are there once they are made; else all the time */
+    bool shards_are_master; /* ZeRO-3's shards are fp32 masters, narrowed as they are gathered */
     bool connects_groups;   /* a communicator for each group of ranks, connected for all calls */
     double logits_bytes;    /* per logit held at the loss */
     int logits_rows;        /* most rows of the head at once; 0: all */
@@ -193,6 +202,7 @@ struct stack_unstated {
     bool flash_default; /* what an absent attn= means */
     bool sp_default;    /* a measured run has sequence parallelism with tp */
     int zero_default;   /* ZeRO stage of a measured run */
+    int logged_stage;   /* enum logged_stage: of its memory */
 };
 
 struct stack {

@@ -29,6 +29,8 @@ const struct field match_fields[] = {
     { .name = "compiled", .kind = FIELD_INT, AT(match_rule, compiled), .min = -1, .max = 1,
       .fallback = "-1", .doc = "Whether kernels were compiled, 0 or 1; -1: either." },
     { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that is meant." },
+    { .name = "memory", TEXT(memory), .fallback = "",
+      .doc = "Of stacks: another stack, whose memory such rows had." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
@@ -222,6 +224,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .cluster_assumption = cluster->assumption,
                            .stack_assumption = stack->assumption,
                            .recompute = stack->recompute,
+                           .memory = stack->memory,
                            .skip = *cluster->skip ? cluster->skip : stack->skip };
     return *out->skip == '\0';
 }

@@ -18,9 +18,10 @@ struct match_rule {
     int gpus_per_node;                         /* 0: any */
     int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
-    char recompute[48];                        /* of stacks: instead of the row's; "": the row's */
-    char assumption[160];                      /* what is taken for granted; "": nothing */
-    char skip[160];                            /* why there is none; "": there is */
+    char memory[48];      /* of stacks: the one whose memory it was; "": its own */
+    char recompute[48];   /* of stacks: instead of the row's; "": the row's */
+    char assumption[160]; /* what is taken for granted; "": nothing */
+    char skip[160];       /* why there is none; "": there is */
 };
 
 struct match_rules {
@@ -60,6 +61,7 @@ struct match_row {
 struct match {
     const char *cluster, *stack;
     const char *cluster_assumption, *stack_assumption; /* "": none */
+    const char *memory; /* the stack whose memory such rows had; "": that of `stack` */
     const char
         *recompute;   /* what really ran, where the row is known to be wrong; "": what it says */
     const char *skip; /* why the row cannot be predicted; "" */

@@ -6,6 +6,7 @@
 #include "sim/cost/pass_memory.h"
 #include "sim/cost/runtime.h"
 #include "sim/cost/stage_load.h"
+#include "sim/cost/state_memory.h"
 #include "sim/plan/state_share.h"
 
 #include <math.h>
@@ -131,11 +132,11 @@ static double blocks_parameters(const struct memory_input *in)
 /* ZeRO-3 has gathered this layer's weights and those of the ones ahead, or keeps all for their
  * backward, and holds one layer's whole gradient; overlapped reductions of sharded gradients hold
  * two buckets. */
-static double buckets_bytes(const struct memory_input *in, const struct state_bytes *state,
-                            double parameters)
+static double buckets_bytes(const struct memory_input *in, double parameters)
 {
     const struct plan *plan = in->plan;
     const struct stack *stack = &in->system->stack;
+    struct state_bytes state = plan_state_bytes(plan, in->model);
     double largest = in->pieces->at[PIECE_EMBEDDING].parameters;
     for (int kind = 0; kind < in->pieces->num_kinds; kind++)
         largest = fmax(largest, in->pieces->at[kind].parameters);
@@ -143,34 +144,12 @@ static double buckets_bytes(const struct memory_input *in, const struct state_by
         double gathered = stack->shards.reshard
                               ? fmin((1 + stack->shards.prefetch) * largest, parameters)
                               : parameters;
-        return gathered * state->weights + largest * state->gradients;
+        return gathered * state.weights +
+               (stack->memory.frees_gradients ? 0 : largest * state.gradients);
     }
     if (plan_cuts(plan, STATE_GRADIENTS))
-        return fmin(2 * stack->shards.bucket_bytes, blocks_parameters(in) * state->gradients);
+        return fmin(2 * stack->shards.bucket_bytes, blocks_parameters(in) * state.gradients);
     return 0;
-}
-
-/* Ranks that have a share of the gradients each; kept whole until the last microbatch's are
- * reduced, they are not cut. */
-static int gradient_ranks(const struct memory_input *in)
-{
-    bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
-    bool are_whole = no_sync && in->num_microbatches > 1;
-    return are_whole ? 1 : state_share(in->plan, STATE_GRADIENTS).ranks;
-}
-
-/* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
- * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
-static double quantized_weight_bytes(const struct memory_input *in, int stage)
-{
-    const struct system *system = in->system;
-    const struct recipe *recipe = precision_recipe(in->plan->precision);
-    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.shards.reshard))
-        return 0;
-    bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
-    double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
-    return stage_layer_parameters(in->model, in->plan, in->pieces, stage) *
-           (bytes - (in_place ? precision_bytes(in->plan->precision) : 0));
 }
 
 static double exchange_bytes(const struct memory_input *in, int stage)
@@ -180,28 +159,17 @@ static double exchange_bytes(const struct memory_input *in, int stage)
     return exchange_memory_bytes(in->system, in->plan, &whole.load);
 }
 
-static void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
+static void add_buckets(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
-    const struct plan *plan = in->plan;
-    struct holding held = stage_holding(plan, in->model, stage);
-    double parameters = 0, trained = 0; /* those that have gradients and an optimizer's state */
-    for (int piece = 0; piece < NUM_PIECES; piece++)
-        if (held.count[piece] > 0) {
-            const struct piece_cost *cost = &in->pieces->at[piece];
-            parameters += held.count[piece] * cost->parameters;
-            trained += held.count[piece] * (cost->parameters - cost->frozen);
-        }
-    struct state_bytes state = plan_state_bytes(plan, in->model);
-    memory->weights_bytes = parameters * state.weights / state_share(plan, STATE_PARAMETERS).ranks;
-    memory->weights_bytes += quantized_weight_bytes(in, stage);
-    memory->gradients_bytes = trained * state.gradients / gradient_ranks(in);
-    memory->optimizer_bytes = trained * state.optimizer / state_share(plan, STATE_OPTIMIZER).ranks;
-    if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
-        memory->optimizer_bytes = 0;
-    memory->buckets_bytes =
-        buckets_bytes(in, &state, parameters) + in->pieces->context_buffer_bytes;
-    if (!exchange_is_default(&plan->exchange))
+    double parameters = stage_parameters(in->model, in->plan, in->pieces, stage);
+    memory->buckets_bytes = buckets_bytes(in, parameters) + in->pieces->context_buffer_bytes;
+    if (!exchange_is_default(&in->plan->exchange))
         memory->buckets_bytes += exchange_bytes(in, stage);
+}
+
+static bool counts_passes(const struct memory_input *in)
+{
+    return stack_runtime(&in->system->stack)->walks_passes;
 }
 
 static struct schedule_shape shape_of(const struct memory_input *in)
@@ -236,11 +204,6 @@ static void correct_for_waiting(struct stage_memory *memory, const struct memory
     }
     double excess_bytes = waiting_bytes - whole_bytes;
     memory->activations_bytes += waiting * excess_bytes + fmax(0, excess_bytes);
-}
-
-static bool counts_passes(const struct memory_input *in)
-{
-    return stack_runtime(&in->system->stack)->walks_passes;
 }
 
 /* Chunks that are alike hold together what the stage holds. */
@@ -289,6 +252,15 @@ static void add_ends(struct stage_memory *memory, const struct memory_input *in,
     }
 }
 
+/* Of the kind of layer whose backward holds most beside what was kept. */
+static double backward_bytes(const struct memory_input *in)
+{
+    double most_bytes = 0;
+    for (int kind = 0; kind < in->pieces->num_kinds; kind++)
+        most_bytes = fmax(most_bytes, in->pieces->at[kind].moment_bytes);
+    return most_bytes;
+}
+
 static void add_activations(struct stage_memory *memory, const struct memory_input *in, int stage)
 {
     struct schedule_shape shape = shape_of(in);
@@ -296,8 +268,7 @@ static void add_activations(struct stage_memory *memory, const struct memory_inp
     add_ends(memory, in, &shape, stage);
     if (generator_splits(in->generator))
         correct_for_waiting(memory, in, stage);
-    if (counts_passes(in))
-        memory->recompute_bytes += pass_working_bytes(in);
+    memory->recompute_bytes += counts_passes(in) ? pass_working_bytes(in) : backward_bytes(in);
 }
 
 /* Of the pass that holds most. */
@@ -312,21 +283,99 @@ static double passes_bytes(const struct memory_input *in, int stage,
     return most_bytes;
 }
 
+/* --- the peak --------------------------------------------------------------------------------- */
+
+/* The whole gradients of one layer, or of the embedding or the head, while a backward makes them.
+ */
+static double whole_gradient_bytes(const struct memory_input *in, bool is_layer)
+{
+    double bytes = plan_state_bytes(in->plan, in->model).gradients;
+    double most = 0;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (!is_layer || piece_is_layer(piece))
+            most = fmax(most, in->pieces->at[piece].parameters);
+    return plan_cuts(in->plan, STATE_GRADIENTS) ? most * bytes : 0;
+}
+
+/* Share of a stage's gradients that are there when most of its passes are in flight for the last
+ * time: those of the chunks whose backwards have begun. Backwards take a chunk's microbatches in
+ * groups of pp, as the forwards do. */
+static double gradient_share(const struct memory_input *in, int stage)
+{
+    struct schedule_shape shape = shape_of(in);
+    int passes = in->num_microbatches * in->plan->vpp;
+    int ended = passes - in->generator->in_flight(&shape, stage);
+    double chunks = ceil((double)ended / in->plan->pp);
+    return fmin(1, chunks / in->plan->vpp);
+}
+
+static double held_bytes(const struct stage_memory *memory)
+{
+    return memory->weights_bytes + memory->gradients_bytes + memory->optimizer_bytes +
+           memory->activations_bytes + fmax(memory->logits_bytes, memory->recompute_bytes) +
+           memory->buckets_bytes + memory->library_bytes;
+}
+
+/* While the optimizer runs, there are no activations. */
+static struct stage_memory at_step(const struct stage_memory *memory)
+{
+    struct stage_memory step = *memory;
+    step.optimizer_bytes += step.step_bytes;
+    step.activations_bytes = step.logits_bytes = step.recompute_bytes = step.buckets_bytes = 0;
+    return step;
+}
+
+/* Where the backwards of a step make its gradients, those of passes that are still in flight are
+ * not there yet. */
+static struct stage_memory at_most_in_flight(const struct memory_input *in, int stage,
+                                             const struct stage_memory *memory)
+{
+    struct stage_memory most = *memory;
+    most.gradients_bytes *= gradient_share(in, stage);
+    most.recompute_bytes += whole_gradient_bytes(in, true);
+    return most;
+}
+
+/* All gradients are, when one layer's activations are left. */
+static struct stage_memory at_last_backward(const struct memory_input *in,
+                                            const struct stage_memory *memory)
+{
+    struct stage_memory last = *memory;
+    last.activations_bytes = last.logits_bytes = 0;
+    last.recompute_bytes += whole_gradient_bytes(in, false);
+    return last;
+}
+
+static struct stage_memory larger(struct stage_memory a, struct stage_memory b)
+{
+    return held_bytes(&b) > held_bytes(&a) ? b : a;
+}
+
+/* The parts at the moment that holds most. The logits are gone before the first layer is
+ * recomputed. */
+static struct stage_memory at_peak(const struct memory_input *in, int stage,
+                                   const struct stage_memory *memory)
+{
+    const struct stack *stack = &in->system->stack;
+    struct stage_memory peak = *memory;
+    if (stack->memory.frees_gradients)
+        peak = larger(at_most_in_flight(in, stage, memory), at_last_backward(in, memory));
+    return larger(peak, at_step(memory));
+}
+
 struct stage_memory stage_memory_with(const struct memory_input *in, int stage,
                                       const struct stage_memory *common)
 {
-    const struct stack *stack = &in->system->stack;
     struct stage_memory memory = *common;
     add_state(&memory, in, stage);
+    add_buckets(&memory, in, stage);
     add_activations(&memory, in, stage);
-    /* The logits are gone before the first layer is recomputed. */
-    double moment_bytes = fmax(memory.logits_bytes, memory.recompute_bytes);
     if (counts_passes(in) && plan_cuts(in->plan, STATE_GRADIENTS))
-        memory.buckets_bytes = passes_bytes(in, stage, &memory) - moment_bytes;
-    memory.allocated_bytes = memory.weights_bytes + memory.gradients_bytes +
-                             memory.optimizer_bytes + memory.activations_bytes + moment_bytes +
-                             memory.buckets_bytes + memory.library_bytes;
-    memory.slack_bytes = memory.allocated_bytes * stack->memory.allocator_slack;
+        memory.buckets_bytes =
+            passes_bytes(in, stage, &memory) - fmax(memory.logits_bytes, memory.recompute_bytes);
+    memory = at_peak(in, stage, &memory);
+    memory.allocated_bytes = held_bytes(&memory);
+    memory.slack_bytes = memory.allocated_bytes * in->system->stack.memory.allocator_slack;
     memory.total_bytes =
         memory.allocated_bytes + memory.slack_bytes + memory.network_bytes + memory.context_bytes;
     return memory;
@@ -366,13 +415,15 @@ void plan_memory(const struct memory_input *in, struct stage_memory *stages)
 
 /* Even middle stages differ in nothing but the microbatches in flight, of which no schedule holds
  * more on a later stage than on an earlier: the second stands for them all. But where the backward
- * is split, more of them wait for weight gradients on later stages, which may take more. */
+ * is split, more of them wait for weight gradients on later stages, which may take more, and where
+ * backwards make the gradients, later stages have more of those. */
 static double peak_bytes(const struct memory_input *in, const struct stage_memory *common)
 {
     double most_bytes = 0;
     int last = in->plan->pp - 1;
-    bool middle_is_alike =
-        plan_is_even(in->plan) && in->pieces->num_kinds == 1 && !generator_splits(in->generator);
+    bool middle_is_alike = plan_is_even(in->plan) && in->pieces->num_kinds == 1 &&
+                           !generator_splits(in->generator) &&
+                           !in->system->stack.memory.frees_gradients;
     for (int stage = 0; stage <= last; stage++) {
         if (middle_is_alike && stage == 2 && stage < last)
             stage = last;

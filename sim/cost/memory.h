@@ -10,7 +10,8 @@
 struct stage_memory {
     double weights_bytes;
     double gradients_bytes;
-    double optimizer_bytes;
+    double optimizer_bytes;   /* all the time */
+    double step_bytes;        /* of it during its step alone, when no activations are there */
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
     double logits_bytes;      /* at the loss, of the microbatches whose loss is in flight */
     double recompute_bytes;   /* one layer's activations while they are recomputed, its gradients */

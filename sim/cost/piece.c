@@ -239,6 +239,91 @@ static double waiting_bytes(const struct timer *timer, const struct local_ops *l
     return bytes;
 }
 
+/* The values of a list of a backward: what there is of each, and the last op that reads it. */
+struct lives {
+    double bytes[MAX_VALUES];
+    short last[MAX_VALUES];
+};
+
+static void read_value(struct lives *lives, int value, int op)
+{
+    if (value != NO_ID)
+        lives->last[value] = (short)op;
+}
+
+/* Kept values are there from the start, as is the gradient that comes; the output stays. */
+static void begin_lives(struct lives *lives, const struct local_ops *local)
+{
+    const struct op_value *values = local->forward.operands->values;
+    const struct ops *backward = &local->backward;
+    *lives = (struct lives){ 0 };
+    for (int i = 0; i < MAX_VALUES; i++)
+        lives->last[i] = NO_ID;
+    for (int i = 0; i < local->forward.count; i++)
+        for (int j = 0; j < local->forward.at[i].saved.count; j++) {
+            int value = local->forward.at[i].saved.at[j];
+            lives->bytes[value] = values[value].is_live ? 0 : values[value].bytes;
+        }
+    if (backward->input != NO_ID)
+        lives->bytes[backward->input] = values[backward->input].bytes;
+    for (int i = 0; i < backward->count; i++) {
+        for (int j = 0; j < backward->at[i].in.count; j++)
+            read_value(lives, backward->at[i].in.at[j], i);
+        for (int j = 0; j < MAX_SUMS; j++)
+            read_value(lives, backward->at[i].sum[j], i);
+    }
+    read_value(lives, backward->output, backward->count);
+}
+
+/* A product adds to the main gradient of its matrix itself where that is fused, else through a
+ * tensor that is there for a moment. */
+static double matrix_gradient_bytes(const struct timer *timer, const struct op *op)
+{
+    bool adds = (timer->system->stack.fusions >> FUSION_WGRAD_ACCUMULATE & 1) != 0;
+    bool is_product = op->kind == OP_GEMM && is_weight_half(op);
+    return is_product && !adds ? op->m * op->n * element_bytes(op) : 0;
+}
+
+/* The bytes that go when op `i` has read them for the last time. */
+static double ending_bytes(struct lives *lives, const struct op *op, int i)
+{
+    double bytes = 0;
+    for (int j = 0; j < op->in.count + MAX_SUMS; j++) {
+        int value = j < op->in.count ? op->in.at[j] : op->sum[j - op->in.count];
+        if (value == NO_ID || lives->last[value] != i)
+            continue;
+        bytes += lives->bytes[value];
+        lives->bytes[value] = 0;
+    }
+    return bytes;
+}
+
+/* Most that a backward holds at once beside all that its forward kept: gradients, and what is
+ * gathered again, from the op that makes them to the last that reads them, less the kept values
+ * that nothing reads any more. */
+static double moment_bytes(const struct timer *timer, const struct local_ops *local)
+{
+    const struct ops *backward = &local->backward;
+    const struct op_value *values = local->forward.operands->values;
+    struct lives lives;
+    begin_lives(&lives, local);
+    double bytes = backward->input == NO_ID ? 0 : lives.bytes[backward->input];
+    double most_bytes = 0;
+    for (int i = 0; i < backward->count; i++) {
+        const struct op *op = &backward->at[i];
+        for (int j = 0; j < op->out.count; j++) {
+            int value = op->out.at[j];
+            if (lives.last[value] == NO_ID)
+                continue;
+            lives.bytes[value] = values[value].bytes;
+            bytes += lives.bytes[value];
+        }
+        most_bytes = fmax(most_bytes, bytes + matrix_gradient_bytes(timer, op));
+        bytes -= ending_bytes(&lives, op, i);
+    }
+    return most_bytes;
+}
+
 /* In the backward of an op: the gradient that comes, and the one that it makes. */
 static double working_bytes(const struct ops *forward, const struct op *op)
 {
@@ -282,6 +367,7 @@ static struct piece_cost piece_cost(const struct timer *timer, struct local_ops 
         .frozen = frozen_parameters(local.forward.operands),
         .input_bytes = input_bytes,
         .waiting_bytes = waiting_bytes(timer, &local),
+        .moment_bytes = moment_bytes(timer, &local),
     };
     if (timer->question->splits) {
         cost.backward = list_cost(timer, some_of(local.backward, is_input_half, arena));

@@ -33,6 +33,7 @@ struct piece_cost {
     double saved_bytes;        /* kept for the backward without recompute */
     double replayed_bytes;     /* of which selective recompute frees */
     double waiting_bytes; /* kept between the halves of a split backward: what its products read */
+    double moment_bytes;  /* most that a backward holds at once beside what is left of those kept */
     double working_bytes; /* most that an op's output and its input's gradient take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */

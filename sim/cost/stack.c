@@ -12,6 +12,8 @@ const char *const overlap_names[NUM_OVERLAPS + 1] = { "grad", "param", "p2p", "t
 static const char *const launch_names[] = { "eager", "graphs", "passes", NULL };
 static const char *const pipeline_buckets_names[] = { "none", "first", "all", NULL };
 static const char *const accumulate_names[] = { "reduce", "no_sync", NULL };
+static const char *const main_gradients_names[] = { "fp32", "own", NULL };
+static const char *const logged_stage_names[] = { "most", "last", NULL };
 
 #define AT(member)             .offset = offsetof(struct stack, member)
 #define TEXT(member)           .kind = FIELD_TEXT, AT(member), .size = sizeof((struct stack *)0)->member
@@ -66,6 +68,19 @@ const struct field stack_fields[] = {
       .fallback = "2 GiB",
       .doc = "Pools of captured graphs, where launch is graphs: \"typically a few GB\", and more with "
              "pipeline stages (Megatron-Bridge performance guide)." },
+    { .name = "main_gradients", .kind = FIELD_NAME, AT(memory.main_gradients),
+      .names = main_gradients_names, .fallback = "fp32",
+      .doc = "Type in which memory holds gradients of 16-bit weights where a layout does not say: fp32, "
+             "or own, which the optimizer widens for its step. Times are of the layout's types." },
+    { .name = "low_gradients", .kind = FIELD_BOOL, AT(memory.low_gradients), .fallback = "false",
+      .doc = "Gradients in the weights' type stay beside the fp32 ones that they are added to." },
+    { .name = "frees_gradients", .kind = FIELD_BOOL, AT(memory.frees_gradients), .fallback = "false",
+      .doc = "Gradients are freed behind the optimizer and made anew by a backward; no: buffers hold "
+             "them all the time." },
+    { .name = "shards_are_master", .kind = FIELD_BOOL, AT(memory.shards_are_master),
+      .fallback = "false",
+      .doc = "ZeRO-3's shards of weights are the fp32 ones of the optimizer, narrowed as they are "
+             "gathered; no: shards of 16 bits are kept beside them." },
     { .name = "connects_groups", .kind = FIELD_BOOL, AT(memory.connects_groups), .fallback = "false",
       .doc = "Every group of ranks that the executor calls in has a communicator of NCCL's, connected "
              "for all algorithms when it is made; no: the axes have, for those that are called." },
@@ -116,6 +131,10 @@ const struct field stack_fields[] = {
       .doc = "Measured runs that do not say have sequence parallelism wherever tp is." },
     { .name = "zero_default", .kind = FIELD_INT, AT(unstated.zero_default), .min = 0, .max = 3,
       .fallback = "0", .doc = "ZeRO stage of measured runs that do not say." },
+    { .name = "logged_stage", .kind = FIELD_NAME, AT(unstated.logged_stage),
+      .names = logged_stage_names, .fallback = "most",
+      .doc = "Stage whose memory measured runs state: the one that holds most, or the last, whose rank "
+             "writes the log." },
     { .name = "error_log", .kind = FIELD_NUMBER, AT(error_log), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the 90 % interval of log time, of this family's runs; 0: not known." },

@@ -137,12 +137,22 @@ static double moment_bytes(const struct plan *plan, const struct model *model)
     return 0;
 }
 
+bool plan_state_has_master(const struct plan *plan)
+{
+    return precision_rows[plan->precision].has_master;
+}
+
+bool plan_state_widens(const struct plan *plan)
+{
+    return plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
+}
+
 /* Recipes of Megatron-LM's dist_optimizer.md. fp16 gradients are unscaled into an fp32 copy that
  * the optimizer holds: 2 + 2 + (4 + 4 + 8) = 20 bytes with Adam. */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model)
 {
-    bool has_master = precision_rows[plan->precision].has_master;
-    bool copies_gradients = plan->precision == PRECISION_FP16 && plan->gradient_dtype == DTYPE_FP16;
+    bool has_master = plan_state_has_master(plan);
+    bool copies_gradients = plan_state_widens(plan);
     return (struct state_bytes){
         .weights = precision_bytes(plan->precision), /* not the quantised copies */
         .gradients = dtype_bytes((enum dtype)plan->gradient_dtype),

@@ -148,6 +148,8 @@ int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 struct state_bytes {
     double weights, gradients, optimizer;
 };
+bool plan_state_has_master(const struct plan *plan); /* fp32 weights beside those of 16 bits */
+bool plan_state_widens(const struct plan *plan);     /* the optimizer's 4 bytes hold gradients */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
 
 /* The bytes of one element that the plan's exchange sends uncompressed: a gradient as it is

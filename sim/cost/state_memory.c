@@ -1,0 +1,95 @@
+#include "sim/cost/state_memory.h"
+
+#include "sim/cost/runtime.h"
+#include "sim/plan/state_share.h"
+
+/* --- gradients ------------------------------------------------------------------------------- */
+
+/* Kept in the type of the weights though the plan says fp32, as it does where a layout is silent.
+ */
+static bool keeps_own_gradients(const struct memory_input *in)
+{
+    const struct plan *plan = in->plan;
+    return in->system->stack.memory.main_gradients == MAIN_GRADIENTS_OWN &&
+           plan->gradient_dtype == DTYPE_FP32 && plan_state_has_master(plan);
+}
+
+/* Of a parameter. DeepSpeed's BF16_Optimizer keeps what a backward makes beside what it adds to. */
+static double gradient_bytes(const struct memory_input *in, const struct state_bytes *state)
+{
+    double own_bytes = precision_bytes(in->plan->precision);
+    if (keeps_own_gradients(in))
+        return own_bytes;
+    bool has_both = in->system->stack.memory.low_gradients && state->gradients > own_bytes;
+    return state->gradients + (has_both ? own_bytes : 0);
+}
+
+/* Of a parameter, while the optimizer runs: gradients of 16 bits are widened for it, all at once
+ * (Megatron's _copy_model_grads_to_main_grads, DeepSpeed's ZeRO step), and let go behind it. The
+ * executor's arena holds room for them all the time. */
+static double widened_bytes(const struct memory_input *in)
+{
+    const struct plan *plan = in->plan;
+    bool has_own = plan->gradient_dtype != DTYPE_FP32 || keeps_own_gradients(in);
+    bool is_masters = plan_state_has_master(plan);
+    return has_own && is_masters && !stack_runtime(&in->system->stack)->walks_passes ? 4 : 0;
+}
+
+/* Ranks that have a share of the gradients each; kept whole until the last microbatch's are
+ * reduced, they are not cut. */
+static int gradient_ranks(const struct memory_input *in)
+{
+    bool no_sync = in->system->stack.shards.accumulate == ACCUMULATE_NO_SYNC;
+    bool are_whole = no_sync && in->num_microbatches > 1;
+    return are_whole ? 1 : state_share(in->plan, STATE_GRADIENTS).ranks;
+}
+
+/* Quantised weights of layers live for the whole step, beside those in bf16 or in their place;
+ * ZeRO-3 that drops them makes them anew each time it has gathered a layer. */
+static double quantized_weight_bytes(const struct memory_input *in, int stage)
+{
+    const struct system *system = in->system;
+    const struct recipe *recipe = precision_recipe(in->plan->precision);
+    if (!recipe || (plan_cuts(in->plan, STATE_PARAMETERS) && in->system->stack.shards.reshard))
+        return 0;
+    bool in_place = system->stack.keeps_quantized && recipe->keeps_weights;
+    double bytes = quantized_copies(&system->gpu, recipe) * quantized_bytes(recipe);
+    return stage_layer_parameters(in->model, in->plan, in->pieces, stage) *
+           (bytes - (in_place ? precision_bytes(in->plan->precision) : 0));
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* PyTorch's FSDP shards the fp32 weights, and narrows them as it gathers them: nothing of 16 bits
+ * is kept. */
+static double weight_bytes(const struct memory_input *in, const struct state_bytes *state)
+{
+    bool is_master = in->system->stack.memory.shards_are_master &&
+                     plan_cuts(in->plan, STATE_PARAMETERS) && plan_state_has_master(in->plan);
+    return is_master ? 0 : state->weights;
+}
+
+void add_state(struct stage_memory *memory, const struct memory_input *in, int stage)
+{
+    const struct plan *plan = in->plan;
+    struct holding held = stage_holding(plan, in->model, stage);
+    double parameters = 0, trained = 0; /* those that have gradients and an optimizer's state */
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        if (held.count[piece] > 0) {
+            const struct piece_cost *cost = &in->pieces->at[piece];
+            parameters += held.count[piece] * cost->parameters;
+            trained += held.count[piece] * (cost->parameters - cost->frozen);
+        }
+    struct state_bytes state = plan_state_bytes(plan, in->model);
+    double owned = trained / state_share(plan, STATE_OPTIMIZER).ranks;
+    double widened = widened_bytes(in);
+    double widened_in_state = plan_state_widens(plan) ? widened : 0;
+    memory->weights_bytes =
+        parameters * weight_bytes(in, &state) / state_share(plan, STATE_PARAMETERS).ranks;
+    memory->weights_bytes += quantized_weight_bytes(in, stage);
+    memory->gradients_bytes = trained * gradient_bytes(in, &state) / gradient_ranks(in);
+    memory->optimizer_bytes = owned * (state.optimizer - widened_in_state);
+    memory->step_bytes = owned * widened;
+    if (plan_offloads(plan, OFFLOAD_OPTIMIZER))
+        memory->optimizer_bytes = memory->step_bytes = 0;
+}
