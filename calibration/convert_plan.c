@@ -95,8 +95,11 @@ static enum precision fp8_precision(const struct conversion *of, const char *wor
     for (size_t i = 0; i < LENGTH(fp8_words); i++)
         if (says(word, fp8_words[i].words))
             return fp8_words[i].precision;
-    convert_assume(of, "fp8 recipe not stated: delayed scaling, one scale a tensor");
-    return PRECISION_FP8_DELAYED;
+    enum precision usual = (enum precision)of->out->system->stack.unstated.fp8_default;
+    convert_assume(of, usual == PRECISION_FP8_DELAYED
+                           ? "fp8 recipe not stated: delayed scaling, one scale a tensor"
+                           : "fp8 recipe not stated: the software's usual one");
+    return usual;
 }
 
 /* In the type of the gradients where the row does not say. */

@@ -9,6 +9,7 @@
 /* Files as loaded, for one GPU; owns what the systems below share. */
 struct loaded_pair {
     const char *cluster, *stack;
+    double power_w; /* limit of a GPU; 0: its own */
     struct system system;
     struct loaded_pair *older;
 };
@@ -49,16 +50,20 @@ void run_systems_free(struct run_systems *systems)
 }
 
 static struct loaded_pair *find_pair(struct run_systems *systems, const char *cluster,
-                                     const char *stack, struct err *err)
+                                     const char *stack, double power_w, struct err *err)
 {
     for (struct loaded_pair *pair = systems->pairs; pair; pair = pair->older)
-        if (strcmp(pair->cluster, cluster) == 0 && strcmp(pair->stack, stack) == 0)
+        if (strcmp(pair->cluster, cluster) == 0 && strcmp(pair->stack, stack) == 0 &&
+            pair->power_w == power_w)
             return pair;
     struct loaded_pair *pair = ARENA_NEW(&systems->arena, struct loaded_pair);
     if (!system_load(cluster, stack, 1, &pair->system, err))
         return NULL;
     pair->cluster = arena_text(&systems->arena, cluster);
     pair->stack = arena_text(&systems->arena, stack);
+    pair->power_w = power_w;
+    if (power_w > 0)
+        pair->system.gpu.power_w = power_w;
     pair->older = systems->pairs;
     systems->pairs = pair;
     return pair;
@@ -147,9 +152,9 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         convert_assume(of, found.stack_assumption);
     if (*found.recompute)
         of->recompute = found.recompute;
-    const struct loaded_pair *pair =
-        find_pair(systems, systems->cluster ? systems->cluster : found.cluster,
-                  systems->stack ? systems->stack : found.stack, err);
+    const struct loaded_pair *pair = find_pair(
+        systems, systems->cluster ? systems->cluster : found.cluster,
+        systems->stack ? systems->stack : found.stack, systems->cluster ? 0 : found.power_w, err);
     if (!pair)
         return false;
     const struct cluster *cluster = &pair->system.cluster;
@@ -165,7 +170,7 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
         node_size = 0;
     const struct loaded_pair *memory = pair;
     if (!systems->stack && *found.memory)
-        memory = find_pair(systems, pair->cluster, found.memory, err);
+        memory = find_pair(systems, pair->cluster, found.memory, pair->power_w, err);
     if (!memory)
         return false;
     of->out->system = find_sized(systems, pair, memory, num_gpus, node_size, &link);

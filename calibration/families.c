@@ -38,25 +38,14 @@ static int compare_cases(const void *a, const void *b)
     return by_stack ? by_stack : (x > y) - (x < y);
 }
 
-/* A held-out row on a measured profile. */
+/* A held-out row of a stack and a GPU that were measured: errors of others are shifts too, which
+ * calibration/shifts.h counts. */
 static bool counts(const struct run_case *of, const char *without, const struct fit_result *results,
                    int num_results)
 {
-    return !of->is_fitted && of->system->profile.measured &&
+    return !of->is_fitted && system_tier(of->system) == TIER_SEEN &&
            !is_in_results(results, num_results, of->row->id) &&
            !(without && strcmp(of->row->source_key, without) == 0);
-}
-
-/* What all rows of a source on a new stack are off by is a shift of the stack, not their scatter.
- */
-static double shift_of(const struct run_case *of, const struct scores *scores)
-{
-    for (int i = 0; i < scores->num_sources; i++)
-        if (strcmp(scores->sources[i].source, of->row->source_key) == 0)
-            return system_tier(of->system) == TIER_SEEN
-                       ? 0
-                       : scores->sources[i].kind[SCORE_TIME].all.bias;
-    return 0;
 }
 
 /* `without`: a source whose rows do not count; NULL: all count. */
@@ -82,7 +71,7 @@ static bool load_samples(const struct fit_result *results, int num_results, cons
     for (int i = 0; i < n; i++) {
         const struct run_prediction *predicted = &runs.predictions[chosen[i] - runs.cases];
         out->at[i].stack = arena_text(arena, chosen[i]->system->stack.name);
-        out->at[i].error = run_error(chosen[i], predicted) - shift_of(chosen[i], &runs.scores);
+        out->at[i].error = run_error(chosen[i], predicted);
         interval_shares(&predicted->time, out->at[i].shares);
     }
     shipped_runs_release(&runs);

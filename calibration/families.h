@@ -1,8 +1,8 @@
 /* calibration/families.h - the interval widths of all shipped stacks, and their coverage.
  *
- * calibration/widths.h fits them on the held-out shipped runs; a stack without rows has the widths
- * of all. Coverage is counted twice: by these widths, and by widths refitted without the row's
- * fold, of five. */
+ * calibration/widths.h fits them on held-out shipped runs of stacks and GPUs that were measured; a
+ * stack without such rows has the widths of all. Coverage is counted twice: by these widths, and by
+ * widths refitted without the row's fold, of five. */
 #ifndef CALIBRATION_FAMILIES_H
 #define CALIBRATION_FAMILIES_H
 

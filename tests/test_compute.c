@@ -1,4 +1,5 @@
 #include "sim/cost/compute.h"
+#include "sim/cost/power.h"
 #include "tests/check_ok.h"
 #include "tests/testing.h"
 
@@ -207,6 +208,30 @@ END_TEST
 /* --- published numbers --------------------------------------------------------------------------
  */
 
+/* 500 of 700 W: 400 of 600 W above the static seventh, (2/3)^0.4 = 0.850. Traffic keeps its speed.
+ */
+START_TEST(a_lower_power_limit_slows_products_and_attention_alone)
+{
+    struct gpu capped;
+    struct profile profile;
+    struct err err = { 0 };
+    ck_assert_msg(gpu_load("h100-80g-sxm", &capped, &err), "%s", err.msg);
+    ck_assert_msg(profile_load("h100-80g-sxm", &profile, &err), "%s", err.msg);
+    ck_assert_double_eq(power_speed(&capped, &profile), 1);
+    double full_s = gemm_s(&capped, &profile, DTYPE_BF16, 8192, 8192, 8192, 0) - profile.kernel_s;
+    double traffic = traffic_s(&capped, &profile, 1e9, 1);
+    capped.power_w = 500;
+    double speed = power_speed(&capped, &profile);
+    ck_assert_double_eq_tol(speed, 0.850, 1e-3);
+    double capped_s = gemm_s(&capped, &profile, DTYPE_BF16, 8192, 8192, 8192, 0) - profile.kernel_s;
+    ck_assert_double_eq_tol(capped_s, full_s / speed, 1e-9);
+    ck_assert_double_eq(traffic_s(&capped, &profile, 1e9, 1), traffic);
+    profile.power_w = 0;
+    ck_assert_double_eq(power_speed(&capped, &profile), 1);
+    profile_release(&profile);
+}
+END_TEST
+
 /* Tensor cores x FLOPs a cycle x clock of the whitepapers, and their datasheet peaks: 528 x 1024 x
  * 1.83 GHz, 432 x 512 x 1.41 GHz (2 FLOPs a multiply-add are in 1024 and 512). */
 START_TEST(peak_is_tensor_cores_times_clock)
@@ -239,6 +264,7 @@ static Suite *suite(void)
     tcase_add_test(tc, short_heads_waste_part_of_a_batched_products_tiles);
     tcase_add_test(tc, a_measured_shape_takes_about_what_was_measured);
     tcase_add_test(tc, a_shape_three_octaves_from_any_measured_one_keeps_the_model);
+    tcase_add_test(tc, a_lower_power_limit_slows_products_and_attention_alone);
     tcase_add_test(tc, peak_is_tensor_cores_times_clock);
     Suite *s = suite_create("sim/cost/compute");
     suite_add_tcase(s, tc);

@@ -153,6 +153,27 @@ START_TEST(weights_are_gathered_as_often_as_they_are_dropped)
 }
 END_TEST
 
+/* A parameter of bf16 is read and written once it arrived, 4 bytes; its gradient of 2 bytes becomes
+ * one of 4, 6 bytes. Nothing where no weight is gathered, or all are one flat tensor. */
+START_TEST(parameters_that_are_sharded_one_by_one_are_copied)
+{
+    struct system system = { .gpu = { .memory_bytes_per_s = 1e12 },
+                             .profile = { .memory_efficiency = 1 },
+                             .stack = { .shards.copies = true } };
+    struct plan plan = plan_default();
+    plan.dp = 8;
+    plan.zero = 3;
+    struct data_comm copies = shard_copies(&system, &plan, 1e9);
+    ck_assert_double_eq_tol(copies.gather_s, 4e-3, 1e-12);
+    ck_assert_double_eq_tol(copies.reduce_s, 6e-3, 1e-12);
+    plan.zero = 2;
+    ck_assert_double_eq(shard_copies(&system, &plan, 1e9).gather_s, 0);
+    plan.zero = 3;
+    system.stack.shards.copies = false;
+    ck_assert_double_eq(shard_copies(&system, &plan, 1e9).reduce_s, 0);
+}
+END_TEST
+
 /* 1e9 parameters: gradient 4, state read and written 24, weight written 2, gradient read again for
  * the norm 4: 34 bytes each at 1 TB/s, and four kernels of 1 ms; an eighth of that when sharded. */
 START_TEST(the_update_passes_over_the_state_once)
@@ -186,6 +207,7 @@ static Suite *suite(void)
     tcase_add_test(tc, whole_gradients_are_all_reduced);
     tcase_add_test(tc, repeated_shards_are_summed_with_their_like);
     tcase_add_test(tc, weights_are_gathered_as_often_as_they_are_dropped);
+    tcase_add_test(tc, parameters_that_are_sharded_one_by_one_are_copied);
     tcase_add_test(tc, the_update_passes_over_the_state_once);
     Suite *s = suite_create("sim/engine/data_parallel");
     suite_add_tcase(s, tc);

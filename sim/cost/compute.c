@@ -1,5 +1,7 @@
 #include "sim/cost/compute.h"
 
+#include "sim/cost/power.h"
+
 #include <math.h>
 
 /* Ways to split the inner dimension over thread blocks when there are few output tiles. */
@@ -137,7 +139,8 @@ double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype d
     if (profile->num_gemm_points > 0)
         multiply_s *= exp(measured_correction(gpu, profile, m, n, k * loaded));
     double memory_s = bytes / (profile->gemm_memory_efficiency * gpu->memory_bytes_per_s);
-    return larger(multiply_s / profile->sustained, memory_s) + profile->kernel_s;
+    double speed = profile->sustained * power_speed(gpu, profile);
+    return larger(multiply_s / speed, memory_s) + profile->kernel_s;
 }
 
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes, double kernels)
@@ -155,7 +158,7 @@ static double batched_product_s(const struct gpu *gpu, const struct profile *pro
     double head_dim = fmin(op->n, op->k);
     double filled = head_dim / (head_dim + profile->batched_gemm_half_dim);
     double rate_flops_per_s = profile->batched_gemm_efficiency * filled *
-                              gpu->peak_flops_per_s[op->dtype] *
+                              power_speed(gpu, profile) * gpu->peak_flops_per_s[op->dtype] *
                               (is_aligned(op->dtype, head_dim) ? 1 : profile->unaligned_efficiency);
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
@@ -170,6 +173,7 @@ static double flash_s(const struct gpu *gpu, const struct profile *profile,
         op->pass == PASS_FORWARD ? rate->forward_efficiency : rate->backward_efficiency;
     double rate_flops_per_s =
         efficiency * gpu->peak_flops_per_s[op->dtype] * op->n / (op->n + rate->half_seq);
+    rate_flops_per_s *= power_speed(gpu, profile);
     double memory_s = traffic_s(gpu, profile, op->bytes, op->kernels);
     return larger(op->flops / rate_flops_per_s + profile->kernel_s, memory_s);
 }

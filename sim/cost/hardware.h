@@ -113,6 +113,7 @@ struct profile {
     struct disturbance disturbed;
     double gemm_efficiency; /* of peak, long inner dimension, sustained clock */
     double sustained;       /* share of short runs' product rate that power lets long ones keep */
+    double power_w;         /* limit that rates were found at (sim/cost/power.h); 0: not said */
     double gemm_half_k;     /* inner dimension at which half of it is reached */
     struct narrow_rate narrow[NUM_DTYPES]; /* of products of fewer than 16 bits */
     double gemm_unaligned_efficiency; /* of its rate, left when 16 bytes don't divide a dimension */
@@ -192,6 +193,7 @@ struct stack_shards {
     int pipeline_buckets;      /* enum pipeline_buckets */
     int layer_messages;        /* collectives that a layer's parameters travel in (ZeRO-3) */
     double message_per_rank_s; /* host time of each of them for every member of the group */
+    bool copies;               /* parameters are sharded one by one: shard_copies() */
     bool reshard;              /* ZeRO-3 drops a layer's weights after its forward */
     int prefetch;              /* layers that it gathers ahead of the one that runs */
     int accumulate;            /* enum accumulate */
@@ -203,6 +205,7 @@ struct stack_unstated {
     bool sp_default;    /* a measured run has sequence parallelism with tp */
     int zero_default;   /* ZeRO stage of a measured run */
     int logged_stage;   /* enum logged_stage: of its memory */
+    int fp8_default;    /* enum precision of a measured run in fp8 of no stated recipe */
 };
 
 struct stack {

@@ -31,6 +31,9 @@ const struct field match_fields[] = {
     { .name = "use", TEXT(use), .fallback = "", .doc = "The cluster or stack that is meant." },
     { .name = "memory", TEXT(memory), .fallback = "",
       .doc = "Of stacks: another stack, whose memory such rows had." },
+    { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS, AT(match_rule, power_w),
+      .min = 0, .max = 1e6, .fallback = "0 W",
+      .doc = "Of clusters: power limit of each GPU; 0 W: that of its file." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
@@ -225,6 +228,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .stack_assumption = stack->assumption,
                            .recompute = stack->recompute,
                            .memory = stack->memory,
+                           .power_w = cluster->power_w,
                            .skip = *cluster->skip ? cluster->skip : stack->skip };
     return *out->skip == '\0';
 }

@@ -22,6 +22,7 @@ struct match_rule {
     char recompute[48];   /* of stacks: instead of the row's; "": the row's */
     char assumption[160]; /* what is taken for granted; "": nothing */
     char skip[160];       /* why there is none; "": there is */
+    double power_w;       /* of clusters: the GPU's limit; 0: its own */
 };
 
 struct match_rules {
@@ -65,6 +66,7 @@ struct match {
     const char
         *recompute;   /* what really ran, where the row is known to be wrong; "": what it says */
     const char *skip; /* why the row cannot be predicted; "" */
+    double power_w;   /* limit of the GPUs; 0: their own */
 };
 
 /* From `path`, or from calibration/match.json when it is NULL. Release with match_release. */

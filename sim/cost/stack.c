@@ -102,6 +102,9 @@ const struct field stack_fields[] = {
     { .name = "message_per_rank", QUANTITY(SECONDS, shards.message_per_rank_s), .min = 0, .max = 1,
       .fallback = "0 s",
       .doc = "Host time of each of them for every member of the group: lists walked rank by rank." },
+    { .name = "shard_copies", .kind = FIELD_BOOL, AT(shards.copies), .fallback = "false",
+      .doc = "ZeRO-3 shards parameter by parameter: what is gathered is copied out of a buffer, and "
+             "gradients into one, beside nothing." },
     { .name = "reshard", .kind = FIELD_BOOL, AT(shards.reshard), .fallback = "true",
       .doc = "ZeRO-3 drops a layer's weights after its forward (FULL_SHARD) and gathers them again; "
              "no: keeps them for the backward (SHARD_GRAD_OP)." },
@@ -135,6 +138,8 @@ const struct field stack_fields[] = {
       .names = logged_stage_names, .fallback = "most",
       .doc = "Stage whose memory measured runs state: the one that holds most, or the last, whose rank "
              "writes the log." },
+    { .name = "fp8_default", .kind = FIELD_NAME, AT(unstated.fp8_default), .names = precision_names,
+      .fallback = "fp8", .doc = "Precision of measured runs in fp8 that state no recipe." },
     { .name = "error_log", .kind = FIELD_NUMBER, AT(error_log), .min = 0, .max = 10,
       .fallback = "0",
       .doc = "Half width of the 90 % interval of log time, of this family's runs; 0: not known." },

@@ -248,6 +248,20 @@ static void add_sharding(const struct work *w, struct chunk_time *time, const st
     time->backward_s = backward_s;
 }
 
+/* On the stream that computes, so that nothing hides them. */
+static void add_shard_copies(const struct work *w, struct chunk_time *time,
+                             const struct holding *held)
+{
+    double parameters = 0;
+    for (int piece = 0; piece < NUM_PIECES; piece++)
+        parameters += held->count[piece] * w->pieces->at[piece].parameters;
+    struct data_comm copies = shard_copies(w->system, w->plan, parameters);
+    double backward_s = copies.reduce_s + (w->system->stack.shards.reshard ? copies.gather_s : 0);
+    time->forward_s += copies.gather_s;
+    time->backward_s += backward_s;
+    time->parts.data_comm_s += copies.gather_s + backward_s;
+}
+
 /* Activations go to the host as layers run forward and come back before their backward, beside
  * equal parts of the whole pass: embedding and head are spread over the layers, and the copies of
  * layers of several kinds count with their mean. */
@@ -282,6 +296,7 @@ struct chunk_time chunk_time(const struct work *w, int chunk)
     time.backward_s = pass_s(w, &passes[CHUNK_BACKWARD], host_s, &time.parts);
     if (generator_splits(w->generator))
         time.weight_s = pass_s(w, &passes[CHUNK_WEIGHT], 0, &time.parts);
+    add_shard_copies(w, &time, &held);
     add_sharding(w, &time, &held);
     add_offload(w, &time, &held);
     return time;

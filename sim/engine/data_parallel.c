@@ -85,6 +85,23 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
     };
 }
 
+/* FSDP2 (torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py): what arrives is read and
+ * written by split_with_sizes_copy; gradients are read as they are and written in the reduction's
+ * type by chunk_cat. FSDP1's one flat parameter is gathered and reduced in place. */
+struct data_comm shard_copies(const struct system *system, const struct plan *plan,
+                              double parameters)
+{
+    if (!system->stack.shards.copies || !plan_gathers(plan))
+        return (struct data_comm){ 0 };
+    double out_bytes = 2 * gathered_weight_bytes(&system->stack, plan);
+    double in_bytes =
+        precision_bytes(plan->precision) + dtype_bytes((enum dtype)plan->reduce_dtype);
+    return (struct data_comm){
+        .reduce_s = traffic_s(&system->gpu, &system->profile, parameters * in_bytes, 0),
+        .gather_s = traffic_s(&system->gpu, &system->profile, parameters * out_bytes, 0),
+    };
+}
+
 /* Adam in mixed precision moves 30 bytes a parameter: gradient 4, master, m and v read and written
  * 8 each, weight written 2. The norm reads the gradients once more. Or what was measured. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,

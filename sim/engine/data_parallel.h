@@ -22,6 +22,11 @@ struct data_comm {
 struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
                            const struct data_groups *groups, double parameters);
 
+/* Copies out of a gather's buffer, and into a reduction's, of a stack that shards each parameter by
+ * itself (`shard_copies`); else nothing. */
+struct data_comm shard_copies(const struct system *system, const struct plan *plan,
+                              double parameters);
+
 /* How often a step gathers each weight. */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
 
