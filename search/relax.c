@@ -109,8 +109,8 @@ static void list_batches(const struct space *space, double asked, struct batches
                 long long data_ranks = space->num_gpus / others;
                 double at_once = (double)(data_ranks * space->microbatch.at[0]);
                 add_multiples(asked, at_once, batches);
-                if (space->vpp > 1)
-                    add_multiples(asked, at_once * space->pp.at[k], batches);
+                if (space->vpp > 1) /* the fewest that interleaving takes */
+                    add_batch(at_once * space->pp.at[k], batches);
             }
 }
 

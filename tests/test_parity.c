@@ -34,6 +34,9 @@ static const char *const layouts[] = {
     "dp2 zero3 mb2 recompute=full:3",
     "dp4 zero3 recompute=selective",
     "dp2 zero2 tp2 sp recompute=block:2",
+    "pp2 stages=0,4",
+    "pp2 vpp2 stages=0,2,1,1",
+    "pp3 vpp2 stages=0,1,1,1,1,0", /* 8 microbatches in groups of 4 */
 };
 enum { NUM_LAYOUTS = LENGTH(layouts), NUM_MODELS = 3 };
 

@@ -137,12 +137,50 @@ START_TEST(zb_h2_warms_up_and_puts_off_twice_as_far)
 }
 END_TEST
 
+/* Megatron-LM's get_schedule_table: group after group, all microbatches of a group in one chunk
+ * before the next chunk. */
+static void check_table(int stages, int chunks, int microbatches, int group)
+{
+    struct schedule_shape shape = { stages, chunks, microbatches };
+    struct schedule *schedule = compute_order("interleaved", shape);
+    for (int stage = 0; stage < stages; stage++) {
+        const struct instrs *list = &schedule->ranks[stage];
+        int at = 0, warmup = 0;
+        for (int first = 0; first < microbatches; first += group)
+            for (int chunk = 0; chunk < chunks; chunk++)
+                for (int i = first; i < first + group && i < microbatches; i++) {
+                    while (list->at[at].op != INSTR_FORWARD)
+                        at++;
+                    ck_assert_int_eq(list->at[at].chunk, chunk * stages + stage);
+                    ck_assert_int_eq(list->at[at++].microbatch, i);
+                }
+        while (list->at[warmup].op == INSTR_FORWARD)
+            warmup++;
+        int expected = 2 * (stages - stage - 1) + (chunks - 1) * group + 1;
+        int total = microbatches * chunks;
+        ck_assert_int_eq(warmup, expected < total ? expected : total);
+    }
+}
+
+START_TEST(interleaved_groups_are_those_of_megatron)
+{
+    static const int cases[][4] = { /* stages, chunks, microbatches, group */
+                                    { 2, 2, 4, 2 },   { 2, 2, 3, 3 },   { 2, 3, 5, 3 },
+                                    { 3, 2, 8, 4 },   { 4, 2, 11, 6 },  { 4, 3, 7, 7 },
+                                    { 4, 2, 10, 5 },  { 8, 2, 12, 12 }, { 8, 3, 17, 9 },
+                                    { 8, 2, 21, 11 }, { 6, 2, 8, 8 },   { 16, 2, 40, 20 }
+    };
+    for (int i = 0; i < LENGTH(cases); i++)
+        check_table(cases[i][0], cases[i][1], cases[i][2], cases[i][3]);
+}
+END_TEST
+
 static const struct refusal {
     const char *generator;
     struct schedule_shape shape;
     const char *msg;
 } refusals[] = {
-    { "interleaved", { 8, 2, 12 }, "12 microbatches are not a multiple of 8 pipeline stages" },
+    { "interleaved", { 8, 2, 7 }, "7 microbatches are fewer than 8 pipeline stages" },
     { "interleaved", { 1, 2, 12 }, "interleaving needs 2 or more pipeline stages, not 1" },
     { "interleaved", { 8, 1, 16 }, "interleaving needs 2 or more chunks on each stage, not 1" },
     { "1f1b", { 8, 2, 16 }, "2 chunks on each stage, where this schedule knows 1" },
@@ -422,6 +460,7 @@ static Suite *suite(void)
     tcase_add_test(tc, interleaving_takes_groups_of_pp_microbatches_through_all_chunks);
     tcase_add_test(tc, zb_h1_puts_weight_gradients_off_by_the_stage);
     tcase_add_test(tc, zb_h2_warms_up_and_puts_off_twice_as_far);
+    tcase_add_test(tc, interleaved_groups_are_those_of_megatron);
     tcase_add_loop_test(tc, a_shape_that_a_generator_cannot_order_is_infeasible_and_says_why, 0,
                         LENGTH(refusals));
     tcase_add_test(tc, activations_counted_from_the_list_equal_the_closed_form);

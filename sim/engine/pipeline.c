@@ -141,6 +141,8 @@ double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
     if (pipeline->generator->rule)
         return pipeline_full_s(cache, pipeline, end_s); /* how far back an op looks is not known */
     bool chunked = shape->chunks_per_stage > 1;
+    if (chunked && shape->num_microbatches % shape->num_stages != 0)
+        return pipeline_full_s(cache, pipeline, end_s);         /* fewer may be in other groups */
     int cycle = chunked ? shape->num_stages : 1;                /* microbatches */
     int window = shape->num_stages > 2 ? shape->num_stages : 2; /* rounds */
     for (int tried = first_tried(pipeline); tried < shape->num_microbatches; tried *= 2) {

@@ -68,11 +68,10 @@ bool pipeline_can_interleave(const struct plan_case *of, struct err *err)
         return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
                        "vpp %d needs pp of 2 or more, not 1", plan->vpp);
     int microbatches = plan_microbatches(plan, of->global_batch);
-    struct schedule_shape shape = { plan->pp, plan->vpp, microbatches };
-    if (shape.num_microbatches % shape.num_stages == 0)
+    if (microbatches >= plan->pp)
         return true;
     return err_set(err, ERR_INFEASIBLE, token_text("vpp", plan->vpp).at,
-                   "interleaving needs a multiple of pp %d microbatches, not %d", plan->pp,
+                   "interleaving needs as many microbatches as pp %d, not %d", plan->pp,
                    microbatches);
 }
 

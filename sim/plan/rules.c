@@ -178,7 +178,7 @@ const struct plan_rule plan_rules[] = {
     { "pipeline_layers", "The chunks hold every layer once, and at least one each.",
       pipeline_holds_all_layers },
     { "batch", "The batch is a multiple of dp x microbatch.", data_divides_batch },
-    { "interleave", "vpp over 1 needs pp over 1 and a multiple of pp microbatches.",
+    { "interleave", "vpp over 1 needs pp over 1, and pp microbatches or more.",
       pipeline_can_interleave },
     { "schedule", "The schedule is known and can order this many stages, chunks and microbatches.",
       pipeline_has_schedule },

@@ -275,21 +275,44 @@ static bool check_slots(const struct proof *proof)
     return true;
 }
 
+/* The first compute after which a receive may be posted, of each pass of one direction. */
+struct openings {
+    int *before; /* the compute before each of them */
+    int count;
+};
+
+/* As schedule_lead says, of a message from the other end of the pipeline. */
+static int lead_of(const struct proof *proof, const struct instr *instr)
+{
+    bool down = instr->op == INSTR_FORWARD;
+    int end = down ? 0 : proof->schedule->shape.num_stages - 1;
+    return proof->stage == end ? schedule_lead(proof->schedule, instr->microbatch) : 0;
+}
+
 /* A receive that waits holds a buffer and, on a GPU, multiprocessors: it may be posted while the
- * compute before the one that it feeds runs, and not earlier. */
-static bool check_receives(const struct proof *proof)
+ * compute before the one that it feeds runs, and not earlier; or as much earlier as it leads. */
+static bool check_receives(const struct proof *proof, struct arena *scratch)
 {
     int before[2] = { NO_INSTR, NO_INSTR }; /* the last two computes, newest first */
+    struct openings of[2] = { { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 },
+                              { ARENA_ARRAY(scratch, int, (size_t)proof->list->count), 0 } };
     for (int i = 0; i < proof->list->count; i++) {
         const struct instr *instr = &proof->list->at[i];
         bool down = instr->op == INSTR_FORWARD;
         bool up = instr_starts_backward(instr->op);
         if (!down && !up && instr->op != INSTR_BACKWARD_WEIGHT)
             continue;
-        const int *receives = proof->found[down ? INSTR_RECV_ACT : INSTR_RECV_GRAD];
-        int receive = receives[slot_key(proof, instr->chunk, instr->microbatch)];
-        if ((down || up) && !ordered_if_any(proof, before[1], receive))
-            return false;
+        if (down || up) {
+            const int *receives = proof->found[down ? INSTR_RECV_ACT : INSTR_RECV_GRAD];
+            int receive = receives[slot_key(proof, instr->chunk, instr->microbatch)];
+            struct openings *openings = &of[down];
+            int lead = lead_of(proof, instr);
+            int first = openings->count - 1 - lead;
+            int opening = lead == 0 ? before[1] : first < 0 ? NO_INSTR : openings->before[first];
+            if (!ordered_if_any(proof, opening, receive))
+                return false;
+            openings->before[openings->count++] = before[0];
+        }
         before[1] = before[0];
         before[0] = i;
     }
@@ -299,7 +322,7 @@ static bool check_receives(const struct proof *proof)
 static bool check_stage(struct proof *proof, struct arena *scratch)
 {
     return learn_order(proof, scratch) && find_instrs(proof, scratch) && check_slots(proof) &&
-           check_receives(proof) && proof_parameters(proof, scratch) &&
+           check_receives(proof, scratch) && proof_parameters(proof, scratch) &&
            proof_reductions(proof, scratch) && proof_update(proof, scratch);
 }
 

@@ -14,34 +14,76 @@ bool interleaved_accepts(const struct schedule_shape *shape, struct err *err)
         return err_set(err, ERR_INFEASIBLE, "schedule",
                        "interleaving needs 2 or more chunks on each stage, not %d",
                        shape->chunks_per_stage);
-    if (microbatches % stages != 0)
+    if (microbatches < stages)
         return err_set(err, ERR_INFEASIBLE, "schedule",
-                       "%d microbatches are not a multiple of %d pipeline stages", microbatches,
-                       stages);
+                       "%d microbatches are fewer than %d pipeline stages", microbatches, stages);
     return true;
 }
 
-/* Two for each stage behind, one for each way of its first microbatch, and pp for every chunk that
- * runs before the last. */
+/* Microbatches that pass a chunk of a stage in a row, before the stage turns to its next chunk. A
+ * group of pp keeps all stages busy; the last group may be smaller, but not than pp, so where the
+ * microbatches are no multiple of pp the least larger group that leaves none, or pp and more, takes
+ * its place (microbatch_group_size_per_vp_stage). */
+static int group_size(const struct schedule_shape *shape)
+{
+    int group = shape->num_stages;
+    while (group < shape->num_microbatches && shape->num_microbatches % group > 0 &&
+           shape->num_microbatches % group < shape->num_stages)
+        group++;
+    return group;
+}
+
+/* Two for each stage behind, one for each way of its first microbatch, and a group for every chunk
+ * that runs before the last. */
 static int num_warmup(const struct schedule_shape *shape, int stage)
 {
     int stages = shape->num_stages;
-    int warmup = 2 * (stages - stage - 1) + (shape->chunks_per_stage - 1) * stages;
+    int warmup = 2 * (stages - stage - 1) + (shape->chunks_per_stage - 1) * group_size(shape);
     int total = shape->num_microbatches * shape->chunks_per_stage;
     return warmup < total ? warmup : total;
 }
 
-/* The k-th forward of every stage: microbatches in groups of pp, each group through all chunks of
- * the stage before the next group enters. Backwards take the chunks from the last to the first. */
+/* Where the k-th forward of every stage is: a group goes through all chunks of the stage before the
+ * next group enters. Backwards take the chunks from the last to the first. */
+struct turn {
+    int size;   /* of its group: the last may be smaller */
+    int first;  /* microbatch of the group */
+    int within; /* passes of the group before this one */
+};
+
+static struct turn turn_of(const struct schedule_shape *shape, int k)
+{
+    int size = group_size(shape);
+    int whole = shape->num_microbatches / size;
+    int group = k / (size * shape->chunks_per_stage);
+    group = group < whole ? group : whole;
+    return (struct turn){ .size = group < whole ? size : shape->num_microbatches % size,
+                          .first = group * size,
+                          .within = k - group * size * shape->chunks_per_stage };
+}
+
 static int round_of(const struct schedule_shape *shape, int k)
 {
-    return k % (shape->num_stages * shape->chunks_per_stage) / shape->num_stages;
+    struct turn turn = turn_of(shape, k);
+    return turn.within / turn.size;
 }
 
 static int microbatch_of(const struct schedule_shape *shape, int k)
 {
-    int group = k / (shape->num_stages * shape->chunks_per_stage);
-    return group * shape->num_stages + k % shape->num_stages;
+    struct turn turn = turn_of(shape, k);
+    return turn.first + turn.within % turn.size;
+}
+
+int schedule_lead(const struct schedule *schedule, int microbatch)
+{
+    const struct schedule_shape *shape = &schedule->shape;
+    if (schedule->rule || shape->chunks_per_stage == 1 ||
+        shape->num_microbatches < shape->num_stages)
+        return 0;
+    int group = group_size(shape);
+    int whole = shape->num_microbatches / group * group;
+    int size = microbatch < whole ? group : shape->num_microbatches - whole;
+    return size - shape->num_stages;
 }
 
 static struct placement placement_of_all(const struct schedule_shape *shape)
@@ -86,15 +128,13 @@ int interleaved_in_flight(const struct schedule_shape *shape, int stage)
     return held < total ? held : total;
 }
 
-/* Of the forwards that are held, which are in a row, those of one chunk: pp microbatches of a
- * chunk, then as many of the next. */
+/* Of the forwards that are held, which are in a row, those of one chunk: a group of a chunk, then
+ * the same group of the next. */
 int interleaved_of_round(const struct schedule_shape *shape, int stage, int round)
 {
-    int stages = shape->num_stages;
-    int group = stages * shape->chunks_per_stage;
-    int held = interleaved_in_flight(shape, stage);
-    int rest = held % group - round * stages;
+    struct turn next = turn_of(shape, interleaved_in_flight(shape, stage));
+    int rest = next.within - round * next.size;
     if (rest < 0)
         rest = 0;
-    return held / group * stages + (rest < stages ? rest : stages);
+    return next.first + (rest < next.size ? rest : next.size);
 }

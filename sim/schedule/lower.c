@@ -14,7 +14,15 @@ struct slot {
     int computed; /* the instruction itself */
 };
 
+/* Slots of the forwards or of the backwards, in order. */
+struct passes {
+    int *slots;
+    int count;
+    int next; /* that may have a lead, and whose receive is not there yet */
+};
+
 struct lowerer {
+    const struct schedule *schedule;
     const struct schedule_shape *shape;
     struct placement placement;
     const struct lowering *lowering;
@@ -23,6 +31,7 @@ struct lowerer {
     const struct instrs *order;
     struct instrs out;
     struct slot *slots;
+    struct passes forwards, backwards;
     int *backwards_left; /* of each of the stage's chunks */
 };
 
@@ -44,13 +53,8 @@ static int add(struct lowerer *to, struct instr instr, int after)
     return to->out.count++;
 }
 
-/* After what the input of a slot may be fetched: while the slot before it runs, not earlier. */
-static int computed_two_before(const struct lowerer *to, int slot)
-{
-    return slot < 2 ? NO_INSTR : to->slots[slot - 2].computed;
-}
-
-static int receive_of(struct lowerer *to, int slot)
+/* `during`: the slot that runs while the receive is posted, and not earlier. */
+static int receive_of(struct lowerer *to, int slot, int during)
 {
     const struct instr *compute = &to->order->at[slot];
     bool down = compute->op == INSTR_FORWARD;
@@ -69,13 +73,50 @@ static int receive_of(struct lowerer *to, int slot)
         .microbatch = compute->microbatch,
         .peer = peer,
     };
-    return add(to, receive, computed_two_before(to, slot));
+    return add(to, receive, during < 1 ? NO_INSTR : to->slots[during - 1].computed);
+}
+
+/* By how many passes of its kind the slot's message is received sooner than others. */
+static int lead_of(const struct lowerer *to, int slot)
+{
+    const struct instr *compute = &to->order->at[slot];
+    bool from_last = compute->op == INSTR_FORWARD && to->stage == 0;
+    bool from_first = instr_starts_backward(compute->op) && to->stage == to->shape->num_stages - 1;
+    return from_last || from_first ? schedule_lead(to->schedule, compute->microbatch) : 0;
 }
 
 static void add_receive(struct lowerer *to, int slot)
 {
-    if (slot < to->order->count)
-        to->slots[slot].received = receive_of(to, slot);
+    if (slot < to->order->count && lead_of(to, slot) == 0)
+        to->slots[slot].received = receive_of(to, slot, slot - 1);
+}
+
+/* Receives that are due during a slot, ahead of their passes. */
+static void add_leading(struct lowerer *to, int during, struct passes *passes)
+{
+    for (; passes->next < passes->count; passes->next++) {
+        int fed = passes->slots[passes->next];
+        int lead = lead_of(to, fed);
+        int beside = passes->next - 1 - lead;
+        if (lead == 0 || beside < 0)
+            continue;
+        if (passes->slots[beside] > during)
+            return;
+        to->slots[fed].received = receive_of(to, fed, during);
+    }
+}
+
+static void find_passes(struct lowerer *to)
+{
+    to->forwards.count = to->forwards.next = to->backwards.count = to->backwards.next = 0;
+    for (int slot = 0; slot < to->order->count; slot++) {
+        struct passes *passes = to->order->at[slot].op == INSTR_FORWARD         ? &to->forwards
+                                : instr_starts_backward(to->order->at[slot].op) ? &to->backwards
+                                                                                : NULL;
+        if (passes)
+            passes->slots[passes->count++] = slot;
+        to->slots[slot].received = NO_INSTR;
+    }
 }
 
 /* Recompute starts when the gradient is there, as in Megatron, where it is part of backward. */
@@ -179,8 +220,11 @@ static void lower_stage(struct lowerer *to)
         to->backwards_left[i] = to->shape->num_microbatches;
     if (to->lowering->mix_beside)
         add_all_chunks(to, INSTR_MIX_PARAM, NO_INSTR);
+    find_passes(to);
     add_receive(to, 0);
     for (int slot = 0; slot < num_slots; slot++) {
+        add_leading(to, slot, &to->forwards);
+        add_leading(to, slot, &to->backwards);
         if (!to->is_chain)
             add_receive(to, slot + 1);
         add_compute(to, slot);
@@ -206,12 +250,15 @@ static void lower_stages(const struct generator *generator, const struct lowerin
     size_t num_slots = num_slots_of(generator, shape);
     struct arena scratch = { 0 };
     struct instrs order = { .at = ARENA_ARRAY(&scratch, struct instr, num_slots) };
-    struct lowerer to = { .shape = shape,
+    struct lowerer to = { .schedule = schedule,
+                          .shape = shape,
                           .placement = schedule_placement(schedule),
                           .lowering = lowering,
                           .order = &order };
     to.is_chain = generator->in_flight(shape, 0) == 1;
     to.slots = ARENA_ARRAY(&scratch, struct slot, num_slots);
+    to.forwards.slots = ARENA_ARRAY(&scratch, int, num_slots);
+    to.backwards.slots = ARENA_ARRAY(&scratch, int, num_slots);
     to.backwards_left = ARENA_ARRAY(&scratch, int, (size_t)shape->chunks_per_stage);
     for (to.stage = 0; to.stage < shape->num_stages; to.stage++) {
         order.count = 0;

@@ -68,6 +68,12 @@ bool generator_splits(const struct generator *generator); /* has BI and BW inste
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
+/* Forwards of the first stage, or backwards of the last, by which a message from the other end of
+ * the pipeline is there too early: where more than pp microbatches pass a chunk in a row, the
+ * sender has made it so much sooner. It is received when it is made, as in Megatron-LM. 0: no
+ * other. */
+int schedule_lead(const struct schedule *schedule, int microbatch);
+
 /* What lowering adds to compute order. */
 struct lowering {
     bool recompute;      /* RECOMPUTE before each BACKWARD or BACKWARD_INPUT */
