@@ -164,6 +164,10 @@ static void show_comparison(const struct terminal *terminal, const struct search
     plan_write(&rank->plan.plan, &layout);
     printf("\n  compared  %s\n", text_get(&layout));
     text_release(&layout);
+    if (comparison->left_out)
+        printf(
+            "    was faster than every plan of the space as named: its own values were added, and "
+            "the search repeated\n");
     if (!rank->is_valid) {
         printf("    breaks a rule: %s\n", comparison->reason);
         return;
@@ -232,6 +236,7 @@ void show_ranking(const struct options *options, const struct setup *setup,
         return;
     show_why(&terminal, result);
     show_tipping_point(ranking->tipping, result);
+    show_wider(ranking->wider);
     show_what_if(&terminal, setup, &result->top[0]);
     show_next(options, setup, result);
 }

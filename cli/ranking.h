@@ -7,11 +7,13 @@
 #include "cli/nearby_view.h"
 #include "cli/robust_view.h"
 #include "cli/tipping_view.h"
+#include "cli/wider_view.h"
 
 /* A layout that was asked to be compared, NULL in `rank` when none was. */
 struct comparison {
     const struct rank_result *rank;
     const char *reason; /* why it is not valid */
+    bool left_out;      /* it was faster than the best of the space, which has it now */
 };
 
 /* All that is told of the plans. */
@@ -23,6 +25,7 @@ struct ranking {
     const struct finalists *finalists;
     const struct nearby_view *nearby;
     const struct tipping_view *tipping;
+    const struct wider_view *wider;
 };
 
 void show_ranking(const struct options *options, const struct setup *setup,

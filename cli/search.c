@@ -39,6 +39,7 @@ struct extras {
     struct kinds kinds;
     struct search_result by_kind; /* borrows: the best plan of each kind */
     struct tipping_view tipping;
+    struct wider_view wider;
     int asked_gpus; /* that no plan divides over, where fewer are taken; else 0 */
 };
 
@@ -97,6 +98,7 @@ static json_t *comparison_json(const struct setup *setup, const struct compariso
         json_object_set_new(object, "rank", number_json(rank->rank));
         json_object_set_new(object, "of", number_json(rank->of));
         json_object_set_new(object, "lost_share", json_real(rank->lost_share));
+        json_object_set_new(object, "left_out", json_boolean(comparison->left_out));
     } else {
         struct text layout = { 0 };
         plan_write(&rank->plan.plan, &layout);
@@ -159,6 +161,8 @@ static json_t *result_json(const struct setup *setup, const struct search_result
         add_tipping_json(object, &extras->tipping, &extras->by_kind);
     else
         add_relaxation(object, setup, result, &extras->relaxations);
+    if (found)
+        add_wider_json(object, &extras->wider);
     if (comparison->rank)
         json_object_set_new(object, "compared", comparison_json(setup, comparison));
     add_robustness_json(object, &extras->robust);
@@ -306,7 +310,8 @@ static void print_result(const struct options *options, const struct setup *setu
                                         .robust = &extras->robust,
                                         .finalists = &extras->finalists,
                                         .nearby = &extras->nearby,
-                                        .tipping = &extras->tipping });
+                                        .tipping = &extras->tipping,
+                                        .wider = &extras->wider });
     else
         show_infeasible(options, setup, result, &extras->relaxations);
 }
@@ -427,6 +432,38 @@ static void sort_kinds(struct search_result *result, int shown, struct extras *e
                                    ARENA_ARRAY(&result->arena, struct scored_plan, MOST_KINDS));
 }
 
+/* Where the layout to compare is faster than the best plan found, the space was too narrow: it is
+ * searched again with the layout's own values in it. */
+static bool compare_and_widen(const struct options *options, struct setup *setup,
+                              struct search_request *request, struct search_result *result,
+                              struct rank_result *rank, struct extras *extras, struct err *reason,
+                              struct err *err)
+{
+    if (!options->compare || result->num_top == 0)
+        return true;
+    if (!compare(options, setup, request, result, rank, reason, err))
+        return false;
+    extras->comparison.rank = rank;
+    bool is_faster = rank->is_valid && rank->plan.prediction.fits && rank->lost_share < -1e-9;
+    if (!is_faster || request->objective != OBJECTIVE_TIME || result->timed_out)
+        return true;
+    struct plan *compared = ARENA_NEW(&setup->arena, struct plan);
+    *compared = rank->plan.plan;
+    *request = search_including(request, compared);
+    struct search_result wider = { 0 };
+    struct relaxations unneeded = { 0 };
+    bool ok = find_plans(options, request, &extras->deadline, &wider, &unneeded, err);
+    relaxations_release(&unneeded);
+    if (!ok || wider.num_top == 0) {
+        search_result_release(&wider);
+        return ok;
+    }
+    extras->comparison.left_out = true;
+    search_result_release(result);
+    *result = wider;
+    return compare(options, setup, request, result, rank, reason, err);
+}
+
 static int answer(struct options *options, struct setup *setup, struct largest *largest,
                   struct err *err)
 {
@@ -442,16 +479,18 @@ static int answer(struct options *options, struct setup *setup, struct largest *
     struct search_result result = { 0 };
     struct rank_result rank;
     struct err reason = { 0 };
-    struct extras extras = { .comparison = { NULL, reason.msg }, .largest = largest };
+    struct extras extras = { .comparison = { .reason = reason.msg }, .largest = largest };
     int code = EXIT_FAILED;
     int shown = request.top;
     request.top = robust_top(options, kinds_top(shown));
     if (!deadline_choose_gpus(options, setup, &request, &extras.deadline, err) ||
         !find_plans(options, &request, &extras.deadline, &result, &extras.relaxations, err) ||
         !take_segments(options, setup, &request, &extras, &result, err) ||
-        !take_fewer(options, setup, &request, &extras, &result, err))
+        !take_fewer(options, setup, &request, &extras, &result, err) ||
+        !compare_and_widen(options, setup, &request, &result, &rank, &extras, &reason, err))
         goto done;
     look_nearby(options, &request, &result, &extras);
+    extras.wider = wider_find(setup, &request, &result);
     extras.robust = robust_find(options, setup, &request, &result);
     if (result.num_top > 0)
         setup_note_exchange(setup, &result.top[0].plan);
@@ -461,11 +500,6 @@ static int answer(struct options *options, struct setup *setup, struct largest *
         result.num_top = shown;
     extras.finalists =
         finalists_judge(setup, options->json ? &result : &extras.by_kind, request.jobs);
-    if (options->compare && result.num_top > 0) {
-        if (!compare(options, setup, &request, &result, &rank, &reason, err))
-            goto done;
-        extras.comparison.rank = &rank;
-    }
     if (options->output && result.num_top > 0 &&
         !write_plan(options->output, setup, &result.top[0].plan, &result.top[0].prediction, err))
         goto done;

@@ -121,6 +121,27 @@ const char *search_leaves_out(const struct search_request *request, struct arena
     return copy;
 }
 
+struct search_request search_including(const struct search_request *request,
+                                       const struct plan *plan)
+{
+    struct search_request wider = *request;
+    const struct plan *base = &request->base;
+    wider.also = plan;
+    wider.base = *plan;
+    wider.base.tp = base->tp;
+    wider.base.cp = base->cp;
+    wider.base.pp = base->pp;
+    wider.base.dp = base->dp;
+    wider.base.vpp = base->vpp;
+    wider.base.microbatch = base->microbatch;
+    wider.base.sp = base->sp;
+    wider.base.zero = base->zero;
+    wider.base.recompute = base->recompute;
+    wider.base.chunk_layers = base->chunk_layers;
+    wider.base.num_chunk_layers = base->num_chunk_layers;
+    return wider;
+}
+
 static const struct search_method *find_method(const char *name, struct err *err)
 {
     const struct search_method *method = name ? search_method_find(name) : &search_methods[0];
@@ -175,6 +196,7 @@ bool search_prepare(const struct search_request *asked, struct arena *arena, str
                                    .forbid = asked->forbid,
                                    .placement = asked->placement,
                                    .chunks = (enum chunk_space)asked->chunks,
+                                   .also = asked->also,
                                    .system = &out->system };
     return space_new(&space, arena, &out->space, err) &&
            system_check(&out->system, &out->space.base, err);

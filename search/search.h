@@ -35,6 +35,7 @@ struct search_request {
     bool same_recompute;      /* all stages recompute as many layers, or all of theirs */
     double host_memory_bytes; /* of a node's host, for offloaded state; 0: any */
     const struct convergence *convergence; /* of time-to-accuracy; NULL: the published one */
+    const struct plan *also; /* a plan whose own values are in the space too; NULL: none */
     struct plan base; /* for all that is not searched: precision, optimizer, dtypes, overlap ... */
     int objective;    /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
@@ -119,6 +120,11 @@ bool search_run(const struct search_request *request, struct search_result *resu
  * known. */
 double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
+
+/* The request whose space has this plan too: its values are added to the lists, its rank order and
+ * its words that are not searched take the place of the base's. `plan` must outlast it. */
+struct search_request search_including(const struct search_request *request,
+                                       const struct plan *plan);
 
 /* Where a layout stands among all plans of the space that fit: 1 is the best. */
 struct rank_result {

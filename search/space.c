@@ -151,6 +151,34 @@ static struct values *values_of(const struct domain *domain, struct space *space
     return (struct values *)((char *)space + domain->values);
 }
 
+/* In its place among rising values; lists are the enum's order where they are of words. */
+static void add_value(struct values *values, int value, struct arena *arena)
+{
+    int *at = ARENA_ARRAY(arena, int, (size_t)values->count + 1);
+    int before = 0;
+    while (before < values->count && values->at[before] < value)
+        before++;
+    if (before < values->count && values->at[before] == value)
+        return;
+    memcpy(at, values->at, (size_t)before * sizeof *at);
+    at[before] = value;
+    memcpy(at + before + 1, values->at + before, (size_t)(values->count - before) * sizeof *at);
+    *values = (struct values){ at, values->count + 1 };
+}
+
+static void add_values_of(struct space *space, const struct plan *also, unsigned fixed,
+                          struct arena *arena)
+{
+    for (size_t i = 0; i < LENGTH(domains); i++)
+        if (!words_have(fixed, domains[i].token))
+            add_value(values_of(&domains[i], space), value_in(&domains[i], also), arena);
+    if (words_have(fixed, "recompute"))
+        return;
+    space->base.recompute_every = also->recompute_every;
+    space->base.recompute_layers = also->recompute_layers;
+    space->base.num_recompute_layers = also->num_recompute_layers;
+}
+
 static void list_values(struct space *space, unsigned fixed, bool placement, struct arena *arena)
 {
     const struct plan *base = &space->base;
@@ -272,6 +300,38 @@ static struct splits given_split(const struct space *space, int pp, struct arena
     return splits;
 }
 
+bool split_is_of(const struct split *split, const struct plan *plan)
+{
+    if (split->vpp != plan->vpp)
+        return false;
+    if (!split->layers || !plan->chunk_layers)
+        return split->layers == plan->chunk_layers;
+    return memcmp(split->layers, plan->chunk_layers,
+                  (size_t)plan->num_chunk_layers * sizeof *split->layers) == 0;
+}
+
+static bool has_split(const struct splits *splits, const struct plan *plan)
+{
+    for (int i = 0; i < splits->count; i++)
+        if (split_is_of(&splits->at[i], plan))
+            return true;
+    return false;
+}
+
+static void add_split_of(const struct plan *also, struct splits *splits, struct arena *arena)
+{
+    if (has_split(splits, also))
+        return;
+    struct split *at = ARENA_ARRAY(arena, struct split, (size_t)splits->count + 1);
+    int before = 0;
+    while (before < splits->count && splits->at[before].vpp <= also->vpp)
+        before++;
+    memcpy(at, splits->at, (size_t)before * sizeof *at);
+    at[before] = (struct split){ also->vpp, SPLIT_ALSO, also->chunk_layers };
+    memcpy(at + before + 1, splits->at + before, (size_t)(splits->count - before) * sizeof *at);
+    *splits = (struct splits){ at, splits->count + 1 };
+}
+
 void space_list_splits(struct space *space, struct arena *arena)
 {
     struct split_request request = {
@@ -286,6 +346,8 @@ void space_list_splits(struct space *space, struct arena *arena)
         request.pp = space->pp.at[i];
         *splits = space->base.chunk_layers ? given_split(space, request.pp, arena)
                                            : splits_of(&request, arena);
+        if (space->also && space->also->pp == request.pp && !space->base.chunk_layers)
+            add_split_of(space->also, splits, arena);
         int kept = 0;
         for (int j = 0; j < splits->count; j++)
             if (is_allowed(space, request.pp, &splits->at[j]))
@@ -316,6 +378,10 @@ static const char *name_space(const struct space *space, const struct space_requ
         text_add(&name, ", fixed %s", words_begin(request->fix));
     if (request->forbid && *words_begin(request->forbid))
         text_add(&name, ", without %s", words_begin(request->forbid));
+    if (request->also) {
+        text_add(&name, ", with the values of ");
+        plan_write(request->also, &name);
+    }
     const char *copy = arena_text(arena, text_get(&name));
     text_release(&name);
     return copy;
@@ -335,6 +401,10 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
     out->splits_attention =
         !request->system || plan_attention_kernel(&out->base, request->system) != ATTENTION_UNFUSED;
     list_values(out, fixed, request->placement, arena);
+    if (request->also)
+        add_values_of(out, request->also, fixed, arena);
+    if (request->also && !words_have(fixed, "stages") && !words_have(fixed, "vpp"))
+        out->also = request->also;
     take_out_forbidden(out);
     space_list_splits(out, arena);
     out->fits_gpus = any_fits(out, NULL);

@@ -39,7 +39,8 @@ struct space {
     struct values tp, cp, sp, microbatch, pp, recompute, zero;
     int dp, vpp; /* 0: not fixed */
     enum chunk_space chunks;
-    struct splits *splits; /* [pp.count] */
+    struct splits *splits;   /* [pp.count] */
+    const struct plan *also; /* its split is one of its pp; NULL: none */
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
     struct forbidden forbidden;
@@ -55,6 +56,9 @@ struct space_request {
     /* cp is the base's where attention is not a flash kernel; NULL: it is one. */
     const struct system *system;
     enum chunk_space chunks;
+    /* A plan whose own values join the lists and the splits, so that the space has it where its
+     * other words are the base's; NULL: none. */
+    const struct plan *also;
 };
 
 /* Lists live in the arena. False when a word is unknown: where = the word. */
@@ -104,6 +108,8 @@ static inline int split_number(const struct split *split)
 {
     return split->vpp * NUM_SPLIT_KINDS + (int)split->kind;
 }
+/* Whether the plan's chunks have these layers; not asked of a given list. */
+bool split_is_of(const struct split *split, const struct plan *plan);
 /* Of a visited family. */
 int space_split_of(const struct space *space, const struct plan *plan);
 

@@ -24,6 +24,7 @@ enum split_kind {
                             that it takes no longer with the head than the others
                             (num_layers_in_first_pipeline_stage, ..._last_...) */
     SPLIT_GIVEN,      /* the base plan's list */
+    SPLIT_ALSO,       /* that of a plan which the space is to have too */
     NUM_SPLIT_KINDS
 };
 

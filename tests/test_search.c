@@ -1,5 +1,6 @@
 #include "search/search.h"
 
+#include "search/splits.h"
 #include "tests/instance.h"
 #include "tests/naive_space.h"
 #include "tests/searching.h"
@@ -205,6 +206,57 @@ START_TEST(peak_and_step_alone_are_those_of_the_whole_prediction)
 }
 END_TEST
 
+/* Values that no list has, a split of its own, another rank order and another schedule. */
+static const char *const outsiders[] = {
+    "tp1 pp2 mb3",
+    "tp2 pp4 dp2 mb1 stages=1,2,1,2",
+    "tp1 pp2 mb1 stages=5,1",
+    "tp2 pp2 mb1 order=tp-pp-dp-cp",
+    "tp1 pp4 mb2 stages=2,1,2,1 schedule=gpipe",
+    "tp1 pp2 mb1 recompute=full:2",
+};
+
+START_TEST(a_plan_from_outside_joins_the_space_that_includes_it)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct plan plan;
+    make_random(5);
+    instance.model.layers = 6;
+    instance.model.batch = 48;
+    instance.system.num_gpus = 16;
+    instance.system.gpu.memory_bytes = 80e9;
+    ck_assert(plan_parse(outsiders[_i], &arena, &plan, &err));
+    ck_assert_msg(plan_derive_data(&plan, 16, &err), "%s", err.msg);
+    ck_assert_msg(!plan_check(&plan, &instance.model, 48, 16, &err), "%s", err.msg);
+    struct search_request request = new_request();
+    request.method = "exhaustive";
+    request.top = MAX_TOP;
+    request.chunks = CHUNKS_EVEN;
+    struct search_request wider = search_including(&request, &plan);
+    char fix[64];
+    snprintf(fix, sizeof fix, "tp%d pp%d mb%d", plan.tp, plan.pp, plan.microbatch);
+    wider.fix = request.fix = fix;
+    struct search_result without = search_of(&request), with = search_of(&wider);
+    bool was_there = false, is_there = false;
+    for (int i = 0; i < without.num_top; i++)
+        was_there |= plan_equal(&without.top[i].plan, &plan);
+    for (int i = 0; i < with.num_top; i++)
+        is_there |= plan_equal(&with.top[i].plan, &plan);
+    ck_assert(is_there);
+    ck_assert(!was_there || _i == 0); /* there the fixed words name it */
+    wider.method = "bnb";
+    wider.top = 10;
+    struct search_result proved = search_of(&wider);
+    for (int i = 0; i < proved.num_top; i++)
+        ck_assert(plan_equal(&proved.top[i].plan, &with.top[i].plan));
+    search_result_release(&without);
+    search_result_release(&with);
+    search_result_release(&proved);
+    arena_release(&arena);
+}
+END_TEST
+
 START_TEST(the_number_of_jobs_cannot_be_seen_in_the_answer)
 {
     if (is_spared(_i % 3, 1))
@@ -326,6 +378,8 @@ static Suite *suite(void)
     TCase *threads = tcase_create("threads");
     tcase_set_tags(threads, THREADS);
     tcase_add_checked_fixture(threads, set_up, tear_down);
+    tcase_add_loop_test(threads, a_plan_from_outside_joins_the_space_that_includes_it, 0,
+                        LENGTH(outsiders));
     tcase_add_loop_test(threads, the_number_of_jobs_cannot_be_seen_in_the_answer, 0, 6);
     suite_add_tcase(s, threads);
     return s;

@@ -38,24 +38,14 @@ struct plan division_plan(const struct plan *point, const int *layers, const int
     return plan;
 }
 
-static bool has_layers(const struct split *split, const struct plan *plan)
-{
-    if (!split->layers || !plan->chunk_layers)
-        return split->layers == plan->chunk_layers;
-    return memcmp(split->layers, plan->chunk_layers,
-                  (size_t)plan->num_chunk_layers * sizeof *split->layers) == 0;
-}
-
 bool division_is_known(const struct space *space, const struct plan *plan)
 {
     if (plan->recompute == RECOMPUTE_BLOCK)
         return false;
     for (int i = 0; i < space->pp.count; i++)
-        for (int j = 0; space->pp.at[i] == plan->pp && j < space->splits[i].count; j++) {
-            const struct split *split = &space->splits[i].at[j];
-            if (split->vpp == plan->vpp && has_layers(split, plan))
+        for (int j = 0; space->pp.at[i] == plan->pp && j < space->splits[i].count; j++)
+            if (split_is_of(&space->splits[i].at[j], plan))
                 return true;
-        }
     return false;
 }
 

@@ -1,0 +1,21 @@
+/* cli/wider_view.h - an option that would search a wider space to advantage. */
+#ifndef CLI_WIDER_VIEW_H
+#define CLI_WIDER_VIEW_H
+
+#include "cli/setup.h"
+#include "search/wider.h"
+
+struct wider_view {
+    struct wider at[MOST_WIDER];
+    int count;
+};
+
+/* Nothing unless the default method proved the fastest plan of its space. */
+struct wider_view wider_find(struct setup *setup, const struct search_request *request,
+                             const struct search_result *result);
+
+void show_wider(const struct wider_view *view);
+/* "wider": [ { "option", "gain", "layout", "step_s" } ]. */
+void add_wider_json(json_t *object, const struct wider_view *view);
+
+#endif

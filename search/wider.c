@@ -1,0 +1,98 @@
+#include "search/wider.h"
+
+#include "base/length.h"
+#include "search/probe.h"
+#include "search/words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_fixed(const struct search_request *request, const char *token)
+{
+    struct arena arena = { 0 };
+    bool is = request->fix && words_have(words_tokens(request->fix, &arena), token);
+    arena_release(&arena);
+    return is;
+}
+
+static bool may_be_uneven(const struct search_request *request, const struct plan *best)
+{
+    return !request->uneven && !is_fixed(request, "stages") && best->pp > 1 && best->vpp == 1 &&
+           best->schedule[0] == '\0';
+}
+
+/* Without recompute nothing is left to mix. */
+static bool may_mix(const struct search_request *request, const struct plan *best)
+{
+    return !request->recompute_mixes && !is_fixed(request, "recompute") && best->pp > 1 &&
+           best->vpp == 1 && best->schedule[0] == '\0' && best->recompute == RECOMPUTE_FULL;
+}
+
+static bool may_move(const struct search_request *request, const struct plan *best)
+{
+    (void)best;
+    return !request->placement && !is_fixed(request, "order") &&
+           request->system->cluster.num_levels > 1;
+}
+
+static void add_uneven(struct search_request *request)
+{
+    request->uneven = true;
+}
+
+static void add_mixes(struct search_request *request)
+{
+    request->recompute_mixes = true;
+}
+
+static void add_placement(struct search_request *request)
+{
+    request->placement = true;
+}
+
+/* The best plan's words for what its neighbours share; recompute is free where it is mixed. */
+static void fix_degrees(const struct plan *best, bool mixes, char *text, size_t size)
+{
+    bool is_plain = !mixes && best->recompute <= RECOMPUTE_FULL;
+    snprintf(text, size, "tp%d cp%d pp%d dp%d mb%d sp%d zero%d vpp%d%s%s", best->tp, best->cp,
+             best->pp, best->dp, best->microbatch, best->sp, best->zero, best->vpp,
+             is_plain ? " recompute=" : "", is_plain ? recompute_names[best->recompute] : "");
+}
+
+static int by_gain(const void *a, const void *b)
+{
+    double left = ((const struct wider *)a)->gain, right = ((const struct wider *)b)->gain;
+    return (left < right) - (left > right);
+}
+
+int search_wider(const struct search_request *request, const struct scored_plan *best,
+                 struct arena *arena, struct wider out[MOST_WIDER])
+{
+    static const struct {
+        const char *option;
+        bool (*may_gain)(const struct search_request *request, const struct plan *best);
+        void (*add)(struct search_request *request);
+        bool mixes;
+    } rows[] = {
+        { "--uneven", may_be_uneven, add_uneven, false },
+        { "--recompute-mixes", may_mix, add_mixes, true },
+        { "--placement", may_move, add_placement, false },
+    };
+    int count = 0;
+    for (size_t i = 0; i < LENGTH(rows); i++) {
+        if (!rows[i].may_gain(request, &best->plan))
+            continue;
+        char fix[256];
+        struct search_request wider = search_including(request, &best->plan);
+        fix_degrees(&best->plan, rows[i].mixes, fix, sizeof fix);
+        wider.fix = fix;
+        wider.top = 1;
+        rows[i].add(&wider);
+        struct probe probe = probe_best(&wider, arena);
+        double gain = probe.fits ? 1 - probe.best.prediction.step_s / best->prediction.step_s : 0;
+        if (gain >= wider_least_gain)
+            out[count++] = (struct wider){ rows[i].option, gain, probe.best };
+    }
+    qsort(out, (size_t)count, sizeof *out, by_gain);
+    return count;
+}
