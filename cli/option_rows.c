@@ -61,6 +61,11 @@ const struct option_row option_rows[] = {
       { "seq", .kind = FIELD_INT, F(seq), .min = 1, .max = LONGEST_SEQ,
         .quantity = QUANTITY_TOKENS,
         .doc = "Sequence length (8k is 8192); the model's usual one when not given." } },
+    { "--documents", NULL, "FILE|mean=M,cv=C", PREDICTS,
+      { "documents", TEXT(documents),
+        .doc = "Lengths of the documents packed into a sequence, whose tokens see no other: a file "
+               "with one on each line, or their mean and relative deviation (mean=8k,cv=1); one a "
+               "sequence when not given. `run` has no such mask and refuses it." } },
     { "--tokens", NULL, "T", PREDICTS,
       { "tokens", .kind = FIELD_QUANTITY, .quantity = QUANTITY_TOKENS, F(tokens), .min = 1,
         .max = 1e18, .doc = "Tokens to train on (300B or 300Btok), for days and dollars." } },

@@ -31,6 +31,7 @@ void add_case_options(const struct options *options, const struct setup *setup, 
     add_option(out, "--batch", options->batch);
     if (options->seq)
         text_add(out, " --seq %d", options->seq);
+    add_option(out, "--documents", options->documents);
     add_option(out, "--precision", name_of(precision_names, options->precision));
     add_option(out, "--optimizer", name_of(optimizer_names, options->optimizer));
 }

@@ -382,6 +382,15 @@ static bool check_words(const struct options *options, struct err *err)
     return true;
 }
 
+/* Its attention is causal over the whole sequence. */
+static bool check_documents(const struct setup *setup, struct err *err)
+{
+    return setup->model.documents.mean <= 0 ||
+           err_set(err, ERR_UNAVAILABLE, "--documents",
+                   "run has no mask between the documents of a sequence: it trains on one a "
+                   "sequence");
+}
+
 int cmd_run(int argc, char **argv, struct err *err)
 {
     struct options options;
@@ -391,7 +400,8 @@ int cmd_run(int argc, char **argv, struct err *err)
     int code = EXIT_FAILED;
     if (!options.backend)
         options.backend = backend_names[0];
-    if (setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &setup, err))
+    if (setup_load(&options, options.num_files > 0 ? options.files[0] : NULL, &setup, err) &&
+        check_documents(&setup, err))
         code = run_plan(&options, &setup, argc, argv, err);
     setup_release(&setup);
     return err->code != ERR_NONE && code != LAUNCH_EXIT_LOST ? exit_code_of(err) : code;

@@ -1,6 +1,7 @@
 #include "cli/setup_part.h"
 
 #include "base/units.h"
+#include "cli/documents.h"
 #include "search/batch.h"
 
 #include <math.h>
@@ -114,6 +115,31 @@ static void assume_attention(const struct options *options, struct setup *setup)
                      model->seq, model->sliding_window, model->name);
 }
 
+/* Notes what is packed into a sequence where it matters: attention is a large part of long ones. */
+static bool set_documents(const struct options *options, struct setup *setup, struct err *err)
+{
+    enum { LONG_SEQ = 16384 };
+    struct model *model = &setup->model;
+    if (options->documents &&
+        !documents_read(options->documents, model->seq, &model->documents, err))
+        return false;
+    const struct documents *documents = &model->documents;
+    if (documents->mean > 0)
+        setup_assume(setup,
+                     "documents of %.0f tokens in the mean: a token's attention is that of %.0f "
+                     "tokens, not of %d%s",
+                     documents->mean, documents_attended(documents, model->seq), model->seq,
+                     options->documents && strchr(options->documents, '=')
+                         ? "; lengths are gamma distributed"
+                         : "");
+    else if (model->seq >= LONG_SEQ)
+        setup_assume(setup,
+                     "one document a sequence: attention is over all %d tokens (--documents takes "
+                     "shorter ones)",
+                     model->seq);
+    return true;
+}
+
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err)
 {
@@ -122,6 +148,8 @@ bool setup_set_run(const struct options *options, bool of_file, struct setup *se
     if (options->seq && !set_seq(options->seq, model, err))
         return false;
     assume_attention(options, setup);
+    if (!set_documents(options, setup, err))
+        return false;
     if (options->tokens > 0)
         model->tokens = options->tokens;
     if (options->batch)

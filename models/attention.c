@@ -59,6 +59,13 @@ static struct attention_sizes attention_sizes(const struct builder *b)
     };
 }
 
+/* What counts for MFU: half of what a token sees of its own document, by the causal mask. */
+static double masked_flops(const struct builder *b, double flops)
+{
+    double kv_seq = b->dims->kv_seq;
+    return flops / 2 * (documents_attended(&b->model->documents, kv_seq) / kv_seq);
+}
+
 static void add_scores(struct builder *b, const struct attention_sizes *sizes)
 {
     const struct layer_dims *d = b->dims;
@@ -67,7 +74,7 @@ static void add_scores(struct builder *b, const struct attention_sizes *sizes)
     set_attention_size(b, scores);
     scores->k = d->head_dim;
     scores->flops = 2 * sizes->probabilities * d->head_dim;
-    scores->model_flops = scores->flops / 2; /* a causal mask lets half of them count for MFU */
+    scores->model_flops = masked_flops(b, scores->flops);
     scores->bytes = sizes->query_bytes + sizes->key_bytes + element_bytes * sizes->probabilities;
     keep_input(b, scores);
     b->ops.operands->values[b->value].bytes = element_bytes * sizes->probabilities;
@@ -112,7 +119,7 @@ static void add_context(struct builder *b, const struct attention_sizes *sizes, 
     set_attention_size(b, context);
     context->k = d->kv_seq;
     context->flops = 2 * sizes->probabilities * d->head_dim;
-    context->model_flops = context->flops / 2;
+    context->model_flops = masked_flops(b, context->flops);
     context->bytes =
         element_bytes * sizes->probabilities + sizes->key_bytes + 3 * sizes->query_bytes;
     context->kernels = 2;
@@ -134,16 +141,17 @@ static void add_unfused_attention(struct builder *b)
  * log-sum-exp of each row, and its output, which the projection that reads it keeps too unless it
  * does so in fp8. The backward reads five such rows and writes three, dq in fp32: 2.5 times the
  * forward's traffic; kernels before and after it prepare row sums and narrow dq (FlashAttention 2,
- * flash_bwd_launch_template.h). */
+ * flash_bwd_launch_template.h). Keys of other documents are skipped. */
 static void add_flash_attention(struct builder *b)
 {
     const struct layer_dims *d = b->dims;
     double row_bytes = b->element_bytes * d->head_dim;
-    struct op *op = add_op(b, OP_FLASH_ATTENTION, "attention", d->seq, d->kv_seq);
+    double attended = documents_attended(&b->model->documents, d->kv_seq);
+    struct op *op = add_op(b, OP_FLASH_ATTENTION, "attention", d->seq, attended);
     op->variant = b->model->dropout > 0 ? "dropout" : "";
     set_attention_size(b, op);
     op->k = d->head_dim;
-    op->flops = op->model_flops = 4 * op->batch * d->seq * d->kv_seq * d->head_dim / 2;
+    op->flops = op->model_flops = 4 * op->batch * d->seq * attended * d->head_dim / 2;
     op->bytes = row_bytes * d->tokens * 2 * (d->heads + d->kv_heads);
     op->backward_bytes = 2.5 * op->bytes;
     op->backward_kernels = 3;

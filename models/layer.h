@@ -86,7 +86,7 @@ double ops_flops(struct ops ops);
 double ops_model_flops(struct ops ops);
 
 /* Model FLOPs of one training step over `sequences` of `seq` tokens: forward and backward once,
- * causal attention at its half, output head in, embedding look-up out. */
+ * causal attention at its half and within documents, output head in, embedding look-up out. */
 double model_step_flops(const struct model *model, double sequences, double seq);
 /* Model FLOPs of the output head over those of a layer in the mean. */
 double model_head_layers(const struct model *model, double seq);

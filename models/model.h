@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/field.h"
 #include "models/blocks.h"
+#include "models/documents.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -32,22 +33,23 @@ struct model {
     int seq;         /* usual training sequence length, tokens */
     int allowed_seq; /* the longest that a config.json allows, where seq was assumed from it; else 0
                       */
-    int sliding_window;   /* tokens that attention looks back in some blocks; 0: all */
-    int max_positions;    /* rows of the learned position table; 0 without one */
-    int norm;             /* enum norm_kind */
-    int activation;       /* enum activation_kind */
-    int positions;        /* enum position_kind */
-    double rope_theta;    /* base of rotary angles; 0 with other positions */
-    double norm_epsilon;  /* added to the variance, or the mean square, of every norm */
-    bool linear_bias;     /* biases on the projections of attention and feed-forward */
-    bool qkv_bias;        /* biases on q, k and v (implied by linear_bias) */
-    bool qk_norm;         /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
-    bool embedding_norm;  /* a norm after the embedding (BLOOM) */
-    bool tied;            /* output head shares the token embedding */
-    double dropout;       /* hidden and attention dropout; 0: no masks are kept */
-    double batch;         /* usual global batch, sequences; 0: not stated */
-    double tokens;        /* usual token budget; 0: not stated */
-    struct blocks blocks; /* the kinds of its blocks, where there are several */
+    int sliding_window;         /* tokens that attention looks back in some blocks; 0: all */
+    int max_positions;          /* rows of the learned position table; 0 without one */
+    int norm;                   /* enum norm_kind */
+    int activation;             /* enum activation_kind */
+    int positions;              /* enum position_kind */
+    double rope_theta;          /* base of rotary angles; 0 with other positions */
+    double norm_epsilon;        /* added to the variance, or the mean square, of every norm */
+    bool linear_bias;           /* biases on the projections of attention and feed-forward */
+    bool qkv_bias;              /* biases on q, k and v (implied by linear_bias) */
+    bool qk_norm;               /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
+    bool embedding_norm;        /* a norm after the embedding (BLOOM) */
+    bool tied;                  /* output head shares the token embedding */
+    double dropout;             /* hidden and attention dropout; 0: no masks are kept */
+    double batch;               /* usual global batch, sequences; 0: not stated */
+    double tokens;              /* usual token budget; 0: not stated */
+    struct documents documents; /* packed into a sequence of the run */
+    struct blocks blocks;       /* the kinds of its blocks, where there are several */
 };
 
 static inline int model_num_kinds(const struct model *model) /* 1 or more */

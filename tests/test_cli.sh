@@ -158,6 +158,27 @@ run 2 --gpus 1024 --model llama3-70b --seq 8192 --gbs 4194304
 says 'tokens\? then --batch 4194304tok; if not, --batch 4194304seq$'
 run 0 --gpus 8 --model tiny --gbs 16seq --top 1 --json
 
+# Documents that are packed into sequences.
+long=(--gpus 64 --model llama3-8b --seq 32k --gbs 64 --top 1)
+run 0 "${long[@]}"
+shows '^ +one document a sequence: attention is over all 32768 tokens'
+run 0 "${long[@]}" --documents mean=2k,cv=1
+shows "^ +documents of 2048 tokens in the mean: a token's attention is that of 4096 tokens, not of 32768"
+shows "^next  simsearch explain .* --documents mean=2k,cv=1 "
+printf '4096 3 # three\n\n20480\n' >lengths
+run 0 simulate --gpus 64 --model llama3-8b --seq 32k --gbs 64 --documents lengths --layout tp8 -o packed.json
+shows "^ +documents of 8192 tokens in the mean: a token's attention is that of 14336 tokens"
+run 0 simulate packed.json
+shows "^assumed: documents of 8192 tokens in the mean: a token's attention is that of 14336 tokens"
+printf '4096\n12 x\n' >lengths
+run 4 "${long[@]}" --documents lengths
+says '^simsearch: lengths:2: expected a length'
+run 2 "${long[@]}" --documents mean=64k
+says '^simsearch: --documents: expected a mean of 1 to the 32768 tokens'
+run 2 "${long[@]}" --documents men=2
+run 6 run --gpus 1 --model tiny --layout tp1 --documents mean=8
+says '^simsearch: --documents: run has no mask between the documents'
+
 # --- what is missing, or not there yet ----------------------------------------------------------
 
 run 2 --model tiny

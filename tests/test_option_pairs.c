@@ -31,6 +31,7 @@ static const struct {
     { "METHOD", { "exhaustive", "dp", "milp", "zo" } },
     { "FAMILY", { "gpt3", "layers" } },
     { "FILE", { "/dev/null" } },
+    { "FILE|mean=M,cv=C", { "mean=1k,cv=1", "mean=64" } },
     { "TEXT", { "workshop" } },
     { "NAME", { "host", "tcp" } },
 };

@@ -159,6 +159,8 @@ static struct list_cost list_cost(const struct timer *timer, struct ops ops)
         has_tensor_ops |= ops.at[i].stream == STREAM_TENSOR;
         if (ops.at[i].stream == STREAM_COMPUTE)
             cost.compute_s += flight.left_s[i];
+        if (ops.at[i].kind == OP_FLASH_ATTENTION)
+            cost.attention_s += flight.left_s[i];
         cost.kernels += ops.at[i].kernels;
         cost.flops += ops.at[i].flops;
     }

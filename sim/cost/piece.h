@@ -17,9 +17,10 @@
 struct list_cost {
     double total_s;
     double compute_s;
-    double comm_s;    /* exposed: not beside compute */
-    double context_s; /* of which the context group's */
-    double kernels;   /* that the host launches: a floor for longer stretches of lists */
+    double comm_s;      /* exposed: not beside compute */
+    double context_s;   /* of which the context group's */
+    double attention_s; /* of compute: flash attention's */
+    double kernels;     /* that the host launches: a floor for longer stretches of lists */
     double flops;
 };
 

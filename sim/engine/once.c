@@ -72,10 +72,11 @@ double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *pla
     struct work w = work_begin(evaluator, plan);
     double share = spared_share(&w);
     struct passes one = { w.num_microbatches * passes_s, w.num_microbatches * passes_s * passes_s };
-    return w.system->stack.host.step_s - (share > 0 ? spared_s(&w, &one, share) : 0);
+    return w.system->stack.host.step_s + work_packing_s(&w) -
+           (share > 0 ? spared_s(&w, &one, share) : 0);
 }
 
 double work_once_s(const struct work *w)
 {
-    return w->system->stack.host.step_s - work_spared_s(w);
+    return w->system->stack.host.step_s + work_packing_s(w) - work_spared_s(w);
 }

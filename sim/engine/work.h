@@ -83,6 +83,9 @@ double work_passes_s(const struct work *work, int stage);
  * it is spared. That is the waiting for other data ranks where an exchange needs not all of them:
  * all-reduce's is part of what profiles were measured with. */
 double work_once_s(const struct work *work);
+/* sim/engine/packing.c - and the waiting for ranks with longer documents: as if layers were spread
+ * evenly over the stages, so that it is the same however they are divided. */
+double work_packing_s(const struct work *work);
 double work_spared_s(const struct work *work);
 
 /* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */

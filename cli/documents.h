@@ -1,0 +1,14 @@
+/* cli/documents.h - "--documents FILE|mean=M,cv=C": how long packed documents are. */
+#ifndef CLI_DOCUMENTS_H
+#define CLI_DOCUMENTS_H
+
+#include "base/err.h"
+#include "models/documents.h"
+
+#include <stdbool.h>
+
+/* "mean=8192,cv=1.2" (cv=0 when absent), or a file with a length in tokens on each line, and after
+ * it, if there are several, how many: "8192 40". What is after a # is not read. */
+bool documents_read(const char *text, int seq, struct documents *out, struct err *err);
+
+#endif

@@ -1,0 +1,39 @@
+#include "sim/cost/packing.h"
+
+#include "sim/engine/work.h"
+
+/* Frameworks that send keys round a ring cut every document into the ranks' slices, and those that
+ * exchange heads cut none (Transformer Engine, context parallelism of packed sequences); gathered
+ * keys are cut by their place in the sequence (Llama 3 paper, section 3.3.2). */
+static int ranks_by_place(const struct plan *plan)
+{
+    return plan->context_comm == CONTEXT_COMM_ALL_GATHER ? plan->cp : 1;
+}
+
+/* Of one microbatch, both ways, on a stage with its share of the layers. */
+static double attention_s(const struct work *w)
+{
+    int counts[MAX_BLOCK_KINDS];
+    bool runs_again = w->plan->recompute == RECOMPUTE_FULL || w->plan->recompute == RECOMPUTE_EVERY;
+    double sum_s = 0;
+    model_count_kinds(w->model, 0, w->model->layers, counts);
+    for (int kind = 0; kind < w->pieces->num_kinds; kind++) {
+        const struct piece_cost *piece = &w->pieces->at[kind];
+        sum_s += counts[kind] *
+                 ((1 + runs_again) * piece->forward.attention_s + piece->backward.attention_s +
+                  piece->weight.attention_s + piece->replay.attention_s);
+    }
+    return w->slowdown * sum_s / w->plan->pp;
+}
+
+double work_packing_s(const struct work *w)
+{
+    if (w->model->documents.mean <= 0)
+        return 0;
+    struct packing packing = { .sequences = w->plan->microbatch,
+                               .microbatches = w->num_microbatches,
+                               .data_ranks = w->plan->dp,
+                               .fill = (w->plan->pp - 1.0) / w->plan->vpp,
+                               .context_ranks = ranks_by_place(w->plan) };
+    return attention_s(w) * packing_wait(w->model, &packing);
+}

@@ -1,0 +1,234 @@
+/* Packed documents: attention's work, and who waits for whom. */
+#include "tests/testing.h"
+
+#include "base/random.h"
+#include "models/layer.h"
+#include "sim/cost/packing.h"
+#include "sim/engine/simulate.h"
+#include "tests/check_ok.h"
+#include "tests/named.h"
+
+#include <math.h>
+
+/* --- by hand ------------------------------------------------------------------------------ */
+
+/* 3 of 2 tokens and one of 6, mean 3: sum l^2 / sum l = (3 x 4 + 36)/12 = 4. Moments of l/3:
+ * (3 (2/3)^k + 2^k)/4. A length of 14 in sequences of 8 is one of 8 and one of 6. */
+START_TEST(moments_are_those_of_the_lengths)
+{
+    static const double lengths[] = { 2, 6 }, times[] = { 3, 1 }, longer[] = { 14 }, once[] = { 1 };
+    struct documents d = documents_of_lengths(lengths, times, 2, 100);
+    ck_assert_double_eq_tol(d.mean, 3, 1e-12);
+    ck_assert_double_eq_tol(d.square, 4 / 3.0, 1e-12);
+    ck_assert_double_eq_tol(d.cube, (3 * 8 / 27.0 + 8) / 4, 1e-12);
+    ck_assert_double_eq_tol(d.fourth, (3 * 16 / 81.0 + 16) / 4, 1e-12);
+    ck_assert_double_eq_tol(documents_attended(&d, 100), 4, 1e-12);
+    ck_assert_double_eq(documents_attended(&d, 3), 3);
+    d = documents_of_lengths(longer, once, 1, 8);
+    ck_assert_double_eq(d.mean, 7);
+    ck_assert_double_eq_tol(documents_attended(&d, 8), (64 + 36) / 14.0, 1e-12);
+}
+END_TEST
+
+/* cv 1 is the exponential distribution, whose moments are k!. */
+START_TEST(a_spread_is_gamma)
+{
+    struct documents d = documents_of_spread(8192, 1);
+    ck_assert_double_eq(d.square, 2);
+    ck_assert_double_eq(d.cube, 6);
+    ck_assert_double_eq(d.fourth, 24);
+    d = documents_of_spread(8192, 0);
+    ck_assert_double_eq(documents_attended(&d, 131072), 8192);
+    ck_assert_double_eq(documents_variance(&d, 131072), 0);
+}
+END_TEST
+
+/* A block's products and half of 4 s^2 h of attention: with documents of s/16, a 16th of it. */
+START_TEST(only_attention_is_less_work)
+{
+    struct model model = model_of("llama3-8b");
+    model.seq = 131072;
+    double attention = 3 * 4.0 * model.layers * model.hidden * model.seq * model.seq / 2;
+    double whole = model_step_flops(&model, 1, model.seq);
+    model.documents = documents_of_spread(model.seq, 0);
+    ck_assert_double_eq(model_step_flops(&model, 1, model.seq), whole);
+    model.documents = documents_of_spread(8192, 0);
+    double packed = model_step_flops(&model, 1, model.seq);
+    ck_assert_double_eq_tol((whole - packed) / attention, 15 / 16.0, 1e-9);
+    model.documents = documents_of_spread(4096, 1);
+    ck_assert_double_eq_tol(model_step_flops(&model, 1, model.seq) / packed, 1, 1e-12);
+}
+END_TEST
+
+/* --- against draws ------------------------------------------------------------------------ */
+
+/* Sum of `shape` exponentials: a gamma distribution of mean 1 and cv^2 = 1/shape. */
+static double draw_gamma(struct random *rng, int shape)
+{
+    double sum = 0;
+    for (int i = 0; i < shape; i++)
+        sum -= log(1 - random_unit(rng));
+    return sum / shape;
+}
+
+/* Attention work of `tokens` tokens from the start of a document on: sum l^2/2, the last one cut.
+ */
+static double draw_work(struct random *rng, double mean, int shape, double tokens)
+{
+    double work = 0;
+    while (tokens > 0) {
+        double length = fmin(tokens, mean * draw_gamma(rng, shape));
+        work += length * length / 2;
+        tokens -= length;
+    }
+    return work;
+}
+
+/* The same of a window that begins anywhere: what comes before is long past. */
+static double draw_window(struct random *rng, double mean, int shape, double tokens)
+{
+    double at = -20 * mean, work = 0;
+    while (at < tokens) {
+        double length = mean * draw_gamma(rng, shape);
+        double from = fmax(0, -at), to = fmin(length, tokens - at);
+        if (to > from)
+            work += (to * to - from * from) / 2;
+        at += length;
+    }
+    return work;
+}
+
+static const struct {
+    double tokens; /* in mean lengths */
+    int shape;
+} windows[] = { { 0.25, 1 }, { 1, 1 }, { 4, 1 }, { 16, 1 }, { 64, 1 }, { 2, 4 }, { 32, 4 } };
+
+START_TEST(variance_is_that_of_drawn_windows)
+{
+    enum { DRAWS = TURNS(2000) };
+    struct random rng = random_new(7, (uint64_t)_i);
+    double mean = 100, tokens = windows[_i].tokens * mean, sum = 0, squares = 0;
+    struct documents d = documents_of_spread(mean, 1 / sqrt(windows[_i].shape));
+    for (int i = 0; i < DRAWS; i++) {
+        double work = draw_window(&rng, mean, windows[_i].shape, tokens);
+        sum += work;
+        squares += work * work;
+    }
+    double average = sum / DRAWS, deviation = sqrt(squares / DRAWS / average / average - 1);
+    ck_assert_double_eq_tol(average / (tokens * mean * d.square / 2), 1, 0.05);
+    ck_assert_double_eq_tol(sqrt(documents_variance(&d, tokens)) / deviation, 1, 0.12);
+}
+END_TEST
+
+/* The last data rank's sum w_j + f max w_j, less m + f, over the mean of w. */
+static double drawn_wait(struct random *rng, const struct packing *p, double mean, int shape,
+                         double seq)
+{
+    enum { DRAWS = TURNS(80) };
+    double sum = 0, works = 0, num_works = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        double last = 0;
+        for (int rank = 0; rank < p->data_ranks; rank++) {
+            double total = 0, most = 0;
+            for (int j = 0; j < p->microbatches; j++) {
+                double work = draw_work(rng, mean, shape, seq);
+                total += work;
+                most = fmax(most, work);
+            }
+            works += total;
+            num_works += p->microbatches;
+            last = fmax(last, total + p->fill * most);
+        }
+        sum += last;
+    }
+    return sum / DRAWS / (works / num_works) - p->microbatches - p->fill;
+}
+
+static const struct {
+    struct packing packing;
+    int shape;
+    double lengths; /* of a sequence */
+} meetings[] = {
+    { { 1, 1, 64, 0, 1 }, 1, 64 },  { { 1, 8, 16, 0, 1 }, 1, 64 },  { { 1, 16, 1, 7, 1 }, 1, 64 },
+    { { 1, 16, 16, 7, 1 }, 1, 64 }, { { 1, 1, 16, 7, 1 }, 1, 64 },  { { 1, 8, 32, 3, 1 }, 4, 32 },
+    { { 1, 32, 8, 3, 1 }, 1, 128 }, { { 1, 8, 64, 15, 1 }, 4, 64 },
+};
+
+/* Short by up to a sixth where both the fill and the data ranks wait. */
+START_TEST(waiting_is_that_of_drawn_ranks)
+{
+    struct random rng = random_new(11, (uint64_t)_i);
+    struct model model = { .seq = 65536 };
+    double mean = model.seq / meetings[_i].lengths;
+    const struct packing *packing = &meetings[_i].packing;
+    model.documents = documents_of_spread(mean, 1 / sqrt(meetings[_i].shape));
+    double drawn = drawn_wait(&rng, packing, mean, meetings[_i].shape, model.seq);
+    ck_assert_double_eq_tol(packing_wait(&model, packing) / drawn, 1, 0.2);
+}
+END_TEST
+
+/* --- a step ------------------------------------------------------------------------------- */
+
+static struct prediction predict(const struct model *model, const char *layout)
+{
+    struct system system;
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    check_ok(system_load("dgx-h100", "megatron-core", 64, &system, &err), &err);
+    struct plan plan = plan_on(&system, model, layout, &arena);
+    struct evaluator *evaluator = evaluator_new(&system, model);
+    struct prediction prediction = evaluate(evaluator, &plan);
+    prediction.stages = NULL;
+    evaluator_free(evaluator);
+    arena_release(&arena);
+    system_release(&system);
+    return prediction;
+}
+
+static double part_sum_s(const struct prediction *p)
+{
+    double sum_s = 0;
+    for (int i = 0; i < num_time_parts; i++)
+        sum_s += time_part_s(&p->time, i);
+    return sum_s;
+}
+
+/* Equal documents take the attention; unequal ones with as much of it add the waiting, more of it
+ * where keys are gathered and slices cut by their place. The parts add up to the step in each. */
+START_TEST(a_step_has_the_work_and_the_waiting)
+{
+    struct model model = model_of("llama3-8b");
+    model.seq = 131072;
+    model.batch = 64;
+    struct prediction whole = predict(&model, "tp2 cp4 pp2 mb1 sp zero1");
+    model.documents = documents_of_spread(8192, 0);
+    struct prediction equal = predict(&model, "tp2 cp4 pp2 mb1 sp zero1");
+    model.documents = documents_of_spread(4096, 1);
+    struct prediction unequal = predict(&model, "tp2 cp4 pp2 mb1 sp zero1");
+    struct prediction by_place = predict(&model, "tp2 cp4 pp2 mb1 sp zero1 cp-comm=all-gather");
+    ck_assert_double_lt(equal.step_s, 0.6 * whole.step_s);
+    ck_assert_double_gt(unequal.time.other_s, 1.05 * equal.time.other_s);
+    ck_assert_double_gt(by_place.time.other_s, 1.05 * unequal.time.other_s);
+    ck_assert_double_eq_tol(unequal.time.compute_s / equal.time.compute_s, 1, 1e-9);
+    ck_assert_double_eq_tol(part_sum_s(&unequal) / unequal.step_s, 1, 1e-9);
+    ck_assert_double_eq_tol(unequal.mfu * unequal.step_s / (equal.mfu * equal.step_s), 1, 1e-9);
+    model.documents = documents_of_spread(131072, 0);
+    ck_assert_double_eq(predict(&model, "tp2 cp4 pp2 mb1 sp zero1").step_s, whole.step_s);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("documents");
+    TCase *tc = tcase_create("documents");
+    tcase_add_test(tc, moments_are_those_of_the_lengths);
+    tcase_add_test(tc, a_spread_is_gamma);
+    tcase_add_test(tc, only_attention_is_less_work);
+    tcase_add_loop_test(tc, variance_is_that_of_drawn_windows, 0, LENGTH(windows));
+    tcase_add_loop_test(tc, waiting_is_that_of_drawn_ranks, 0, LENGTH(meetings));
+    tcase_add_test(tc, a_step_has_the_work_and_the_waiting);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+TEST_MAIN(suite)
