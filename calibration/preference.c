@@ -1,7 +1,7 @@
 #include "calibration/preference.h"
 
-#include "base/length.h"
 #include "base/statistics.h"
+#include "calibration/stratum.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,34 +21,6 @@ double kendall_tau(const double *x, const double *y, int n)
             other += product < 0;
         }
     return n > 1 ? 2.0 * (same - other) / ((double)n * (n - 1)) : (double)NAN;
-}
-
-static int compare_numbers(double x, double y)
-{
-    return (x > y) - (x < y);
-}
-
-static int compare_strata(const struct run_row *x, const struct run_row *y)
-{
-    const int differences[] = {
-        strcmp(x->source_key, y->source_key),      strcmp(x->gpu, y->gpu),
-        strcmp(x->software, y->software),          strcmp(x->precision, y->precision),
-        compare_numbers(x->n_gpus, y->n_gpus),     compare_numbers(x->layers, y->layers),
-        compare_numbers(x->hidden, y->hidden),     compare_numbers(x->seq, y->seq),
-        compare_numbers(x->gbs_seqs, y->gbs_seqs),
-    };
-    size_t i = 0;
-    while (differences[i] == 0 && i + 1 < LENGTH(differences))
-        i++;
-    return differences[i];
-}
-
-static int compare_cases(const void *a, const void *b)
-{
-    const struct run_case *x = *(const struct run_case *const *)a;
-    const struct run_case *y = *(const struct run_case *const *)b;
-    int by_stratum = compare_strata(x->row, y->row);
-    return by_stratum ? by_stratum : (x > y) - (x < y);
 }
 
 /* One number a stratum, and room for the plans of one. */
@@ -114,13 +86,12 @@ struct preferences runs_prefer(const struct run_case *cases,
     for (int i = 0; i < scores->num_scored; i++)
         if (is_asked(&cases[scores->worst[i]]))
             of[n++] = &cases[scores->worst[i]];
-    qsort(of, (size_t)n, sizeof(void *), compare_cases);
+    qsort(of, (size_t)n, sizeof(void *), stratum_compare_cases);
     for (int i = 0; i < scores->num_sources; i++) {
         const char *source = scores->sources[i].source;
         strata.count = strata.plans = 0;
         for (int first = 0, end; first < n; first = end) {
-            for (end = first + 1; end < n && compare_strata(of[first]->row, of[end]->row) == 0;)
-                end++;
+            end = stratum_end(of, n, first);
             if (end - first >= FEWEST_PLANS && strcmp(of[first]->row->source_key, source) == 0)
                 judge_stratum(&strata, of + first, end - first, cases, predictions);
         }

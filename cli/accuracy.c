@@ -120,6 +120,24 @@ static void add_order(struct text *out, const struct preferences *preferences)
     }
 }
 
+static void add_regret(struct text *out, const struct choices *choices)
+{
+    text_add(out,
+             "\n## What does choosing by predictions lose?\n\n"
+             "Of runs of one model, batch and number of GPUs, four plans or more: how often "
+             "the plan of least predicted\ntime was measured within 2 %% of the best, and what "
+             "it lost. P(best): what joint draws of the constants\nstate of the chosen plan, "
+             "beside how often it was the fastest.\n\n"
+             "| source | strata | plans | within 2 %% | mean loss | worst | P(best) | was best "
+             "| Brier |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    for (int i = 0; i < choices->count; i++) {
+        const struct choice *of = &choices->at[i];
+        text_add(out, "| %s | %d | %d | %.0f %% | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.2f |\n",
+                 of->source, of->strata, of->plans, 100 * of->close, 100 * (exp(of->mean) - 1),
+                 100 * (exp(of->worst) - 1), 100 * of->stated, 100 * of->was, of->brier);
+    }
+}
+
 /* --- what numbers rest on -------------------------------------------------------------------- */
 
 /* Some system with this stack or profile. */
@@ -240,6 +258,7 @@ static void add_page(struct text *out, const struct validation *v,
     add_scores(out, scores, "Memory, rows that nothing was fitted on", SCORE_MEMORY, false);
     text_add(out, "%s", protocol);
     add_order(out, &v->preferences);
+    add_regret(out, &v->choices);
     text_add(
         out,
         "\n## What the numbers rest on\n\n"

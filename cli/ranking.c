@@ -2,6 +2,7 @@
 
 #include "cli/apportion.h"
 #include "cli/breakdown.h"
+#include "cli/chances_view.h"
 #include "cli/rerun.h"
 #include "cli/scale.h"
 #include "cli/searched.h"
@@ -227,6 +228,8 @@ void show_ranking(const struct options *options, const struct setup *setup,
     show_plan(&terminal, setup, "BEST PLAN", &result->top[0].plan, &result->top[0].prediction,
               options->verbose);
     show_table(&terminal, ranking, options->objective == OBJECTIVE_TIME);
+    if (options->objective == OBJECTIVE_TIME)
+        show_chances(&setup->system, result);
     show_finalists(ranking->finalists);
     show_even_best(setup, result);
     show_comparison(&terminal, result, ranking->comparison);

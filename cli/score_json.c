@@ -85,6 +85,20 @@ static json_t *ranking_json(const struct preferences *preferences)
     return object;
 }
 
+static json_t *regret_json(const struct choices *choices)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < choices->count; i++) {
+        const struct choice *of = &choices->at[i];
+        json_object_set_new(object, of->source,
+                            json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f}", "strata",
+                                      of->strata, "plans", of->plans, "best_within_2_percent",
+                                      of->close, "mean", of->mean, "worst", of->worst, "p_best",
+                                      of->stated, "was_best", of->was, "brier", of->brier));
+    }
+    return object;
+}
+
 static json_t *tiers_json(const struct scores *scores)
 {
     json_t *object = json_object();
@@ -158,6 +172,7 @@ void validation_print_json(const struct validation *v)
     json_object_set_new(root, "coverage", number(scores->all.not_fitted.coverage));
     json_object_set_new(root, "tiers", tiers_json(scores));
     json_object_set_new(root, "ranking", ranking_json(&v->preferences));
+    json_object_set_new(root, "regret", regret_json(&v->choices));
     json_object_set_new(root, "intervals", intervals_json(&v->intervals));
     json_object_set_new(root, "worst_rows", worst_json(v));
     if (v->why.num_sources > 0)

@@ -192,6 +192,25 @@ static void add_preferences(struct text *out, const struct preferences *preferen
                   "3 %% of the best\n");
 }
 
+static void add_regret(struct text *out, const struct choices *choices, int width)
+{
+    if (choices->count == 0)
+        return;
+    text_add(out,
+             "\nRegret: runs of one model, batch and number of GPUs, the plan predicted fastest "
+             "against the fastest\n  ");
+    text_add_padded(out, "source", width);
+    text_add(out, "  strata   plans  within 2 %%     mean    worst   P(best)  was best  Brier\n");
+    for (int i = 0; i < choices->count; i++) {
+        const struct choice *of = &choices->at[i];
+        text_add(out, "  ");
+        text_add_padded(out, of->source, width);
+        text_add(out, "%8d%8d%10.0f %%%7.1f %%%7.1f %%%8.0f %%%8.0f %%%7.2f\n", of->strata,
+                 of->plans, 100 * of->close, 100 * of->mean, 100 * of->worst, 100 * of->stated,
+                 100 * of->was, of->brier);
+    }
+}
+
 static void add_intervals(struct text *out, const struct interval_needs *needs)
 {
     if (needs->count > 0)
@@ -284,6 +303,7 @@ void validation_print_text(const struct validation *v, const struct options *opt
     add_coverage(&out, &scores->all.not_fitted);
     add_tiers(&out, scores);
     add_preferences(&out, &v->preferences, widest_source(scores));
+    add_regret(&out, &v->choices, widest_source(scores));
     if (options->verbose || options->why)
         add_intervals(&out, &v->intervals);
     if (!options->quiet) {

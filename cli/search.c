@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/accuracy_view.h"
 #include "cli/answer.h"
+#include "cli/chances_view.h"
 #include "cli/command.h"
 #include "cli/deadline_view.h"
 #include "cli/infeasible.h"
@@ -23,6 +24,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_TOP = 5 };
@@ -75,6 +77,9 @@ static json_t *finalist_json(const struct setup *setup, const struct search_resu
                              const struct finalists *finalists, int i, bool with_plan)
 {
     json_t *object = scored_json(setup, &result->top[i], with_plan);
+    double *chance = top_chances(&setup->system, result);
+    json_object_set_new(object, "p_best", json_real(chance[i]));
+    free(chance);
     if (i < finalists->count && finalists->step_s[i] > 0)
         json_object_set_new(object, "event_step_s", json_real(finalists->step_s[i]));
     return object;

@@ -80,6 +80,7 @@ static bool predict_rows(struct validation *v, const struct options *options, st
     runs_predict(v->cases, v->rows.count, jobs, v->predictions);
     v->scores = runs_score(v->cases, v->predictions, v->rows.count, &v->arena);
     v->preferences = runs_prefer(v->cases, v->predictions, &v->scores, &v->arena);
+    v->choices = runs_choose(v->cases, v->predictions, &v->scores, &v->arena);
     v->intervals = runs_need(v->cases, v->predictions, &v->scores, &v->arena);
     if (options->why || options->report)
         v->why = runs_diagnose(v->cases, v->predictions, &v->scores, jobs, &v->arena);

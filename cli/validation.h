@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/text.h"
+#include "calibration/choice.h"
 #include "calibration/diagnosis.h"
 #include "calibration/interval.h"
 #include "calibration/preference.h"
@@ -21,6 +22,7 @@ struct validation {
     struct run_prediction *predictions;
     struct scores scores;
     struct preferences preferences;
+    struct choices choices;
     struct interval_needs intervals;
     struct diagnoses why; /* empty unless asked for */
 };

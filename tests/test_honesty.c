@@ -1,8 +1,8 @@
 /* not under asan: it scores the shipped rows once more. */
 #include "tests/testing.h"
 
+#include "calibration/choice.h"
 #include "calibration/diagnosis.h"
-#include "calibration/fit_table.h"
 #include "calibration/interval.h"
 #include "calibration/preference.h"
 #include "sim/engine/interval.h"
@@ -85,6 +85,25 @@ START_TEST(plans_of_one_node_are_ordered_nearly_as_measured)
         ck_assert_int_ge(of->strata, 100);
         ck_assert_double_ge(of->tau, 0.85);
         ck_assert_double_ge(of->near_best, 0.45);
+    }
+}
+END_TEST
+
+/* No better than a coin would be a Brier score of 0.25 and more; that of new stacks may be. */
+START_TEST(chances_of_chosen_plans_are_about_as_often_true)
+{
+    struct choices all = runs_choose(cases, predictions, &scores, &arena);
+    ck_assert_int_ge(all.count, 1);
+    for (int i = 0; i < all.count; i++) {
+        const struct choice *of = &all.at[i];
+        printf("  regret of %-18s %.0f %% within 2 %% of %d strata, Brier %.2f\n", of->source,
+               100 * of->close, of->strata, of->brier);
+        ck_assert_double_ge(of->mean, 0);
+        ck_assert_double_ge(of->worst, of->mean);
+        if (of->strata >= 30) {
+            ck_assert_double_eq_tol(of->stated, of->was, 0.15);
+            ck_assert_double_le(of->brier, 0.3);
+        }
     }
 }
 END_TEST
@@ -316,6 +335,7 @@ static Suite *suite(void)
     tcase_add_test(shipped, nine_in_ten_measured_times_lie_in_their_intervals);
     tcase_add_test(shipped, no_interval_of_a_stack_is_narrower_than_its_rows_need);
     tcase_add_test(shipped, plans_of_one_node_are_ordered_nearly_as_measured);
+    tcase_add_test(shipped, chances_of_chosen_plans_are_about_as_often_true);
     tcase_add_test(shipped, rows_of_vtrain_are_straight_lines_in_their_microbatches);
     tcase_add_test(shipped, diagnoses_leave_systems_as_they_were);
     tcase_add_test(shipped, a_constant_that_was_spoilt_is_found);

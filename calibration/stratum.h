@@ -1,0 +1,14 @@
+/* calibration/stratum.h - measured runs that differ in nothing but their plan. */
+#ifndef CALIBRATION_STRATUM_H
+#define CALIBRATION_STRATUM_H
+
+#include "calibration/convert.h"
+
+/* For qsort over `const struct run_case *`: runs of one source, GPU and number of them, software,
+ * precision, model and batch stand together, in the order of the cases. */
+int stratum_compare_cases(const void *a, const void *b);
+
+/* Behind the last of n sorted cases that is in the stratum of case `first`. */
+int stratum_end(const struct run_case *const *of, int n, int first);
+
+#endif

@@ -1,0 +1,14 @@
+/* cli/chances_view.h - how likely each plan that is shown is the fastest of them. */
+#ifndef CLI_CHANCES_VIEW_H
+#define CLI_CHANCES_VIEW_H
+
+#include "search/search.h"
+#include "sim/cost/hardware.h"
+
+/* Of result->top; the caller frees. */
+double *top_chances(const struct system *system, const struct search_result *result);
+
+/* "fastest of these with 41, 22 and 10 % ..." */
+void show_chances(const struct system *system, const struct search_result *result);
+
+#endif
