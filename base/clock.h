@@ -3,6 +3,6 @@
 #define BASE_CLOCK_H
 
 double clock_now_s(void);    /* of the machine; never goes back */
-double clock_thread_s(void); /* of the calling thread's own computing */
+double clock_thread_s(void); /* CPU time of the calling thread */
 
 #endif

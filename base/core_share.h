@@ -1,4 +1,4 @@
-/* base/core_share.h - how much of a core a process got while it wanted one.
+/* base/core_share.h - the share of a core that a process got while it wanted one.
  *
  * Linux counts for each thread how long it ran and how long it was ready and no core was free
  * (schedstats.txt of the kernel: /proc/PID/task/TID/schedstat). A thread that waits for a message
@@ -24,19 +24,19 @@ struct core_time core_time_read(const char *folder);
 int core_time_open(void);
 struct core_time core_time_of(int thread);
 
-/* Seconds that threads were ready without a core between two readings, less what waking takes on a
- * free one; 0 when it is not known. */
+/* Seconds that threads waited for a core between two readings, minus the wake-up delay that a free
+ * core has too; 0 when unknown. */
 double core_kept_s(const struct core_time *before, const struct core_time *after);
 
-/* The time that `wall_s` of a process would have taken on cores of its own: less the time it was
- * kept waiting for a core, but no less than it ran. */
+/* What `wall_s` would have been on cores of the process's own: minus the wait for a core, but no
+ * less than the time it ran. */
 double core_quiet_s(double wall_s, const struct core_time *before, const struct core_time *after);
 
 /* The share of a core between two readings: 1 when nobody else wanted the cores, 0.5 when others
- * had half; negative when it is not known. */
+ * had half; negative when unknown. */
 double core_share(const struct core_time *before, const struct core_time *after);
 
-/* Below this share, others had so much that times do not show the machine's own speed. */
+/* Below this share of a core, measured times do not show the machine's own speed. */
 extern const double quiet_core_share;
 
 #endif

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sum of all bytes so far: `before` is that of the bytes in front of these, 0 for none. */
+/* The checksum of all bytes so far; `before` is the checksum of the bytes ahead of these, 0 at the
+ * start. */
 uint32_t crc32c(uint32_t before, const void *bytes, size_t length);
 
 #endif

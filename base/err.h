@@ -31,15 +31,15 @@ struct err {
 bool err_set(struct err *err, enum err_code code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* err_set() with what another failure says. Returns false. */
+/* Copies the failure `from` with err_set(). Returns false. */
 bool err_pass(struct err *err, const struct err *from);
 
-/* Prepends `outer` ("groups[0].", "h200.json: ") to `where`; keeps code and msg. When the two are
- * too long together, the end of `outer` is lost and not the key. */
+/* Prepends `outer` ("groups[0].", "h200.json: ") to `where`; keeps code and msg. When both do not
+ * fit, the end of `outer` is cut, never the key. */
 void err_prefix(struct err *err, const char *outer);
 
-/* The value of `key`, or item `index` of the list `key`, is wrong, or what `where` names in it:
- * "key", "key.inner", "key[2].inner". Both return false. */
+/* Puts `key`, or item `index` of the list `key`, in front of `where`: "key", "key.inner",
+ * "key[2].inner". Both return false. */
 bool err_within(struct err *err, const char *key);
 bool err_within_item(struct err *err, const char *key, size_t index);
 

@@ -1,5 +1,4 @@
-/* base/field_form.h - the form of each kind of field: what JSON and text hold, what a sentence
- * says.
+/* base/field_form.h - how each kind of field is read, written and named in a message.
  *
  * Only the sources of base/field.h include it. */
 #ifndef BASE_FIELD_FORM_H

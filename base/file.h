@@ -26,14 +26,14 @@ bool file_write(const char *path, const char *bytes, size_t length, struct err *
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 
-/* Whether a path is meant and not the name of something shipped: "-", a slash in it, or `suffix`
- * (".json") at its end. */
+/* Whether `name` is a path, not the name of shipped data: "-", a slash in it, or `suffix` (".json")
+ * at its end. */
 bool file_is_path(const char *name, const char *suffix);
 
 /* The path as messages show it: "standard input" for "-". */
 const char *file_shown(const char *path);
 
-/* opendir; when memory runs out in it the program ends, as it does elsewhere. */
+/* opendir(); out of memory ends the program, as everywhere. */
 DIR *file_open_folder(const char *path);
 
 /* Names (without `.json`) of the JSON files in a folder, sorted; caller frees each and the array.

@@ -29,8 +29,7 @@ char *json_text(const json_t *json, int indent);
 /* Refuses keys of `object` that are not in `names`, with the nearest name. where = the key. */
 bool json_only_keys(const json_t *object, const char *const *names, size_t n, struct err *err);
 
-/* A string that is one line of plain text (base/plain.h), which may be shown; NULL for any other
- * value. */
+/* The string when it is one line of plain text (base/plain.h), safe to show; else NULL. */
 const char *json_plain_text(const json_t *value);
 
 #endif

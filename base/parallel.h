@@ -1,7 +1,7 @@
 /* base/parallel.h - the same answer on any number of cores.
  *
- * Bodies may write only to what belongs to their index or their worker; the caller reduces in index
- * order afterwards, so the number of workers cannot be seen in the result. */
+ * A body writes only to data of its index or its worker. The caller then reduces in index order, so
+ * the result does not depend on the number of workers. */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 

@@ -2,8 +2,8 @@
  *
  * A stream is a key and a count: its nth number depends on nothing else, so streams that workers
  * draw from in any order stay apart. Not for secrets. The generator is splitmix64 (Steele, Lea and
- * Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): { .key = state } goes on
- * as that does from a state. */
+ * Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): { .key = state } continues
+ * splitmix64 from that state. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
@@ -13,12 +13,12 @@ struct random {
     uint64_t key, count;
 };
 
-/* Streams of one seed, and seeds of one stream, have nothing in common. */
+/* Streams of one seed are independent, and so are the seeds of one stream. */
 struct random random_new(uint64_t seed, uint64_t stream);
 
 uint64_t random_bits(struct random *rng);
 double random_unit(struct random *rng); /* in [0, 1), 53 bits */
-/* In [0, n), n in [1, 2^31); no value is likelier than another by more than one in 2^32. */
+/* In [0, n), n in [1, 2^31); bias at most 2^-32. */
 int random_below(struct random *rng, int n);
 
 #endif

@@ -6,7 +6,8 @@
 
 void numbers_sort(double *numbers, size_t count); /* in rising order, in place */
 
-/* The median of count > 0 numbers, which it sorts; the upper of the middle two of an even count. */
+/* The median of count > 0 numbers, which it sorts; for an even count, the upper of the middle
+ * two. */
 double numbers_median(double *numbers, int count);
 
 /* A quantile of count > 0 sorted numbers, interpolated between the two nearest ranks. */

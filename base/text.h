@@ -19,8 +19,8 @@ void text_release(struct text *text);
 void text_lower(char *text);        /* of ASCII letters, in any locale */
 int text_columns(const char *utf8); /* code points */
 
-/* The entry of `names` nearest to `word` by edit distance, or NULL when none is near enough to be
- * a slip (more than a third of the letters differ). For "did you mean". */
+/* The entry of `names` nearest to `word` by edit distance, or NULL when none is close (more than a
+ * third of the letters differ). For "did you mean". */
 const char *text_nearest(const char *word, const char *const *names, size_t n);
 
 #endif

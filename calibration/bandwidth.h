@@ -1,5 +1,5 @@
-/* calibration/bandwidth.h - ops that memory bounds, by how much they read and write, from 4 KiB to
- * more than any cache holds; and the two constants of their formula, fitted to all.
+/* calibration/bandwidth.h - times of memory-bound ops by bytes moved, from 4 KiB to more than any
+ * cache holds, and the two constants of their formula, fitted to all.
  *
  * Every op is timed twice: `warm`, repeated on the same values, and `cold`, after a write of enough
  * other memory to push them out of every cache. */
@@ -22,24 +22,24 @@ struct bandwidth_point {
 struct bandwidths {
     struct bandwidth_point at[MOST_BANDWIDTH_POINTS];
     int count;
-    double note_s; /* of two notes around nothing; every time includes it */
+    double note_s; /* time between two consecutive notes, included in every time */
 };
 
-/* Up to `most_bytes` of traffic; takes twice as much of the device's memory. About `seconds` in
- * all, spent on repeats. Means over the ranks, which all call it together. */
+/* Measures up to `most_bytes` of traffic, with twice that in device memory, for about `seconds` in
+ * all. The results are means over the ranks, which all call it together. */
 bool bandwidth_measure(struct host_rank *host, double most_bytes, double seconds,
                        struct bandwidths *out, struct err *err);
 
 /* seconds = num_kernels kernel_s + bytes / bytes_per_s, the formula of sim/cost/compute.c, fitted
- * on the cold ops less the notes by the least sum of squared relative errors. Neither constant is
- * negative; the rate is 0 when nothing was measured. */
+ * on the cold ops, minus note_s, by least squares of relative errors. Neither constant is negative;
+ * the rate is 0 when nothing was measured. */
 struct bandwidth_fit {
     double kernel_s, bytes_per_s;
-    double median_error; /* |log| of a point's prediction over its time */
+    double median_error; /* median of |log(predicted / measured)| */
 };
 struct bandwidth_fit bandwidth_fit(const struct bandwidths *measured);
 
-/* Each op's sizes and times, for a profile's residuals. */
+/* The sizes and times of each op, for a profile's residuals. */
 json_t *bandwidths_json(const struct bandwidths *measured);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct budget {
     double start_s, end_s; /* on base/clock.h's clock; the first part begins at the start */
-    double all_s, ahead_s; /* expected for all parts, and for those that have not begun */
-    double begun_s;        /* expected for those that have */
+    double all_s, ahead_s; /* expected for all parts, and for those not yet begun */
+    double begun_s;        /* expected for the parts begun */
 };
 
 /* States a part's time, before any part begins. */
@@ -18,20 +18,21 @@ void budget_expect(struct budget *budget, double seconds);
  * when no time is left. */
 double budget_take(struct budget *budget, double now_s, double expected_s);
 
-/* Leaves a part out instead of taking its time. */
+/* Skips a part instead of taking its time. */
 void budget_leave_out(struct budget *budget, double expected_s);
 
-/* How many times longer than expected the parts so far took, at least 1. No part is under way. */
+/* Time taken by the parts so far relative to the expected time, at least 1. Call it between
+ * parts. */
 double budget_pace(const struct budget *budget, double now_s);
 
-/* Whether parts that expect so much end in time, at this pace. */
+/* Whether parts that expect `expected_s` end in time at this pace. */
 bool budget_affords(const struct budget *budget, double now_s, double expected_s);
 
-/* The pass still takes so long, at this pace: no longer than to its end, as parts can be left out
- * to keep that. No part is under way. */
+/* The remaining time of the pass at this pace, at most until its end, as parts can be skipped to
+ * keep that. Call it between parts. */
 double budget_left_s(const struct budget *budget, double now_s);
 
-/* Repeats that fit into a part's time, within limits. */
+/* The number of repeats that fit into a part's time, between `least` and `most`. */
 int budget_repeats(double fitting, int least, int most);
 
 /* The share of all expected time that has been taken, 0 to 1. */

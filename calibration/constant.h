@@ -1,4 +1,4 @@
-/* calibration/constant.h - a number of a profile or a stack, by file and key.
+/* calibration/constant.h - a constant of a profile or a stack, by file and key.
  *
  * Keys are those of the file: "gemm_efficiency", "attention.flash2.half_seq", "gemm_tiles[2]" (the
  * third tile's speed). Files that share a value are joined by a plus sign:
@@ -19,10 +19,10 @@ struct constant {
     struct field field; /* its offset is from the start of struct profile or stack */
 };
 
-/* ERR_INPUT when there is no such number; where = "". */
+/* ERR_INPUT when there is no such constant; where = "". */
 bool constant_find(const char *file, const char *key, struct constant *out, struct err *err);
 
-/* Whether the system has the profile or stack, or one of them. */
+/* Whether the system uses the constant's profile or stack, or one of them. */
 bool constant_is_of(const struct constant *constant, const struct system *system);
 /* Whether this file is the constant's, or one of its files. */
 bool constant_is_in(const struct constant *constant, const char *file);
@@ -36,8 +36,8 @@ bool constant_read(const struct constant *constant, const json_t *value, double 
                    struct err *err);
 json_t *constant_write(const struct constant *constant, double value);
 
-/* Puts it into the JSON of its file. ERR_INPUT when that has no attention kernel or tile to put it
- * in; where = the key. */
+/* Writes it into the JSON of its file. ERR_INPUT, where = the key, when the file lacks the
+ * attention kernel or tile that it belongs to. */
 bool constant_store(const struct constant *constant, double value, json_t *file, struct err *err);
 
 #endif

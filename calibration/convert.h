@@ -13,14 +13,14 @@
 
 enum { MAX_ASSUMPTIONS = 12 };
 
-/* Bytes that a framework's allocator has handed out, bytes that it holds, and bytes that the driver
- * shows, with contexts and NCCL's buffers. */
+/* The kinds of measured memory, in this order: bytes that a framework's allocator has given out;
+ * bytes that it has reserved; bytes that the driver reports, with contexts and NCCL's buffers. */
 enum memory_kind { MEMORY_ALLOCATED, MEMORY_RESERVED, MEMORY_DRIVER };
 
-/* Texts and arrays live in the arena of the systems, or forever. */
+/* Texts and arrays live in the arena of the systems, or are static. */
 struct run_case {
     const struct run_row *row;
-    const char *skip; /* why it cannot be predicted; "": all below is known */
+    const char *skip; /* why it cannot be predicted; "": all members below are set */
     struct system *system;
     struct model model; /* with the batch and sequence length of the run */
     struct plan plan;   /* has passed plan_check and system_check */
@@ -35,7 +35,7 @@ struct run_case {
  * profiles and stacks in it and predict again. */
 struct run_systems;
 
-/* `cluster` and `stack` replace those that match.json finds; NULL: they don't. */
+/* `cluster` and `stack` replace those of match.json; NULL: use match.json. */
 struct run_systems *run_systems_new(const char *cluster, const char *stack, struct err *err);
 void run_systems_free(struct run_systems *systems);
 

@@ -1,7 +1,7 @@
 /* calibration/curve_fit.h - a collective's curve from measured times.
  *
  * Log time is piecewise linear in log size between the knots of fit.json, by least squares, and
- * never falls. So a few knots smooth the scatter of single sizes and the dips between two of NCCL's
+ * never falls. A few knots smooth the scatter of single sizes, and dips where NCCL changes
  * algorithms. */
 #ifndef CALIBRATION_CURVE_FIT_H
 #define CALIBRATION_CURVE_FIT_H
@@ -17,11 +17,11 @@ struct curve_result {
 
 struct curve_results {
     struct arena arena;
-    struct curve_result *at; /* one of each of the table's curves */
+    struct curve_result *at; /* one per curve of the table */
     int count;
 };
 
-/* A curve none of whose rows is such a collective is an error. Release in either case. */
+/* A curve without a row of its collective is an error. Release in either case. */
 bool curves_fit(const struct fit_table *table, struct curve_results *out, struct err *err);
 void curves_release(struct curve_results *results);
 

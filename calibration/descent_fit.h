@@ -1,15 +1,15 @@
 /* calibration/descent_fit.h - the open constants of the theory of convergence, fitted on losses.
  *
- * Least squares over the losses of one short run or a few, averaged over stretches of steps that
- * grow in proportion, so that each part of the curve counts alike. Constants that the runs cannot
- * tell apart are refused by name. Pure. */
+ * Least squares over the losses of one or a few short runs, averaged over intervals of steps that
+ * grow geometrically, so that each part of the curve has the same weight. Constants that the runs
+ * cannot tell apart are refused by name. Pure. */
 #ifndef CALIBRATION_DESCENT_FIT_H
 #define CALIBRATION_DESCENT_FIT_H
 
 #include "base/err.h"
 #include "sim/campaign/descent.h"
 
-/* Runs of one problem, all with the same number of samples a rank. */
+/* Runs of one problem, all with the same number of samples per rank. */
 struct loss_run {
     const char *name; /* in messages */
     struct descent_run run;
@@ -17,7 +17,7 @@ struct loss_run {
     int num_steps;
 };
 
-/* The mean over steps from `first` up to but without `end`. */
+/* The mean loss over steps [first, end). */
 double loss_run_mean(const struct loss_run *run, int first, int end);
 
 enum descent_constant {
@@ -42,22 +42,22 @@ struct descent_fit {
     struct descent descent;
     struct descent_interval intervals[NUM_DESCENT_CONSTANTS];
     bool is_fitted[NUM_DESCENT_CONSTANTS];
-    struct convergence convergence; /* what follows; 0 where nothing was fitted */
+    struct convergence convergence; /* the constants that follow; 0 where nothing was fitted */
     struct descent_interval mixing_scale, memory_scale;
-    double
-        error; /* median of |log(fitted / measured)|, of losses above `least` where it is known */
+    double error; /* median of |log(fitted / measured)|; when `least` is known, of losses minus
+                     `least` */
 };
 
 struct descent_request {
     const struct loss_run *runs;
     int num_runs;
-    double least;         /* known; negative: to be fitted too */
+    double least;         /* the known least loss; negative: to be fitted too */
     double heterogeneity; /* known or assumed */
     bool is_exact;        /* gradients use all samples, so they have no noise */
 };
 
-/* Whether the losses fall for long enough, at rates and on ranks that tell the constants apart.
- * ERR_INPUT, where = the run's name or that of a constant. */
+/* Whether the losses fall for long enough, with learning rates and numbers of ranks that tell the
+ * constants apart. ERR_INPUT, where = the run's name or that of a constant. */
 bool descent_request_check(const struct descent_request *request, struct err *err);
 
 /* Checks the request first, with the same errors; refuses constants that stay too uncertain, too.

@@ -1,10 +1,10 @@
-/* calibration/diagnosis.h - where the errors of predictions are likely to come from.
+/* calibration/diagnosis.h - which constants probably cause the errors of predictions.
  *
  * Each constant of the profiles and stacks is raised by 1 % in turn and all rows are predicted
  * again: d log(step) / d log(constant), its sensitivity. Errors e of rows with sensitivities s are
- * explained by changing a constant by the x that minimises the sum of |e + s x|, a weighted median;
- * x stays within the file's bounds. The constant that leaves the least error is named. That is only
- * a suspicion: constants that act alike cannot be told apart by times of whole steps.
+ * explained by changing the constant's logarithm by the x that minimises the sum of |e + s x| (a
+ * weighted median) within the file's bounds. The constant that leaves the least error is named. It
+ * is only a suspect: times of whole steps cannot tell constants with similar effects apart.
  *
  * A single row is explained together with its source, which gets half of the weight: a change that
  * would spoil all other rows does not explain this one. */
@@ -16,25 +16,26 @@
 
 /* One constant as the explanation. */
 struct suspect {
-    const char *constant; /* its key, "gemm_efficiency" */
+    const char *constant; /* the key, "gemm_efficiency" */
     bool is_of_stack;     /* else of the profile */
     double sensitivity;   /* mean over rows of d log(step) / d log(constant) */
     double change;        /* of its logarithm */
-    double left;          /* mean |error| after it, of the row alone where it is one */
-    double cost;          /* suspects are ranked by it */
+    double left; /* mean |error| after the change; of the row alone when it is about one row */
+    double cost; /* sort key of the suspects */
 };
 enum { NUM_SUSPECTS = 3, MOST_TIME_PARTS = 16 };
 
 struct diagnosis {
     const char *source;
-    int row;    /* of the cases; -1: all of the source that nothing was fitted on, else all */
-    int groups; /* rows judged together */
+    int row; /* index of the case; -1: all held-out rows of the source, or all its rows if none is
+                held out */
+    int groups;                    /* rows judged together */
     double bias, mean;             /* signed median and mean size of errors */
-    double share[MOST_TIME_PARTS]; /* of time_part_table: mean share of the predicted step */
-    double usual[MOST_TIME_PARTS]; /* of a row: the same of its source; else 0 */
-    struct suspect suspects[NUM_SUSPECTS]; /* the one that leaves the least error first */
-    struct traits traits;                  /* of a source: columns that its errors depend on */
-    int num_suspects;                      /* those whose share of the step is 1 % or more */
+    double share[MOST_TIME_PARTS]; /* per time_part_table: mean share of the predicted step */
+    double usual[MOST_TIME_PARTS]; /* for a row: its source's mean share; else 0 */
+    struct suspect suspects[NUM_SUSPECTS]; /* least remaining error first */
+    struct traits traits;                  /* for a source: columns that its errors depend on */
+    int num_suspects; /* number of suspects with a share of the step of 1 % or more */
 };
 struct diagnoses {
     struct diagnosis *sources; /* in the order of scores->sources, scored ones only */

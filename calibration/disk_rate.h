@@ -5,8 +5,8 @@
 
 #include "calibration/host_rank.h"
 
-/* Writes `bytes` by all ranks together, into files in `folder` that are removed again. *bytes_per_s
- * is the rate of all together; 0 where a rank cannot write there, which is no error. */
+/* All ranks together write `bytes` to files in `folder` and remove them. *bytes_per_s is their
+ * total rate; 0 when a rank cannot write there, which is no error. */
 bool disk_rate_measure(struct host_rank *host, const char *folder, double bytes,
                        double *bytes_per_s, struct err *err);
 

@@ -11,16 +11,16 @@
 
 struct families {
     struct arena arena;
-    struct family_widths *at; /* shipped stacks, by name, but those that state no error and have no
-                                 rows: they have their profile's */
+    struct family_widths *at; /* shipped stacks, by name; without those that have neither an error
+                                 nor rows, as they use their profile's */
     int count;
     double shift[NUM_TIERS];  /* half widths of calibration/left_out.json; 0 of what was measured */
     int rows;                 /* of all */
     double covered, left_out; /* of all */
 };
 
-/* On the shipped runs, predicted with the constants of `results`. The table must have rules of
- * intervals. Release in either case. */
+/* Fits on the shipped runs, predicted with the constants of `results`. The table must have interval
+ * rules. Release in either case. */
 bool families_find(const struct fit_table *table, const struct fit_result *results, int num_results,
                    int jobs, struct families *out, struct err *err);
 
@@ -29,7 +29,7 @@ bool families_pooled(const struct fit_table *table, const char *without, int job
                      struct family_widths *out, struct err *err);
 void families_release(struct families *families);
 
-/* NULL when there is none of this name. */
+/* The widths of a stack; NULL: unknown name. */
 const struct family_widths *families_of(const struct families *families, const char *stack);
 
 #endif

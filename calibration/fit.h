@@ -2,7 +2,7 @@
  *
  * A job of fit.json is least squares on log(predicted / measured), over the logarithms of its
  * constants, starting from their priors. The result is rounded to three digits, so that shipped
- * files are short and the same wherever they are made. */
+ * files are short and the same on every machine. */
 #ifndef CALIBRATION_FIT_H
 #define CALIBRATION_FIT_H
 
@@ -13,14 +13,14 @@ struct fit_value {
     const struct fit_constant *of;
     double before; /* in the shipped file */
     double value;
-    double standard_error; /* of its logarithm; 0 on a bound */
+    double standard_error; /* standard error of its logarithm; 0 on a bound */
     bool is_at_bound;
     bool is_informed; /* some row that counts ran on it */
 };
 
 /* Two constants that the rows cannot tell apart well. */
 struct fit_correlation {
-    int a, b; /* of the values, a < b */
+    int a, b; /* indices of the values, a < b */
     double value;
 };
 
@@ -33,7 +33,7 @@ struct fit_source {
 struct fit_result {
     struct arena arena;
     const struct fit_job *job;
-    struct fit_value *values; /* one of each of the job's constants */
+    struct fit_value *values; /* one per constant of the job */
     int num_values;
     struct fit_correlation *correlations; /* largest first */
     int num_correlations;
@@ -41,16 +41,16 @@ struct fit_result {
     int num_sources;
     int steps;
     bool is_kept; /* nothing in it depends on the source that is left out: as it is shipped */
-    struct observations rows; /* what it was fitted on */
+    struct observations rows; /* the rows it was fitted on */
 };
 
-/* `earlier`: results that this job builds on; they replace the shipped constants.
+/* `earlier`: results of earlier jobs; they replace the shipped constants.
  *
- * Cross-validation predicts every row by constants that were found without it, as the protocol of
- * validate asks: a profile's are found without the row's whole source, then a stack's own on that
- * source without the row's fold, of five by configuration. In a job with one source, all constants
- * are found by folds. Rows of the table's left_out source count for nothing. A job of the middle
- * takes it from `earlier`. Release the result in either case. */
+ * Cross-validation predicts every row with constants fitted without it, by the protocol of
+ * `validate`: a profile's constants are fitted without the row's whole source, then a stack's
+ * constants on that source without the row's fold (one of five, by configuration). In a job with
+ * one source, all constants are fitted by folds. Rows of the table's left_out source count for
+ * nothing. A job of the middle takes it from `earlier`. Release the result in either case. */
 bool fit_run(const struct fit_table *table, const struct fit_job *job,
              const struct fit_result *earlier, int num_earlier, int jobs, bool cross_validate,
              struct fit_result *out, struct err *err);

@@ -1,7 +1,7 @@
 /* calibration/fit_table.h - calibration/fit.json: which constants are fitted on which rows.
  *
- * Jobs run in order; a later one sees what an earlier one found. A job starts from its priors and
- * never from its own constants of an earlier fit, so that a fit gives the shipped files again. */
+ * Jobs run in order; later ones use the results of earlier ones. A job starts from its priors,
+ * never from its own constants of an earlier fit, so a fit reproduces the shipped files. */
 #ifndef CALIBRATION_FIT_TABLE_H
 #define CALIBRATION_FIT_TABLE_H
 
@@ -10,14 +10,14 @@
 #include "calibration/constant.h"
 #include "sim/cost/error_widths.h"
 
-/* One number to be fitted, from its prior on and between its bounds, all above 0. */
+/* One constant to fit, starting at its prior, between its bounds, all above 0. */
 struct fit_constant {
     struct constant constant;
     double prior, min, max;
     const char *source; /* where prior and bounds come from; "" */
 };
 
-/* Rows that have this text in this column, or a number from min to max. */
+/* Selects rows with this text in this column, or with a number from min to max. */
 struct fit_filter {
     const char *column;
     const char *text; /* NULL: a number */
@@ -27,16 +27,16 @@ struct fit_filter {
 /* Rows of one measured file. Their `weight` is shared evenly. */
 struct fit_rows {
     char kind[24];    /* of observation_kinds */
-    char data[256];   /* file in calibration/measured, or a path that begins with . or / */
-    char name[40];    /* their name in reports; "": the row's source, or the file */
-    char source[40];  /* all rows of this source_key; "" */
-    char cluster[48]; /* that micro-benchmarks ran on; "" */
-    char stack[48];   /* whose attention kernel ran */
-    int sample, seed; /* so many of them at random; 0: all */
+    char data[256];   /* file in calibration/measured, or a path beginning with . or / */
+    char name[40];    /* name in reports; "": the rows' source, or the file */
+    char source[40];  /* only rows of this source_key; "": all */
+    char cluster[48]; /* cluster that micro-benchmarks ran on; "" */
+    char stack[48];   /* stack whose attention kernel ran */
+    int sample, seed; /* number of rows drawn at random; 0: all */
     double weight;
-    const char **ids; /* these rows; NULL: all */
+    const char **ids; /* ids of the rows; NULL: all */
     int num_ids;
-    struct fit_filter *filters; /* that all rows pass */
+    struct fit_filter *filters; /* filters that all rows pass */
     int num_filters;
     char where[48]; /* "jobs[0].rows[1]", for messages */
 };
@@ -44,9 +44,9 @@ struct fit_rows {
 struct fit_job {
     char name[40];
     char summary[256];
-    double prior_weight; /* of one unit of log(constant / prior) */
-    double loss_scale;   /* errors beyond it count by size, not by square */
-    double cutoff;       /* errors beyond it have no effect */
+    double prior_weight; /* weight of one unit of log(constant / prior) */
+    double loss_scale;   /* larger errors count by size, not by square */
+    double cutoff;       /* larger errors have no further effect */
     bool is_middle;      /* no rows: the middle of what other stacks have (calibration/unseen.h) */
     struct fit_constant *constants;
     int num_constants;
@@ -54,16 +54,16 @@ struct fit_job {
     int num_rows;
 };
 
-/* Of calibration/curve_fit.h: a curve of a profile's "collectives". */
+/* A curve of a profile's "collectives" (calibration/curve_fit.h). */
 struct fit_curve {
     char file[64];      /* "profiles/NAME" */
     struct curve curve; /* without its times: the sizes are the knots */
     struct fit_job job; /* rows alone */
 };
 
-/* Of calibration/widths.h. */
+/* Rules of the interval widths (calibration/widths.h). */
 struct width_rules {
-    double prior_rows; /* a prior counts as so many; 0: intervals are not fitted */
+    double prior_rows; /* number of rows that a prior counts as; 0: intervals are not fitted */
     double cutoff;     /* larger errors count as this */
     struct error_widths prior;
 };
@@ -83,7 +83,7 @@ struct fit_table {
 bool fit_table_load(const char *path, struct fit_table *out, struct err *err);
 void fit_table_release(struct fit_table *table);
 
-/* NULL, with the nearest name in the error (ERR_USAGE), when no job is called that. */
+/* NULL, with the nearest name in the error (ERR_USAGE), when no job has that name. */
 const struct fit_job *fit_table_find(const struct fit_table *table, const char *name,
                                      struct err *err);
 

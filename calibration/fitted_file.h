@@ -1,7 +1,7 @@
-/* calibration/fitted_file.h - the text of a profile or stack with the constants that fits found.
+/* calibration/fitted_file.h - the text of a profile or stack with fitted constants.
  *
- * All else in the file stays: only the job's constants, "collectives", "errors", "measured",
- * "fitted_on" and "residuals" are replaced. The same results always give the same bytes. */
+ * Only these parts of the file are replaced: the job's constants, "collectives", "errors",
+ * "measured", "fitted_on" and "residuals". The same results always give the same bytes. */
 #ifndef CALIBRATION_FITTED_FILE_H
 #define CALIBRATION_FITTED_FILE_H
 
@@ -18,15 +18,15 @@ struct fitted_files {
 struct findings {
     const struct fit_result *results;
     int num_results;
-    const struct curve_results *curves; /* NULL: they stay as they are */
-    const struct families *families;    /* NULL: intervals stay as they are */
+    const struct curve_results *curves; /* NULL: unchanged */
+    const struct families *families;    /* NULL: intervals unchanged */
 };
 
 /* The files that these findings change, each once, in order; they live in the arena. */
 struct fitted_files fitted_files_list(const struct findings *findings, struct arena *arena);
 
-/* The shipped file with the results in it. "fitted_on" gains their rows; "errors" replaces
- * "error_log". The caller releases the text. */
+/* The shipped file with the results written in. Their rows are added to "fitted_on"; "errors"
+ * replaces "error_log". The caller releases the text. */
 bool fitted_file_text(const char *file, const struct findings *findings, struct text *out,
                       struct err *err);
 

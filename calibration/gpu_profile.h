@@ -7,18 +7,18 @@
 #include "calibration/host_profile.h"
 #include "calibration/nvml.h"
 
-/* Clock and power while ops were timed, over all readings. */
+/* Clock and power over all readings while ops were timed. */
 struct gpu_log {
     struct nvml_words words;
     double *sm_hz, *power_w; /* num_readings each */
     int num_readings;
 };
 
-/* Whether a file can be made: ERR_UNAVAILABLE when none of calibration/hardware has the GPU's name
- * among its words. */
+/* Whether a file can be made: ERR_UNAVAILABLE when no file of calibration/hardware has the GPU's
+ * name among its words. */
 bool gpu_is_known(const struct nvml_words *words, struct err *err);
 
-/* NULL where it is not. The caller frees. */
+/* The cluster file; NULL when the GPU is not known. The caller frees. */
 json_t *gpu_cluster_json(const struct host_measured *measured, const struct gpu_log *log,
                          const struct stack *stack, struct err *err);
 

@@ -6,14 +6,14 @@
 
 struct host_calibration {
     const char *backend; /* of exec/backend.h */
-    bool is_quick;       /* about a minute on a host's cores, two on GPUs; else 4 and 8. Beside
-                            other programs shapes are left out to keep it */
-    const struct model *model; /* whose own shapes are measured too; NULL: none */
-    const struct stack *stack; /* the executor's on that backend */
-    const char *resume_path;   /* a file that holds the ops of shapes that are done, so that a pass
-                                  which was cut short goes on; NULL: none */
-    /* Called before each part, by rank 0 alone: how much is done (0 to 1), how long the rest is
-     * likely to take, and what comes. May be NULL. */
+    bool is_quick; /* takes about a minute on a host's cores, two on GPUs; else 4 and 8. With other
+                      programs running, shapes are skipped to keep that */
+    const struct model *model; /* its shapes are measured too; NULL: none */
+    const struct stack *stack; /* the executor's stack on that backend */
+    const char *resume_path; /* file of the shapes already measured, so that an interrupted pass can
+                                be resumed; NULL: none */
+    /* Called on rank 0 before each part, with the share done (0 to 1), the expected remaining time
+     * and the next part. May be NULL. */
     void (*progress)(double share, double left_s, const char *what);
 };
 

@@ -4,8 +4,8 @@
 
 #include "calibration/host_rank.h"
 
-/* The variance of a rank's time, per second of it (struct profile), from how long ranks wait for
- * each other after every few milliseconds. */
+/* Measures the variance of a rank's time per second (drift_s of struct profile), from how long
+ * ranks wait for each other every few milliseconds. */
 bool host_drift(struct host_rank *host, double *drift_s, struct err *err);
 
 #endif

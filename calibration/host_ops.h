@@ -1,9 +1,9 @@
-/* calibration/host_ops.h - how long the executor's ops take on this machine, by shape.
+/* calibration/host_ops.h - times of the executor's ops on this machine, by shape.
  *
- * Every rank trains a few steps of models of a few layers and of many shapes by itself, at the same
- * time as all others, and each op is timed where it runs: behind the op that made its input, with
- * the caches as that left them. Time stolen by other processes is subtracted. Steps of several
- * microbatches or ranks, and whole steps, are never timed: they are held out. */
+ * All ranks at the same time, each by itself, train a few steps of small models of many shapes.
+ * Each op is timed within such a step, after the op that made its input, with the caches as that op
+ * left them. Time stolen by other processes is subtracted. Steps of several microbatches or ranks,
+ * and whole steps, are never timed: they are held out. */
 #ifndef CALIBRATION_HOST_OPS_H
 #define CALIBRATION_HOST_OPS_H
 
@@ -17,7 +17,7 @@ struct host_time {
 };
 
 struct host_op {
-    int kind; /* as in struct kernel */
+    int kind; /* kind, as in struct kernel */
     int pass;
     const char *variant; /* static text */
     double size[NUM_KERNEL_SIZES];
@@ -27,7 +27,7 @@ struct host_op {
 struct host_ops {
     struct host_op *at;
     int count, room;
-    double outside_s; /* median part of a step that no op and no update accounts for, a pass */
+    double outside_s; /* median time per pass that no op and no update accounts for */
 };
 
 /* Adds the ops of one shape. All ranks call it together, in the same order. */

@@ -1,4 +1,4 @@
-/* calibration/host_overlap.h - how much slower compute and collectives run beside one another. */
+/* calibration/host_overlap.h - how much compute and collectives slow each other. */
 #ifndef CALIBRATION_HOST_OVERLAP_H
 #define CALIBRATION_HOST_OVERLAP_H
 
@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-/* How many times longer either takes. */
+/* Factors on the time of each. */
 struct host_slowdown {
     double compute, comm;
 };
@@ -23,14 +23,14 @@ struct host_overlaps {
     int count;
 };
 
-/* Each work beside an all-reduce; unless `is_quick`, beside the other collectives too, and where
- * the communicator runs on GPUs, with several numbers of thread blocks. About `seconds`. All ranks,
- * two at least, call it together. */
+/* Measures each kind of compute beside an all-reduce; unless `is_quick`, also beside the other
+ * collectives and, on GPUs, with several limits on thread blocks. Takes about `seconds`. All ranks,
+ * at least two, call it together. */
 bool host_overlaps_measure(struct host_rank *host, bool is_quick, double seconds,
                            struct host_overlaps *out, struct err *err);
 
-/* The slowdown of products, most of a step's time, beside collectives with no limit on their
- * blocks; { 1, 1 } when nothing was measured. */
+/* The slowdown of products, which take most of a step, and of collectives without a block limit; {
+ * 1, 1 } when nothing was measured. */
 struct host_slowdown host_overlaps_mean(const struct host_overlaps *overlaps);
 
 json_t *host_overlaps_json(const struct host_overlaps *overlaps);

@@ -1,16 +1,15 @@
-/* calibration/host_pair.h - compute and collectives of a rank on streams of their own, to run alone
- * or beside each other. */
+/* calibration/host_pair.h - compute and collectives of a rank on separate streams, to run alone or
+ * side by side. */
 #ifndef CALIBRATION_HOST_PAIR_H
 #define CALIBRATION_HOST_PAIR_H
 
 #include "calibration/host_rank.h"
 
-/* What computes: products are bound by the multipliers, sums by memory, attention by neither alone.
- */
+/* Kinds of compute: products are bound by arithmetic, sums by memory, attention by both. */
 enum host_work { WORK_PRODUCTS, WORK_ATTENTION, WORK_SUMS, NUM_HOST_WORKS };
 extern const char *const host_work_names[NUM_HOST_WORKS + 1];
 
-/* Values are as the device stores them; `values` are what is exchanged, fp32. */
+/* Operands are in the device's storage type; `values`, which are exchanged, are fp32. */
 struct host_pair {
     struct host_rank *host;
     struct group *group; /* all ranks */
@@ -20,14 +19,14 @@ struct host_pair {
     float *sums, *values;
     enum host_work work;
     enum comm_kind collective;
-    int works, exchanges; /* as many as take equally long alone */
+    int works, exchanges; /* repeats of each that take the same time alone */
 };
 
-/* Begins with products, an all-reduce and all ranks. Close it in either case. */
+/* Starts with products, all-reduce and all ranks. Close it in either case. */
 bool host_pair_open(struct host_rank *host, struct host_pair *p, struct err *err);
 void host_pair_close(struct host_pair *p);
 
-/* Issues one piece of its work, or one of its collectives. */
+/* Issues one unit of compute, or one collective. */
 void host_pair_work(const struct host_pair *p);
 void host_pair_exchange(const struct host_pair *p);
 

@@ -22,35 +22,34 @@ struct host_measured {
     double copy_bytes_per_s;
     struct bandwidths traffic;
     struct host_copies copies;
-    double disk_bytes_per_s; /* of all ranks together; 0: not measured */
+    double disk_bytes_per_s; /* total of all ranks; 0: not measured */
     struct host_overlaps overlaps;
     double drift_s;
     enum precision precision; /* of the training steps */
     struct held_out_steps held_out;
-    struct disturbance disturbed; /* as measured; held_out_error comes with the file */
-    int left_out;                 /* shapes, for want of time */
+    struct disturbance disturbed; /* as measured; held_out_error is added with the file */
+    int left_out;                 /* shapes skipped for lack of time */
     double elapsed_s;
     char options[64]; /* as given: "--quick" */
 };
 
-/* What the cluster file calls a core as a GPU. */
+/* Name of a core as a GPU in the cluster file. */
 extern const char host_gpu_name[];
 
-/* system_load reads the measurements back from the file. `stack` is the host's; its costs are
- * filled in. The caller frees. */
+/* The cluster file, which system_load reads back. `stack` is the host's; its costs are filled in.
+ * The caller frees. */
 json_t *host_cluster_json(const struct host_measured *measured, const struct stack *stack);
 
-/* Adds the predictions of the held-out steps to the residuals of the cluster file's profile. Its
- * interval becomes as wide as their errors. Where that is wider than the tables' own errors, or
- * other programs had the cores, the profile is marked as disturbed. */
+/* Adds the predictions of the held-out steps to the residuals of the cluster file's profile. The
+ * profile's interval becomes as wide as their errors. The profile is marked as disturbed when that
+ * is wider than the tables' own errors or when other programs had the cores. */
 bool host_add_held_out(const struct host_measured *m, json_t *cluster, struct err *err);
 
-/* Errors of the tables at shapes that they do not have: |log| of each point's prediction from the
- * table's other points over its time, for all tables of the kind, or of all kinds (-1). Sorted. The
- * caller frees. */
+/* Leave-one-out errors of the tables of a kind, or of all kinds (-1): |log(predicted / measured)|
+ * of each point, predicted from the table's other points. Sorted. The caller frees. */
 double *host_left_out(const struct kernel *kernels, int num_kernels, int kind, int *count);
 
-/* The ops as tables. The caller releases each and frees the array. */
+/* The ops as tables. The caller releases each table and frees the array. */
 struct kernel *host_kernels(const struct host_ops *ops, int *count);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "calibration/host_profile.h"
 
-/* Command, date, machine and software. */
+/* A text with command, date, machine and software. */
 void host_source_words(const struct host_measured *measured, char *text, size_t size);
-/* Errors of the tables at left-out points, the repeats' spread, and measurements that no key of a
- * profile holds. */
+/* Leave-one-out errors of the tables, the spread of repeats, and measurements without a key in a
+ * profile. */
 json_t *host_residuals_json(const struct host_measured *m, const struct kernel *kernels,
                             int num_kernels);
 /* Half width of the predictions' interval, in log time. */

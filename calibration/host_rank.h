@@ -11,9 +11,9 @@
 /* Sizes that keep a device busy. */
 struct host_load {
     size_t copied_bytes; /* more than any cache holds */
-    long side;           /* of square products: those that run beside messages, ... */
-    size_t exchanged;    /* ... and the fp32 numbers of one of those */
-    enum host_grid grid; /* of models whose ops are timed */
+    long side;           /* side of the square products that run beside messages */
+    size_t exchanged;    /* fp32 numbers in one of those messages */
+    enum host_grid grid; /* models whose ops are timed */
 };
 
 struct host_rank {
@@ -26,31 +26,31 @@ struct host_rank {
     struct device *device;
     struct comm *comm;   /* all ranks of the place */
     struct group *world; /* all of them */
-    struct comm *self;   /* of this rank by itself */
-    bool is_busy;        /* other programs want the cores: measurements repeat less often */
+    struct comm *self;   /* communicator of this rank alone */
+    bool is_busy;        /* other programs use the cores: fewer repeats */
 };
 
-/* The fewest repeats that will do: `usual`, or half of that, rounded up, beside other programs. */
+/* The fewest repeats: `usual`, or half of that, rounded up, when other programs use the cores. */
 int host_rank_least(const struct host_rank *host, int usual);
 
 /* All ranks of the place call it together, on a backend of exec/backend.h. On failure nothing is
- * left. */
+ * left open. */
 bool host_rank_open(const struct place *place, const char *backend, size_t arena_bytes,
                     struct host_rank *out, struct err *err);
 void host_rank_close(struct host_rank *host);
-/* Enough for everything in calibration/host_comm.h and gpu_sweep.h. */
+/* Device memory that is enough for calibration/host_comm.h and gpu_sweep.h. */
 size_t host_arena_bytes(const char *backend);
 
-/* Waits until all ranks have come here. */
+/* Waits until all ranks have called it. */
 bool host_rank_meet(struct host_rank *host, struct stream *stream, struct err *err);
 
 /* Replaces each of `count` numbers by its mean over the ranks. */
 bool host_rank_average(struct host_rank *host, double *numbers, size_t count, struct err *err);
-/* Replaces them by the largest over a group, whose ranks call it together. */
+/* Replaces each by its maximum over a group, whose ranks call it together. */
 bool host_rank_most(struct host_rank *host, struct group *group, double *numbers, size_t count,
                     struct err *err);
 
-/* A plan made ready to run steps of random tokens with AdamW, on a device of its own beside the
+/* A plan ready to run steps of random tokens with AdamW, on a device of its own beside the
  * rank's. */
 struct host_run {
     const struct device_api *api;
@@ -67,7 +67,7 @@ struct host_run_options {
     const char *layout;
     const struct stack *stack;
     size_t arena_bytes;
-    bool is_alone; /* every rank runs the whole plan by itself, which must be of one rank */
+    bool is_alone; /* every rank runs the whole plan by itself; the plan has one rank */
 };
 
 /* ERR_INFEASIBLE when the plan cannot run; where begins with the layout. Release with
@@ -76,8 +76,8 @@ bool host_run_open(struct host_rank *host, const struct model *model,
                    const struct host_run_options *options, struct host_run *out, struct err *err);
 void host_run_close(struct host_run *run);
 
-/* How the op lists of a stack's runs on the host are built; all logits are made at once, so that an
- * op is timed once. */
+/* The options of the op lists of a stack's runs on the host. All logits are computed at once, so
+ * that an op is timed once. */
 struct layer_options host_layer_options(const struct stack *stack, const struct plan *plan);
 
 #endif

@@ -1,5 +1,5 @@
-/* calibration/host_resume.h - the measurements of a calibration that was cut short: a line that
- * names the grid, then a line of JSON for each shape whose ops are done. */
+/* calibration/host_resume.h - the measurements of an interrupted calibration: a line with the grid,
+ * then a line of JSON for each measured shape. */
 #ifndef CALIBRATION_HOST_RESUME_H
 #define CALIBRATION_HOST_RESUME_H
 
@@ -14,10 +14,10 @@ struct host_resume *host_resume_open(const char *path, const struct host_shapes 
                                      struct err *err);
 void host_resume_close(struct host_resume *resume); /* accepts NULL */
 
-/* Adds the ops of the shape at `shape`, when they are known; their texts are in the arena. */
+/* Adds the ops of shape number `shape` if the file has them; their texts are in the arena. */
 bool host_resume_take(const struct host_resume *resume, int shape, struct arena *arena,
                       struct host_ops *ops);
-/* Writes those from `first` on as the shape's. One rank alone calls it. */
+/* Writes the ops from `first` on as those of the shape. Only one rank calls it. */
 bool host_resume_keep(struct host_resume *resume, int shape, const struct host_ops *ops, int first,
                       struct err *err);
 

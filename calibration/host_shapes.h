@@ -5,10 +5,10 @@
 #include "base/arena.h"
 #include "models/model.h"
 
-/* Enough layers that a layer's weights have left a core's cache before it needs them again. */
+/* Enough layers that a layer's weights have left a core's cache before their next use. */
 enum { HOST_SHAPE_LAYERS = 4 };
 
-/* What one rank computes: a model whose layers may be a tensor rank's share. */
+/* What one rank computes: a model, possibly a tensor rank's share of one. */
 struct host_shape {
     struct model model;
     bool is_unfused; /* attention */
@@ -17,18 +17,18 @@ struct host_shape {
 struct host_shapes {
     struct host_shape *at;
     int count;
-    int num_own; /* the last of them: a model's own */
+    int num_own; /* number of a model's own shapes, which come last */
 };
 
-/* The i-th to measure: a model's own, then the grid in strides, so that the first few are small and
- * large alike. */
+/* The i-th shape to measure: a model's own first, then the grid in strides, so that the first few
+ * include small and large ones. */
 int host_shapes_turn(const struct host_shapes *shapes, int i);
 
 /* Around the sizes of models that train on a host's core (hidden 64 to 1024), or on a GPU (768 to
  * 12,288). */
 enum host_grid { GRID_CORE, GRID_GPU };
 
-/* GPT of that width, or Llama; without layers, vocabulary, batch and name. */
+/* A GPT or Llama of that width, without layers, vocabulary, batch and name. */
 struct model host_shapes_model(bool is_llama, int hidden, int head_dim, int seq);
 
 /* `is_quick`: fewer. In the arena. */

@@ -1,10 +1,11 @@
-/* calibration/interval.h - how wide the intervals of stacks and profiles have to be.
+/* calibration/interval.h - the interval widths that stacks and profiles need.
  *
- * With n held-out rows, the interval that has the next row with 90 % probability reaches to the
- * ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
+ * With n held-out rows, the interval that contains the next row with 90 % probability reaches to
+ * the ceil(0.9 (n + 1))-th smallest error (split conformal prediction; Lei et al. 2018,
  * arXiv:1604.04173). That takes at least 9 rows.
  *
- * A stack is judged on measured profiles alone, so that its interval is its own. */
+ * A stack is judged only on measured profiles, so that its interval contains no error of a
+ * profile. */
 #ifndef CALIBRATION_INTERVAL_H
 #define CALIBRATION_INTERVAL_H
 
@@ -22,8 +23,8 @@ struct interval_needs {
     int count;
 };
 
-/* In the place of a stack's name: all sources without a fitted row, whatever their stack. A family
- * without rows of its own needs the same width. */
+/* Used instead of a stack's name: all sources without a fitted row, whatever their stack. A family
+ * without rows needs this width. */
 extern const char new_sources[];
 
 /* Names are borrowed from the cases; the array lives in the arena. */

@@ -6,16 +6,17 @@
 #include "calibration/host_rank.h"
 
 struct launch_cost {
-    double call_s;        /* of many kernels that do nothing, issued and run: whichever is slower */
-    double issue_s;       /* the caller's for one */
-    double kernel_s;      /* the stream's, start to start, of kernels that wait in it */
-    double graph_issue_s; /* the caller's for a kernel of a graph of hundreds */
-    double graph_kernel_s; /* the stream's, start to start, in such a graph */
-    double event_issue_s;  /* the caller's for a record and a wait */
-    double event_s; /* from the end of one stream's work to the work that waits for it on another */
+    double call_s;  /* per empty kernel, for many issued and run: the slower of caller and stream */
+    double issue_s; /* caller's time for one kernel */
+    double kernel_s;       /* stream's time from start to start of queued kernels */
+    double graph_issue_s;  /* caller's time per kernel of a graph of hundreds */
+    double graph_kernel_s; /* stream's time from start to start in such a graph */
+    double event_issue_s;  /* caller's time for a record and a wait */
+    double event_s; /* from the end of work on one stream to the start of the work that waits for it
+                       on another */
 };
 
-/* Means over the ranks, which all call it together. */
+/* The results are means over the ranks, which all call it together. */
 bool launch_cost_measure(struct host_rank *host, struct launch_cost *out, struct err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /* calibration/least_squares.h - robust nonlinear least squares between bounds.
  *
- * Minimises  sum_i w_i s^2 rho(r_i(x)^2 / s^2)  +  sum_j p_j^2 (x_j - prior_j)^2,
- * with rho(z) = 2 (sqrt(1 + z) - 1), "soft L1": residuals well beyond the scale s count by their
- * size and no longer by its square, and beyond a cut-off they draw nothing. Pure: the same problem
- * gives the same bits. */
+ * Minimises sum_i w_i s^2 rho(r_i(x)^2 / s^2) + sum_j p_j^2 (x_j - prior_j)^2, with rho(z) = 2
+ * (sqrt(1 + z) - 1), "soft L1": residuals well beyond the scale s count by their size, not its
+ * square; beyond a cut-off they have no further effect. Pure: the same problem gives the same
+ * bits. */
 #ifndef CALIBRATION_LEAST_SQUARES_H
 #define CALIBRATION_LEAST_SQUARES_H
 
@@ -11,12 +11,12 @@
 
 struct least_squares {
     int num_parameters, num_residuals;
-    const double *min, *max; /* of parameters, finite; equal: held */
+    const double *min, *max; /* bounds of parameters, finite; equal: the parameter is fixed */
     const double *prior;
     double prior_weight;  /* p, of each parameter */
     const double *weight; /* w, of residuals; 0: left out */
     double scale;         /* s > 0 */
-    double cutoff;        /* residuals beyond it count as it does; HUGE_VAL: none do */
+    double cutoff;        /* larger residuals count as this; HUGE_VAL: no cut-off */
     void (*residuals)(void *context, const double *x, double *out);
     void *context;
 };
@@ -27,7 +27,7 @@ struct least_squares_end {
     bool converged; /* false: it ran out of steps */
 };
 
-/* Levenberg-Marquardt from x, which is moved between the bounds first; steps are cut off there. */
+/* Levenberg-Marquardt from x, which is first moved within the bounds; steps are clipped to them. */
 struct least_squares_end least_squares_solve(const struct least_squares *problem, double *x);
 
 /* Covariance of the parameters at x, row by row: the inverse of the weighted normal matrix, priors

@@ -8,17 +8,17 @@
 #include "calibration/predict.h"
 
 struct observation {
-    const char *source; /* rows that are judged together */
+    const char *source; /* rows with the same source are judged together */
     const char *id;     /* what "fitted_on" names */
-    const char *group;  /* rows of one configuration are left out together */
+    const char *group;  /* rows of one group (configuration) are left out together */
     struct system *system;
     double measured_s;
     double weight;             /* of its squared error */
-    int run;                   /* which of the cases; -1: a micro-benchmark */
+    int run;                   /* index of the case; -1: a micro-benchmark */
     const struct micro *micro; /* NULL: a run */
 };
 
-/* Rows of all kinds; the systems that they point into are theirs, so that constants may change. */
+/* Rows of all kinds, with their own copies of systems, so that constants may be changed. */
 struct observations {
     struct arena arena;
     struct observation *at;
@@ -39,8 +39,8 @@ struct observation_kind {
 extern const struct observation_kind observation_kinds[];
 extern const int num_observation_kinds;
 
-/* All rows of a job. A set without rows, a row that is asked for by id and cannot be predicted, and
- * a faulty file are errors; a fault of fit.json has its line. Release in either case. */
+/* All rows of a job. Errors are: a set without rows, a row requested by id that cannot be
+ * predicted, and a faulty file; a fault of fit.json has its line. Release in either case. */
 bool observations_load(const struct fit_table *table, const struct fit_job *job,
                        struct observations *out, struct err *err);
 void observations_release(struct observations *observations);
@@ -49,7 +49,7 @@ void observations_release(struct observations *observations);
 int observations_set(const struct observations *observations, const struct constant *constant,
                      double value);
 
-/* Seconds of each, as many as there are. The same on any number of jobs (threads). */
+/* Predicts the seconds of each row. The same on any number of jobs (threads). */
 void observations_predict(const struct observations *observations, int jobs, double *out_s);
 
 #endif

@@ -1,18 +1,18 @@
-/* calibration/preference.h - whether predictions order plans as measurements do.
+/* calibration/preference.h - whether predictions rank plans as measurements do.
  *
- * A stratum is one question: the runs of one node that differ in nothing but their plan. Held-out
- * plans are compared, where there are four or more of them. */
+ * A stratum is a set of runs on one node that differ only in their plan. Its held-out plans are
+ * compared when there are at least four. */
 #ifndef CALIBRATION_PREFERENCE_H
 #define CALIBRATION_PREFERENCE_H
 
 #include "calibration/score.h"
 
-/* Over the strata of a source. */
+/* Statistics over the strata of a source. */
 struct preference {
     const char *source;
     int strata, plans;
-    double tau;       /* median over strata of Kendall's tau: 1 same order, -1 reversed */
-    double tau_p10;   /* one stratum in ten is below */
+    double tau;       /* median over strata of Kendall's tau: 1 same order, -1 reversed order */
+    double tau_p10;   /* 10th percentile of tau over strata */
     double near_best; /* share of strata whose chosen plan was measured within 3 % of the best */
     double loss;      /* P90 over strata of log(measured time of the chosen plan / of the best) */
 };

@@ -5,18 +5,19 @@
 
 #include "base/err.h"
 
-/* A machine answers these; all ranks get the same answers. */
+/* What quiet_wait asks the machine; all ranks get the same answers. */
 struct quiet_machine {
     void *context;
-    /* The share of a core that the rank with the least got while all wanted one, and when. */
+    /* The smallest share of a core that any rank got while all wanted one, and the time of the
+     * reading. */
     bool (*core_share)(void *context, double *share, double *now_s, struct err *err);
     void (*rest)(void *context, double seconds);
     /* Called before each rest; may be NULL. */
     void (*tell)(void *context, double share, double left_s);
 };
 
-/* Seconds from the first answer to the last, about `most_s` at most; 0 where the machine was quiet
- * from the first. */
+/* *waited_s: seconds from the first reading to the last, at most about `most_s`; 0 when the machine
+ * was quiet at once. */
 bool quiet_wait(const struct quiet_machine *machine, double most_s, double *waited_s,
                 struct err *err);
 

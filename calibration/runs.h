@@ -1,6 +1,6 @@
 /* calibration/runs.h - measured training runs: rows of a CSV with the columns of runs.csv.
  *
- * An empty field means that the source does not say: numbers are then -1, text is "". */
+ * An empty field means that the source does not state it: numbers are then -1, texts "". */
 #ifndef CALIBRATION_RUNS_H
 #define CALIBRATION_RUNS_H
 
@@ -9,14 +9,15 @@
 
 #include <stdbool.h>
 
-/* One measured run, as the columns name it. */
+/* One measured run; members are named as the columns. */
 struct run_row {
     int line; /* in the file, for messages */
     const char *id, *source_key, *gpu, *network, *model_name, *schedule, *recompute, *precision,
         *software, *config_group;
-    const char *reduce_dtype, *param_dtype; /* of gradient sums, of weights: "bf16": no fp32 copy */
-    const char *mem_kind, *mem_unit;        /* of measured_mem_gb: "reserved", "GiB" */
-    const char *inferred;                   /* columns that whoever collected the row inferred */
+    const char *reduce_dtype,
+        *param_dtype; /* types of gradient sums and of weights; "bf16": no fp32 copy */
+    const char *mem_kind, *mem_unit; /* of measured_mem_gb: "reserved", "GiB" */
+    const char *inferred;            /* columns that the collector of the row inferred */
     double n_gpus, gpus_per_node, params_b, layers, hidden, heads, kv_heads, ffn_hidden, gated_mlp,
         vocab, seq, experts, topk, gbs_seqs, mbs, dp, tp, sp, pp, vpp, cp, ep, etp, zero_stage,
         dist_opt, flash_attn, measured_iter_s, measured_tokens_per_s_per_gpu, measured_mem_gb,
@@ -32,14 +33,14 @@ struct run_rows {
 };
 
 /* RFC 4180 CSV (quoted fields, doubled quotes, embedded newlines); columns by header name in any
- * order, unknown ones ignored. Needed are id, source_key, gpu, n_gpus, layers, hidden, heads,
- * vocab, seq, gbs_seqs, mbs, dp, tp, pp and core; another that is absent is not stated in any row.
- * A missing needed column, a field that is not a number of 0 or more, a row of another width, or
+ * order, unknown ones ignored. Required are id, source_key, gpu, n_gpus, layers, hidden, heads,
+ * vocab, seq, gbs_seqs, mbs, dp, tp, pp and core; any other missing column counts as not stated. A
+ * missing required column, a field that is not a number of 0 or more, a row of another width, or
  * text that is not UTF-8 is ERR_INPUT with FILE:LINE: column. Texts live in the arena. */
 bool runs_load(const char *path, struct arena *arena, struct run_rows *out, struct err *err);
 
 /* Seconds of a step as the row measured it (measured_iter_s, else tokens/s, else derived_iter_s),
- * or -1 when it does not say. */
+ * or -1 when it states none. */
 double run_measured_s(const struct run_row *row);
 
 #endif

@@ -1,19 +1,20 @@
-/* calibration/score.h - how far predictions are from measurements: the protocol.
+/* calibration/score.h - the errors of predictions against measurements: the protocol.
  *
- * Among the rows with core = 1, the last of each configuration (config_group of a source) counts;
- * its error is log(predicted / measured). Sources are scored one by one, so that a large one does
- * not dominate, and fitted rows apart from held-out ones. */
+ * Of the rows with core = 1, the last of each configuration (config_group of a source) counts; its
+ * error is log(predicted / measured). Sources are scored separately, so that a large one does not
+ * dominate, and fitted rows separately from held-out rows. */
 #ifndef CALIBRATION_SCORE_H
 #define CALIBRATION_SCORE_H
 
 #include "calibration/predict.h"
 #include "sim/cost/tier.h"
 
-/* Statistics of the sizes of errors; bias is the median with its sign. */
+/* Statistics of the errors' sizes; bias is the signed median. */
 struct score {
     int groups;
     double median, mean, p90, worst, bias; /* NaN without groups */
-    double coverage; /* share of times in their 90 % intervals; NaN of memory, which has none */
+    double
+        coverage; /* share of times within their 90 % intervals; NaN for memory, which has none */
 };
 struct split_score {
     struct score all, fitted, not_fitted;
@@ -31,12 +32,12 @@ struct scores {
     int num_rows;
     int num_core_groups;
     int num_scored;
-    struct source_score *sources; /* in the order they first appear, skipped ones too */
+    struct source_score *sources; /* in order of first appearance, skipped ones too */
     int num_sources;
     struct score
         tiers[NUM_TIERS];   /* times that nothing was fitted on, by what their systems rest on */
-    double mean_of_medians; /* of dense; NaN when there is none */
-    struct split_score all; /* times of all sources, a group as much as any other */
+    double mean_of_medians; /* over dense sources; NaN: none */
+    struct split_score all; /* times of all sources, each group with the same weight */
     const int *worst;       /* the num_scored cases by size of error, largest first */
 };
 
@@ -44,17 +45,17 @@ struct scores {
 struct scores runs_score(const struct run_case *cases, const struct run_prediction *predictions,
                          int count, struct arena *arena);
 
-/* Why the row has no score, "" when it has: it cannot be predicted, or nothing was measured. */
+/* Why the row has no score (it cannot be predicted, or nothing was measured); "": it has one. */
 const char *run_skip_reason(const struct run_case *of);
 
 double run_error(const struct run_case *of, const struct run_prediction *predicted);
-/* Bytes of measured_mem_gb: GB unless mem_unit says GiB; -1 when it does not say. */
+/* Bytes of measured_mem_gb: GB unless mem_unit says GiB; -1 when it states none. */
 double run_measured_bytes(const struct run_row *row);
 
-/* Whether the measured time lies in the interval; both ends count. */
+/* Whether the measured time lies in the interval, ends included. */
 bool run_is_covered(const struct run_case *of, const struct run_prediction *predicted);
 
-/* The score of n errors, which are sorted by size on return. Their coverage is not known. */
+/* The score of n errors, which are sorted by size on return; without coverage. */
 struct score score_errors(double *errors, int n);
 
 #endif

@@ -1,36 +1,35 @@
-/* calibration/widths.h - how wide intervals have to be, by software family and by what a step is
- * made of.
+/* calibration/widths.h - the interval widths needed, by software family and by part of a step.
  *
- * An error is modelled as the sum of independent errors, one of the whole step and one of each
- * part, in proportion to the part's share: log(predicted / measured) has the variance sum of
- * share^2 x v. The v are found by expectation maximisation (Dempster, Laird and Rubin 1977) on
- * held-out rows: first over all families together, from the prior of fit.json, then for each
- * family, from the result for all; a prior counts as so many rows. Errors are not normal, so each
- * family's widths are then scaled to cover nine in ten of its rows (split conformal, as in
- * interval.h), or of all families' rows where it has fewer than nine. */
+ * An error is modelled as a sum of independent errors: one of the whole step, and one of each part
+ * in proportion to its share. So log(predicted / measured) has the variance sum of share^2 x v. The
+ * v are found by expectation maximisation (Dempster, Laird and Rubin 1977) on held-out rows: first
+ * over all families together, with the prior of fit.json, then per family, with the pooled result
+ * as prior; a prior counts as prior_rows rows. Errors are not normal, so each family's widths are
+ * then scaled to cover nine in ten of its rows (split conformal, as in interval.h); with fewer than
+ * nine rows, of all families' rows. */
 #ifndef CALIBRATION_WIDTHS_H
 #define CALIBRATION_WIDTHS_H
 
 #include "calibration/fit.h"
 #include "sim/cost/error_widths.h"
 
-enum { FEWEST_TO_SCALE = 9 }; /* a family of fewer rows has the scale of all */
+enum { FEWEST_TO_SCALE = 9 }; /* a family with fewer rows has the pooled scale */
 
 struct family_widths {
     const char *stack;
-    int rows; /* held-out ones on measured profiles; 0: it has the widths of all families */
+    int rows; /* held-out rows on measured profiles; 0: it has the pooled widths */
     struct error_widths widths;
-    double covered;  /* share of the rows that lie within; NaN of none */
-    double left_out; /* the same by widths refitted without the row's fold, of five */
+    double covered;  /* share of the rows within; NaN without rows */
+    double left_out; /* the same with widths refitted without the row's fold (one of five) */
 };
 
-/* Rows of one family stand together. */
+/* Rows of one family are adjacent. */
 struct width_row {
     const char *stack;
     double error;
     double shares[NUM_ERROR_PARTS];
 };
-/* `out`: one a family, in the order of the rows, and the pooled one last; as many as it returns,
+/* `out`: one entry per family, in the order of the rows, then the pooled one. Returns their number,
  * at most count + 1. Not rounded. */
 int widths_find(const struct width_rules *rules, const struct width_row *rows, int count,
                 struct arena *arena, struct family_widths *out);

@@ -1,4 +1,5 @@
-/* cli/accuracy_view.h - "search --objective time-to-accuracy": exchange and layout together. */
+/* cli/accuracy_view.h - "search --objective time-to-accuracy": searches exchange and layout
+ * together. */
 #ifndef CLI_ACCURACY_VIEW_H
 #define CLI_ACCURACY_VIEW_H
 
@@ -10,7 +11,7 @@
 int answer_accuracy(const struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err);
 
-/* Adds the evidence that the steps rest on, and their upper bound. */
+/* Adds the evidence for the number of steps, and its upper bound. */
 void accuracy_set_basis(json_t *object, const struct time_to_accuracy *to);
 
 #endif

@@ -5,17 +5,17 @@
 
 #include "cli/setup.h"
 
-/* What a plan would take from start to end; 0 when the tokens or the price are not known. */
+/* Days and dollars of a whole training; 0 when the tokens or the price are not known. */
 double days_to_train(const struct setup *setup, const struct prediction *prediction);
 double dollars_to_train(const struct setup *setup, const struct prediction *prediction);
 
-/* The object of one plan. with_plan: with the plan file's object under "plan". */
+/* The object of one plan. with_plan: includes the plan file's object as "plan". */
 json_t *prediction_json(const struct setup *setup, const struct plan *plan,
                         const struct prediction *prediction, bool with_plan);
 
-/* Whole numbers without an exponent. */
+/* A number; whole numbers are written without an exponent. */
 json_t *number_json(double value);
-/* null where the value is infinite or not known. */
+/* A number; null when it is infinite or NaN. */
 json_t *finite_json(double value);
 
 /* Writes the plan file. */

@@ -1,4 +1,4 @@
-/* cli/beside.h - two numbers of one thing side by side, and their difference. */
+/* cli/beside.h - prints two values of a quantity side by side, and their difference. */
 #ifndef CLI_BESIDE_H
 #define CLI_BESIDE_H
 
@@ -6,7 +6,7 @@
 
 struct beside {
     const char *name;
-    double left, right; /* shown as they are, then right less left */
+    double left, right; /* shown as they are, then right minus left */
     const char *remark; /* "": none */
 };
 

@@ -1,5 +1,5 @@
-/* cli/calibrate_convergence.h - "calibrate --convergence RUN.json": constants of convergence,
- * fitted on runs. */
+/* cli/calibrate_convergence.h - "calibrate --convergence RUN.json": fits the constants of
+ * convergence on runs. */
 #ifndef CLI_CALIBRATE_CONVERGENCE_H
 #define CLI_CALIBRATE_CONVERGENCE_H
 

@@ -22,7 +22,7 @@ enum exit_code {
     EXIT_INTERRUPTED = 130,
 };
 
-/* Commands as a bit set, for the options that they share. */
+/* Commands as bits, for options that several commands take. */
 enum {
     COMMAND_SEARCH = 1 << 0,
     COMMAND_SIMULATE = 1 << 1,
@@ -35,8 +35,8 @@ enum {
 };
 
 /* Runs a command; argv[0] is its name. Returns the exit code. When `err` is set, main prints it as
- * one line on stderr: `return exit_code_of(err);` is how a command fails. --help and a failure to
- * write to stdout are main's. */
+ * one line on stderr: `return exit_code_of(err);` is how a command fails. main handles --help and
+ * failures to write to stdout. */
 typedef int command_run(int argc, char **argv, struct err *err);
 
 struct command {
@@ -59,7 +59,7 @@ bool command_refuse(const char *name, struct err *err);
 command_run cmd_search, cmd_simulate, cmd_explain, cmd_validate, cmd_fit, cmd_calibrate, cmd_run,
     cmd_list;
 
-/* The exit code that an error stands for. */
+/* The exit code of an error. */
 int exit_code_of(const struct err *err);
 
 /* What an exit code means, for help and the reference page. */

@@ -1,4 +1,4 @@
-/* cli/deadline_view.h - "search --deadline": a search on the fewest GPUs that finish in time. */
+/* cli/deadline_view.h - "search --deadline": searches on the fewest GPUs that finish in time. */
 #ifndef CLI_DEADLINE_VIEW_H
 #define CLI_DEADLINE_VIEW_H
 
@@ -11,23 +11,24 @@ struct deadline {
     struct deadline_result result;
 };
 
-/* The tokens must be known, and the objective must be time. */
+/* Checks that the tokens are known and the objective is time. */
 bool check_deadline(const struct options *options, const struct setup *setup, struct err *err);
 
-/* Finds the number of GPUs and puts the setup, and so the request, on it. False: the request is
- * wrong. Release in either case; nothing happens where no deadline was given. */
+/* Finds the number of GPUs and sets it in the setup and so in the request. False: the request is
+ * wrong. Release in either case. Does nothing without a deadline. */
 bool deadline_choose_gpus(const struct options *options, struct setup *setup,
                           struct search_request *request, struct deadline *out, struct err *err);
 void deadline_release(struct deadline *deadline);
 
-/* When the search for the count itself was ended early, its best is the answer. */
+/* Whether the search for the number of GPUs itself was ended early; then its best plan is the
+ * answer. */
 bool deadline_ended_early(const struct deadline *deadline);
 void deadline_fill_result(const struct deadline *deadline, struct search_result *result);
 
 void show_deadline(const struct setup *setup, const struct deadline *deadline);
 void add_deadline_json(json_t *object, const struct deadline *deadline);
 
-/* Why the exit code is 3; nothing when the deadline is met. */
+/* Sets the error behind exit code 3; nothing when the deadline is met. */
 bool refuse_deadline(const struct deadline *deadline, struct err *err);
 
 #endif

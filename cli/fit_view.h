@@ -4,10 +4,10 @@
 
 #include "calibration/fitted_file.h"
 
-/* Each job's constants, errors and correlations; then curves and intervals. */
+/* Prints each job's constants, errors and correlations, then curves and intervals. */
 void fit_print(const struct findings *found);
 
-/* {"jobs": [...]}, and "curves" and "intervals" where they were fitted. */
+/* Prints {"jobs": [...]}, with "curves" and "intervals" if they were fitted. */
 void fit_print_json(const struct findings *found);
 
 #endif

@@ -1,5 +1,5 @@
-/* cli/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its GPUs,
- * by the lectures' 8 TP/(N F U) and 6 TP/(N F U). */
+/* cli/from_run.h - "simsearch explain --from-run": how well a past or planned run uses its GPUs, by
+ * the lectures' formulas 8 TP/(N F U) and 6 TP/(N F U). */
 #ifndef CLI_FROM_RUN_H
 #define CLI_FROM_RUN_H
 
@@ -10,13 +10,13 @@ struct from_run {
     double params, tokens;
     int gpus;
     char gpu[48];
-    int dtype;         /* enum dtype of the products; -1: bf16, or what the GPU has */
-    double days;       /* 0: asked for */
-    double u;          /* 0: asked for */
+    int dtype;   /* enum dtype of the products; -1: bf16, or another type if the GPU lacks it */
+    double days; /* 0: asked for */
+    double u;    /* 0: asked for */
     struct gpu device; /* of the name */
 };
 
-/* "params=175B tokens=300B gpus=1024 gpu=a100 days=34", or u=0.45 for the days; dtype= too. A
+/* "params=175B tokens=300B gpus=1024 gpu=a100 days=34", or u=0.45 instead of days=; also dtype=. A
  * faulty word is ERR_USAGE, where = --from-run. */
 bool from_run_read(const char *text, struct from_run *out, struct err *err);
 

@@ -1,4 +1,4 @@
-/* cli/gantt.h - a step by the event engine, for people: its time, and a picture of its stages. */
+/* cli/gantt.h - prints a step by the event engine: its time, and a picture of its stages. */
 #ifndef CLI_GANTT_H
 #define CLI_GANTT_H
 
@@ -13,8 +13,8 @@ void show_event_step(const struct terminal *terminal, const struct event_step *s
 void show_drawn_steps(const struct terminal *terminal, const struct drawn_steps *drawn,
                       double recurrence_step_s);
 
-/* A row for each stage, the step from left to right over `columns`: each column shows what the
- * stage computes in the middle of it and, below, for which of its chunks where it has several. */
+/* Adds a row per stage, with the step from left to right over `columns`. Each column shows the pass
+ * that the stage runs at the column's middle and, below it, the chunk when a stage has several. */
 void gantt_add(const struct terminal *terminal, const struct timeline *timeline, int columns,
                struct text *out);
 

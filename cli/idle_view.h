@@ -1,5 +1,5 @@
-/* cli/idle_view.h - how long each stage of a plan waits in a step, beside the step's parts,
- * which are the busiest stage's. */
+/* cli/idle_view.h - how long each stage of a plan idles in a step. The step's parts are those of
+ * the busiest stage. */
 #ifndef CLI_IDLE_VIEW_H
 #define CLI_IDLE_VIEW_H
 
@@ -11,8 +11,8 @@
 void idle_set_json(json_t *object, const struct setup *setup, const struct plan *plan,
                    double step_s);
 
-/* "stages 0-2 97 %, stage 3 0 % of the step; the busiest has 3.6 times the mean's work" where
- * stages differ by a twentieth of the step or more; else nothing. */
+/* "stages 0-2 97 %, stage 3 0 % of the step; the busiest has 3.6 times the mean's work" when stages
+ * differ by 5 % of the step or more; else nothing. */
 void idle_add_words(struct text *out, const struct setup *setup, const struct plan *plan,
                     double step_s, bool all_stages);
 

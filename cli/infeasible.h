@@ -4,15 +4,15 @@
 
 #include "cli/relax_view.h"
 
-/* Shows what kept every plan out, and what would let one in. */
+/* Shows why every plan is excluded, and which changes would admit one. */
 void show_infeasible(const struct options *options, const struct setup *setup,
                      const struct search_result *result, const struct relaxations *relaxations);
 
-/* "feasible": false, the reasons, and "nearest" where the document has none yet. `err` holds the
- * sentence on stderr; result NULL: nothing was searched. */
+/* Adds "feasible": false, the reasons, and "nearest" if the document has none yet. `err` holds the
+ * sentence for stderr; result NULL: nothing was searched. */
 void add_infeasible_json(json_t *object, const struct search_result *result, const struct err *err);
 
-/* The same in one sentence. */
+/* Adds the reasons in one sentence. */
 void add_infeasible_sentence(const struct setup *setup, const struct search_result *result,
                              struct text *out);
 

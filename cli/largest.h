@@ -6,24 +6,24 @@
 #include "cli/setup.h"
 #include "search/search.h"
 
-/* A family is the presets whose names begin with its own: "gpt3" of gpt3-13b, "llama" also of
- * llama2-7b. "layers" is no family: the --model with as many layers as fit. */
+/* A family is the presets whose names begin with its name: "gpt3" includes gpt3-13b, "llama"
+ * includes llama2-7b. "layers" is no family: it is the --model with as many layers as fit. */
 struct largest {
     const char *family; /* NULL: not asked */
     struct model_preset *presets;
-    size_t *members; /* of the family, indices of presets, the largest model first */
+    size_t *members; /* the family's presets, as indices, the largest model first */
     size_t num_members;
-    size_t chosen;  /* index of members: the last when none fits */
-    bool fits;      /* a plan of the chosen model does */
-    bool timed_out; /* larger ones may fit */
+    size_t chosen;  /* index in members: the last when none fits */
+    bool fits;      /* a plan of the chosen model fits */
+    bool timed_out; /* larger models may fit */
 };
 
-/* Names the largest member in options->model; does nothing when not asked. Release in either
+/* Sets options->model to the largest member; does nothing when not asked. Release in either
  * case. */
 bool largest_name_model(struct options *options, struct largest *out, struct err *err);
 
-/* Loads the setup of the first member that fits, or gives its model the most layers. When nothing
- * fits, the smallest is loaded. */
+/* Loads the setup of the first member that fits (of the smallest if none does), or gives the
+ * setup's model the most layers that fit. */
 bool largest_choose(struct largest *largest, struct options *options, struct setup *setup,
                     struct search_request *request, struct err *err);
 void largest_release(struct largest *largest);

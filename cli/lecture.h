@@ -1,8 +1,8 @@
-/* cli/lecture.h - the textbook's formulas on one plan: symbols filled in, value, the detailed
- * model's value of the same quantity, and a sentence about the gap.
+/* cli/lecture.h - the textbook's formulas on one plan: each with its numbers filled in, its value,
+ * the detailed model's value, and a sentence about the gap.
  *
  * Rows come from the lecture_*.c files, by topic. `filled` is arithmetic that the tests evaluate:
- * it must come to `textbook`. */
+ * it must give `textbook`. */
 #ifndef CLI_LECTURE_H
 #define CLI_LECTURE_H
 
@@ -27,7 +27,7 @@ struct lecture_row {
     const char *topic, *name;
     enum lecture_unit unit;
     double textbook;
-    double detailed; /* NAN: the detailed model has no such thing */
+    double detailed; /* NAN: the detailed model has no such quantity */
     struct text formula, filled, gap;
 };
 
@@ -39,13 +39,13 @@ struct lecture {
 
 /* All rows are computed from these. */
 struct lecture_case {
-    const struct setup *setup; /* its plan is the one */
+    const struct setup *setup; /* its plan is the one explained */
     const struct textbook_setup *textbook;
     const struct textbook_estimate *estimate;
     const struct prediction *prediction;
-    struct evaluator *variants; /* for other plans; not that of the prediction */
+    struct evaluator *variants; /* evaluator for other plans, not the prediction's */
     struct textbook_gpus gpus;
-    double copy_state_bytes;       /* of the t p c ranks of one copy of the model */
+    double copy_state_bytes; /* state bytes of the t p c ranks that hold one copy of the model */
     double copy_activations_bytes; /* the same */
 };
 
@@ -59,25 +59,24 @@ json_t *lecture_json(const struct lecture *lecture);
 
 /* --- for those who add rows ----------------------------------------------------------------- */
 
-/* A row to fill in. */
+/* Adds a row and returns it. */
 struct lecture_row *lecture_add(struct lecture *lecture, struct lecture_row row,
                                 const char *formula);
-/* "6 T P", "8 T P" or what lies between: FLOPs of T tokens where a share of the forwards is
+/* "6 T P", "8 T P" or a value between: FLOPs of T tokens when a share of the layers is
  * recomputed. */
 const char *lecture_flops_formula(double recomputed);
-/* A sentence, or a part of one, where the two numbers are apart by half a percent, or one is
- * missing. */
+/* Adds a sentence about the gap when the two numbers differ by 0.5 % or more, or one is missing. */
 void lecture_gap(struct lecture_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool lecture_has_gap(const struct lecture_row *row);
 
-/* The detailed model's prediction of another plan; false, and why, where that plan can't be. Its
- * stages are valid until the next call. */
+/* The detailed model's prediction of another plan; false with err when that plan is not possible.
+ * Its stages are valid until the next call. */
 bool lecture_predict(const struct lecture_case *of, const struct plan *plan, struct prediction *out,
                      struct err *err);
 
-/* A number with its unit in four digits, decimal prefixes: "444.5 GB". Lives as long as the full
- * expression that it stands in. */
+/* A number with its unit, four digits and a decimal prefix: "444.5 GB". It lives until the end of
+ * the full expression. */
 struct lecture_number {
     char text[32];
 };

@@ -1,4 +1,5 @@
-/* cli/measured.h - a run beside its prediction: as a whole, by kind of op, by instruction. */
+/* cli/measured.h - a run compared with its prediction: as a whole, by kind of op, by
+ * instruction. */
 #ifndef CLI_MEASURED_H
 #define CLI_MEASURED_H
 
@@ -6,7 +7,7 @@
 #include "exec/run/session.h"
 #include "sim/cost/piece.h"
 
-/* Seconds in a step of one thing that both sides name alike. */
+/* Measured and predicted seconds per step of one item. */
 struct beside_seconds {
     double count, measured_s, predicted_s;
 };
@@ -19,16 +20,16 @@ struct measured {
     const struct timeline *predicted_timeline;
     int num_ranks;
     double rate;   /* of learning */
-    bool compares; /* with the prediction; false where that is for another kind of machine */
+    bool compares; /* compare with the prediction; false when that is for another kind of machine */
     /* Filled by measured_fill. */
-    /* Median and percentiles of the timed steps, or of the means over an exchange's periods. */
+    /* Median and percentiles of the timed steps, or of their means per period of the exchange. */
     double step_s, step_p10_s, step_p90_s;
     double mfu;
     double error;                               /* log(predicted / measured) */
-    bool is_inside;                             /* the prediction's 90 % interval */
+    bool is_inside;                             /* within the prediction's 90 % interval */
     struct beside_seconds kinds[NUM_OP_KINDS];  /* of all ranks */
-    struct beside_seconds opcodes[NUM_OPCODES]; /* of one rank of each stage */
-    double bubble_s, predicted_bubble_s; /* mean idle time of the compute lanes in the passes */
+    struct beside_seconds opcodes[NUM_OPCODES]; /* of one rank per stage */
+    double bubble_s, predicted_bubble_s; /* mean idle time of the compute lanes during the passes */
 };
 
 void measured_fill(struct measured *measured);

@@ -1,7 +1,7 @@
 /* cli/options.h - the options of all commands: one table that parses, checks and documents.
  *
- * A row's field reads and bounds the value. Values are as typed; the command finds out what they
- * mean together (a cluster from a GPU, a batch from tokens). */
+ * A row's field reads and bounds the value. Values are as typed; the command interprets them
+ * together (a cluster from a GPU, a batch from tokens). */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -14,7 +14,7 @@
 
 enum { MAX_FILES = 64, MOST_GPUS = 1 << 24 };
 
-/* Whether passes run as graphs; auto: on GPUs, where there is one pipeline stage. */
+/* Whether passes run as graphs; auto: on GPUs with one pipeline stage. */
 enum graphs { GRAPHS_AUTO, GRAPHS_ON, GRAPHS_OFF };
 extern const char *const graphs_names[];
 
@@ -38,7 +38,7 @@ struct options {
     double deadline_s; /* 0: none */
     double robust;     /* -1: not asked */
     const char *convergence;
-    double least;         /* of losses; 0: not known */
+    double least;         /* least possible loss; 0: not known */
     double heterogeneity; /* 0: shuffled data */
     const char *largest;
     const char *output;
@@ -78,30 +78,30 @@ struct option_row {
     const char *name;     /* "--gpus" */
     const char *alias;    /* "-o"; NULL: none */
     const char *argument; /* "N"; NULL: a switch */
-    unsigned commands;    /* COMMAND_... that take it */
-    struct field field;   /* FIELD_OTHER: text that is kept as it is */
+    unsigned commands;    /* bit set of COMMAND_... that take it */
+    struct field field;   /* FIELD_OTHER: unparsed text */
 };
 /* cli/option_rows.c lists them. */
 extern const struct option_row option_rows[];
 extern const int num_option_rows;
 
-/* Reads argv[1 ...] for one command, up to `max_files` arguments that are no options. A faulty
+/* Reads argv[1 ...] for one command, and up to `max_files` arguments that are no options. A faulty
  * value is ERR_USAGE, where = the option. */
 bool options_parse(unsigned command, int max_files, int argc, char **argv, struct options *out,
                    struct err *err);
 
-/* True when a file that is written is "-": standard output holds it, and no answer beside it. */
+/* True when an output file is "-": then standard output has that file and no answer. */
 bool options_answer_is_hidden(const struct options *options);
 
 /* "--output FILE, -o" */
 void options_left_column(const struct option_row *row, char *text, size_t size);
 
-/* Adds an option's text for a command, and the names that it takes. A doc is text for all commands
- * and then parts for some, "[calibrate fit]...". Command 0: all parts, with the commands before
- * them. */
+/* Adds an option's text for a command, and the names that it accepts. A doc is a text for all
+ * commands, then parts for some: "[calibrate fit]...". Command 0: all parts, each with its
+ * commands. */
 void options_add_doc(const struct option_row *row, unsigned command, struct text *out);
 
-/* All options as rows of a Markdown table. */
+/* Writes all options as rows of a Markdown table. */
 void options_document(FILE *to);
 
 #endif

@@ -1,11 +1,11 @@
-/* cli/pareto_view.h - "search --pareto": plans that no other beats in everything at once. */
+/* cli/pareto_view.h - "search --pareto": plans that no other plan dominates. */
 #ifndef CLI_PARETO_VIEW_H
 #define CLI_PARETO_VIEW_H
 
 #include "cli/setup.h"
 #include "search/search.h"
 
-/* Options that make no sense with many answers are refused. */
+/* Refuses options that make no sense with several answers. */
 bool check_pareto_options(const struct options *options, struct err *err);
 
 /* Searches and prints; returns the exit code. */

@@ -1,4 +1,4 @@
-/* cli/partition_view.h - how a layer of a plan is best split over its tensor ranks. */
+/* cli/partition_view.h - the best way to split a layer of a plan over its tensor ranks. */
 #ifndef CLI_PARTITION_VIEW_H
 #define CLI_PARTITION_VIEW_H
 

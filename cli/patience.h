@@ -1,5 +1,4 @@
-/* cli/patience.h - a progress bar on the terminal while a search lasts, and Ctrl-C, which ends it.
- */
+/* cli/patience.h - a progress bar on the terminal during a search, and Ctrl-C to end the search. */
 #ifndef CLI_PATIENCE_H
 #define CLI_PATIENCE_H
 

@@ -1,7 +1,7 @@
 /* cli/planfile.h - a plan, and the model and system that it was predicted on, in one file.
  *
- * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Parts are
- * objects as their own files hold them, or names; all but layout may be absent. */
+ * { "format": 1, "layout", "model", "cluster", "gpu", "profile", "stack", "prediction" }. Each part
+ * is an object as in its own file, or a name; all but layout may be absent. */
 #ifndef CLI_PLANFILE_H
 #define CLI_PLANFILE_H
 
@@ -11,15 +11,14 @@
 /* Opens the file and checks its keys; the caller releases it. */
 bool planfile_open(struct json_file *file, const char *path, struct err *err);
 
-/* A part that the file holds as an object, or as a name; NULL when it is not that, and where no
- * file was opened. */
+/* A part that is an object, or a name; NULL when it is not, or when no file was opened. */
 const json_t *planfile_part(const struct json_file *file, const char *key);
 const char *planfile_name(const struct json_file *file, const char *key);
 
 /* Blames a fault in a plan file's parts on the file, not on the command line. */
 bool planfile_blame(const struct json_file *file, const char *key, struct err *err);
 
-/* The object that a plan file holds. `prediction` is taken over; NULL: without one. */
+/* The object of a plan file. Takes ownership of `prediction`; NULL: without one. */
 json_t *planfile_json(const struct system *system, const struct model *model,
                       const struct plan *plan, json_t *prediction);
 

@@ -1,4 +1,4 @@
-/* cli/ranking.h - the answer of a search that found plans, for people. */
+/* cli/ranking.h - prints the answer of a search that found plans. */
 #ifndef CLI_RANKING_H
 #define CLI_RANKING_H
 
@@ -9,7 +9,7 @@
 #include "cli/tipping_view.h"
 #include "cli/wider_view.h"
 
-/* A layout that was asked to be compared, NULL in `rank` when none was. */
+/* The layout of --compare; `rank` is NULL when there is none. */
 struct comparison {
     const struct rank_result *rank;
     const char *reason; /* why it is not valid */

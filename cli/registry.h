@@ -15,7 +15,7 @@ struct registry {
     void (*print)(FILE *to); /* a page instead; NULL: the entries as a table */
 };
 
-/* NULL (ERR_USAGE, with the nearest name) when there is none. */
+/* NULL with ERR_USAGE and the nearest name when there is none. */
 const struct registry *registry_find(const char *name, struct err *err);
 
 /* The registries themselves as entries. */

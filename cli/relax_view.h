@@ -1,12 +1,12 @@
-/* cli/relax_view.h - what would let a plan in when none is feasible. */
+/* cli/relax_view.h - which changes would admit a plan when none is feasible. */
 #ifndef CLI_RELAX_VIEW_H
 #define CLI_RELAX_VIEW_H
 
 #include "cli/setup.h"
 #include "search/relax.h"
 
-/* Relaxations are searched when a complete search found nothing; else there are none. Release them
- * by relaxations_release. */
+/* Searches relaxations when a complete search found nothing; otherwise `out` is empty. Release it
+ * with relaxations_release. */
 void relax_find(const struct search_request *request, const struct search_result *result,
                 struct relaxations *out);
 

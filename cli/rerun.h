@@ -1,4 +1,4 @@
-/* cli/rerun.h - the options that ask the same question again, to be pasted after "simsearch". */
+/* cli/rerun.h - the options that repeat the same question, to paste after "simsearch". */
 #ifndef CLI_RERUN_H
 #define CLI_RERUN_H
 
@@ -7,7 +7,7 @@
 /* "--gpus 8 --model tiny ...": model and system. */
 void add_case_options(const struct options *options, const struct setup *setup, struct text *out);
 
-/* " --fix 'tp8' --objective cost": the options of a search alone; "" when there are none. */
+/* " --fix 'tp8' --objective cost": the options of search only; "" when there are none. */
 void add_search_options(const struct options *options, struct text *out);
 
 #endif

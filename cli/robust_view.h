@@ -9,15 +9,16 @@ struct robust_view {
     bool is_asked; /* else nothing is shown */
     int seed;
     struct robustness found;
-    const struct search_result *result; /* its top plans are the rivals */
+    const struct search_result *result; /* result whose top plans are the rivals */
 };
 
 bool check_robust_options(const struct options *options, struct err *err);
 
-/* How many plans the search should keep: rivals are among them. */
+/* Number of plans that the search must keep, rivals included. */
 int robust_top(const struct options *options, int top);
 
-/* Examines a search that kept so many plans; does nothing when not asked, or nothing was found. */
+/* Examines a search that kept that many plans; does nothing when not asked or when nothing was
+ * found. */
 struct robust_view robust_find(const struct options *options, const struct setup *setup,
                                const struct search_request *request,
                                const struct search_result *result);

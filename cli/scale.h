@@ -2,7 +2,7 @@
 #ifndef CLI_SCALE_H
 #define CLI_SCALE_H
 
-/* Bytes, for memory. */
+/* Bytes per GiB, for memory. */
 #define GIB 0x1p30
 
 /* Seconds in the unit that suits a step of this length. */

@@ -5,13 +5,13 @@
 #include "base/text.h"
 #include "search/search.h"
 
-/* "36 144": thousands apart from 10 000 on; "4.75e+28" from 1e15 on. */
+/* "36 144": thousands are separated from 10 000 on; "4.75e+28": from 1e15 on. */
 void add_count(struct text *out, double count);
 
-/* The number of candidates, the time, and how many were evaluated, bounded or infeasible. */
+/* Shows the number of candidates, the time, and how many were evaluated, bounded or infeasible. */
 void show_searched(const struct search_result *result);
 
-/* Whether the best is proved, and in which space. */
+/* Shows whether the best is proved, and in which space. */
 void show_proof(const struct search_result *result);
 
 #endif

@@ -12,32 +12,32 @@
 #include <jansson.h>
 
 struct setup {
-    struct system system; /* its cluster's price is that of --price, when given */
-    struct model model;   /* seq, batch and tokens are the run's; 0 tokens: not stated */
-    struct convergence_file convergence; /* exchanges are judged by it; source "": as shipped */
-    double memory_bytes;                 /* that a GPU may hold: all it has, or --max-memory */
-    json_t *assumptions;                 /* sentences, most important first */
-    struct arena arena;                  /* of the plan's arrays */
+    struct system system; /* --price, when given, replaces its cluster's price */
+    struct model model;   /* with the seq, batch and tokens of the run; 0 tokens: not stated */
+    struct convergence_file
+        convergence;     /* constants for judging exchanges; source "": as shipped */
+    double memory_bytes; /* memory limit per GPU: all it has, or --max-memory */
+    json_t *assumptions; /* sentences, most important first */
+    struct arena arena;  /* of the plan's arrays */
     bool has_plan;
-    struct plan plan; /* of --layout or the plan file; else what is not searched */
+    struct plan plan; /* from --layout or the plan file; else the values that are not searched */
 };
 
-/* From the options and, unless NULL, a plan file. Checks that the GPUs are whole nodes, and a plan
- * by plan_check and system_check. Release it in either case. */
+/* Loads from the options and, unless NULL, a plan file. Checks that the GPUs are whole nodes, and
+ * checks a plan with plan_check and system_check. Release it in either case. */
 bool setup_load(const struct options *options, const char *plan_path, struct setup *out,
                 struct err *err);
 void setup_release(struct setup *setup);
 
-/* Puts the change that the plan's exchange makes to the mathematics, if any, first of all
- * assumptions. */
+/* Adds, as the first assumption, how the plan's exchange changes the mathematics, if it does. */
 void setup_note_exchange(struct setup *setup, const struct plan *plan);
 
-/* Notes that a job takes a segment of each rack, and so fewer than the `asked` GPUs. */
+/* Notes that a job takes a segment of each rack, so fewer than the `asked` GPUs. */
 void setup_note_segment(struct setup *setup, int asked);
 /* The same where no rack says how many. */
 void setup_note_fewer(struct setup *setup, int asked);
 
-/* Names the runs that steps to an accuracy are scaled to: "published runs". */
+/* Name of the runs behind the steps to an accuracy: "published runs". */
 const char *setup_convergence_name(const struct setup *setup);
 
 /* Another layout text for the same model and system, in the same precision. */

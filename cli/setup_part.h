@@ -1,7 +1,7 @@
 /* cli/setup_part.h - shared by the parts of setup_load; nothing else includes it.
  *
- * Each fills its members of the setup from an option, else from the plan file (whose root is NULL
- * when there is none), else by a default, and notes what it assumed. */
+ * Each part sets its members of the setup from an option, else from the plan file (root NULL: no
+ * file), else from a default, and notes its assumptions. */
 #ifndef CLI_SETUP_PART_H
 #define CLI_SETUP_PART_H
 
@@ -16,12 +16,12 @@ void setup_assume(struct setup *setup, const char *format, ...)
 bool setup_set_system(const struct options *options, const struct json_file *file, int num_gpus,
                       struct setup *setup, struct err *err);
 
-/* The GPUs of --nodes hosts. --gpus, when given, must say the same. */
+/* Number of GPUs of --nodes hosts; --gpus, when given, must agree. */
 bool setup_count_nodes(const struct options *options, const struct json_file *file, int *num_gpus,
                        struct err *err);
 
-/* cli/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`: they
- * were chosen when the plan file was written. */
+/* cli/setup_run.c - sequence, batch and budget of tokens, once the model is known. `of_file`: the
+ * plan file has chosen them. */
 bool setup_set_run(const struct options *options, bool of_file, struct setup *setup,
                    struct err *err);
 

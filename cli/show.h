@@ -1,4 +1,4 @@
-/* cli/show.h - a plan and its prediction, for people. */
+/* cli/show.h - prints a plan and its prediction. */
 #ifndef CLI_SHOW_H
 #define CLI_SHOW_H
 

@@ -1,4 +1,4 @@
-/* cli/textbook_view.h - a plan as input of the textbook's formulas, and their results. */
+/* cli/textbook_view.h - a plan as input of the textbook formulas, and their results. */
 #ifndef CLI_TEXTBOOK_VIEW_H
 #define CLI_TEXTBOOK_VIEW_H
 
@@ -7,11 +7,11 @@
 #include "cli/terminal.h"
 #include "sim/textbook/estimate.h"
 
-/* Its compute rate is the profile's rate of long products, so that the difference does not come
- * from that one constant. */
+/* The textbook input of a plan. Its compute rate is the profile's rate of long products, so that
+ * this constant causes no difference. */
 struct textbook_setup textbook_of(const struct setup *setup, const struct plan *plan);
 
-/* One of textbook_estimate_fields: its row by name, and its value, as all of them are doubles. */
+/* A row of textbook_estimate_fields by name, and its value; all are doubles. */
 const struct field *textbook_field(const char *name);
 double textbook_value(const struct textbook_estimate *estimate, const struct field *field);
 

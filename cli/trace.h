@@ -9,8 +9,8 @@
 #include "cli/setup.h"
 #include "sim/schedule/timeline.h"
 
-/* A stage's activations at its peak are divided equally: each forward adds a share, and the end of
- * its backward takes it away. `about` goes into the file's otherData; borrowed. */
+/* A stage's peak activations are divided equally: each forward adds a share, the end of its
+ * backward removes it. `about` becomes the file's otherData; borrowed. */
 bool trace_write(const char *path, const struct timeline *timeline,
                  const struct prediction *prediction, const json_t *about, struct err *err);
 

@@ -39,11 +39,11 @@ struct tallies {
 struct tallies validation_assumptions(const struct validation *v);
 struct tallies validation_skips(const struct validation *v);
 
-/* Both to stdout: tables (score_table.c) or one document (score_json.c). */
+/* Both print to stdout: tables (score_table.c) or one document (score_json.c). */
 void validation_print_text(const struct validation *v, const struct options *options);
 void validation_print_json(const struct validation *v);
 
-/* "+4.5 %", right-aligned in ten columns; "-" of NaN. */
+/* "+4.5 %", right-aligned in ten columns; "-" for NaN. */
 void validation_add_percent(struct text *out, double value, bool with_sign);
 /* "compute is 84 % of the step; gemm_efficiency -9 % ..." */
 void validation_add_reason(struct text *out, const struct diagnosis *of);

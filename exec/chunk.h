@@ -1,5 +1,5 @@
-/* exec/chunk.h - one chunk of the model and one microbatch: the pieces in a row, with what
- * recompute and ZeRO drop in between. */
+/* exec/chunk.h - runs one chunk of the model for one microbatch: its pieces in order, with
+ * recompute, and with ZeRO's gathers and drops in between. */
 #ifndef EXEC_CHUNK_H
 #define EXEC_CHUNK_H
 
@@ -9,34 +9,34 @@
 
 enum { NUM_PASSES = INSTR_BACKWARD_WEIGHT + 1 };
 
-/* A run of pieces: with the embedding at the model's beginning, with the head at its end. */
+/* Consecutive pieces: the first chunk has the embedding, the last the head. */
 struct chunk {
     struct piece *pieces;
     int num_pieces;
-    struct store **stores; /* of its pieces, each once */
+    struct store **stores; /* stores of its pieces, each once */
     int num_stores;
-    struct store **units;                 /* by unit of its passes; NULL: that piece has none */
+    struct store **units; /* store of each unit of its passes; NULL: the piece has none */
     struct pass_steps passes[NUM_PASSES]; /* by opcode */
 };
 
-/* The values kept for one microbatch, a record for each piece. */
+/* The values kept for one microbatch, one record per piece. */
 struct chunk_record {
     struct record *pieces;
     const struct microbatch *microbatch;
 };
 
-/* What a pass is given. */
+/* The arguments of a pass. */
 struct chunk_call {
     const struct chunk *chunk;
     const struct chunk_record *record;
     enum opcode op;
     const struct data_lane *data;
-    void *flow; /* of a FORWARD the chunk's input, as machine_forward; of the backwards the gradient
-                   of the output, as machine_backward */
+    void *flow; /* FORWARD: the chunk's input, as in machine_forward; backward: the gradient of its
+                   output, as in machine_backward */
 };
 
-/* Returns the chunk's output, or the gradient of its input. After the weights' gradients nothing is
- * kept any more. */
+/* Returns the chunk's output, or the gradient of its input. After the weight gradients nothing is
+ * kept. */
 void *chunk_pass(struct machine *machine, const struct chunk_call *call);
 
 #endif

@@ -1,5 +1,5 @@
-/* exec/data_lane.h - what data ranks share, gathered and reduced beside compute on a stream of its
- * own. Memory is compute's: taken and given back in its order. */
+/* exec/data_lane.h - gathers and reduces sharded state beside compute, on a stream of its own. Its
+ * memory is taken and given back in the compute stream's order. */
 #ifndef EXEC_DATA_LANE_H
 #define EXEC_DATA_LANE_H
 
@@ -10,13 +10,14 @@ struct data_lane {
     struct stream *stream;
 };
 
-/* Once compute is here: ZeRO-3's values into memory that is taken for them. What compute issues
- * after the second call has them. */
+/* data_lane_gather: takes memory and gathers ZeRO-3's values into it, once compute reaches this
+ * place. After data_lane_await_values, later compute sees them. */
 void data_lane_gather(const struct data_lane *lane, struct machine *machine, struct store *store);
 void data_lane_await_values(struct machine *machine, const struct store *store);
 
-/* Once compute is here: gradients, summed over tensor ranks where they are partial, into ZeRO-2 and
- * 3's shards. After the second call, for which compute waits, the whole ones are gone. */
+/* data_lane_reduce: once compute reaches this place, sums partial gradients over tensor ranks and
+ * reduces gradients into the shards of ZeRO-2 and 3. data_lane_settle: compute waits for that, and
+ * the whole gradients are freed. */
 void data_lane_reduce(const struct data_lane *lane, struct machine *machine, struct store *store);
 void data_lane_settle(struct machine *machine, struct store *store);
 

@@ -1,7 +1,7 @@
-/* exec/failure.h - the first failure of those that fail together, kept for whoever asks.
+/* exec/failure.h - keeps the first of several concurrent failures.
  *
- * Any thread calls these at any time; none waits for more than the copy of an error, and for who
- * hears of it. */
+ * Any thread may call these at any time; none waits for more than the copy of an error and the
+ * listener. */
 #ifndef EXEC_FAILURE_H
 #define EXEC_FAILURE_H
 
@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Hears of every failure on the thread that keeps it, before anybody can learn of it: what has
- * waited still does. */
+/* Called for every failure, on the thread that keeps it, before any other thread can see the
+ * failure or stop waiting. */
 struct failure_listener {
     void (*hear)(void *context); /* NULL: nobody */
     void *context;
@@ -27,10 +27,10 @@ struct failure {
 
 void failure_init(struct failure *failure);
 void failure_release(struct failure *failure);
-/* Before anything can fail. */
+/* Call it before anything can fail. */
 void failure_listen(struct failure *failure, const struct failure_listener *listener);
 
-/* Keeps a failure, unless an earlier one is kept. */
+/* Keeps a failure unless an earlier one is kept. */
 void failure_keep(struct failure *failure, const struct err *err);
 bool failure_is_kept(const struct failure *failure);
 /* False, with the first failure in `err`, once there is one. */

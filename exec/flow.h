@@ -1,12 +1,12 @@
-/* exec/flow.h - a piece on its way through its list: what forward.c, backward.c and head.c share.
- * Only they and flow.c include it. */
+/* exec/flow.h - the state of a piece while its op list runs: what forward.c, backward.c and head.c
+ * share. Only they and flow.c include it. */
 #ifndef EXEC_FLOW_H
 #define EXEC_FLOW_H
 
 #include "exec/machine.h"
 #include "exec/piece.h"
 
-/* Of a microbatch's. */
+/* A range of rows of a microbatch. */
 struct rows {
     long first, count;
 };
@@ -17,53 +17,55 @@ struct flow {
     const struct ops *list; /* the piece's forward or its backward */
     const struct last_reader *last;
     const struct microbatch *microbatch;
-    struct record *record; /* whose values are what flows */
-    struct rows rows;      /* of the head, that are at work */
-    bool leaves_out;       /* some ops of the list, so that `after` may name one that did not run */
-    struct event *last_transfer; /* of the tensor stream that compute has not waited for */
+    struct record *record; /* holds the values of this pass */
+    struct rows rows;      /* the head's current row block */
+    bool leaves_out; /* skips some ops of the list, so that `after` may name one that did not run */
+    struct event
+        *last_transfer; /* last event of the tensor stream that compute has not yet waited for */
 };
 
-/* Makes what an op of the list makes. */
+/* Runs one op of the list. */
 typedef void flow_op(struct flow *flow, const struct op *op);
 
-/* Where a value is: in memory of its own, else in its slot. NULL: nobody has made it. */
+/* Where a value is: in memory of its own, or else in its slot. NULL: not made yet. */
 void *flow_at(const struct flow *flow, int value);
-/* The `i`-th value that an op reads. */
+/* Address of the `i`-th value that an op reads. */
 void *flow_in(const struct flow *flow, const struct op *op, int i);
-/* Where the `i`-th that it makes goes: the slot that keeps it, else device memory for work that is
- * issued from now on, as machine_take; what is there already stays. */
+/* Address for the `i`-th value that an op makes: the slot that keeps it, or else new memory as by
+ * machine_take; if it already has memory, that. */
 void *flow_out(struct flow *flow, const struct op *op, int i);
-/* The first that it makes is its `i`-th operand's memory, which it has changed. */
+/* The op's first output takes over the memory of its `i`-th operand, which it overwrote. */
 void *flow_in_place(struct flow *flow, const struct op *op, int i);
-/* ... the memory of what it is added to. */
+/* The same with the memory of the value that the output is added to. */
 void *flow_add_in_place(struct flow *flow, const struct op *op);
 double flow_elements(const struct flow *flow, int value);
 enum value_form flow_form(const struct flow *flow, int value);
-/* Of an array of values, from element `first` on; NULL: none. */
+/* Address of element `first` of an array of values; NULL for NULL. */
 void *flow_from(const struct flow *flow, const void *values, double first);
-/* Hands a value's own memory to the caller; NULL for NO_ID. */
+/* Passes a value's own memory to the caller; NULL for NO_ID. */
 void *flow_take(struct flow *flow, int value);
 /* Frees a value's memory, if it is its own. */
 void flow_free(struct flow *flow, int value);
-/* Whether nobody reads a value behind the op at `i`; frees those of its operands. */
+/* flow_is_read_last: whether no op after the one at `i` reads the value. flow_free_read: frees the
+ * operands for which that holds. */
 bool flow_is_read_last(const struct flow *flow, int i, int value);
 void flow_free_read(struct flow *flow, int i);
 
-/* Runs the op at `i` of the list by the handler of its kind, and adds what it made to the gradient
- * that it says. Compute first waits for the op's `after` on the tensor stream. What runs on the
- * tensor stream waits for all that compute has been given: its `after` is the last of that. */
+/* Runs the op at `i` of the list with the handler of its kind, and adds its output to the gradient
+ * that its `sum` names. Compute first waits for the op's `after` on the tensor stream. An op on the
+ * tensor stream waits for all compute issued so far, of which its `after` is the last. */
 void flow_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS]);
-/* What compute issues from now on runs after the whole list. */
+/* Compute issued from now on runs after the whole list. */
 void flow_finish(struct flow *flow);
 /* The stream that an op of the list runs on. */
 struct stream *flow_stream(const struct flow *flow, const struct op *op);
 
-/* A collective of values over the tensor ranks: `count` of each rank, in comm.h's sense. */
+/* A collective of values over the tensor ranks, with `count` as in comm.h. */
 void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind, const void *in,
                      void *out, double count);
-/* The same of fp32 on the compute stream. */
+/* An all-reduce of fp32 values on the compute stream. */
 void flow_all_reduce_fp32(struct flow *flow, enum reduction reduction, float *at, double count);
-/* From the value that an op reads to the one that it makes, m x n as a whole. */
+/* From the value that an op reads to the one that it makes, m x n in all. */
 void flow_all_gather(struct flow *flow, const struct op *op);
 void flow_reduce_scatter(struct flow *flow, const struct op *op);
 
@@ -75,11 +77,11 @@ struct activation_shape flow_activation(const struct op *op);
 struct norm flow_norm(const struct flow *flow, const struct op *op);
 struct residual flow_residual(const struct flow *flow, const struct op *op);
 struct route flow_route(const struct op *op);
-/* Between tokens and `placed`, a value that lies in the experts' places. */
+/* Between tokens and `placed`, a value in the experts' places. */
 struct passage flow_passage(const struct flow *flow, const struct op *op, int placed);
 struct embedding flow_embedding(const struct flow *flow, const struct op *op);
 struct cross_entropy flow_loss(const struct flow *flow, long rows, double columns);
-/* Of queries and keys, in place. */
+/* Whether a norm is that of queries and keys, in place. */
 bool flow_is_head_norm(const struct flow *flow, const struct op *op);
 
 /* Issues a kernel on the compute stream: ISSUE(flow, rotary_forward, rotary, .qkv = ...). */

@@ -1,8 +1,8 @@
-/* exec/greeting.h - the first bytes on a connection between ranks, and who is let in by them.
+/* exec/greeting.h - the first bytes on a connection between ranks, which decide who is admitted.
  *
- * All who call are heard at once: one that says nothing, too little or the wrong thing is turned
- * away and delays nobody. A greeting proves that its sender knows the token of the run, which goes
- * over the network as it is. One thread. */
+ * All callers are served concurrently: one that sends nothing, too little or something wrong is
+ * rejected and delays nobody. A greeting proves that its sender knows the run's token, which is
+ * sent unencrypted. One thread. */
 #ifndef EXEC_GREETING_H
 #define EXEC_GREETING_H
 
@@ -11,12 +11,12 @@
 
 #include <stdint.h>
 
-/* Ranks run the same program on the same kind of machine, so it is sent as it lies in memory;
- * `magic` is how that is known. */
+/* Ranks run the same program on the same kind of machine, so the struct is sent as it is in memory;
+ * `magic` checks that. */
 struct greeting {
     uint64_t magic;
     char token[PLACE_TOKEN_BYTES]; /* zeros after its end */
-    int32_t number;                /* of mesh_connect; AT_MEETING: of nothing */
+    int32_t number;                /* the number given to mesh_connect, or AT_MEETING */
     int32_t rank, size;
     int32_t port; /* where the rank listens */
 };
@@ -32,19 +32,18 @@ struct reply {
 };
 bool greeting_reply(int fd, enum verdict verdict, int size, struct socket_limit limit,
                     struct err *err);
-/* Waits for rank 0's. False when the connection fails: ERR_SYSTEM; and when the reply is no
- * welcome: ERR_INPUT, in words. */
+/* Waits for rank 0's reply. False with ERR_SYSTEM when the connection fails, with ERR_INPUT and the
+ * reason when rank 0 refuses. */
 bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err *err);
 
 struct caller {
     int fd;
     double came_s;
-    size_t heard; /* bytes of the greeting */
+    size_t heard; /* bytes of the greeting received so far */
     struct greeting greeting;
 };
 
-/* A listening socket and those who have called there and not finished their greeting, oldest
- * first. */
+/* A listening socket, and the callers that have not finished their greeting, oldest first. */
 enum { MOST_CALLERS = 64 };
 struct entrance {
     int listener; /* -1: none; closed by entrance_close */
@@ -54,8 +53,8 @@ struct entrance {
 };
 void entrance_close(struct entrance *entrance);
 
-/* The next connection of another rank of this run, which the caller closes; -1 with ERR_SYSTEM when
- * none comes within the limit. */
+/* The next connection from another rank of this run, which the caller closes; -1 with ERR_SYSTEM
+ * when none arrives within the limit. */
 int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
                   struct err *err);
 

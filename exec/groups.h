@@ -1,9 +1,9 @@
-/* exec/groups.h - who talks to whom: the groups that one rank of a plan is in.
+/* exec/groups.h - the communication groups that one rank of a plan is in.
  *
  * Made from the plan alone (sim/plan/group.h), in the same order on all ranks. Each has sockets or
  * a communicator of its own, so that calls of different groups never wait for one another; a group
- * of one rank exists, and its collectives copy. On GPUs every group costs buffers of NCCL's:
- * there is none that nobody calls in. */
+ * of one rank exists, and its collectives copy. On GPUs every group costs NCCL buffers, so only
+ * groups that are used exist. */
 #ifndef EXEC_GROUPS_H
 #define EXEC_GROUPS_H
 
@@ -11,9 +11,9 @@
 #include "sim/plan/group.h"
 
 // clang-format off
-/* Members are in the order of their ranks, but for a link's: its sender, then its receiver. A stage
- * has up to four links, one for each pipeline lane of sim/schedule/instr.h: on one communicator for
- * both ends, a send would wait for a receive that was issued before it. */
+/* Members are in the order of their ranks; a link's are its sender, then its receiver. A stage has
+ * up to four links, one for each pipeline lane of sim/schedule/instr.h: on a communicator shared by
+ * both directions, a send would wait for a receive that was issued before it. */
 #define GROUP_KINDS(X)                                                                             \
     /* name         text          members */                                                       \
     X(TENSOR,       "tensor",     "tensor ranks, which are the sequence ranks too")                \
@@ -38,13 +38,13 @@ enum { NUM_GROUP_KINDS = 0 GROUP_KINDS(X) };
 extern const char *const group_kind_names[NUM_GROUP_KINDS + 1]; /* NULL-terminated */
 
 /* Ranks of the group of `kind` that `rank` is in, into `members` (room for plan_ranks). 0: in none.
- * Of EMBEDDING only first and last of several stages are members; the last stage has a link to
- * the first when there are several chunks on each. */
+ * EMBEDDING has the first and the last stage, if there are several, as members. The last stage has
+ * a link to the first when each has several chunks. */
 int group_members(const struct plan *plan, int rank, enum group_kind kind, int *members);
 
 struct groups {
     const struct comm_api *api;
-    struct group *of[NUM_GROUP_KINDS]; /* NULL: the rank is in none of this kind */
+    struct group *of[NUM_GROUP_KINDS]; /* NULL: the rank is in no group of this kind */
 };
 
 /* All ranks of the plan call it together. On failure nothing is left; err_prefix names the group.

@@ -1,5 +1,5 @@
-/* exec/host_graph.h - graphs of exec/device.h on the host: calls, and copies of their arguments,
- * that a stream's thread makes one after the other. Only exec/device_host.c includes it. */
+/* exec/host_graph.h - graphs of exec/device.h on the host: a list of calls with copies of their
+ * arguments, which a stream's thread runs in order. Only exec/device_host.c includes it. */
 #ifndef EXEC_HOST_GRAPH_H
 #define EXEC_HOST_GRAPH_H
 

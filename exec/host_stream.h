@@ -1,6 +1,5 @@
-/* exec/host_stream.h - the host's streams and events: a stream is a thread that works off a queue,
- * an event a count of records that were reached. Only the host's device and its graphs include it.
- */
+/* exec/host_stream.h - the host's streams and events: a stream is a thread that runs a queue, an
+ * event a count of the records reached. Only the host's device and its graphs include it. */
 #ifndef EXEC_HOST_STREAM_H
 #define EXEC_HOST_STREAM_H
 
@@ -11,12 +10,13 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-/* What all streams of a device share. Streams and events are listed so that an abort finds them. */
+/* Shared by all streams of a device. Streams and events are listed so that an abort can reach
+ * them. */
 struct host_streams {
     pthread_mutex_t mutex; /* of the lists */
     struct stream *streams;
     struct event *events;
-    uint64_t num_streams; /* ever made: each has its own random pauses */
+    uint64_t num_streams; /* number ever made; seeds each stream's random pauses */
     double delay_most_s;
     uint64_t delay_seed;
     atomic_bool aborted;
@@ -28,7 +28,7 @@ struct host_work {
     alignas(max_align_t) unsigned char args[STREAM_ARGS_BYTES];
 };
 
-/* Takes what is issued on a stream that is diverted to it. */
+/* Receives the work issued on a stream that is diverted to it. */
 struct host_taker {
     void (*take)(struct host_taker *taker, void (*function)(void *args), const void *args,
                  size_t size);
@@ -37,7 +37,7 @@ struct host_taker {
 void host_streams_init(struct host_streams *streams, const struct device_options *options);
 void host_streams_release(struct host_streams *streams);
 void host_streams_abort(struct host_streams *streams);
-/* Unless they were aborted. */
+/* Runs a piece of work unless the streams were aborted. */
 void host_streams_run(struct host_streams *streams, struct host_work *work);
 
 struct stream *host_stream_new(struct host_streams *streams, const char *name, struct err *err);
@@ -46,7 +46,7 @@ bool host_stream_sync(struct stream *stream, struct err *err);
 void host_stream_call(struct stream *stream, void (*function)(void *args), const void *args,
                       size_t size);
 
-/* Sends later work to `taker` instead; NULL: to the stream again. Returns the taker before. */
+/* Diverts later work to `taker`; NULL: back to the stream. Returns the previous taker. */
 struct host_taker *host_stream_divert(struct stream *stream, struct host_taker *taker);
 struct host_streams *host_stream_shared(const struct stream *stream);
 

@@ -1,8 +1,7 @@
-/* exec/kernels.h - the compute of a step: one entry for each thing that a backend can run on a
- * stream.
+/* exec/kernels.h - the compute of a step: one function per kernel that a backend runs on a stream.
  *
- * Arguments (kernels/host/args.h) are values that are copied when the call is issued; what they
- * point to must last until it has run. */
+ * Arguments (kernels/host/args.h) are copied when the call is issued; the memory they point to must
+ * stay valid until it has run. */
 #ifndef EXEC_KERNELS_H
 #define EXEC_KERNELS_H
 
@@ -10,19 +9,19 @@
 #include "kernels/host/args.h"
 #include "models/op.h"
 
-struct kernels; /* a backend's own: handles, tuned algorithms */
+struct kernels; /* private to a backend: handles, tuned algorithms */
 
 struct kernel_api {
     const char *name;
-    /* `storage`: fp32, bf16 or fp16, of the values in device memory. NULL with err. */
+    /* `storage`: fp32, bf16 or fp16: type of the values in device memory. NULL with err. */
     struct kernels *(*open)(struct device *device, enum dtype storage, struct err *err);
     void (*close)(struct kernels *kernels);
-    /* Scratch that either direction of the fused attention needs. */
+    /* Scratch bytes that either direction of fused attention needs. */
     size_t (*flash_scratch_bytes)(const struct kernels *kernels, const struct attention *attention);
 #define X(name, args) \
     void (*name)(struct kernels * kernels, struct stream * stream, const struct args *args);
     KERNELS(X)
-    EXCHANGE_KERNELS(X) /* NULL where the backend has none */
+    EXCHANGE_KERNELS(X) /* NULL when the backend lacks it */
     HOST_KERNELS(X)     /* likewise */
 #undef X
 };

@@ -1,23 +1,24 @@
-/* exec/lifetime.h - how long the values of a piece's lists are there, read off who reads them. */
+/* exec/lifetime.h - how long the values of a piece's op lists live, derived from the ops that read
+ * them. */
 #ifndef EXEC_LIFETIME_H
 #define EXEC_LIFETIME_H
 
 #include "sim/plan/local.h"
 
-/* By value: index of the last op that reads it, or -1. */
+/* Per value: index of the last op that reads it, or -1. */
 struct last_reader {
     short of[MAX_VALUES];
 };
 
 struct lifetimes {
     struct last_reader forward, backward;
-    struct last_reader halves; /* of a backward whose input gradients all run first */
+    struct last_reader halves; /* the same for a backward that runs all input gradients first */
     bool is_kept[MAX_VALUES];  /* from forward to backward */
-    short place[MAX_VALUES];   /* the value in whose memory it is made, which may be itself: the
-                                  last of those that ops change in place */
+    short place[MAX_VALUES];   /* per value: the value whose memory it is made in, possibly itself;
+                                  after in-place ops, the last one */
 };
 
-/* Whether what the op makes of its first operand lies where that was. */
+/* Whether the op writes its output over its first operand. */
 bool op_is_in_place(const struct ops *list, const struct op *op);
 
 struct lifetimes lifetimes_of(const struct local_ops *ops);

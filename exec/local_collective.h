@@ -4,7 +4,8 @@
 
 #include "exec/comm.h"
 
-/* Until the call has run, or its world has failed. Members that call different things fail it. */
+/* Returns when the call has run or the world has failed. It fails when members make different
+ * calls. */
 void local_collective_run(const struct comm_call *call);
 
 #endif

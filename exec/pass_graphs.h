@@ -1,35 +1,34 @@
 /* exec/pass_graphs.h - passes over chunks as graphs: issued once, launched from then on.
  *
- * A step issues the same passes again and again. One that begins with all its memory where it was
- * before, free memory too, goes on to read and write the same addresses, for a pass takes its
- * memory in a fixed order and reads what differs (exec/feed.h) from a fixed place. So a pass that
- * is seen for the first time runs by itself, which also lets products be tuned; when it comes again
- * it is captured, and from the third time on its graph is launched, after the code that issues it
- * has run once more for what it does on the host: what it takes and gives back, and what it keeps
- * of the microbatch. What is captured is what a chunk computes; messages between stages, waits for
- * other streams and the tokens' copy stay in front of it and behind it. */
+ * A step issues the same passes many times. A pass takes its memory in a fixed order and reads its
+ * microbatch from a fixed place (exec/feed.h). So when it starts with the same used and free memory
+ * as before, it reads and writes the same addresses. The first time a pass is seen it is issued
+ * directly, which also tunes its products; the second time it is captured; from the third time on
+ * its graph is launched. Before a launch the issuing code still runs on the host, for its
+ * bookkeeping: memory taken and given back, and records of the microbatch. Only a chunk's compute
+ * is captured; messages between stages, waits for other streams and the copy of the tokens stay
+ * before and after it. */
 #ifndef EXEC_PASS_GRAPHS_H
 #define EXEC_PASS_GRAPHS_H
 
 #include "exec/chunk.h"
 
-/* Graphs that are kept of a chunk's passes of one kind. When more different ones come, the one that
- * was not used for longest goes. */
+/* Graphs kept per chunk and kind of pass; the least recently used is dropped for a new one. */
 enum { GRAPHS_OF_A_PASS = 8 };
 
 struct pass_graphs;
 
-/* Borrows both; `chunks` is where those lie that passes are over. */
+/* Borrows both; passes run over these chunks. */
 struct pass_graphs *pass_graphs_new(struct machine *machine, const struct chunk *chunks,
                                     int num_chunks);
-/* Accepts NULL. The machine's compute stream has come to its end. */
+/* Accepts NULL. The machine's compute stream must have finished. */
 void pass_graphs_free(struct pass_graphs *graphs);
 
-/* As chunk_pass. The machine's err is set, and its device stopped, when a pass turns out not to be
- * what its graph is: nothing wrong is launched. */
+/* As chunk_pass. When a pass differs from its graph, the graph is not launched, the machine's err
+ * is set and its device is stopped. */
 void *pass_graphs_run(struct pass_graphs *graphs, const struct chunk_call *call);
 
-/* How often passes ran, by how. */
+/* How many passes were issued, captured and replayed. */
 struct pass_counts {
     long issued, captured, replayed;
 };

@@ -1,5 +1,5 @@
-/* exec/piece.h - a layer, the embedding or the head of a chunk: its ops, its weights, and what
- * holds their values and gradients. */
+/* exec/piece.h - a layer, the embedding or the head of a chunk: its ops, its weights, and the
+ * stores of their values and gradients. */
 #ifndef EXEC_PIECE_H
 #define EXEC_PIECE_H
 
@@ -11,20 +11,22 @@
 struct store;
 
 struct piece {
-    int layer; /* of the model, from 0; the embedding's is -1, the head's the number of layers */
+    int layer; /* index in the model, from 0; -1 for the embedding, the number of layers for the
+                  head */
     const struct local_ops *ops;
-    struct layer_dims dims; /* this rank's, of the layer's kind */
-    int model_heads;        /* query heads of such a layer on all ranks */
+    struct layer_dims dims; /* this rank's sizes for the layer's kind */
+    int model_heads;        /* query heads of the layer over all ranks */
     const struct lifetimes *lifetimes;
     struct saved_layout saved;
     enum keeping keeping;
     struct weights weights;
-    struct store *own, *vocabulary; /* what holds them (exec/store.h); NULL: it has none such */
-    size_t value_bytes;             /* of one value */
+    struct store *own,
+        *vocabulary;    /* stores of its own and of vocabulary weights (exec/store.h); NULL: none */
+    size_t value_bytes; /* of one value */
 };
 
-/* The weight of a role that an op names, where its store has it now, and its gradient; NULL when
- * the op names none, and the gradient of one that is frozen. */
+/* The current addresses of an op's weight in a role, and of its gradient. NULL when the op has
+ * none; the gradient is also NULL for a frozen weight. */
 void *piece_value(const struct piece *piece, const struct op *op, enum weight_role role);
 float *piece_gradient(const struct piece *piece, const struct op *op, enum weight_role role);
 

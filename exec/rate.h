@@ -1,18 +1,18 @@
-/* exec/rate.h - the learning rate of a step: warm-up along a line, then a cosine down.
+/* exec/rate.h - the learning rate of a step: linear warm-up, then cosine decay.
  *
- * A function of the step's number alone, so that a resumed run goes on with the same bits. As
- * Megatron-LM's OptimizerParamScheduler with --lr-decay-style cosine, whose steps count from 1
- * here: the first update has a rate above 0. */
+ * It depends only on the step's number, so a resumed run continues with the same bits. It follows
+ * Megatron-LM's OptimizerParamScheduler with --lr-decay-style cosine, but steps count from 1: the
+ * first update has a rate above 0. */
 #ifndef EXEC_RATE_H
 #define EXEC_RATE_H
 
 struct rate_course {
-    long warmup;  /* steps of a line from 0 to the peak, which the last of them reaches; 0: none */
-    long decay;   /* the step that the cosine ends at, counted from 1; 0: the peak stays */
-    double least; /* rate from then on, at most the peak */
+    long warmup;  /* steps of the linear rise from 0; the last one has the peak rate; 0: none */
+    long decay;   /* the step at which the cosine ends, counted from 1; 0: the peak stays */
+    double least; /* the rate from then on, at most the peak */
 };
 
-/* From 1. */
+/* The learning rate of step `step`, from 1. */
 double rate_at(const struct rate_course *course, double peak, long step);
 
 #endif

@@ -1,4 +1,4 @@
-/* exec/region.h - which parts of one block of memory are in use.
+/* exec/region.h - an allocator of offsets in one block of memory.
  *
  * Hands out offsets and never touches the memory itself, so that it serves memory of any device.
  * Best fit, neighbours joined when they are freed. Not thread safe. */
@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REGION_ALIGNMENT = 256 }; /* bytes: what CUDA promises, four cache lines of a host */
+enum { REGION_ALIGNMENT = 256 }; /* bytes: CUDA's guarantee, four cache lines of a host */
 
 struct region_sizes {
     size_t capacity_bytes;
-    size_t used_bytes;       /* of what is allocated now, each rounded up to the alignment */
-    size_t high_water_bytes; /* most that were ever used at once */
+    size_t used_bytes;       /* bytes allocated now, each part rounded up to the alignment */
+    size_t high_water_bytes; /* maximum of used_bytes so far */
     size_t extent_bytes;     /* end of the highest byte ever used: the rest is fragmentation */
-    uint64_t layout;         /* of the free parts, as a hash: where it is the same as before, the
-                                same calls get the same offsets */
+    uint64_t layout; /* a hash of the free parts: when it is equal, the same calls get the same
+                        offsets */
 };
 
 struct region;
@@ -25,9 +25,9 @@ struct region;
 struct region *region_new(size_t capacity_bytes);
 void region_free(struct region *region);
 
-/* False when no free part is large enough. Zero bytes take one alignment, so offsets differ. */
+/* False when no free part is large enough. Zero bytes take one aligned unit, so offsets differ. */
 bool region_take(struct region *region, size_t bytes, size_t *offset);
-/* `offset` came from region_take; returns how many bytes it was, rounded up. */
+/* `offset` is from region_take; returns the part's bytes, rounded up. */
 size_t region_give_back(struct region *region, size_t offset);
 struct region_sizes region_sizes(const struct region *region);
 

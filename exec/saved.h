@@ -1,8 +1,8 @@
 /* exec/saved.h - where a piece's forward keeps what its backward reads.
  *
  * Each value that an op of the list keeps has a slot. Recompute moves values from the kept block,
- * which lives from forward to backward, to the replayed one, which lives while one piece runs. Live
- * values have none: they are memory of their own. */
+ * which lives from forward to backward, to the replayed block, which lives while one piece runs.
+ * Live values have no slot but memory of their own. */
 #ifndef EXEC_SAVED_H
 #define EXEC_SAVED_H
 
@@ -11,18 +11,18 @@
 
 #include <stddef.h>
 
-/* What a piece does between forward and backward. */
+/* What a piece keeps between forward and backward. */
 enum keeping {
     KEEP_ALL,
     KEEP_ALL_BUT_CORE, /* of attention: selective recompute */
     KEEP_INPUT,        /* full recompute */
-    KEEP_NOTHING,      /* made again together with the layers before, from the input of the first */
+    KEEP_NOTHING, /* recomputed together with the layers before it, from the input of the first */
 };
 
 struct slot {
     size_t offset;
     bool is_there;
-    bool is_replayed; /* in the replayed block, else in the kept one */
+    bool is_replayed; /* true: in the replayed block; false: in the kept block */
 };
 
 struct saved_layout {
@@ -31,7 +31,7 @@ struct saved_layout {
     size_t checkpoint; /* KEEP_INPUT: offset of the piece's input in the kept block */
 };
 
-/* `checkpoint_bytes` are those of the piece's input. In the arena. */
+/* `checkpoint_bytes` is the size of the piece's input. In the arena. */
 struct saved_layout saved_layout_of(const struct ops *forward, enum keeping keeping,
                                     size_t checkpoint_bytes, struct arena *arena);
 

@@ -1,7 +1,6 @@
-/* exec/socket.h - TCP connections that are made and greeted within a limit.
+/* exec/socket.h - TCP connections with a time limit.
  *
- * Sockets do not block, pass small messages on at once, and are not handed to programs that this
- * one starts. */
+ * Sockets are non-blocking, send small messages at once (TCP_NODELAY) and are closed on exec. */
 #ifndef EXEC_SOCKET_H
 #define EXEC_SOCKET_H
 
@@ -11,8 +10,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* How long to wait: until the deadline, on the clock of clock_now_s, or until another thread sets
- * `is_over` (NULL: none does). */
+/* How long to wait: until the deadline on the clock of clock_now_s, or until another thread sets
+ * `is_over` (NULL: never). */
 struct socket_limit {
     double deadline_s;
     const atomic_bool *is_over;
@@ -22,7 +21,7 @@ bool socket_has_time(struct socket_limit limit, struct err *err);
 
 /* Looks up HOST:PORT (IPv4 before IPv6); where = "HOST:PORT". */
 bool socket_address(const char *host, int port, struct sockaddr_storage *address, struct err *err);
-/* In the address; 0 lets the system choose when it is listened on. */
+/* The port of an address; listening on port 0 lets the system choose. */
 int socket_port(const struct sockaddr_storage *address);
 void socket_set_port(struct sockaddr_storage *address, int port);
 
@@ -32,13 +31,13 @@ void socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT])
 
 /* Return a descriptor that the caller closes, or -1 with ERR_SYSTEM, where = "HOST:PORT". */
 int socket_listen(const struct sockaddr_storage *address, struct err *err);
-/* `may_be_early`: tries again while nobody listens there. */
+/* `may_be_early`: retries while nobody listens there. */
 int socket_connect(const struct sockaddr_storage *address, bool may_be_early,
                    struct socket_limit limit, struct err *err);
-/* Does not wait: -1 without an error when nobody calls. */
+/* Does not wait: -1 without an error when there is no caller. */
 int socket_accept(int listener, struct err *err);
 
-/* All the bytes or false. */
+/* Sends all the bytes, or returns false. */
 bool socket_send(int fd, const void *bytes, size_t count, struct socket_limit limit,
                  struct err *err);
 bool socket_receive(int fd, void *bytes, size_t count, struct socket_limit limit, struct err *err);

@@ -1,10 +1,10 @@
-/* exec/supported.h - what the executor can't run yet. */
+/* exec/supported.h - what the executor cannot run yet. */
 #ifndef EXEC_SUPPORTED_H
 #define EXEC_SUPPORTED_H
 
 #include "sim/plan/plan.h"
 
-/* One row each: what a plan asks for, and why it is refused. */
+/* One row per unsupported feature of a plan, with the reason. */
 struct refusal {
     const char *where; /* the layout's word; "model" */
     const char *sentence;

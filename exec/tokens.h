@@ -1,7 +1,7 @@
-/* exec/tokens.h - what a step is trained on: sequences by their place in the global batch.
+/* exec/tokens.h - the training data of a step: sequences by their index in the global batch.
  *
- * A sequence is a function of the source, the seed, the step and its place in the batch, so that
- * every layout sees the same ones. */
+ * A sequence depends only on the source, the seed, the step and its index in the batch, so every
+ * layout gets the same sequences. */
 #ifndef EXEC_TOKENS_H
 #define EXEC_TOKENS_H
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct token_source {
-    unsigned char *bytes; /* a text, whose bytes are tokens; NULL: drawn at random */
+    unsigned char *bytes; /* a text whose bytes are the tokens; NULL: random tokens */
     size_t num_bytes;
     long vocab, seq;
     uint64_t seed;

@@ -1,8 +1,8 @@
 /* models/blocks.h - the kinds of a model's transformer blocks, and which block is of which kind.
  *
- * Kinds differ in widths: heads, feed-forward. What else a block has is the model's. Most models
- * have one kind. Runs of equal blocks follow each other, from the first block on, and begin anew
- * behind the last run: { 1 of A, 1 of B } is A in every second block. */
+ * Kinds differ in widths (heads, feed-forward) only; most models have one kind. Runs of equal
+ * blocks follow each other from the first block and repeat after the last run: { 1 of A, 1 of B }
+ * alternates A and B. */
 #ifndef MODELS_BLOCKS_H
 #define MODELS_BLOCKS_H
 
@@ -24,7 +24,7 @@ struct block_run {
     int kind, layers;
 };
 
-/* Of a model. No runs: all blocks are of one kind, whose widths are the model's own. */
+/* The blocks of a model. No runs: all blocks are of one kind, with the model's own widths. */
 struct blocks {
     struct block_kind kinds[MAX_BLOCK_KINDS];
     struct block_run runs[MAX_BLOCK_RUNS];
@@ -35,7 +35,7 @@ struct block_kind model_kind(const struct model *model, int kind);
 /* The model as if all of its blocks were of this kind. */
 struct model model_of_kind(const struct model *model, int kind);
 int model_kind_of(const struct model *model, int layer);
-/* Of `layers` blocks from `first` on, how many are of each kind. */
+/* Counts the blocks of each kind among `layers` blocks from `first` on. */
 void model_count_kinds(const struct model *model, int first, int layers,
                        int counts[MAX_BLOCK_KINDS]);
 extern const struct field block_fields[]; /* of a run in a file */
@@ -43,12 +43,12 @@ extern const size_t num_block_fields;
 
 bool blocks_are_equal(const struct blocks *a, const struct blocks *b);
 
-/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a width that a run
- * does not give is the model's. NULL: none. Widths of the model must have been derived. */
+/* Reads "blocks" of a preset: [{"layers": 3, "ffn": 12288}, {"layers": 57}]; a run takes the widths
+ * that it leaves out from the model, which must have been derived. `runs` NULL: one kind. */
 bool blocks_read(const json_t *runs, struct model *model, struct err *err);
 /* NULL when all blocks are of one kind. */
 json_t *blocks_write(const struct model *model);
-/* Checks the widths of all kinds, and that whole rounds of the runs make the model's layers. */
+/* Checks the widths of all kinds, and that the layers are a multiple of the layers in all runs. */
 bool blocks_check(const struct model *model, struct err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* models/family.h - the keys that transformers' configuration classes read, as tables.
  *
- * One row per family and key. Keys, and the values of keys that a config may leave out, are those
- * of transformers 4.x, models/FAMILY/configuration_FAMILY.py. Add a family in family.c;
- * models/huggingface.c and its tests find it there. */
+ * One row per family and key. Keys and their default values are those of transformers 4.x,
+ * models/FAMILY/configuration_FAMILY.py. Add a family in family.c; models/huggingface.c and its
+ * tests find it there. */
 #ifndef MODELS_FAMILY_H
 #define MODELS_FAMILY_H
 
@@ -13,15 +13,15 @@ enum key_kind {
     KEY_SAME,        /* whole number that must equal `field` */
     KEY_POSITIVE,    /* number above 0 into `field`, a FIELD_NUMBER */
     KEY_ROPE,        /* object of rotary positions, whose rope_theta is a number into `field` */
-    KEY_DROPOUT,     /* the largest of them is the model's */
+    KEY_DROPOUT,     /* the model's dropout is the largest of them */
     KEY_ACTIVATION,  /* name out of `activations` */
     KEY_TIED,        /* bool into tied */
     KEY_TRUE,        /* bool that must be true, or left out */
     KEY_FALSE,       /* bool that must be false, or left out */
     KEY_BIAS,        /* bool: attention_bias or mlp_bias */
     KEY_WINDOW,      /* how many tokens attention looks back */
-    KEY_USE_WINDOW,  /* bool: the window acts */
-    KEY_FULL_BLOCKS, /* how many blocks, from the first, have no window where it acts */
+    KEY_USE_WINDOW,  /* bool: the window is in use */
+    KEY_FULL_BLOCKS, /* how many of the first blocks have no window when it is in use */
     KEY_LAYER_TYPES, /* names, one per block */
 };
 
@@ -29,15 +29,14 @@ struct key {
     const char *name;
     enum key_kind kind;
     const char *field; /* KEY_INT, KEY_SAME: of model_fields */
-    bool
-        is_required; /* one of the keys of its field must be there; the message asks for this one */
-    double fallback; /* when left out; KEY_INT: 0 lets model_derive decide */
+    bool is_required;  /* one of its field's keys must be present; the message asks for this one */
+    double fallback;   /* when left out; KEY_INT: 0 lets model_derive decide */
 };
 
 struct family {
     const char *model_type;
     const char *architecture; /* names the family in configs without model_type */
-    struct model base;        /* for what has no key */
+    struct model base;        /* values that no key sets */
     int extra_positions;      /* rows of the position table beyond the sequence */
     struct key keys[24];      /* ends at the first without a name */
 };
@@ -48,8 +47,8 @@ struct activation {
     int plain, gated;
 };
 
-/* A key of any config that changes what is computed or stored unless it is false, null, empty or
- * the neutral number. The keys that a family reads are exempt. */
+/* A key that changes what is computed or stored unless it is false, null, empty or the neutral
+ * number. Keys that the family reads are exempt. */
 struct refused_key {
     const char *name;
     double neutral;

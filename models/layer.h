@@ -1,8 +1,8 @@
 /* models/layer.h - model -> op lists of a block, the embedding and the head.
  *
  * Only forward lists are written down; the backward is derived from them by one rule per op kind
- * (op_backward), so the two cannot drift apart. Sizes are those of `dims`: the whole model's, or
- * one rank's share after the axes of sim/plan have divided them. */
+ * (op_backward), so the two always agree. Sizes are those of `dims`: the whole model's, or one
+ * rank's share after the axes of sim/plan have divided them. */
 #ifndef MODELS_LAYER_H
 #define MODELS_LAYER_H
 
@@ -29,32 +29,33 @@ struct layer_dims {
 enum fusion {
     FUSION_BIAS_GELU,     /* bias + gelu (or the gated product) in one kernel */
     FUSION_RESIDUAL,      /* bias + dropout + add in one kernel */
-    FUSION_RESIDUAL_NORM, /* ... and the norm that follows it in the block; backward, the norms add
-                             the stream's gradient */
+    FUSION_RESIDUAL_NORM, /* ... and the norm that follows it in the block; in the backward, norms
+                             add the stream's gradient */
     FUSION_SOFTMAX,       /* scale + mask + softmax in one kernel */
     FUSION_CROSS_ENTROPY, /* softmax and loss without fp32 logits in memory */
     FUSION_ROTARY,        /* rotary embedding in one kernel */
     FUSION_WGRAD_ACCUMULATE, /* weight gradients added into the main gradient by the GEMM */
     FUSION_NORM,             /* one-kernel norms (Apex, Transformer Engine) */
     FUSION_WGRAD_BIAS,       /* bias gradients summed by the weight gradient's GEMM */
-    FUSION_GEMM_GELU,        /* plain gelu in the epilogue of the GEMM before it, its derivative in
-                                that of the input gradient behind it; not quantised */
+    FUSION_GEMM_GELU, /* plain gelu in the epilogue of the GEMM before it, and its derivative in the
+                         epilogue of the input gradient's GEMM; not when quantised */
     NUM_FUSIONS,
 };
-/* Those that leave ops out of the list: the ones before have taken them in (ops_fuse). */
+/* Fusions that drop ops from the list, as ops_fuse merges them into the op before. */
 enum { FOLDING_FUSIONS = 1u << FUSION_GEMM_GELU | 1u << FUSION_RESIDUAL_NORM };
 extern const char *const fusion_names[NUM_FUSIONS + 1];
 
 struct layer_options {
-    bool flash_attention;              /* one fused kernel instead of scores, softmax, context */
-    unsigned fusions;                  /* bit set of enum fusion */
-    const struct unfused_ops *unfused; /* of what is not fused; NULL: all is one kernel */
-    enum dtype dtype;            /* of activations, and of GEMM inputs that are not quantised */
+    bool flash_attention; /* one fused kernel instead of scores, softmax, context */
+    unsigned fusions;     /* bit set of enum fusion */
+    const struct unfused_ops
+        *unfused;                /* costs of ops that are not fused; NULL: each op is one kernel */
+    enum dtype dtype;            /* type of activations and of GEMM inputs that are not quantised */
     const struct recipe *recipe; /* of the linear layers of a block; NULL: none */
-    int copies;                  /* of what is quantised for both products: 1 or 2 */
+    int copies;                  /* quantised copies for the two products that read them: 1 or 2 */
     bool leaves_vocab_odd;       /* a rank's vocabulary is not padded to whole tiles */
     double gradient_bytes;       /* of one element of the weight gradient's accumulator */
-    double logits_rows;          /* most rows of the head whose logits are made at once; 0: all */
+    double logits_rows;          /* most rows of logits that the head computes at once; 0: all */
 };
 
 struct layer_dims layer_dims(const struct model *model, double batch, double seq);
@@ -67,18 +68,19 @@ struct ops embedding_forward(const struct model *model, const struct layer_dims 
 struct ops head_forward(const struct model *model, const struct layer_dims *dims,
                         const struct layer_options *options, struct arena *arena);
 
-/* In as many runs of rows, of one length or one row less, the head makes its logits; 0: at once.
- * The forward then keeps none, and the backward makes those of each run again. */
+/* Number of row blocks, equal to within one row, in which the head computes its logits; 0: all at
+ * once. With blocks the forward keeps no logits, and the backward recomputes them block by
+ * block. */
 double head_chunks(const struct layer_dims *dims, const struct layer_options *options);
 
-/* The backward of a forward list, in reverse; every op tagged B or W. Its values are added to the
- * forward's operands. */
+/* The backward of a forward list, in reverse order, each op tagged B or W. Its values are added to
+ * the forward's operands. */
 struct ops ops_backward(struct ops forward, const struct layer_options *options,
                         struct arena *arena);
 
-/* A forward or a backward list with what FOLDING_FUSIONS say done by one op, which writes what both
- * did; a product's input gradient reads what the activation before it was of. A backward is made of
- * the list that is not fused. */
+/* A forward or backward list after the FOLDING_FUSIONS: one op does the work and the writes of two.
+ * A product's input gradient then reads the input of the activation before it. Derive the backward
+ * from the unfused forward. */
 struct ops ops_fuse(struct ops ops, const struct layer_options *options);
 
 /* Sums over a list. */

@@ -28,28 +28,28 @@ struct model {
     int heads;    /* query heads */
     int kv_heads; /* key and value heads: heads (MHA), fewer (GQA), 1 (MQA) */
     int head_dim;
-    int ffn;         /* width of the feed-forward; of one of the two inputs when gated */
-    int vocab;       /* tokens of the vocabulary, before padding for tensor parallelism */
-    int seq;         /* usual training sequence length, tokens */
-    int allowed_seq; /* the longest that a config.json allows, where seq was assumed from it; else 0
-                      */
-    int sliding_window;         /* tokens that attention looks back in some blocks; 0: all */
-    int max_positions;          /* rows of the learned position table; 0 without one */
-    int norm;                   /* enum norm_kind */
-    int activation;             /* enum activation_kind */
-    int positions;              /* enum position_kind */
-    double rope_theta;          /* base of rotary angles; 0 with other positions */
-    double norm_epsilon;        /* added to the variance, or the mean square, of every norm */
-    bool linear_bias;           /* biases on the projections of attention and feed-forward */
-    bool qkv_bias;              /* biases on q, k and v (implied by linear_bias) */
-    bool qk_norm;               /* RMSNorm over each head of q and k: 2 head_dim weights a layer */
-    bool embedding_norm;        /* a norm after the embedding (BLOOM) */
-    bool tied;                  /* output head shares the token embedding */
-    double dropout;             /* hidden and attention dropout; 0: no masks are kept */
-    double batch;               /* usual global batch, sequences; 0: not stated */
-    double tokens;              /* usual token budget; 0: not stated */
+    int ffn;            /* width of the feed-forward; when gated, of each of its two inputs */
+    int vocab;          /* tokens of the vocabulary, before padding for tensor parallelism */
+    int seq;            /* usual training sequence length, tokens */
+    int allowed_seq;    /* longest sequence that a config.json allows, when seq was derived from it;
+                           else 0 */
+    int sliding_window; /* tokens that attention looks back in windowed blocks; 0: no window */
+    int max_positions;  /* rows of the learned position table; 0 without one */
+    int norm;           /* enum norm_kind */
+    int activation;     /* enum activation_kind */
+    int positions;      /* enum position_kind */
+    double rope_theta;  /* base of rotary angles; 0 with other positions */
+    double norm_epsilon; /* added to the variance, or the mean square, of every norm */
+    bool linear_bias;    /* biases on the projections of attention and feed-forward */
+    bool qkv_bias;       /* biases on q, k and v (implied by linear_bias) */
+    bool qk_norm;        /* RMSNorm over each head of q and k: 2 head_dim weights per layer */
+    bool embedding_norm; /* a norm after the embedding (BLOOM) */
+    bool tied;           /* output head shares the token embedding */
+    double dropout;      /* hidden and attention dropout; 0: no masks are kept */
+    double batch;        /* usual global batch, sequences; 0: not stated */
+    double tokens;       /* usual token budget; 0: not stated */
     struct documents documents; /* packed into a sequence of the run */
-    struct blocks blocks;       /* the kinds of its blocks, where there are several */
+    struct blocks blocks;       /* the kinds of blocks, when there are several */
 };
 
 static inline int model_num_kinds(const struct model *model) /* 1 or more */
@@ -64,20 +64,20 @@ bool model_is_gated(const struct model *model); /* feed-forward has gate and up 
 
 /* Exact number of trained parameters, embeddings included. */
 double model_parameters(const struct model *model);
-/* Those of one transformer block of the model's own widths. */
+/* Parameters of one transformer block with the model's own widths. */
 double model_layer_parameters(const struct model *model);
-/* Those of all blocks, each of its kind. */
+/* Parameters of all blocks, each with the widths of its kind. */
 double model_blocks_parameters(const struct model *model);
-/* Token and position embeddings, and the norm after them if any. */
+/* Parameters of the token and position embeddings, and of the norm after them if any. */
 double model_embedding_parameters(const struct model *model);
-/* The final norm, and the output head when it is not tied. */
+/* Parameters of the final norm, and of the output head when it is not tied. */
 double model_head_parameters(const struct model *model);
 
 extern const double usual_rope_theta, usual_norm_epsilon;
 
-/* Fills in what is 0 because it was not given (kv_heads, head_dim, ffn, max_positions, rope_theta,
- * norm_epsilon), then checks. Heads that must divide hidden and don't are an error that names those
- * nearby that do. */
+/* Fills in values that were left out and are 0 (kv_heads, head_dim, ffn, max_positions, rope_theta,
+ * norm_epsilon), then checks. When heads do not divide hidden, the error names the nearest that
+ * do. */
 bool model_derive(struct model *model, struct err *err);
 
 /* Checks what no single field can: heads x head_dim, divisibility, positions. */
@@ -94,7 +94,7 @@ json_t *
 model_write(const struct model *model); /* its inverse, with params and active_params added */
 
 /* A Hugging Face config.json as a model (models/huggingface.c): GPT-2, OPT, BLOOM, Llama, Mistral,
- * Qwen2, Qwen3. What it asks for and we can't express is an error that names the key. */
+ * Qwen2, Qwen3. A feature that we cannot express is an error that names its key. */
 bool model_from_huggingface(const json_t *config, struct model *out, struct err *err);
 
 /* One preset with the names it answers to. */

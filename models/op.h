@@ -1,10 +1,10 @@
 /* models/op.h - one operation of a training step, with its size and its operands.
  *
- * The lists made of these are the only description of the work in a layer: FLOPs, time, memory and
- * the executor's calls are all read off them. An op names what it reads, writes, multiplies by and
- * keeps by ids of its list's operands; what depends on what is read off these, never off an op's
- * name or place. Sizes are those that one rank handles. Rows of a matrix are tokens; 2 FLOPs a
- * multiply-add. */
+ * Op lists are the only description of the work in a layer: FLOPs, time, memory and the executor's
+ * calls are all read off them. An op refers to the values it reads, writes and keeps and to its
+ * weights by ids of its list's operands. Dependencies follow from these ids, never from an op's
+ * name or place. Sizes are those of one rank. Rows of a matrix are tokens; a multiply-add is 2
+ * FLOPs. */
 #ifndef MODELS_OP_H
 #define MODELS_OP_H
 
@@ -69,16 +69,16 @@ extern const char *const dtype_names[NUM_DTYPES + 1]; /* NULL-terminated */
 double dtype_bytes(enum dtype dtype);
 bool dtype_is_quantized(enum dtype dtype); /* fewer than 16 bits */
 
-/* Ids of values or of weights, in the order that the op's kind says. */
+/* Ids of values or of weights; the op's kind defines their order. */
 enum { MAX_IDS = 5, NO_ID = -1 };
 struct ids {
     short count, at[MAX_IDS];
 };
 
-/* Matrices of a product that frameworks may keep apart: of queries, keys and values. */
+/* Matrices of a product that frameworks may keep apart: those of queries, keys and values. */
 enum { MAX_MATRICES = 3 };
 
-/* Outputs of an op of the backward that others' may be added to. */
+/* Outputs of a backward op that may be added to other ops' outputs. */
 enum { MAX_SUMS = 2 };
 
 struct op {
@@ -87,45 +87,48 @@ struct op {
     enum op_region region;
     enum op_stream stream;
     enum dtype dtype;
-    const char *name;    /* to be shown: "qkv", "fc1" ...: static text */
-    const char *variant; /* what else its kernel depends on: "gelu", "dropout"; "": nothing */
+    const char *name;    /* shown to people: "qkv", "fc1" ...; static text */
+    const char *variant; /* a further choice of kernel: "gelu", "dropout"; "": none */
     struct ids in, out;
-    struct ids weights; /* that it reads; of a weight gradient: whose gradients it adds to */
-    struct ids saved;   /* forward ops: values kept for its backward, which reads them */
+    struct ids
+        weights; /* weights it reads; for a weight gradient: weights whose gradients it adds to */
+    struct ids saved;    /* forward ops: values kept for their backward */
+    short sum[MAX_SUMS]; /* per output: the value it is added to, such as another reader's gradient;
+                            or NO_ID */
     short
-        sum[MAX_SUMS]; /* by output: what it is added to, as another reader's gradient; or NO_ID */
-    short which;       /* enum activation_kind, or enum norm_kind, of what it does or does too */
-    short draw;        /* its number among those that a seed draws for */
+        which;  /* enum activation_kind or enum norm_kind of the op, or of the part fused into it */
+    short draw; /* its index among the ops that draw random numbers from a seed */
     double m, n, k, batch;
-    double matrices[MAX_MATRICES]; /* columns of the output that are of each; all 0: one matrix */
-    double flops;                  /* executed */
-    double model_flops;            /* what MFU counts: a causal mask's half of attention */
-    double bytes;                  /* least traffic to and from device memory */
-    double kernels;                /* launches */
-    double comm_bytes;             /* collectives: payload, see the table */
-    double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: of
-                                quantising the output's gradient */
+    double
+        matrices[MAX_MATRICES]; /* columns of the output that belong to each; all 0: one matrix */
+    double flops;               /* executed */
+    double model_flops;         /* as MFU counts them: attention under a causal mask counts half */
+    double bytes;               /* least traffic to and from device memory */
+    double kernels;             /* launches */
+    double comm_bytes;          /* collectives: payload, see the table */
+    double backward_bytes;   /* forward ops: traffic of the input gradient; GEMMs and marks: traffic
+                                of quantising the output's gradient */
     double backward_kernels; /* forward ops: its launches */
-    double chunks;           /* runs of rows, which the ops of the list that have so many go through
-                                together, one run after the other; sizes are of all. 0: at once */
-    bool adds_sum;           /* its kernel adds sum[0]; else one of its own does */
-    int after;               /* index in the same list that must have finished, or -1 */
+    double chunks; /* row blocks: the ops of the list with the same number run together, block by
+                      block; sizes are those of all blocks. 0: all rows at once */
+    bool adds_sum; /* its own kernel adds sum[0]; else a separate kernel does */
+    int after;     /* index of an op of the same list that must have finished, or -1 */
 };
 
-/* What ops hand on. */
+/* The kinds of values that ops exchange. */
 enum value_form {
     VALUE_ROWS,       /* m rows of n */
     VALUE_HEADS,      /* queries, keys and values, packed by heads (kernels/host/attention.h) */
-    VALUE_STATISTICS, /* fp32 of each row: of a norm, of attention, of a loss */
+    VALUE_STATISTICS, /* fp32 per row: of a norm, of attention, of a loss */
     VALUE_MASK,       /* a byte of each value */
     VALUE_IDS,        /* of tokens, 8 bytes each */
-    VALUE_PLACES,     /* of tokens' choices at experts, 4 bytes each */
+    VALUE_PLACES,     /* places of routed tokens at experts, 4 bytes each */
 };
 
 struct op_value {
     double bytes; /* on this rank */
     enum value_form form;
-    bool is_live; /* saved for the microbatch at the loss alone: memory counts it once */
+    bool is_live; /* saved only while its microbatch is at the loss: memory counts it once */
 };
 
 enum weight_role {
@@ -137,17 +140,17 @@ enum weight_role {
     WEIGHT_POSITIONS,
 };
 
-/* Over tensor ranks: all hold the same, or each some rows or columns of the whole. */
+/* How tensor ranks hold a weight: all the same, or each some rows or columns of the whole. */
 enum weight_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS };
 
-/* Where a rank's gradient is one summand of several tensor ranks' though all hold the weight. */
+/* Whether the gradient of a weight that all tensor ranks hold must be summed over them. */
 enum weight_summed {
     SUMMED_NEVER,
     SUMMED_OVER_TOKENS, /* under sequence parallelism: each rank sees its own */
     SUMMED_OVER_HEADS,
 };
 
-/* Of a matrix, a row is one output. */
+/* A weight; each row of a matrix makes one output. */
 struct op_weight {
     const char *name; /* of its layer, in checkpoints: "qkv" */
     enum weight_role role;
@@ -160,7 +163,8 @@ struct op_weight {
     bool is_frozen;    /* has no gradient */
 };
 
-/* What the ids of a list name. A backward adds its own to its forward's. */
+/* The values and weights that the ids of a list refer to. A backward adds its own to its
+ * forward's. */
 enum { MAX_VALUES = 128, MAX_WEIGHTS = 24 };
 struct operands {
     struct op_value values[MAX_VALUES];
@@ -172,16 +176,16 @@ struct ops {
     struct op *at;
     int count;
     struct operands *operands;
-    short input, output; /* values from and for the list before and behind; NO_ID: none such */
-    struct ids aside;    /* further values of other lists; of a backward: their gradients, if any */
+    short input, output; /* the value from the list before, and for the list behind; NO_ID: none */
+    struct ids aside; /* further values from other lists; in a backward: their gradients, if any */
 };
 
 bool op_is_collective(enum op_kind kind);
 
-/* One run of those that an op with chunks is done in; others as they are. */
+/* One row block of an op that has several; any other op unchanged. */
 struct op op_run(const struct op *op);
 
-/* Whether `id` is one of them; adds one. */
+/* ids_have: whether `id` is among them. ids_add: appends it. */
 bool ids_have(const struct ids *ids, int id);
 void ids_add(struct ids *ids, int id);
 
@@ -189,21 +193,22 @@ void ids_add(struct ids *ids, int id);
 int operands_add_value(struct operands *operands, struct op_value value);
 int operands_add_weight(struct operands *operands, struct op_weight weight);
 
-/* Whether the op reads it: as an operand, or to add to it. */
+/* Whether the op reads the value, as an operand or to add to it. */
 bool op_reads(const struct op *op, int value);
 
-/* Index of the op of a list that makes a value; -1: it is there before. */
+/* Index of the op that makes a value; -1: an input of the list. */
 int ops_maker(const struct ops *ops, int value);
-/* Index of the first op behind `after` that reads a value; count: none. How many do. */
+/* ops_next_reader: index of the first op behind `after` that reads a value; `count`: none.
+ * ops_readers: how many ops read it. */
 int ops_next_reader(const struct ops *ops, int value, int after);
 int ops_readers(const struct ops *ops, int value);
 
-/* Whether no later op keeps a value that this one keeps. `op`, here and below, is of the list. */
+/* Whether `op` is the last to keep a value. Here and below, `op` is in the list. */
 bool op_keeps_last(const struct ops *forward, const struct op *op, int value);
-/* Whether a replay of the attention core makes it again, as no op but the core's keeps it. */
+/* Whether a replay of the attention core recomputes the value, as only ops of the core keep it. */
 bool op_remakes(const struct ops *forward, const struct op *op, int value);
-/* Kept from forward to backward, but for live values, by the last op to keep each; and what a
- * replay of the core makes again of that. */
+/* op_saved_bytes: bytes kept from forward to backward, live values apart; each value counts at the
+ * last op that keeps it. op_replayed_bytes: the part that a replay of the core recomputes. */
 double op_saved_bytes(const struct ops *forward, const struct op *op);
 double op_replayed_bytes(const struct ops *forward, const struct op *op);
 

@@ -1,10 +1,10 @@
-/* models/precision.h - the types that values are kept and multiplied in: one row for each.
+/* models/precision.h - the types that values are stored and multiplied in, one row per precision.
  *
- * A new precision is a word in PRECISIONS and a row in precision.c: everything that differs between
- * two of them is read from there. Where a row has a recipe, the linear layers of blocks multiply in
- * fewer than 16 bits: their inputs, weights and output gradients are quantised from 16 bits by
- * kernels of their own, while attention, norms and the output head stay in 16 bits. A copy along
- * rows serves the forward and the input gradient, one along columns the weight gradient. */
+ * To add a precision, add a word to PRECISIONS and a row to precision.c: all differences between
+ * precisions are in that table. With a recipe, the linear layers of blocks multiply in fewer than
+ * 16 bits: separate kernels quantise their inputs, weights and output gradients from 16 bits, while
+ * attention, norms and the output head stay in 16 bits. A copy along rows serves the forward and
+ * the input gradient, a copy along columns the weight gradient. */
 #ifndef MODELS_PRECISION_H
 #define MODELS_PRECISION_H
 
@@ -32,38 +32,40 @@ enum precision {
 };
 extern const char *const precision_names[NUM_PRECISIONS + 1]; /* NULL-terminated */
 
-/* Which values share a scale. */
+/* The values that share a scale. */
 enum scaling { SCALING_TENSOR, SCALING_ROW, SCALING_BLOCK };
 
 struct recipe {
     enum dtype products; /* type of a linear layer's inputs, weights and output gradients */
     enum scaling scaling;
-    double scale_bytes;        /* beside each value */
-    double reads;              /* of the 16-bit tensor to quantise it, scales included */
+    double scale_bytes;        /* scale bytes per value */
+    double reads;              /* times the 16-bit tensor is read to quantise it, scales included */
     double kernels;            /* launches to quantise one tensor */
-    double product_efficiency; /* rate of products relative to one scale a tensor */
-    bool scales_in_products; /* by the matrix units, which must know how (sim/cost/generation.h) */
-    bool keeps_weights;      /* weights can be kept and gathered quantised between steps */
+    double product_efficiency; /* rate of products relative to one scale per tensor */
+    bool scales_in_products;   /* the matrix units apply the scales, if they can
+                                  (sim/cost/generation.h) */
+    bool keeps_weights;        /* weights can be kept and gathered quantised between steps */
 };
 
 struct precision_row {
     const char *summary; /* one sentence */
     const char *source;
-    enum dtype values;           /* of activations, and of weights that are not quantised */
-    bool has_master;             /* fp32 weights beside them, which the optimizer updates */
-    const struct recipe *recipe; /* NULL: products are in `values` too */
+    enum dtype values;           /* type of activations and of weights that are not quantised */
+    bool has_master;             /* the optimizer updates separate fp32 weights */
+    const struct recipe *recipe; /* NULL: products are in type `values` too */
 };
 extern const struct precision_row precision_rows[NUM_PRECISIONS]; /* indexed by enum precision */
 
 const struct recipe *precision_recipe(int precision); /* NULL: nothing is quantised */
 enum dtype precision_value_dtype(int precision);      /* of activations and kept weights */
-enum dtype precision_dtype(int precision);            /* of most products' inputs: MFU's peak */
-double precision_bytes(int precision);                /* of a value_dtype */
+enum dtype
+precision_dtype(int precision); /* type of most products' inputs, which defines the peak of MFU */
+double precision_bytes(int precision); /* of a value_dtype */
 
 /* Bytes of one quantised value with its share of the scales. */
 double quantized_bytes(const struct recipe *recipe);
 
-/* Traffic of quantising `values` of 16 bits into so many copies. */
+/* Traffic of quantising `values` 16-bit values into `copies` copies. */
 double quantize_traffic_bytes(const struct recipe *recipe, int copies, double values);
 
 #endif

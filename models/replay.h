@@ -1,11 +1,12 @@
-/* models/replay.h - what a selective recompute runs again of a block, and what that frees.
+/* models/replay.h - which ops of a block a selective recompute repeats, and what memory that frees.
  *
- * Three of Megatron's --recompute-modules, and torchtitan's per-op policy. What a part of the block
- * makes and only itself keeps is freed, and made again by running the part. A norm is run again by
- * its reader, so that what it hands on is freed too (CheckpointWithoutOutput of Megatron Core). The
- * policy per op keeps what enters the block, every other product, fused attention and what has been
- * reduced and scattered, and runs the rest again as far as something reads it; matrices that a list
- * has side by side are products of their own (torchtitan, distributed/activation_checkpoint.py). */
+ * Three of Megatron's --recompute-modules, and torchtitan's per-op policy. Values that only the
+ * replayed part makes and keeps are freed, and the backward recomputes them by running the part
+ * again. A norm is recomputed by its reader, so that its output is freed too
+ * (CheckpointWithoutOutput of Megatron Core). The per-op policy keeps the block's input, every
+ * second product, fused attention and reduce-scattered values, and recomputes the rest that
+ * something reads; matrices fused side by side count as separate products (torchtitan,
+ * distributed/activation_checkpoint.py). */
 #ifndef MODELS_REPLAY_H
 #define MODELS_REPLAY_H
 
@@ -23,11 +24,11 @@ enum {
 };
 
 struct replay {
-    struct ops ops; /* of the forward list, in its order */
+    struct ops ops; /* the forward ops to recompute, in list order */
     double freed_bytes;
 };
 
-/* `forward`: of a block, marks replaced by collectives. The list is in the arena. */
+/* `forward`: a block's list, with collectives in place of marks. The result is in the arena. */
 struct replay ops_replay(const struct ops *forward, unsigned replays, struct arena *arena);
 
 #endif

@@ -1,4 +1,4 @@
-/* models/unfused.h - what an op costs that a framework does in several kernels. */
+/* models/unfused.h - the cost of an op that a framework runs as several kernels. */
 #ifndef MODELS_UNFUSED_H
 #define MODELS_UNFUSED_H
 
@@ -12,8 +12,8 @@ enum unfused_op {
     NUM_UNFUSED_OPS
 };
 
-/* All that the kernels read and write for one value of the op: values of the list's type, and bytes
- * of what is wider. Rotary's kernels are those of queries and keys together. */
+/* Traffic of all the kernels per value of the op: values of the list's type, and bytes of wider
+ * types. Rotary's kernels are counted for queries and keys together. */
 struct unfused {
     double values, bytes, kernels;
     double backward_values, backward_bytes, backward_kernels;

@@ -1,10 +1,10 @@
 /* search/accuracy.h - exchange and layout together: the shortest time to an accuracy.
  *
- * How many steps an exchange needs depends on itself and on the number of data ranks, a step's time
- * on all of the layout. So each exchange that is tried, on each number of data ranks that divides
- * the GPUs, is searched for its fastest step by the request's method; the best has the smallest
- * product of steps and step time. Data ranks are not searched where an exchange's steps, each at
- * the GPUs' peak, already take longer than its best. */
+ * The number of steps depends on the exchange and the number of data ranks, the time of a step on
+ * the whole layout. So for each exchange tried and each number of data ranks that divides the GPUs,
+ * the request's method finds the fastest step; the best has the smallest product of steps and step
+ * time. A number of data ranks is skipped when the exchange's steps, each at the GPUs' peak,
+ * already take longer than its best. */
 #ifndef SEARCH_ACCURACY_H
 #define SEARCH_ACCURACY_H
 
@@ -21,7 +21,7 @@ struct accuracy_result {
     int count;
     int searches;
     double candidates;
-    bool proved; /* every search proved its best, and none was ended early */
+    bool proved; /* every search proved its best; none was ended early */
     bool timed_out, was_interrupted;
     double elapsed_s;
     struct arena arena;

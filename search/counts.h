@@ -1,6 +1,7 @@
-/* search/counts.h - numbers of GPUs that a job may ask a cluster for, and the same search on each.
+/* search/counts.h - the numbers of GPUs that a job may take of a cluster, and the same search on
+ * each.
  *
- * A job takes a part of one node, or whole nodes. */
+ * A job takes part of one node, or whole nodes. */
 #ifndef SEARCH_COUNTS_H
 #define SEARCH_COUNTS_H
 
@@ -14,8 +15,8 @@ struct values counts_all(const struct cluster *cluster, int most, struct arena *
  * or as many nodes as divide `most`. Rising. */
 struct values counts_usual(const struct cluster *cluster, int most, struct arena *arena);
 
-/* A request's search on another count, in silence; the clock of its time limit began at `start_s`.
- * False where the request or the system cannot be used with so many. */
+/* Prepares a request's search on another number of GPUs, without progress reports; its time limit
+ * counts from `start_s`. False when the request or the system does not allow that number. */
 bool counts_prepare(const struct search_request *asked, int num_gpus, double start_s,
                     struct arena *arena, struct prepared *out);
 

@@ -6,20 +6,20 @@
 
 struct deadline_result {
     bool is_met;
-    /* The fewest GPUs that meet it. When none do: those of the fastest plan that there is, the
-     * fewest of these; 0: no plan fits on any count. */
+    /* The fewest GPUs that meet the deadline. When none do, those of the fastest plan, and the
+     * fewest on a tie; 0: no plan fits on any count. */
     int num_gpus;
-    struct scored_plan best; /* on that many, when num_gpus > 0 */
+    struct scored_plan best; /* the best plan on num_gpus, when num_gpus > 0 */
     double train_s;          /* its time for all tokens */
-    int num_searched;        /* counts; the others are ruled out by a step at the GPUs' peak */
+    int num_searched;        /* counts searched; a step at the GPUs' peak rules out the others */
     bool timed_out, was_interrupted;
     struct arena arena;
 };
 
 /* Searches every count up to the system's number of GPUs (counts_all) that could meet the deadline,
- * from the fewest up: more GPUs are not always faster, since the batch may not divide by the data
- * ranks that they leave. The model's tokens must be known. False only when the request is
- * wrong. Release the result in either case. */
+ * from the fewest up: more GPUs are not always faster, since their data ranks may not divide the
+ * batch. The model's tokens must be known. False only when the request is wrong. Release the result
+ * in either case. */
 bool search_deadline(const struct search_request *asked, double deadline_s,
                      struct deadline_result *result, struct err *err);
 void deadline_result_release(struct deadline_result *result);

@@ -4,10 +4,10 @@
 
 #include "search/search.h"
 
-/* The most layers with which some plan of even chunks keeps the rules and fits, all else of the
- * model as it is; 0: not even the fewest. It bisects for each number of stages: with all else
- * equal, more layers in a stage need more memory. The request's own layers don't matter. False only
- * when the request is wrong. Ended early, `most` is the most found until then. */
+/* The most layers for which some plan of even chunks keeps the rules and fits, the model otherwise
+ * unchanged; 0: not even the fewest. It bisects for each number of stages, as more layers in a
+ * stage need more memory. The request's own number of layers is ignored. False only when the
+ * request is wrong. When ended early, `most` is the most found so far. */
 struct depth {
     int most;
     bool timed_out, was_interrupted;

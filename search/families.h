@@ -1,4 +1,4 @@
-/* search/families.h - families of a space in the order of a floor under their step times. */
+/* search/families.h - families of a space, sorted by a lower bound of their step times. */
 #ifndef SEARCH_FAMILIES_H
 #define SEARCH_FAMILIES_H
 
@@ -9,7 +9,7 @@
 struct family {
     size_t block;
     int split;
-    double floor_s; /* no plan of it takes less */
+    double floor_s; /* lower bound of its plans' step times */
 };
 
 struct families {
@@ -21,7 +21,7 @@ struct families {
 void families_add(struct families *families, struct family family);
 
 /* Joins the lists of `jobs` workers, by floor, then block, then split, so that the order does not
- * depend on who found which. In the arena; the workers' lists are freed. */
+ * depend on which worker found which family. In the arena; the workers' lists are freed. */
 struct families families_join(struct families *found, int jobs, struct arena *arena);
 
 #endif

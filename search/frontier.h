@@ -1,7 +1,7 @@
 /* search/frontier.h - the best K plans of a stream, whatever its order.
  *
  * Plans are compared by objective and, when equal, by canonical layout as text; no two plans of a
- * space are equal in both, so the best K don't depend on which worker met them when. */
+ * space are equal in both, so the best K do not depend on which worker found them when. */
 #ifndef SEARCH_FRONTIER_H
 #define SEARCH_FRONTIER_H
 
@@ -14,19 +14,19 @@ struct ranked_plan {
     double peak_memory_bytes;
 };
 
-/* Whether a comes before b. On one cluster cost is time. With OBJECTIVE_MEMORY the least memory
- * comes first, and the faster of two with equal memory. */
+/* Whether a ranks before b. On one cluster, cost ranks as time does. With OBJECTIVE_MEMORY the
+ * least memory comes first, and the faster of two with equal memory. */
 bool ranked_before(int objective, const struct ranked_plan *a, const struct ranked_plan *b);
 
 struct frontier {
     int objective;
     int capacity;
     int count;
-    struct ranked_plan *at; /* a heap, the last of them at 0; sorted by frontier_sort */
+    struct ranked_plan *at; /* a heap with the worst at 0; frontier_sort sorts it */
 };
 
 struct frontier frontier_new(int objective, int capacity, struct arena *arena);
 void frontier_offer(struct frontier *frontier, const struct ranked_plan *plan);
-void frontier_sort(struct frontier *frontier); /* best first; offer nothing afterwards */
+void frontier_sort(struct frontier *frontier); /* best first; no further offers afterwards */
 
 #endif

@@ -1,12 +1,11 @@
-/* search/integer_program.h - linear programs, some of whose columns are whole numbers, solved by
- * GLPK.
+/* search/integer_program.h - linear programs with some integer columns, solved by GLPK.
  *
- * Least cost over columns within their bounds and rows within theirs. Only integer_program.c
- * includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are absolute (1e-6 for
- * whole columns, 1e-7 for rows).
+ * Minimises the cost over columns within their bounds, subject to rows within theirs. Only
+ * integer_program.c includes glpk.h. Scale costs and rows to around 1: GLPK's tolerances are
+ * absolute (1e-6 for integer columns, 1e-7 for rows).
  *
  * Threads: GLPK keeps its memory in an environment of the thread (Debian's build is reentrant), and
- * a solve makes one and frees it again, so several threads may solve at once where
+ * each solve makes one and frees it, so several threads may solve at once if
  * integer_program_has_threads(). Where GLPK would abort the process, control comes back here, its
  * environment is freed, and the solve fails with GLPK's words.
  *
@@ -19,7 +18,7 @@
 
 enum column_kind { COLUMN_CONTINUOUS, COLUMN_INTEGER, COLUMN_BINARY };
 
-/* -HUGE_VAL and HUGE_VAL: no bound. The bounds of a binary column are not read. */
+/* -HUGE_VAL and HUGE_VAL: no bound. The bounds of a binary column are ignored. */
 struct program_column {
     enum column_kind kind;
     double lower, upper;
@@ -36,11 +35,11 @@ struct program_term {
     double coefficient;
 };
 
-/* `{ 0 }` is empty; what is in it is malloc'ed and grows. Release it. */
+/* `{ 0 }` is empty; its arrays are malloc'ed and grow. Release it. */
 struct integer_program {
     struct program_column *columns;
     struct program_row *rows;
-    struct program_term *terms; /* of the first row, then of the second ... */
+    struct program_term *terms; /* terms of the first row, then of the second ... */
     int num_columns, num_rows, num_terms;
 };
 
@@ -51,27 +50,28 @@ int program_add_row(struct integer_program *program, double lower, double upper)
 void program_add_term(struct integer_program *program, int column, double coefficient);
 void program_release(struct integer_program *program);
 
-/* Limits; 0: none. With a limit on time the result depends on the machine, with one on nodes it
- * does not. */
+/* Limits; 0: none. A time limit makes the result depend on the machine, a node limit does not. */
 struct program_limits {
     double time_s;
-    int nodes; /* of the tree that were opened */
+    int nodes; /* opened nodes of the tree */
 };
 
 enum program_status {
     PROGRAM_OPTIMAL,
-    PROGRAM_FEASIBLE,   /* a limit was reached: a solution, and a bound below every other */
+    PROGRAM_FEASIBLE,   /* a limit was reached: a solution, and a lower bound of all others */
     PROGRAM_INFEASIBLE, /* proved */
     PROGRAM_UNKNOWN,    /* a limit was reached before a solution was found */
 };
 
 struct program_result {
     enum program_status status;
-    bool timed_out;      /* the limit was that on time */
-    const double *value; /* by column, whole ones rounded; in the arena; NULL without a solution */
-    double cost;         /* of these values, summed here */
-    double bound;        /* no solution costs less, but for GLPK's tolerances; may be -HUGE_VAL */
-    double gap;          /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */
+    bool timed_out; /* the time limit was reached */
+    const double
+        *value;  /* per column, integer ones rounded; in the arena; NULL without a solution */
+    double cost; /* of these values, summed here */
+    double
+        bound; /* lower bound of every solution's cost, up to GLPK's tolerances; may be -HUGE_VAL */
+    double gap; /* (cost - bound) / |cost|; 0 when optimal, HUGE_VAL without a solution */
     int nodes;
 };
 

@@ -6,12 +6,12 @@
 
 struct search {
     const struct search_request *request;
-    const struct system *system; /* its GPU's memory is the limit */
+    const struct system *system; /* its GPU memory is the limit */
     const struct space *space;
     double start_s;
 };
 
-/* All that a search points at, made from a caller's request. */
+/* Everything that a search points to, made from a caller's request. */
 struct prepared {
     struct search_request request;
     struct system system;
@@ -21,12 +21,12 @@ struct prepared {
 bool search_prepare(const struct search_request *asked, struct arena *arena, struct prepared *out,
                     struct err *err);
 
-/* Counts, exclusions and bound of a walk over the whole space. */
+/* Fills counts, exclusions and bound from a walk over the whole space. */
 void search_fill_counts(const struct tally *tally, struct search_result *result);
-/* The plans, best first, each predicted in full. */
+/* Fills the plans, best first, each predicted in full. */
 void search_fill_top(const struct search *search, struct frontier *frontier,
                      struct search_result *result);
-/* Below every plan's step time, by the GPUs' peak alone. */
+/* A lower bound of every plan's step time, by the GPUs' peak alone. */
 double search_peak_floor_s(const struct search *search);
 /* A plan's prediction, its stages in the arena. */
 struct scored_plan search_predict(const struct search *search, const struct plan *plan,
@@ -36,8 +36,8 @@ struct scored_plan search_predict(const struct search *search, const struct plan
 struct tally search_best(const struct search *search, int top, struct arena *arena,
                          struct frontier *best);
 
-/* The same by branch and bound, the frontier sorted. No plan of the space takes less than *least_s.
- */
+/* The same by branch and bound, with the frontier sorted. *least_s is a lower bound over the
+ * space. */
 struct tally bnb_best(const struct search *search, struct arena *arena, struct frontier *best,
                       double *least_s);
 
@@ -48,13 +48,13 @@ bool exhaustive_run(const struct search *search, struct search_result *result, s
  * --recompute-mixes, and always dp's. */
 bool uneven_run(const struct search *search, struct search_result *result, struct err *err);
 bool dp_run(const struct search *search, struct search_result *result, struct err *err);
-/* The same, by an integer program instead of a dynamic one (search/milp/milp.h). */
+/* The same by an integer program instead of a dynamic program (search/milp/milp.h). */
 bool milp_run(const struct search *search, struct search_result *result, struct err *err);
 
 /* Methods that draw plans at random (search/stochastic/stochastic.h): annealing and a (1+1)-ES,
  * half the budget each. */
 bool zeroth_order_run(const struct search *search, struct search_result *result, struct err *err);
-/* REINFORCE. */
+/* A policy trained by REINFORCE. */
 bool reinforce_run(const struct search *search, struct search_result *result, struct err *err);
 /* Plans drawn at random, to compare with. */
 bool random_run(const struct search *search, struct search_result *result, struct err *err);

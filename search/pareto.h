@@ -1,8 +1,8 @@
-/* search/pareto.h - plans that no other plan beats in everything at once.
+/* search/pareto.h - plans that no other plan dominates.
  *
  * Plans are compared by the number of GPUs, the step time and the memory of the heaviest stage;
  * less of each is better. Days follow from the step time, and dollars from GPUs x step time, so a
- * plan that is no worse in the three is no dearer either. */
+ * plan that is no worse in these three costs no more either. */
 #ifndef SEARCH_PARETO_H
 #define SEARCH_PARETO_H
 
@@ -18,7 +18,7 @@ struct pareto_point {
 bool pareto_dominates(const struct pareto_point *a, const struct pareto_point *b);
 
 /* is_on_front[i]: no point dominates point i. n log n (Kung, Luccio and Preparata 1975, for three
- * keys). Equal points stand or fall together. */
+ * keys). Equal points get the same mark. */
 void pareto_mark(const struct pareto_point *points, size_t count, bool *is_on_front);
 
 struct pareto_plan {
@@ -27,24 +27,24 @@ struct pareto_plan {
 };
 
 struct pareto_result {
-    const char *space_name; /* of the system's own number of GPUs */
+    const char *space_name; /* space of the system's own number of GPUs */
     struct pareto_plan *at; /* by GPUs, then the fastest first */
     int count;
-    int num_on_front; /* before plans that save too little were left out */
-    int *counts;      /* of GPUs that were searched */
+    int num_on_front; /* on the front before plans that save too little memory were dropped */
+    int *counts;      /* numbers of GPUs searched */
     int num_counts;
-    /* Sums over all counts. Bounded: plans left out because a bound shows that another beats them.
-     */
+    /* Sums over all numbers of GPUs. bounded: plans skipped because a bound shows that another
+     * dominates them. */
     double candidates, evaluated, bounded;
     bool timed_out, was_interrupted;
     double elapsed_s;
     struct arena arena;
 };
 
-/* The front over the counts of GPUs up to the system's (counts_usual), all else as in search_run.
- * The first by layout stands for all plans with the same three numbers. On one count of GPUs a
- * slower plan is left out unless it saves `least_saving_bytes` over each faster one that is kept.
- * False only when the request is wrong. Release the result in either case. */
+/* The front over the numbers of GPUs up to the system's (counts_usual), otherwise as in search_run.
+ * Of plans with the same three numbers, the first by layout is kept. On one number of GPUs a slower
+ * plan is dropped unless it saves `least_saving_bytes` over each faster plan kept. False only when
+ * the request is wrong. Release the result in either case. */
 bool search_pareto(const struct search_request *request, double least_saving_bytes,
                    struct pareto_result *result, struct err *err);
 void pareto_result_release(struct pareto_result *result);

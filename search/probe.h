@@ -1,7 +1,7 @@
-/* search/probe.h - a changed request, answered in short: does anything fit, and what is best.
+/* search/probe.h - a short answer to a changed request: does anything fit, and what is best.
  *
- * It reports no progress and no reasons why plans are out. A request that cannot be used (words
- * that clash, a network that is not there) has no plan. */
+ * It reports neither progress nor why plans are excluded. An invalid request (clashing words, a
+ * missing network) has no plan. */
 #ifndef SEARCH_PROBE_H
 #define SEARCH_PROBE_H
 
@@ -9,7 +9,7 @@
 
 struct probe {
     bool fits;               /* some plan keeps the rules and fits */
-    struct scored_plan best; /* of probe_best, when one fits; stages in the arena */
+    struct scored_plan best; /* set by probe_best when a plan fits; stages in the arena */
     bool timed_out, was_interrupted;
 };
 

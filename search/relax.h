@@ -1,5 +1,4 @@
-/* search/relax.h - when no plan is feasible: the smallest changes of the request that let one in.
- */
+/* search/relax.h - when no plan is feasible: the smallest changes of the request that admit one. */
 #ifndef SEARCH_RELAX_H
 #define SEARCH_RELAX_H
 
@@ -11,29 +10,30 @@ extern const char *const relaxed_names[]; /* "gpus", "batch", "max-memory", "fix
 struct relaxation {
     enum relaxed what;
     double from, to;   /* GPUs, sequences of the batch, or bytes; else 0 */
-    const char *word;  /* RELAXED_FIX, RELAXED_FORBID: without this one, or these; else "" */
-    const char *words; /* what is left of them then */
+    const char *word;  /* RELAXED_FIX, RELAXED_FORBID: the word or words to drop; else "" */
+    const char *words; /* the words that remain */
     struct scored_plan best;
 };
 
 struct relaxations {
     struct relaxation *at;
     int count;
-    double start_s; /* of the search, by clock_now_s(): its time limit holds for these too */
+    double start_s; /* when the search began, by clock_now_s(): its time limit includes these */
     struct arena arena;
 };
 
-/* Changes that make a request feasible, given the result that has no plan:
+/* Changes that make an infeasible request feasible, given its result:
  *
- *   fix         each word that alone stands in the way; all of them when no single one does
+ *   fix         each single word whose removal is enough; all words when no single one is
  *   forbid      the same
- *   max-memory  what the leanest plan needs, when a GPU has as much
- *   batch       the nearest below and above, of the multiples next to it of what some number of
- *               data ranks (when vpp is fixed: and stages) takes at once
- *   gpus        the largest count below that has one, and the smallest within 64 nodes above
+ *   max-memory  what the leanest plan needs, if a GPU has that much
+ *   batch       the nearest feasible batch below and above, among the next multiples of what some
+ *               number of data ranks (with vpp fixed: and stages) takes at once
+ *   gpus        the largest feasible number below, and the smallest within 64 nodes above
  *
- * each with the best plan that it lets in. Counts are whole nodes or parts of one. What lacks
- * memory alone is told by the result: its nearest plan and fewest GPUs. Release it. */
+ * Each comes with the best plan that it admits. Numbers of GPUs are whole nodes or part of one.
+ * When only memory is short, the result itself has the nearest plan and the fewest GPUs. Release
+ * `out`. */
 void search_relax(const struct search_request *request, const struct search_result *result,
                   struct relaxations *out);
 void relaxations_release(struct relaxations *relaxations);

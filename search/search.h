@@ -1,4 +1,4 @@
-/* search/search.h - the best plans of a named space, and why the others are not in it.
+/* search/search.h - the best plans of a named space, and why other candidates are excluded.
  *
  * A search walks a space of candidate plans (search/space) with a method, scores them with
  * sim/engine and keeps the best. The answer does not depend on the number of jobs. */
@@ -10,7 +10,7 @@
 #include "sim/campaign/convergence.h"
 #include "sim/engine/simulate.h"
 
-/* The last is search_accuracy's (search/accuracy.h): it chooses the exchange too. */
+/* The last is for search_accuracy (search/accuracy.h), which also chooses the exchange. */
 enum objective { OBJECTIVE_TIME, OBJECTIVE_COST, OBJECTIVE_MEMORY, OBJECTIVE_ACCURACY };
 extern const char *const objective_names[]; /* "time", "cost" ..., NULL */
 
@@ -28,25 +28,27 @@ struct search_request {
     const char *forbid;   /* words no candidate may have: "tp8 sp", or a whole axis: "pp"; NULL */
     bool placement;       /* search every rank order that moves ranks */
     int chunks;           /* enum chunk_space (search/divisions.h) */
-    bool uneven;          /* divide the layers unevenly over stages too */
+    bool uneven;          /* also divide the layers unevenly over stages */
     bool recompute_mixes; /* let each stage recompute a different number of layers */
     /* Constraints on all stages of a plan together; for methods that know them (milp). */
-    int stage_types;          /* at most so many pairs of layers and recomputed layers; 0: any */
-    bool same_recompute;      /* all stages recompute as many layers, or all of theirs */
-    double host_memory_bytes; /* of a node's host, for offloaded state; 0: any */
-    const struct convergence *convergence; /* of time-to-accuracy; NULL: the published one */
+    int stage_types;     /* most distinct pairs (layers, recomputed layers); 0: any number */
+    bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
+                            all */
+    double host_memory_bytes;              /* of a node's host, for offloaded state; 0: no limit */
+    const struct convergence *convergence; /* for OBJECTIVE_ACCURACY; NULL: the published one */
     const struct plan *also; /* a plan whose own values are in the space too; NULL: none */
-    struct plan base; /* for all that is not searched: precision, optimizer, dtypes, overlap ... */
-    int objective;    /* enum objective */
+    struct plan
+        base;      /* everything that is not searched: precision, optimizer, dtypes, overlap ... */
+    int objective; /* enum objective */
     double max_memory_bytes; /* per GPU; 0: the GPU's own */
     int top;                 /* plans wanted */
     int jobs;
     double time_limit_s; /* 0: none */
-    double budget;       /* plans that a method that draws may score; 0: its default */
-    int seed;            /* of those methods; 0: the default */
-    /* Polled now and then from any worker; true ends the search early (Ctrl-C). NULL: never. */
+    double budget;       /* scores that a random method may spend; 0: its default */
+    int seed;            /* seed of random methods; 0: the default */
+    /* Polled regularly by any worker; true ends the search early (Ctrl-C). NULL: never. */
     bool (*interrupted)(void);
-    /* Gets progress in [0, 1] from the calling thread's worker. May be NULL. */
+    /* Called with progress in [0, 1] by the calling thread's worker. May be NULL. */
     void (*progress)(double done, void *context);
     void *progress_context;
 };
@@ -56,10 +58,10 @@ struct scored_plan {
     struct plan plan;
     struct prediction prediction; /* stages: in the result's arena */
 };
-/* A copy, with all that it points at, that outlasts its result. */
+/* A deep copy in the arena, which outlasts its result. */
 struct scored_plan scored_plan_copy(const struct scored_plan *from, struct arena *arena);
 
-/* Why candidates are out, by rule: plan_rules' names, and "memory". */
+/* Excluded candidates by rule: a name in plan_rules, or "memory". */
 struct exclusion {
     const char *rule;
     const char *summary;
@@ -68,7 +70,7 @@ struct exclusion {
 
 struct search_result {
     const char *method;
-    const char *space_name; /* the space that the answer is best in, in words */
+    const char *space_name; /* the searched space, in words */
     const char *leaves_out; /* search_leaves_out */
     struct scored_plan *top;
     int num_top;
@@ -76,16 +78,17 @@ struct search_result {
     struct exclusion *exclusions; /* most frequent first */
     int num_exclusions;
     bool with_uneven;              /* plans with uneven stages were searched too */
-    struct scored_plan *even_best; /* then: the fastest even plan; NULL: none fits */
+    struct scored_plan *even_best; /* with_uneven: the fastest even plan; NULL: none fits */
     bool proved_optimal;           /* false when ended early */
-    double lower_bound_s;          /* no plan of the space is faster */
+    double lower_bound_s;          /* lower bound of every plan's step time in the space */
     bool timed_out, was_interrupted;
     double elapsed_s;
-    /* When nothing fits: the plan that lacks the least memory, and the fewest GPUs that fit. */
+    /* When nothing fits: the plan that exceeds memory the least, and the fewest GPUs on which a
+     * plan fits. */
     bool has_nearest;
     struct scored_plan nearest;
     int fewest_gpus;           /* 0: not found */
-    struct scored_plan fewest; /* the plan on that many */
+    struct scored_plan fewest; /* the plan on the fewest GPUs */
     struct arena arena;
 };
 
@@ -102,22 +105,22 @@ struct search_method {
     const char *summary;
     const char *source;
     bool (*run)(const struct search *search, struct search_result *result, struct err *err);
-    bool is_drawn; /* takes a budget and a seed */
+    bool is_drawn; /* a random method: takes a budget and a seed */
 };
 extern const struct search_method search_methods[];
 extern const int num_search_methods;
 const struct search_method *search_method_find(const char *name);
-/* Whether it knows the constraints on all stages together. */
+/* Whether it supports the constraints on all stages together. */
 bool search_method_joins(const struct search_method *method);
-/* Whether it knows `uneven` and `recompute_mixes`. */
+/* Whether it supports `uneven` and `recompute_mixes`. */
 bool search_method_divides(const struct search_method *method);
 
-/* False only when the request is wrong (unknown words in fix, method not there ...). No feasible
- * plan is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
+/* False only when the request is wrong (unknown words in fix, unknown method ...). No feasible plan
+ * is an answer: num_top is 0 and the exclusions say why. Release the result in either case. */
 bool search_run(const struct search_request *request, struct search_result *result,
                 struct err *err);
-/* The best may be beaten by at most this share of its time: 0 when it is proved, 1 when nothing is
- * known. */
+/* At most this share of the best plan's time can still be saved: 0 when it is proved, 1 when
+ * nothing is known. */
 double search_gap(const struct search_result *result);
 void search_result_release(struct search_result *result);
 
@@ -126,12 +129,13 @@ void search_result_release(struct search_result *result);
 struct search_request search_including(const struct search_request *request,
                                        const struct plan *plan);
 
-/* Where a layout stands among all plans of the space that fit: 1 is the best. */
+/* The rank of a layout among all plans of the space that fit: 1 is the best. */
 struct rank_result {
     struct scored_plan plan;
-    bool is_valid;   /* keeps the rules; else the error says which it breaks */
-    double rank, of; /* of the space's plans that fit; rank 0 when it does not fit, or was ended */
-    double lost_share; /* step time over the best's, less 1 */
+    bool is_valid;   /* keeps all rules; else the error names the broken one */
+    double rank, of; /* its rank, and the number of plans of the space that fit; rank 0 when it does
+                        not fit or the search ended early */
+    double lost_share; /* step time / best step time - 1 */
 };
 /* A plan from outside the space ranks right behind the better ones. False only when the
  * request is wrong: a plan that breaks a rule is an answer. */

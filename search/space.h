@@ -1,13 +1,13 @@
 /* search/space.h - candidate plans in a fixed order.
  *
  * A space is a base plan and a list of values for each searched axis. A candidate is one value of
- * each, with tp x cp x pp x dp the number of GPUs; candidates are ordered by rank order, tp, cp,
- * sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two have the same
- * layout. By default
+ * each such that tp x cp x pp x dp is the number of GPUs; candidates are ordered by rank order, tp,
+ * cp, sp, microbatch, pp, vpp, split, recompute and zero, the last fastest, and no two have the
+ * same layout. By default
  *
  *   order       the base's; with `placement` every order that moves ranks
  *   tp          divisors of the GPUs up to 64
- *   cp          1 2 4 8 that divide the GPUs
+ *   cp          of 1 2 4 8 those that divide the GPUs
  *   sp          off, and on where tp is over 1
  *   microbatch  1 2 4 8 16
  *   pp          divisors of the GPUs
@@ -15,8 +15,8 @@
  *   recompute   none selective full
  *   zero        0 1 2 3
  *
- * and dp is the number of GPUs that remain. A fixed word makes its value the only one of its list,
- * even one that the list would not have had; forbidden values are taken out. */
+ * and dp takes the remaining GPUs. A fixed word replaces its list by its one value, which the list
+ * need not contain; forbidden values are removed. */
 #ifndef SEARCH_SPACE_H
 #define SEARCH_SPACE_H
 
@@ -44,16 +44,17 @@ struct space {
     bool sp_is_fixed;
     bool splits_attention; /* cp is searched */
     struct forbidden forbidden;
-    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs, the first three stand for all */
+    bool fits_gpus; /* false: no tp, cp and pp divide the GPUs; the first of each stand for all */
 };
 
 struct space_request {
-    const struct model *model; /* its batch is the run's */
+    const struct model *model; /* its batch is that of the run */
     int num_gpus;
     const struct plan *base;
     const char *fix, *forbid; /* layout words, or NULL */
     bool placement;           /* all rank orders, unless one is fixed */
-    /* cp is the base's where attention is not a flash kernel; NULL: it is one. */
+    /* Without a flash kernel for attention, cp stays at the base's value. NULL: a flash kernel is
+     * assumed. */
     const struct system *system;
     enum chunk_space chunks;
     /* A plan whose own values join the lists and the splits, so that the space has it where its
@@ -68,15 +69,15 @@ bool space_new(const struct space_request *request, struct arena *arena, struct 
 /* Lists the splits anew, after the space's model, pp, vpp or the base's chunks were changed. */
 void space_list_splits(struct space *space, struct arena *arena);
 
-/* False where no candidate can keep the rules, because no ranks divide heads, layers and batch. It
+/* False when no candidate can keep the rules, because no degrees divide heads, layers and batch. It
  * walks no candidates. */
 bool space_may_have_plans(const struct space *space);
 
-/* Called by a walk. */
+/* What a walk calls. */
 struct visitor {
-    /* A candidate that keeps every rule; false ends the walk. */
+    /* Gets a candidate that keeps every rule; returns false to end the walk. */
     bool (*visit)(void *context, const struct plan *plan);
-    /* `count` candidates in a row that break `rule` first. */
+    /* Gets `count` consecutive candidates whose first broken rule is `rule`. */
     void (*exclude)(void *context, const struct plan_rule *rule, double count);
     void *context;
 };
@@ -97,9 +98,9 @@ bool space_family(const struct space *space, size_t block, int split, struct pla
 bool space_walk_family(const struct space *space, const struct plan *first,
                        const struct visitor *visitor);
 
-/* Blocks of the first order come first: space_num_sites of them. Each stands for the blocks that
- * differ from it in order alone, as rules read no order. Its orders are at most MAX_RANK_ORDERS; 0:
- * the site is empty. */
+/* The blocks of the first order come first: space_num_sites of them. Each represents the blocks
+ * that differ from it only in order, as no rule depends on the order. space_site_orders returns the
+ * number of its orders, at most MAX_RANK_ORDERS; 0: the site is empty. */
 size_t space_num_sites(const struct space *space);
 int space_site_orders(const struct space *space, size_t site, int orders[][NUM_AXES]);
 

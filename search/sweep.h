@@ -1,15 +1,14 @@
-/* search/sweep.h - the plans of a space that no plan beats in memory and step time.
+/* search/sweep.h - the plans of a space that no plan dominates in memory and step time.
  *
  * Families of plans (search/space) are examined in rounds. All families of a round are compared
- * with the plans known before it, so that neither the plans left out nor a count depends on the
- * number of workers. Bounds that hold in every rank order come first: most families are never
- * timed. */
+ * with the plans known before it, so neither the skipped plans nor any count depends on the number
+ * of workers. Bounds for all rank orders come first: most families are never timed. */
 #ifndef SEARCH_SWEEP_H
 #define SEARCH_SWEEP_H
 
 #include "search/method.h"
 
-/* The least step time for each memory: times fall as memory rises. Zero-initialise. */
+/* The least step time for each memory size; times fall as memory rises. Zero-initialise. */
 struct stairs {
     struct stair {
         double bytes, step_s;
@@ -17,18 +16,18 @@ struct stairs {
     size_t count, capacity;
 };
 void stairs_add(struct stairs *stairs, double bytes, double step_s);
-/* Whether a known plan that needs no more bytes takes clearly less than step_s. */
+/* Whether a known plan with at most `bytes` is clearly faster than step_s. */
 bool stairs_beat(const struct stairs *stairs, double bytes, double step_s);
 void stairs_release(struct stairs *stairs);
 
-/* Each plan that fits and is not beaten in its round is handed to `keep`, in the caller's thread,
- * and added to the stairs. The tally's bounded plans are the beaten ones; its leanest plan is not
- * filled in. */
+/* Each plan that fits and is not dominated in its round is passed to `keep`, in the caller's
+ * thread, and added to the stairs. The tally counts dominated plans as bounded; its leanest plan is
+ * not filled in. */
 struct sweep {
     const struct search *search;
     struct stairs *stairs;
-    /* Of each worker (walk_jobs), NULL until it has one; the caller's to free. A sweep of the same
-     * system on another number of GPUs goes on with them. */
+    /* One per worker (walk_jobs), NULL until first used; the caller frees them. A sweep of the same
+     * system on another number of GPUs reuses them. */
     struct evaluator **evaluators;
     void (*keep)(void *context, const struct ranked_plan *plan);
     void *context;

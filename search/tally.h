@@ -1,19 +1,19 @@
 /* search/tally.h - how many candidates of a search were evaluated, and why the others were not.
  *
- * Counts and extremes only, so that tallies of several workers add up to the same in any order. */
+ * Only counts and extremes, so that the workers' tallies give the same sum in any order. */
 #ifndef SEARCH_TALLY_H
 #define SEARCH_TALLY_H
 
 #include "search/frontier.h"
 
 struct tally {
-    double *broken; /* candidates by the first rule they break, indexed as plan_rules */
+    double *broken; /* candidates per first broken rule, indexed as plan_rules */
     double over_memory;
     double evaluated; /* step times computed: plans that fit */
-    double bounded; /* left out because a bound shows that they are no better than the kept plans */
-    double fastest_s; /* of the evaluated; 0 when there are none */
+    double bounded; /* skipped because a bound shows that they are no better than the kept plans */
+    double fastest_s; /* of the evaluated plans; 0: there are none */
     bool has_least;
-    struct ranked_plan least; /* the leanest of the plans over memory; its time is 0 */
+    struct ranked_plan least; /* of the plans over memory the leanest; its time is 0 */
     bool timed_out, was_interrupted;
 };
 
@@ -23,7 +23,7 @@ void tally_broken(struct tally *tally, const struct plan_rule *rule, double coun
 void tally_over_memory(struct tally *tally, const struct ranked_plan *plan);
 void tally_evaluated(struct tally *tally, const struct ranked_plan *plan);
 
-/* Whether a search that began at start_s is to end early; noted in the tally. */
+/* Whether a search that began at start_s must end early; recorded in the tally. */
 bool tally_must_stop(struct tally *tally, const struct search_request *request, double start_s);
 bool tally_is_complete(const struct tally *tally);
 

@@ -1,7 +1,7 @@
-/* search/walk.h - every candidate of a space checked and scored, by all workers.
+/* search/walk.h - checks and scores every candidate of a space, with all workers.
  *
- * The result is made of sums, and of extremes in a total order, so it doesn't depend on which
- * worker met which candidate. */
+ * The result consists of sums and of extremes in a total order, so it does not depend on which
+ * worker got which candidate. */
 #ifndef SEARCH_WALK_H
 #define SEARCH_WALK_H
 
@@ -13,9 +13,9 @@ struct walk {
     const struct system *system;          /* its GPU's memory is the limit */
     const struct space *space;
     double start_s;             /* when the time limit began, by clock_now_s() */
-    bool only_whether_any_fits; /* stop at the first that does; its time is not computed */
-    bool tells_why;             /* then: where none fits, the tally is that of a whole walk */
-    /* Gets each plan that fits, in the worker's thread. May be NULL. */
+    bool only_whether_any_fits; /* stop at the first plan that fits; its time is not computed */
+    bool tells_why; /* with only_whether_any_fits: if none fits, fill in the whole walk's tally */
+    /* Called with each plan that fits, in the worker's thread. May be NULL. */
     void (*fits)(void *context, int worker, const struct ranked_plan *plan);
     void *context;
 };

@@ -1,6 +1,6 @@
-/* search/words.h - layout words that narrow a space: fixed ones and forbidden ones.
+/* search/words.h - layout words that narrow a space: fixed and forbidden words.
  *
- * Words are as a layout has them, between blanks: "tp8 sp zero1". */
+ * Words are those of a layout, separated by blanks: "tp8 sp zero1". */
 #ifndef SEARCH_WORDS_H
 #define SEARCH_WORDS_H
 
@@ -8,18 +8,18 @@
 #include "base/err.h"
 #include "sim/plan/plan.h"
 
-/* The words without the blanks before them. */
+/* Skips leading blanks. */
 const char *words_begin(const char *words);
 
-/* The next word of *rest, which moves on, as a copy in the arena; NULL past the last. */
+/* A copy, in the arena, of the next word of *rest, which advances; NULL past the last. */
 char *words_next(const char **rest, struct arena *arena);
 
-/* The tokens that the words name: bit i is plan_tokens[i]. Unknown words have none. */
+/* The set of tokens that the words name: bit i is plan_tokens[i]. Unknown words add none. */
 unsigned words_tokens(const char *words, struct arena *arena);
 bool words_have(unsigned tokens, const char *name);
 
-/* Applies the fixed words, whose tokens are `fixed`, and the base's own words for all other tokens.
- * False when a word is unknown: where = the word. */
+/* Builds a plan from the fixed words, whose tokens are `fixed`, and the base's words for all other
+ * tokens. False when a word is unknown: where = the word. */
 bool words_apply(const struct plan *base, const char *fix, unsigned fixed, struct arena *arena,
                  struct plan *out, struct err *err);
 
@@ -30,11 +30,11 @@ struct forbidden {
     int count;
 };
 
-/* "tp8" forbids one value; "pp" every value but the default; for "sp" both are the
- * same. `out` is zeroed. */
+/* "tp8" forbids one value; "pp" every value but the default; for "sp" both mean the same. `out` is
+ * zeroed. */
 bool forbidden_read(const char *words, struct arena *arena, struct forbidden *out, struct err *err);
 
-/* Whether the plan's value of one token is not forbidden. */
+/* Whether the plan's value of a token is allowed. */
 bool forbidden_allows(const struct forbidden *forbidden, const char *token,
                       const struct plan *plan);
 

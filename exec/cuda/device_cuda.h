@@ -1,9 +1,9 @@
-/* exec/cuda/device_cuda.h - one GPU as a device of exec/device.h: an arena on its memory, streams
- * and events of the runtime. Only the sources of exec/cuda include it.
+/* exec/cuda/device_cuda.h - one GPU as a device of exec/device.h: an arena in its memory, and
+ * streams and events of the CUDA runtime. Only the sources of exec/cuda include it.
  *
- * A call of the runtime that fails is kept as the device's failure, the first of them: stream_sync
- * and event_sync tell it. The runtime's current GPU is a thread's own, so everything that calls the
- * runtime says device_use first. */
+ * The first failed runtime call is kept as the device's failure, which stream_sync and event_sync
+ * report. The runtime's current GPU is per thread, so every function that calls the runtime first
+ * calls device_use. */
 #ifndef EXEC_CUDA_DEVICE_CUDA_H
 #define EXEC_CUDA_DEVICE_CUDA_H
 
@@ -21,27 +21,27 @@ struct stream_note; /* a time that is asked for */
 typedef CUresult value_call(CUstream stream, CUdeviceptr word, cuuint32_t number, unsigned flags);
 
 struct device {
-    int gpu; /* the runtime's number of it */
+    int gpu; /* the runtime's index of the GPU */
     char where[24];
-    pthread_mutex_t mutex; /* of the region and of what is below it */
+    pthread_mutex_t mutex; /* guards the region and the members below */
     struct region *region;
     unsigned char *memory;
     bool poisons;
     value_call *write_value;
-    struct stream *clock_stream; /* nothing but the mark runs there */
-    cudaEvent_t mark;            /* reached at mark_s of the machine's clock */
+    struct stream *clock_stream; /* used only for the mark */
+    cudaEvent_t mark;            /* reached at mark_s on the machine's clock */
     double mark_s;
-    long num_notes; /* asked for and not yet told */
+    long num_notes; /* requested and not yet delivered */
     struct stream_note *free_notes;
     struct failure failure;
     atomic_bool is_aborted;
 };
 
-/* Where what is issued on a stream goes. */
+/* Where work issued on a stream goes. */
 enum telling {
     TELLS_STREAM,
     TELLS_CAPTURE,
-    TELLS_AGAIN, /* nowhere: a graph has it */
+    TELLS_AGAIN, /* nowhere: a graph already has it */
 };
 
 struct stream {
@@ -50,7 +50,7 @@ struct stream {
     cudaStream_t cuda;
     struct stream_note *notes; /* newest first */
     enum telling telling;
-    long told;                  /* pieces of work, since it goes elsewhere */
+    long told;                  /* pieces of work issued since it goes elsewhere */
     const struct graph *retold; /* that TELLS_AGAIN */
 };
 
@@ -59,15 +59,15 @@ struct event {
     cudaEvent_t cuda;
 };
 
-/* False, and kept, when `status` is not success; `what` names the call. */
+/* False, and kept as the failure, when `status` is not success; `what` names the call. */
 bool device_check(struct device *device, cudaError_t status, const char *what);
 bool device_check_driver(struct device *device, CUresult status, const char *what);
 bool device_use(struct device *device);
-/* Whether nothing is to be issued any more. */
+/* Whether the device has failed or was aborted, so that nothing more is issued. */
 bool device_is_over(const struct device *device);
 
 /* exec/cuda/stream_cuda.c */
-/* Whether the runtime is to be given a copy, a fill, a kernel that is issued now. */
+/* Whether a copy, fill or kernel issued now goes to the runtime. */
 bool stream_takes(struct stream *stream);
 /* The same for work that graphs cannot hold. */
 bool stream_takes_outside_graphs(struct stream *stream);
@@ -93,15 +93,16 @@ bool cuda_retell_end(struct stream *stream);
 /* exec/cuda/post_cuda.c: numbers that streams write to the host's memory. */
 value_call *cuda_find_call(const char *name, struct err *err); /* NULL with ERR_UNAVAILABLE */
 CUdeviceptr cuda_address(const _Atomic uint32_t *word);
-bool cuda_posts_open(struct device *device, struct err *err); /* until then nothing is posted */
+bool cuda_posts_open(struct device *device,
+                     struct err *err); /* before this call nothing is posted */
 void cuda_stream_post(struct stream *stream, _Atomic uint32_t *word, uint32_t number);
 
 /* exec/cuda/note_cuda.c: times of places on streams, by the GPU's own clock. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s);
-/* What was asked for on a stream that has come to its end. */
+/* Delivers the notes requested on a stream that has finished. */
 void cuda_notes_tell(struct stream *stream);
 void cuda_notes_release(struct device *device);
-/* Until then no note is taken. */
+/* Before this call no note is taken. */
 bool cuda_clock_open(struct device *device, struct err *err);
 
 #endif

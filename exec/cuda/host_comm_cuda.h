@@ -1,5 +1,5 @@
-/* exec/cuda/host_comm_cuda.h - a communicator of the host beside that of the GPUs: NCCL's ranks
- * meet by it, and `staged` moves bytes with it. The one that the launcher's ranks can meet by. */
+/* exec/cuda/host_comm_cuda.h - a host communicator beside the GPUs': NCCL's ranks meet by it, and
+ * `staged` moves bytes with it. It is the launcher's usual one (place_comm). */
 #ifndef EXEC_CUDA_HOST_COMM_CUDA_H
 #define EXEC_CUDA_HOST_COMM_CUDA_H
 
@@ -11,11 +11,11 @@ struct host_comm {
     struct comm *comm;
 };
 
-/* All ranks call it together. False with err, and nothing is left. */
+/* All ranks call it together. False with err, leaving nothing open. */
 bool host_comm_open(const struct comm_options *options, struct host_comm *out, struct err *err);
 void host_comm_close(struct host_comm *host); /* accepts one that is all zeros */
 
-/* Gives all ranks what rank 0 has. */
+/* Broadcasts rank 0's bytes to all ranks. */
 bool host_comm_tell(struct host_comm *host, int num_ranks, void *bytes, size_t count,
                     struct err *err);
 

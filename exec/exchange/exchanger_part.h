@@ -1,4 +1,5 @@
-/* exec/exchange/exchanger_part.h - the insides of an exchanger, for the methods of this folder. */
+/* exec/exchange/exchanger_part.h - the internals of an exchanger, for the methods of this
+ * folder. */
 #ifndef EXEC_EXCHANGE_EXCHANGER_PART_H
 #define EXEC_EXCHANGE_EXCHANGER_PART_H
 
@@ -6,13 +7,13 @@
 
 #include "base/arena.h"
 
-/* Elements of an array: all, or a part while it is scattered. */
+/* Elements of an array: all of it, or a part while it is scattered. */
 struct span {
     float *at;
     size_t count;
 };
 
-/* One of so many equal parts. */
+/* Part `part` of `parts` equal parts. */
 static inline struct span span_part(struct span span, int part, int parts)
 {
     size_t count = span.count / (size_t)parts;
@@ -31,23 +32,24 @@ struct exchanger {
     struct exchange_phases phases; /* of this step */
     int step;
     bool ends_period;
-    int since;                        /* steps since the last average of all, this one included */
-    double first_loss, planned_bytes; /* first_loss: 0 while it is not known */
-    float *received;                  /* from another rank, or from all neighbours; or NULL */
-    float *memory;                    /* compressed: what is to be sent, and what is left of it */
-    float *own, *sum;             /* EF21: what others take this rank's gradient for; all ranks' */
-    char *messages;               /* of all ranks, one behind the other */
+    int since; /* steps since the last average over all ranks, this one included */
+    double first_loss, planned_bytes; /* first_loss: 0 while not known */
+    float *received;  /* buffer for data of another rank or of all neighbours; or NULL */
+    float *memory;    /* compressed methods: values to send, then the error left over */
+    float *own, *sum; /* EF21: the other ranks' estimate of this rank's gradient; sum of all ranks'
+                         estimates */
+    char *messages;   /* messages of all ranks, one after the other */
     size_t message_bytes;         /* of each */
     struct power_factors *powers; /* in the arena */
 };
 
-/* How methods are run that exchange the same, compressed in the same way: runners.c. */
+/* The functions that run all methods with the same exchanged object and compression: runners.c. */
 struct exchange_runner {
-    /* Device memory of the method; NULL: none. */
+    /* Takes the method's device memory; NULL: it needs none. */
     bool (*open)(struct exchanger *exchanger, struct err *err);
     void (*sum)(struct exchanger *exchanger, float *gradients);
     void (*average)(struct exchanger *exchanger, const float *weights, float *out); /* or NULL */
-    /* As exchanger_kept and exchange_keeps: NULL, and 0 arrays, where nothing is kept. */
+    /* As exchange_keeps and exchanger_kept: NULL and 0 arrays when nothing is kept. */
     const char *keeps;
     int (*kept)(const struct exchanger *exchanger, struct kept *out);
     /* The memory that `open` takes, in elements. */
@@ -58,12 +60,12 @@ const struct exchange_runner *exchange_runner_of(const struct exchange *exchange
 
 /* --- what methods are made of ----------------------------------------------------------------- */
 
-/* Device memory of so many floats, zeroed; NULL with err. */
+/* Device memory of `elements` floats, zeroed; NULL with err. */
 float *exchanger_take(struct exchanger *exchanger, size_t elements, struct err *err);
-/* Makes what messages of all ranks need, `bytes` each. */
+/* Allocates the message buffers of all ranks, `bytes` each. */
 bool exchanger_take_messages(struct exchanger *exchanger, double bytes, struct err *err);
 void *exchanger_message(const struct exchanger *exchanger, int rank);
-void exchanger_gather_messages(struct exchanger *exchanger); /* each rank's own to all */
+void exchanger_gather_messages(struct exchanger *exchanger); /* all ranks get all */
 
 void exchanger_copy(struct exchanger *exchanger, float *to, const float *from, size_t elements);
 void exchanger_clear(struct exchanger *exchanger, float *at, size_t elements);
@@ -72,32 +74,34 @@ void exchanger_add(struct exchanger *exchanger, float *sum, const float *x, size
 void exchanger_combine(struct exchanger *exchanger, float a, const float *x, float b,
                        const float *y, float *out, size_t elements);
 
-/* On the exchanger's stream. */
+/* Issues a call on the exchanger's stream. */
 void issue_call(struct exchanger *exchanger, struct comm_call call);
-/* Calls of fp32 on a group. Peers are members of the group. */
+/* Sends and receives fp32 within a group; peers are indices in it. */
 void issue_send(struct exchanger *exchanger, struct group *group, int to, struct span from);
 void issue_receive(struct exchanger *exchanger, struct group *group, int from, struct span to);
-/* `from` to one member, as many elements from another. */
+/* Sends `from` to one member and receives as many elements from another. */
 void issue_pass(struct exchanger *exchanger, struct group *group, int to, const float *from,
                 int source, struct span received);
-/* `from` to all that a member tells, and into `received` what it hears, one behind the other. */
+/* Sends `from` to all of a member's receivers; what it hears goes into `received`, one after the
+ * other. */
 void issue_to_peers(struct exchanger *exchanger, struct group *group,
                     const struct mixing_peers *peers, const float *from, size_t elements);
 void issue_all_reduce(struct exchanger *exchanger, struct group *group, struct span span);
 
-/* Sums over a group, in place. Ring and servers: the elements are a multiple of their parts. */
+/* Sums over a group, in place. For ring and servers the number of elements must be a multiple of
+ * their parts. */
 void ring_all_reduce(struct exchanger *exchanger, struct group *group, struct span span);
 void tree_all_reduce(struct exchanger *exchanger, struct group *group, struct span span);
 void servers_all_reduce(struct exchanger *exchanger, struct group *group, int num_servers,
                         struct span span);
-/* out = the average of `own` and the neighbours'. */
+/* out = the average of `own` and the neighbours' values. */
 void peers_average(struct exchanger *exchanger, struct group *group, const float *own,
                    struct span out);
 
-/* One phase of a sum: of what `span` says, which it narrows or widens. */
+/* Runs one phase of a sum on `span`, which it narrows or widens. */
 void phase_run(struct exchanger *exchanger, const struct exchange_phase *phase, struct span *span);
 struct group *phase_group(const struct exchanger *exchanger, const struct exchange_phase *phase);
-/* Equal parts that the phase needs its elements in. */
+/* Number of equal parts that the phase divides its elements into. */
 int phase_parts(const struct exchange_phase *phase);
 
 #endif

@@ -1,4 +1,4 @@
-/* exec/exchange/methods.h - what the method files hand to the tables in runners.c; nothing else
+/* exec/exchange/methods.h - what the method files provide to the tables in runners.c; nothing else
  * includes it. */
 #ifndef EXEC_EXCHANGE_METHODS_H
 #define EXEC_EXCHANGE_METHODS_H

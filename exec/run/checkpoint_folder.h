@@ -6,27 +6,27 @@
 
 #include <stddef.h>
 
-/* The path of the folder "step-000000012" with an ending, and of a rank's file in it. */
+/* The path of the folder "step-000000012" + `ending`, and of a rank's file in it. */
 enum { CHECKPOINT_PATH = 512 };
 void checkpoint_path(const char *folder, long step, const char *ending, char *path);
 void checkpoint_rank_path(const char *checkpoint, int rank, char *path);
 
 /* Makes `folder` when it is missing. ERR_SYSTEM when it cannot be written to, ERR_INPUT when its
- * name leaves no room for what it is to hold: to be asked before there is anything to lose. */
+ * name is too long for the files in it. Call it before training. */
 bool checkpoint_folder_open(const char *folder, struct err *err);
 
-/* The newest step below `limit` that is there under its final name; -1: none, or `folder` cannot be
- * listed, which is ERR_SYSTEM. A folder that does not exist holds none. */
+/* The newest step below `limit` with a folder of its final name; -1: none, or ERR_SYSTEM when
+ * `folder` cannot be listed. A missing folder holds none. */
 long checkpoint_before(const char *folder, long limit, struct err *err);
 
-/* Opens `folder`, removes what killed runs left, and makes an empty one for `step` under its
- * temporary name. */
+/* Opens `folder`, removes the remains of killed runs, and makes an empty folder for `step` under
+ * its temporary name. */
 bool checkpoint_begin(const char *folder, long step, struct err *err);
-/* Gives it its final name, in the place of one that has it. */
+/* Renames it to its final name, replacing any folder of that name. */
 bool checkpoint_commit(const char *folder, long step, struct err *err);
-/* Removes those older than the newest `kept` up to `step`. */
+/* Removes checkpoints up to `step` except the newest `kept`. */
 void checkpoint_prune(const char *folder, long step, int kept);
-/* Takes it out of the row; where the folder may not be written it stays. */
+/* Renames a damaged checkpoint; it stays when the folder is not writable. */
 void checkpoint_set_aside(const char *folder, long step);
 
 #endif

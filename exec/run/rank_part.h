@@ -1,5 +1,5 @@
-/* exec/run/rank_part.h - the insides of a rank: what rank.c sets up, step.c runs and checkpoints
- * keep. Nothing else includes it. */
+/* exec/run/rank_part.h - the internals of a rank: rank.c sets them up, step.c runs them,
+ * checkpoints save them. Nothing else includes it. */
 #ifndef EXEC_RUN_RANK_PART_H
 #define EXEC_RUN_RANK_PART_H
 
@@ -10,21 +10,21 @@
 
 #include <stdatomic.h>
 
-/* Memory that a stream other than compute's may read until an instruction is done. */
+/* Memory that a stream other than compute may read until an instruction is done. */
 struct lent {
     void *at;
     struct event *until;
-    int passes; /* that compute has issued since */
+    int passes; /* passes that compute has issued since */
 };
 
-/* What passes between the chunks of a microbatch: device memory, NULL while there is none. */
+/* The values passed between the chunks of a microbatch: device memory, NULL while there is none. */
 struct messages {
     void *input, *output; /* of the forward */
     void *output_gradient, *input_gradient;
 };
 
 struct told {
-    double loss, squares[2]; /* as on the device */
+    double loss, squares[2]; /* copies of the device's values */
 };
 
 struct rank {
@@ -37,9 +37,10 @@ struct rank {
     int stage;
     const struct instrs *list;
     struct stream *streams[NUM_LANES];
-    struct event **done;        /* by instruction */
-    const char **names;         /* of instructions, for the watchdog */
-    _Atomic uint32_t *arrivals; /* pinned: numbers of what lanes came to; NULL: nobody watches */
+    struct event **done; /* by instruction */
+    const char **names;  /* names of instructions, for the watchdog */
+    _Atomic uint32_t
+        *arrivals; /* pinned: per lane, the number of the place it has reached; NULL: no watchdog */
     uint32_t arrivals_seen[NUM_LANES];
     struct data_lane data;
     struct chunk *chunks;       /* vpp */
@@ -53,23 +54,23 @@ struct rank {
     struct messages *messages;    /* likewise */
     struct exchange_groups exchange_groups;
     struct chunk_exchange *exchanges; /* vpp; NULL where data ranks all-reduce */
-    struct kernels *exchange_kernels; /* of fp32, whatever values are stored as */
+    struct kernels *exchange_kernels; /* for fp32, whatever the storage type */
     struct event *exchanged;
     struct lent *lent;
     int num_lent;
-    double *loss, *squares; /* on the device; squares: of all ranks, then this rank's own */
+    double *loss, *squares; /* on the device; squares: of all ranks, then of this rank */
     float *scale;
-    float loss_gradient_scale;    /* of this step: what the machine's is to be */
-    struct told *told;            /* pinned: what is read back at the end of a step */
+    float loss_gradient_scale;    /* this step's value for the machine's */
+    struct told *told;            /* pinned: values read back at the end of a step */
     struct loss_scale loss_scale; /* of a run in fp16 */
-    long skipped;                 /* steps whose gradients overflowed */
+    long skipped;                 /* number of steps whose gradients overflowed */
     float peak_rate;              /* setup.update.rate is that of the step */
     struct spike_watch spikes;
     long steps_begun; /* by this process */
-    double told_s;    /* when it last told the others that it goes on */
+    double told_s;    /* when it last told the others that it is still working */
 };
 
-/* Which of its chunks one of the model is. */
+/* The round, among this rank's chunks, of a chunk of the model. */
 static inline int rank_round(const struct rank *rank, int chunk)
 {
     return placement_round(plan_placement(rank->setup.plan), chunk);
@@ -78,13 +79,13 @@ static inline int rank_round(const struct rank *rank, int chunk)
 /* The group, or NULL when this rank is alone in it. */
 struct group *rank_group(const struct rank *rank, enum group_kind kind);
 
-/* Work outside steps that takes ranks unequally long, as to write what one of several copies holds.
- * Who is at it calls rank_goes_on after each piece; who has done its part calls rank_is_done, which
- * returns when all have. In between each hears of the others now and then, which is the progress
- * that its watchdog looks for. `what` is as in whereabouts_wait. */
+/* For work between steps that takes ranks unequally long, such as writing a checkpoint. A working
+ * rank calls rank_goes_on after each piece; a rank that is finished calls rank_is_done, which
+ * returns when all are. Meanwhile ranks signal each other regularly, which counts as progress for
+ * the watchdogs. `what` is as in whereabouts_wait. */
 bool rank_goes_on(struct rank *rank, const char *what, struct err *err);
 bool rank_is_done(struct rank *rank, const char *what, struct err *err);
-/* Whether rank_goes_on is going to tell the others; else it returns at once. */
+/* Whether rank_goes_on would signal the others; if not, it returns at once. */
 bool rank_is_due(const struct rank *rank);
 
 #endif

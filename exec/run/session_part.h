@@ -1,5 +1,5 @@
-/* exec/run/session_part.h - the insides of a session: what session.c opens, session_train.c trains
- * with and session_trace.c times. Nothing else includes it. */
+/* exec/run/session_part.h - the internals of a session: session.c opens them, session_train.c
+ * trains, session_trace.c times. Nothing else includes it. */
 #ifndef EXEC_RUN_SESSION_PART_H
 #define EXEC_RUN_SESSION_PART_H
 
@@ -13,29 +13,30 @@ struct session {
     const struct session_options *options;
     struct rank_device on;
     char status_path[CHECKPOINT_PATH];
-    atomic_bool is_open;  /* device and communicator are there for the watchdog to stop */
-    atomic_bool is_over;  /* the watchdog stops the run: nobody waits for other ranks any more */
+    atomic_bool is_open;  /* device and communicator exist, so the watchdog can stop them */
+    atomic_bool is_over;  /* the watchdog has stopped the run: do not wait for other ranks */
     atomic_bool has_lost; /* another rank */
     struct rank *rank;
-    struct stream *stream; /* of calls between steps */
+    struct stream *stream; /* stream for calls between steps */
     struct arena *arena;
     struct session_result *out;
-    struct divergence own; /* the first that this rank found */
+    struct divergence own; /* the first divergence that this rank found */
 };
 
-/* An all-reduce or all-gather of numbers in the host's memory, by way of the device's. */
+/* An all-reduce or all-gather of numbers in host memory, through device memory. */
 bool session_collect(struct session *session, struct comm_call call, struct err *err);
 bool session_reduce(struct session *session, double *values, int count, enum reduction reduction,
                     struct err *err);
 
-/* rank_step, but divergence is no failure. The same on all ranks where they sum their gradients. */
+/* rank_step, but divergence is no failure; its result is the same on all ranks that sum their
+ * gradients. */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err);
 
-/* All steps that count, from a checkpoint's where the run resumes, to the first divergence. */
+/* All reported steps, from the checkpoint's on when the run resumes, up to the first divergence. */
 bool session_train(struct session *session, struct err *err);
 
-/* Two steps after those: one for the times of instructions, one for those of ops. */
+/* Two further steps: one for the times of instructions, one for those of ops. */
 bool session_trace(struct session *session, struct err *err);
 
 #endif

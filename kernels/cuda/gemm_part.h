@@ -1,5 +1,5 @@
-/* kernels/cuda/gemm_part.h - the insides of gemm.h: a product in cuBLASLt's words (gemm.c), and
- * which of the library's algorithms makes it (gemm_tune.c). Nothing else includes it. */
+/* kernels/cuda/gemm_part.h - the internals of gemm.h: a product in cuBLASLt's terms (gemm.c), and
+ * the choice of its algorithm (gemm_tune.c). Nothing else includes it. */
 #ifndef KERNELS_CUDA_GEMM_PART_H
 #define KERNELS_CUDA_GEMM_PART_H
 
@@ -12,13 +12,14 @@ struct gemm {
     cublasLtHandle_t handle;
     int64_t library, capability, num_processors;
     char *table_path;
-    struct gemm_table table;     /* the file's, and what was tuned since */
-    struct gemm_table unwritten; /* what is refused, and what could not be timed */
+    struct gemm_table table; /* entries of the file, and those tuned since */
+    struct gemm_table
+        unwritten; /* shapes without an algorithm, and those that could not be timed */
     char failure[256];
 };
 
-/* The library's matrices are column-major: ours, read so, are transposed, and so is the product:
- * c^T[n,m] = b^T[n,k] a^T[k,m]. Its first operand is our b. */
+/* The library's matrices are column-major: read that way, our row-major matrices are transposed,
+ * and so is the product: c^T[n,m] = b^T[n,k] a^T[k,m]. Its first operand is our b. */
 struct gemm_call {
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, c;
@@ -36,12 +37,13 @@ cublasLtEpilogue_t gemm_epilogue(const struct gemm_product *p);
 cublasStatus_t gemm_describe(struct gemm_call *call, const struct gemm_product *p,
                              enum dtype storage);
 
-/* Into `to`, which may be p->c. */
+/* Multiplies into `to`, which may be p->c. */
 cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *call,
                              const struct gemm_product *p, void *to,
                              const cublasLtMatmulAlgo_t *algorithm);
 
-/* The one for products of the shape; the first of them is tuned. NOT_SUPPORTED where none runs. */
+/* The algorithm for a product's shape; the first product of a shape is tuned. NOT_SUPPORTED when
+ * none works. */
 cublasStatus_t gemm_choose(const struct launch *on, const struct gemm_call *call,
                            const struct gemm_product *p, cublasLtMatmulAlgo_t *out);
 

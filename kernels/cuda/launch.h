@@ -1,10 +1,10 @@
-/* kernels/cuda/launch.h - the ops of kernels/host/args.h on a stream of CUDA: one function each.
+/* kernels/cuda/launch.h - the ops of kernels/host/args.h on a CUDA stream, one function each.
  *
- * Pointers are to the device's memory, values are kept as `storage` says. A call issues its work
- * and returns at once; it never waits and never takes memory, so all of them may be captured in a
- * graph. Every sum runs in one order: the same call on the same values gives the same bits. What
- * is returned is the first error of the launches, cudaSuccess as a rule; cudaErrorInvalidValue for
- * a shape that no kernel takes. */
+ * Pointers are to device memory; values have the type `storage`. A call issues its work and returns
+ * at once; it never waits and never takes memory, so all of them may be captured in a graph. Every
+ * sum has a fixed order: the same call on the same values gives the same bits. Functions return the
+ * first error of the launches, normally cudaSuccess; cudaErrorInvalidValue for a shape that no
+ * kernel supports. */
 #ifndef KERNELS_CUDA_LAUNCH_H
 #define KERNELS_CUDA_LAUNCH_H
 
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* 32 MiB are what cuBLAS takes on Hopper; behind them lie sums that a product's epilogue makes. */
+/* cuBLAS uses 32 MiB on Hopper; behind them are the sums that a product's epilogue makes. */
 enum {
     PRODUCT_BYTES = 32 << 20,
     SUMS_BYTES = 1 << 20,
@@ -26,11 +26,11 @@ enum {
 
 struct gemm; /* handles and tuned algorithms: gemm.h */
 
-/* Where calls go. */
+/* The stream, types and scratch of a call. */
 struct launch {
     cudaStream_t stream;
     enum dtype storage; /* fp32, bf16 or fp16 */
-    void *workspace;    /* WORKSPACE_BYTES of the device's, which no other stream uses */
+    void *workspace;    /* WORKSPACE_BYTES of device memory, used by no other stream */
     struct gemm *gemm;
 };
 

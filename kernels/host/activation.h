@@ -1,15 +1,16 @@
-/* kernels/host/activation.h - what stands between the two linear layers of the feed-forward
- * (OP_ACTIVATION), with the bias of the first one inside.
+/* kernels/host/activation.h - the activation between the two linear layers of the feed-forward
+ * (OP_ACTIVATION), including the first one's bias.
  *
- * Plain: x, dx [rows, width]. Gated: x, dx [rows, width, 2]: gate and up of one output lie side by
- * side, that is, rows 2i and 2i + 1 of the fc1 weight, so that a tensor rank's share of the fused
- * weight is a contiguous block whatever the number of ranks (a checkpoint with [gate; up] blocks is
- * interleaved when it is read). y, dy [rows, width]. bias has one row of x, or is NULL. The
- * backward reads x as the forward did; the bias's gradient is linear_bias_gradient of dx. dx may be
- * x; where it is plain, y may be x and dx may be dy; nothing else overlaps.
+ * Plain: x, dx [rows, width]. Gated: x, dx [rows, width, 2]: the gate and up values of one output
+ * are adjacent, i.e. rows 2i and 2i + 1 of the fc1 weight, so that a tensor rank's share of the
+ * fused weight is a contiguous block whatever the number of ranks (a checkpoint with [gate; up]
+ * blocks must be interleaved when read). y, dy [rows, width]. bias has the size of one row of x, or
+ * is NULL. The backward reads the same x as the forward; the bias's gradient is
+ * linear_bias_gradient of dx. dx may be x; in the plain case y may also be x, and dx may be dy;
+ * nothing else may overlap.
  *
- * gelu is the tanh form of Hendrycks and Gimpel 2016, x / (1 + exp(-2 u)) with
- * u = sqrt(2 / pi) (x + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated). */
+ * gelu is the tanh form of Hendrycks and Gimpel 2016, x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x
+ * + 0.044715 x^3); silu is x / (1 + exp(-x)) (Shazeer 2020 for the gated). */
 #ifndef KERNELS_HOST_ACTIVATION_H
 #define KERNELS_HOST_ACTIVATION_H
 
@@ -20,7 +21,7 @@ struct activation_shape {
     long rows, width;
 };
 
-/* Values of x in a row: width, or twice that. */
+/* Values in a row of x: width, or 2 width when gated. */
 long activation_inputs(const struct activation_shape *shape);
 
 void activation_forward(const struct activation_shape *shape, const float *x, const float *bias,

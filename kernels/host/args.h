@@ -1,13 +1,13 @@
-/* kernels/host/args.h - what every op that a backend runs is given: a struct for each, and the
+/* kernels/host/args.h - the arguments of every op that a backend runs: a struct for each, and the
  * table of all. C, and CUDA's C++, may include it.
  *
- * Values that ops hand to each other, weights among them, are `void *`: fp32, bf16 or fp16, one
- * type for all calls of a backend's handle, whose sums are in fp32 all the same. What is `float *`
- * or `double *` is kept so whatever the values are: statistics of rows, main gradients, masters,
- * moments, scalars. All of it lies in the device's memory.
+ * Values passed between ops, including weights, are `void *`: fp32, bf16 or fp16, the same type for
+ * all calls of a backend's handle; sums are in fp32 regardless. `float *` and `double *` keep their
+ * type whatever the values' type is: statistics of rows, main gradients, masters, moments, scalars.
+ * All pointers are to device memory.
  *
- * Shapes, packings, what is saved and what may overlap are those of the headers in kernels/host,
- * which are the reference: another backend gives the same values up to rounding. */
+ * The headers in kernels/host define shapes, packing, saved values and allowed overlap. They are
+ * the reference: any other backend gives the same values up to rounding. */
 #ifndef KERNELS_HOST_ARGS_H
 #define KERNELS_HOST_ARGS_H
 
@@ -22,9 +22,9 @@
 #include "kernels/host/residual.h"
 #include "kernels/host/route.h"
 
-/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. Where `before_gelu` is given,
- * the product goes there and y is gelu of it; dx is multiplied by gelu's derivative at what it
- * holds of x's making. */
+/* x [rows, in], weight [out, in], bias [out] or NULL, y [rows, out]. With `before_gelu`, the
+ * forward writes the product there and y is its gelu; the backward multiplies dx by gelu's
+ * derivative at the values saved when x was made. */
 struct linear_forward {
     long rows, out, in;
     const void *x, *weight, *bias;
@@ -39,7 +39,7 @@ struct linear_input_gradient {
 struct linear_weight_gradient { /* added to */
     long rows, out, in;
     const void *dy, *x;
-    float *dweight, *dbias; /* dbias NULL: not asked for */
+    float *dweight, *dbias; /* dbias NULL: not wanted */
 };
 struct linear_bias_gradient { /* added to */
     long rows, width;
@@ -55,19 +55,19 @@ struct norm_forward {
     void *y;
     float *statistics;
 };
-struct norm_backward { /* dscale and dshift are added to */
+struct norm_backward { /* adds to dscale and dshift */
     struct norm norm;
     int kind;
     const void *dy, *x, *scale;
     const float *statistics;
     void *dx;
     float *dscale, *dshift;
-    const void *stream; /* added to dx, which may be it; NULL: nothing */
+    const void *stream; /* added to dx, may equal dx; NULL: nothing */
 };
 struct head_norm_forward {
     struct attention attention;
     float epsilon;
-    const void *scale; /* [2, head_dim]: queries', keys' */
+    const void *scale; /* [2, head_dim]: for queries, for keys */
     void *qkv, *inputs;
     float *statistics;
 };
@@ -79,7 +79,7 @@ struct head_norm_backward {
     float *dscale;
 };
 
-/* In place; `turns` is the host's rotary_table. */
+/* In place; `turns` is rotary_table of the host kernels. */
 struct rotary {
     struct attention attention;
     const float *turns;
@@ -108,7 +108,7 @@ struct softmax {
     struct attention attention;
     const void *scores;
     void *probabilities;
-    uint8_t *keeps; /* NULL without dropout, as dropped */
+    uint8_t *keeps; /* NULL without dropout, like `dropped` */
     void *dropped;
 };
 struct context {
@@ -116,7 +116,8 @@ struct context {
     const void *dropped, *qkv;
     void *context;
 };
-struct context_backward { /* first op: ddropped; second: the values' part of dqkv */
+struct context_backward { /* first op: writes ddropped; second op: writes the values' part of dqkv
+                           */
     struct attention attention;
     const void *dcontext, *qkv, *dropped;
     void *ddropped, *dqkv;
@@ -127,7 +128,7 @@ struct softmax_backward {
     const uint8_t *keeps;
     void *dscores;
 };
-struct scores_backward { /* the queries' part of dqkv, then the keys' */
+struct scores_backward { /* first op: the queries' part of dqkv; second op: the keys' part */
     struct attention attention;
     const void *dscores, *qkv;
     void *dqkv;
@@ -150,8 +151,7 @@ struct residual_args {
     uint8_t *keeps;
     void *y;
 };
-/* Both in one pass over the rows: the norm is of what the residual writes (norm.x is residual.y).
- */
+/* Both in one pass over the rows: the norm reads the residual's output (norm.x is residual.y). */
 struct residual_norm {
     struct residual_args residual;
     struct norm_forward norm;
@@ -168,7 +168,7 @@ struct sum_into { /* sum += x */
     void *sum;
 };
 
-/* Positions are added where `positions` is given. */
+/* Positions are added when `positions` is given. */
 struct embedding_args {
     struct embedding embedding;
     long seq;
@@ -196,7 +196,7 @@ struct loss_sums {
     const float *maxima;
     float *sums;
 };
-struct loss_total { /* *total += the rows' losses */
+struct loss_total { /* *total += losses of the rows */
     long rows;
     const int64_t *targets;
     const float *sums;
@@ -207,13 +207,13 @@ struct loss_gradient {
     const void *logits;
     const int64_t *targets;
     const float *maxima, *sums;
-    const float *scale; /* one: the gradient of the total */
+    const float *scale; /* one number: the gradient of the total */
     void *dlogits;
 };
 
-/* Shards of n elements. *scale is what gradients are multiplied by; a NaN there leaves weights and
- * moments as they are. `values` gets the weights as they are stored; NULL where that is fp32, and
- * the weights themselves. */
+/* Shards of n elements. Gradients are multiplied by *scale; NaN there leaves weights and moments
+ * unchanged. `values` gets the weights in the storage type; NULL when that is fp32 and the weights
+ * are the values. */
 struct sgd_args {
     struct sgd sgd;
     long n;
@@ -235,13 +235,13 @@ struct adamw_args {
     float *first_moments, *second_moments, *weights;
     void *values;
 };
-struct square_sum { /* *sum += the squares; infinities and NaN stay in it */
+struct square_sum { /* *sum += squares; infinities and NaN propagate */
     long n;
     const float *gradients;
     double *sum;
 };
-/* *scale = the clip factor of the norm sqrt(*squares) over the loss scale; a NaN when the squares
- * are not finite. */
+/* *scale = clip factor of the norm sqrt(*squares) / loss scale; NaN when the squares are not
+ * finite. */
 struct clip {
     const double *squares;
     double limit, loss_scale;
@@ -253,7 +253,7 @@ struct gradient_sum { /* sum += x */
     const float *x;
     float *sum;
 };
-struct pack { /* y = x as it is stored, to nearest even */
+struct pack { /* y = x in the storage type, rounded to nearest even */
     long n;
     const float *x;
     void *y;
@@ -273,7 +273,7 @@ struct cross_backward {
     void *dqueries, *dkey_values;
 };
 
-/* Of experts: kernels/host/route.h. */
+/* For experts: kernels/host/route.h. */
 struct route_forward {
     struct route route;
     const void *logits;
@@ -300,7 +300,7 @@ struct share_gradient {
     float *dshares;
 };
 
-/* Of exchanges that are not all-reduce, on fp32; kernels/host has their meaning. */
+/* For exchanges other than all-reduce, on fp32; defined in kernels/host. */
 struct combine_args {
     long n;
     float a;
@@ -327,7 +327,7 @@ struct dequantise_args {
 };
 struct top_k_args {
     long n;
-    float *x; /* taken out of, or added to */
+    float *x; /* elements are taken out of it, or added to it */
     long k;
     uint32_t *indices;
     float *values;
@@ -364,7 +364,7 @@ struct orthogonalise_args {
     X(combine, combine_args) X(quantise, quantise_args) X(dequantise_add, dequantise_args)  \
     X(top_k_take, top_k_args) X(top_k_add, top_k_args)                                     \
     X(orthogonalise, orthogonalise_args)
-/* That the host alone has. */
+/* Kernels of the host only. */
 #define HOST_KERNELS(X)                                                                    \
     X(route_forward, route_forward) X(route_backward, route_backward)                      \
     X(spread, passage_args) X(gather, passage_args) X(share_gradient, share_gradient)      \

@@ -1,4 +1,4 @@
-/* kernels/host/attention_part.h - where the heads of a sequence lie in the packed arrays; only the
+/* kernels/host/attention_part.h - offsets of the heads of a sequence in the packed arrays; only the
  * sources of attention.h include it. */
 #ifndef KERNELS_HOST_ATTENTION_PART_H
 #define KERNELS_HOST_ATTENTION_PART_H
@@ -19,7 +19,7 @@ struct head head_at(const struct attention *attention, long sequence, long head)
 
 float attention_scale(const struct attention *attention);
 
-/* Of `n` keys from `key` on, for one query. */
+/* Draws `keeps` of `n` keys from `key` on, for one query. */
 void attention_keeps(const struct attention *attention, const struct head *head, long query,
                      long key, long n, uint8_t *keeps);
 

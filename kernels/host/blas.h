@@ -1,8 +1,8 @@
-/* kernels/host/blas.h - products of matrices: OpenBLAS where the machine has it, else our own.
+/* kernels/host/blas.h - matrix products: by OpenBLAS if the machine has it, else our own.
  *
- * Which of them is a value that every op with a product takes, so that one program can hold them
- * against each other. OpenBLAS is loaded when it is asked for and not linked: its start-up makes
- * threads, and a planner that multiplies nothing should not wait for them. */
+ * Every op with a product takes the implementation as a value, so that one program can compare
+ * them. OpenBLAS is loaded on request and not linked: its start-up creates threads, which a planner
+ * that multiplies nothing should not wait for. */
 #ifndef KERNELS_HOST_BLAS_H
 #define KERNELS_HOST_BLAS_H
 
@@ -32,13 +32,12 @@ struct blas {
 /* Blocked, in plain C; the same bits on every machine. */
 extern const struct blas own_blas;
 
-/* Finds OpenBLAS and holds it to one thread a rank. Once a process, before other threads start: it
- * sets OPENBLAS_NUM_THREADS, and OPENBLAS_CORETYPE where the library does not know the machine.
- * ERR_UNAVAILABLE where there is none. It stays loaded. */
+/* Finds OpenBLAS and limits it to one thread per rank. Call it once per process, before other
+ * threads start: it sets OPENBLAS_NUM_THREADS, and OPENBLAS_CORETYPE when the library does not know
+ * the machine. ERR_UNAVAILABLE when there is none. It stays loaded. */
 bool openblas_find(struct blas *out, struct err *err);
 
-/* "OpenBLAS 0.3.21 ... SkylakeX" of the library that was found: its version and the kernels that it
- * chose. */
+/* Version and chosen kernels of the library found: "OpenBLAS 0.3.21 ... SkylakeX". */
 void openblas_describe(char *text, size_t size);
 
 #endif

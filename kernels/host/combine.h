@@ -1,4 +1,4 @@
-/* kernels/host/combine.h - sums of weighted arrays: what ranks do that average in part. */
+/* kernels/host/combine.h - weighted sums of arrays, for partial averaging between ranks. */
 #ifndef KERNELS_HOST_COMBINE_H
 #define KERNELS_HOST_COMBINE_H
 

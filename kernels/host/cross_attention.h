@@ -1,9 +1,9 @@
-/* kernels/host/cross_attention.h - attention of queries to keys and values that were made of
- * another sequence, all of which a query sees (OP_FLASH_ATTENTION that reads two values).
+/* kernels/host/cross_attention.h - attention to keys and values of another sequence, without a mask
+ * (OP_FLASH_ATTENTION that reads two values).
  *
  * queries, context [sequences, queries, heads, head_dim]; key_values [sequences, keys, kv_heads, 2,
- * head_dim], of each head the key, then the value. Query head h reads that of h / (heads /
- * kv_heads). Scores are scaled by 1 / sqrt(head_dim) and never in memory. Sums run in one fixed
+ * head_dim], for each head the key, then the value. Query head h uses key-value head h / (heads /
+ * kv_heads). Scores are scaled by 1 / sqrt(head_dim) and never stored. Sums run in a fixed
  * order. */
 #ifndef KERNELS_HOST_CROSS_ATTENTION_H
 #define KERNELS_HOST_CROSS_ATTENTION_H
@@ -20,7 +20,7 @@ long cross_attention_key_value_count(const struct cross_attention *attention);
 void cross_attention_forward(const struct cross_attention *attention, const float *queries,
                              const float *key_values, float *context, float *log_sums);
 
-/* Probabilities are made again (Dao et al. 2022, algorithm 4). */
+/* Probabilities are recomputed (Dao et al. 2022, algorithm 4). */
 void cross_attention_backward(const struct cross_attention *attention, const float *dcontext,
                               const float *queries, const float *key_values, const float *context,
                               const float *log_sums, float *dqueries, float *dkey_values);

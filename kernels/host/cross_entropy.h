@@ -1,13 +1,13 @@
 /* kernels/host/cross_entropy.h - the loss over a vocabulary that tensor ranks share
- * (OP_CROSS_ENTROPY and what OP_ALL_REDUCE moves for it).
+ * (OP_CROSS_ENTROPY, and the numbers that OP_ALL_REDUCE sums for it).
  *
  * logits [rows, columns] are the columns [first, first + columns) of the padded vocabulary; those
- * at or beyond `vocab` count for nothing. A token's loss is log(sum of exp(logit - max)) -
- * (logit of its target - max). In order:
+ * at or beyond `vocab` are ignored. A token's loss is log(sum of exp(logit - max)) - (logit of its
+ * target - max). In order:
  *   cross_entropy_maxima        -> all-reduce (max) of maxima [rows]
  *   cross_entropy_sums          -> all-reduce (sum) of sums [rows, 2]
  *   cross_entropy_loss, and in the backward cross_entropy_gradient.
- * The backward reads the logits, the maxima and the sums. A target of -1 is left out: no loss, no
+ * The backward reads the logits, the maxima and the sums. A token with target -1 has no loss and no
  * gradient. (Shoeybi et al. 2019, section 3.) */
 #ifndef KERNELS_HOST_CROSS_ENTROPY_H
 #define KERNELS_HOST_CROSS_ENTROPY_H
@@ -16,23 +16,23 @@
 
 struct cross_entropy {
     long rows, columns;
-    int64_t first; /* column of the whole vocabulary that columns begin at */
+    int64_t first; /* index of the first column in the whole vocabulary */
     int64_t vocab; /* without padding */
 };
 
-/* -FLT_MAX where every column is padding. */
+/* The maximum of each row; -FLT_MAX when every column is padding. */
 void cross_entropy_maxima(const struct cross_entropy *loss, const float *logits, float *maxima);
 
-/* Of each row: the sum of exp(logit - max), and logit - max of the target where it is among these
- * columns, else 0. `maxima` are those of all ranks. */
+/* For each row: the sum of exp(logit - max), and the target's logit - max if it is among these
+ * columns, else 0. `maxima` are over all ranks. */
 void cross_entropy_sums(const struct cross_entropy *loss, const float *logits,
                         const int64_t *targets, const float *maxima, float *sums);
 
-/* The rows' losses added up in double; `sums` are those of all ranks. */
+/* The sum of the rows' losses, in double; `sums` are over all ranks. */
 double cross_entropy_loss(long rows, const int64_t *targets, const float *sums);
 
-/* dlogits = scale (softmax - one at the target); scale is the loss scale over the tokens of the
- * global batch. Padding gets 0. dlogits may be logits. */
+/* dlogits = scale (softmax - one at the target); scale is loss scale / tokens of the global batch.
+ * Padding gets 0. dlogits may be logits. */
 void cross_entropy_gradient(const struct cross_entropy *loss, const float *logits,
                             const int64_t *targets, const float *maxima, const float *sums,
                             float scale, float *dlogits);

@@ -2,7 +2,7 @@
  *
  * A tensor rank holds the rows [first, first + rows) of the token table, [rows, width]; tokens of
  * other ranks give rows of zeros, so that the sum over ranks is the look-up. y, dy [tokens, width].
- * The backward reads the token ids alone. Gradients are added token after token. */
+ * The backward reads only the token ids and adds gradients in token order. */
 #ifndef KERNELS_HOST_EMBEDDING_H
 #define KERNELS_HOST_EMBEDDING_H
 
@@ -18,9 +18,9 @@ void embedding_gather(const struct embedding *embedding, const int64_t *ids, con
 void embedding_accumulate(const struct embedding *embedding, const int64_t *ids, const float *dy,
                           float *dtable);
 
-/* Positions: token t is at t % seq of table[>= seq, width], which every tensor rank holds whole.
- * Before the sum over tensor ranks one of them adds the rows to its y; the gradient is that of
- * all rows, and then the same on all ranks. */
+/* Learned positions: token t uses row t % seq of table[>= seq, width], which every tensor rank
+ * holds whole. Before the sum over tensor ranks, one of them adds the rows to its y; the gradient
+ * sums over all rows and is the same on all ranks. */
 struct positions {
     long tokens, width, seq;
 };

@@ -1,8 +1,8 @@
 /* kernels/host/linear.h - a linear layer and its gradients (OP_GEMM, OP_BIAS_GRAD).
  *
  * x [rows, in], y [rows, out], weight [out, in], bias [out]; rows are tokens, all row-major and
- * packed. Sizes are one rank's: a column-parallel layer has its share of `out`, a row-parallel one
- * of `in`. The backward needs x and the weight. Outputs overlap no input. */
+ * contiguous. Sizes are one rank's: a column-parallel layer has its share of `out`, a row-parallel
+ * one of `in`. The backward needs x and the weight. Outputs must not overlap inputs. */
 #ifndef KERNELS_HOST_LINEAR_H
 #define KERNELS_HOST_LINEAR_H
 
@@ -25,7 +25,7 @@ void linear_input_gradient(const struct linear *linear, const float *dy, const f
 void linear_weight_gradient(const struct linear *linear, const float *dy, const float *x,
                             float *dweight);
 
-/* dbias[width] += the rows of dy [rows, width], first row first. */
+/* dbias[width] += sum of the rows of dy [rows, width], in order. */
 void linear_bias_gradient(long rows, long width, const float *dy, float *dbias);
 
 #endif

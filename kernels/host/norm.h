@@ -1,8 +1,8 @@
 /* kernels/host/norm.h - LayerNorm, RMSNorm and the norm of each query and key head (OP_NORM).
  *
  * x, y, dx, dy [rows, width], gamma, beta [width]. LayerNorm: Ba, Kiros and Hinton 2016; RMSNorm:
- * Zhang and Sennrich 2019. The backward reads x and what the forward saved of each row. y may be x,
- * dx may be dy; nothing else overlaps. Gradients of weights are added to, row after row. */
+ * Zhang and Sennrich 2019. The backward reads x and the statistics saved per row. y may be x, dx
+ * may be dy; nothing else may overlap. Weight gradients are accumulated in row order. */
 #ifndef KERNELS_HOST_NORM_H
 #define KERNELS_HOST_NORM_H
 
@@ -26,9 +26,9 @@ void rms_norm_forward(const struct norm *norm, const float *x, const float *gamm
 void rms_norm_backward(const struct norm *norm, const float *dy, const float *x, const float *gamma,
                        const float *rstd, float *dx, float *dgamma);
 
-/* RMSNorm of each head's query and key inside packed qkv, in place; values stay as they are.
- * Queries share one gamma[head_dim], keys another. Saves the inputs, [tokens, kv_heads,
- * heads / kv_heads + 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
+/* RMSNorm of each head's query and key inside packed qkv, in place; values are unchanged. Queries
+ * share one gamma[head_dim], keys another. Saves the inputs, [tokens, kv_heads, heads / kv_heads +
+ * 1, head_dim], and their rstd, [tokens, heads + kv_heads]. */
 struct head_norm_weights {
     const float *query, *key;
 };
@@ -37,7 +37,7 @@ struct head_norm_gradients {
 };
 void head_norm_forward(const struct attention *attention, float epsilon,
                        struct head_norm_weights gamma, float *qkv, float *inputs, float *rstd);
-/* dqkv in place. */
+/* Changes dqkv in place. */
 void head_norm_backward(const struct attention *attention, struct head_norm_weights gamma,
                         const float *inputs, const float *rstd, float *dqkv,
                         struct head_norm_gradients dgamma);

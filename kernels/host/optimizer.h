@@ -1,8 +1,7 @@
-/* kernels/host/optimizer.h - parameter updates and what is decided from all gradients.
+/* kernels/host/optimizer.h - parameter updates, gradient norm and clipping.
  *
- * Arrays of n floats are shards: masters, gradients and moments, none overlapping another.
- * `gradient_scale` multiplies the gradients as they are read: the clip factor over the loss scale.
- */
+ * Arrays of n floats are shards of masters, gradients and moments, and do not overlap.
+ * `gradient_scale` multiplies gradients as they are read: clip factor / loss scale. */
 #ifndef KERNELS_HOST_OPTIMIZER_H
 #define KERNELS_HOST_OPTIMIZER_H
 
@@ -21,24 +20,24 @@ struct momentum {
 void momentum_update(const struct momentum *momentum, long n, const float *gradients,
                      float *velocities, float *weights);
 
-/* Loshchilov and Hutter 2019, algorithm 2: decay is decoupled, both moments start at 0 and are
- * corrected for it. */
+/* Loshchilov and Hutter 2019, algorithm 2: decay is decoupled; both moments start at 0 and are
+ * bias-corrected. */
 struct adamw {
     float rate, decay, gradient_scale;
     float beta1, beta2, epsilon;
-    long step; /* of this update, from 1 */
+    long step; /* number of this update, from 1 */
 };
 void adamw_update(const struct adamw *adamw, long n, const float *gradients, float *first_moments,
                   float *second_moments, float *weights);
 
-/* Sum of squares, in double and one order. */
+/* Sum of squares, in double and in a fixed order. */
 double gradient_squares(long n, const float *gradients);
 
-/* What brings a norm down to `limit`: min(1, limit / (norm + 1e-6)) as PyTorch and Megatron-LM do;
- * 1 where limit is 0. */
+/* The factor that clips a norm to `limit`: min(1, limit / (norm + 1e-6)) as in PyTorch and
+ * Megatron-LM; 1 when limit is 0. */
 float gradient_clip(double norm, double limit);
 
-/* No infinity and no NaN: else a step under a loss scale is skipped. */
+/* Whether no gradient is infinite or NaN; if one is, a step under a loss scale is skipped. */
 bool gradients_are_finite(long n, const float *gradients);
 
 #endif

@@ -1,7 +1,7 @@
 /* kernels/host/residual.h - bias, dropout and the sum with the residual stream (OP_RESIDUAL).
  *
- * All [rows, width] but bias [width]. Under sequence parallelism the rows are a rank's own. y may
- * be x or h; nothing else overlaps. */
+ * All arrays are [rows, width] but bias [width]. Under sequence parallelism the rows are the rank's
+ * own. y may be x or h; nothing else may overlap. */
 #ifndef KERNELS_HOST_RESIDUAL_H
 #define KERNELS_HOST_RESIDUAL_H
 
@@ -9,11 +9,11 @@
 
 struct residual {
     long rows, width;
-    double dropout; /* 0: none, the rest is not read */
+    double dropout; /* 0: none, the other members are ignored */
     struct draw draw;
-    uint64_t first_row; /* (sequence * seq + position) of the first row, from the place's first
-                           sequence on; in the global batch where the draw has no place */
-    long seq;           /* rows of a sequence; read where the draw has a place */
+    uint64_t first_row; /* (sequence * seq + position) of the first row, relative to the place's
+                           first sequence; without a place, in the global batch */
+    long seq;           /* rows of a sequence; used when the draw has a place */
 };
 
 /* y = h + keep (x + bias) / (1 - dropout). A NULL bias or h is zero. With dropout, saves keeps
@@ -21,12 +21,12 @@ struct residual {
 void residual_forward(const struct residual *residual, const float *x, const float *bias,
                       const float *h, uint8_t *keeps, float *y);
 
-/* dx = keep dy / (1 - dropout), which without dropout is dy; dx may be dy. The gradient of h is dy,
- * that of the bias linear_bias_gradient of dx. */
+/* dx = keep dy / (1 - dropout), which without dropout is dy; dx may be dy. The gradient of h is dy;
+ * the gradient of the bias is linear_bias_gradient of dx. */
 void residual_backward(const struct residual *residual, const float *dy, const uint8_t *keeps,
                        float *dx);
 
-/* sum += x, n values: gradients that meet where the stream branched. */
+/* sum += x, n values: adds the gradients of a stream's branches. */
 void residual_add(long n, const float *x, float *sum);
 
 #endif

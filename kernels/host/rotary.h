@@ -1,14 +1,15 @@
 /* kernels/host/rotary.h - rotary positions on the queries and keys of packed qkv (OP_ROTARY).
  *
- * Su et al. 2021 in the half-split convention of Llama and Hugging Face: element i of a head turns
- * with element i + head_dim / 2 by the angle position * base^(-2i / head_dim). The position is the
- * token's index in its sequence. Nothing is saved: the backward turns back. head_dim is even. */
+ * Su et al. 2021 in the half-split convention of Llama and Hugging Face: elements i and i +
+ * head_dim / 2 of a head are rotated as a pair by the angle position * base^(-2i / head_dim). The
+ * position is the token's index in its sequence. Nothing is saved: the backward rotates back.
+ * head_dim is even. */
 #ifndef KERNELS_HOST_ROTARY_H
 #define KERNELS_HOST_ROTARY_H
 
 #include "kernels/host/attention.h"
 
-/* turns[seq, 2, head_dim / 2]: cosines, then sines; angles in double. Once a run. */
+/* turns[seq, 2, head_dim / 2]: cosines, then sines; angles in double. Once per run. */
 void rotary_table(long seq, long head_dim, double base, float *turns);
 
 /* In place. */

@@ -1,7 +1,7 @@
 /* kernels/host/round.h - fp32 to bf16 and fp16, to nearest even, and back.
  *
- * Ops compute in fp32 on what was unpacked and pack what they wrote (widen.h). Infinities stay, NaN
- * stays NaN (quiet), and what is too large becomes infinite, as IEEE 754 says. */
+ * Ops unpack to fp32, compute, and pack their results (widen.h). Infinities stay, NaN stays a quiet
+ * NaN, and overflow gives infinity, as in IEEE 754. */
 #ifndef KERNELS_HOST_ROUND_H
 #define KERNELS_HOST_ROUND_H
 

@@ -1,23 +1,24 @@
-/* kernels/host/vector.h - loops over rows as vector code, with the same bits on every machine.
+/* kernels/host/vector.h - vectorised loops over rows, with the same bits on every machine.
  *
- * A sum runs over 16 lanes that are added up in one order at the end, whatever width the machine
- * has; without contraction (-ffp-contract=off) the wider instruction sets then give the bits of the
- * narrowest one. Only the sources of kernels/host include this. */
+ * A sum runs over 16 lanes, which are added in a fixed order at the end, whatever the machine's
+ * vector width. Without contraction (-ffp-contract=off) all instruction sets then give the same
+ * bits. Only the sources of kernels/host include this. */
 #ifndef KERNELS_HOST_VECTOR_H
 #define KERNELS_HOST_VECTOR_H
 
 #include <stdint.h>
 #include <string.h>
 
-/* Compiled once for each instruction set and chosen when the program is loaded. The sanitizers'
- * run-time is not up yet when that happens. */
+/* Compiled once per instruction set; the loader chooses at program start. Not with sanitizers,
+ * whose run-time is not initialised by then. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define EACH_MACHINE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define EACH_MACHINE
 #endif
-/* Before a loop whose arrays are the same or apart: what it reads at i no other turn writes. */
+/* Put before a loop whose arrays are either the same or disjoint: no iteration writes what another
+ * one reads. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define SAME_OR_APART _Pragma("GCC ivdep")
 #else
@@ -26,7 +27,7 @@
 #define INLINED static inline __attribute__((always_inline))
 
 enum { NUM_LANES_F32 = 16, NUM_LANES_F64 = 8 };
-/* Handed around by pointer: how they are passed by value depends on the instruction set. */
+/* Pass these by pointer: their calling convention by value depends on the instruction set. */
 typedef float lanes_f32 __attribute__((vector_size(64)));
 typedef double lanes_f64 __attribute__((vector_size(64)));
 
@@ -35,7 +36,7 @@ INLINED void lanes_load(const float *x, lanes_f32 *out)
     memcpy(out, x, sizeof *out);
 }
 
-/* The last n < 16 values, then `rest`. */
+/* Loads the last n < 16 values and fills the other lanes with `rest`. */
 INLINED void lanes_load_tail(const float *x, long n, float rest, lanes_f32 *out)
 {
     float values[NUM_LANES_F32];
@@ -116,7 +117,7 @@ INLINED float row_covariance(long n, const float *g, const float *gamma, const f
     return lanes_sum(&sum);
 }
 
-/* Not less than `least`; values that are not numbers are passed over. */
+/* The maximum of x and `least`; NaNs are ignored. */
 INLINED float row_max(long n, const float *x, float least)
 {
     float max[NUM_LANES_F32];
@@ -133,10 +134,10 @@ INLINED float row_max(long n, const float *x, float least)
     return max[0];
 }
 
-/* e^x within 1 ulp for |x| <= 60, and e^60 or e^-60 beyond: neither matters beside 1 in fp32, and
- * what is multiplied by them stays out of the denormal numbers, which take a hundred times as long.
- * NaN stays NaN. x = n ln 2 + r with |r| <= ln 2 / 2 and ln 2 in two parts (Cody and Waite); the
- * polynomial is that of Cephes' expf. */
+/* e^x within 1 ulp for |x| <= 60, clamped to e^60 or e^-60 beyond: neither matters beside 1 in
+ * fp32, and products with them avoid denormal numbers, which are a hundred times slower. NaN stays
+ * NaN. x = n ln 2 + r with |r| <= ln 2 / 2 and ln 2 in two parts (Cody and Waite); the polynomial
+ * is that of Cephes' expf. */
 INLINED float exp_f32(float x)
 {
     const float round_to_whole = 0x1.8p23f;
@@ -153,7 +154,7 @@ INLINED float exp_f32(float x)
     p = p * r + 5.0000001201e-1F;
     p = (p * (r * r) + r) + 1;
     uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits); /* its lowest bits are those of the whole number n */
+    memcpy(&bits, &shifted, sizeof bits); /* its lowest bits are those of the integer n */
     bits = (bits + 127) << 23;
     float power;
     memcpy(&power, &bits, sizeof power);

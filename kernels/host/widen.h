@@ -1,14 +1,14 @@
-/* kernels/host/widen.h - arrays as fp32 while an op runs on them, whatever they are stored as.
+/* kernels/host/widen.h - fp32 views of stored arrays while an op runs.
  *
- * Where values are fp32 they are handed through, nothing is copied, and what may overlap is up to
- * the op. Otherwise every array is a copy: arrays that are the same in memory may be read and
- * written as the op likes, and what was written is rounded to nearest even when the op is over. */
+ * fp32 arrays are passed through without a copy, and the op's own overlap rules apply. Otherwise
+ * every array is a copy, so an op may read and write the same memory freely; outputs are rounded to
+ * nearest even when the op ends. */
 #ifndef KERNELS_HOST_WIDEN_H
 #define KERNELS_HOST_WIDEN_H
 
 #include "models/op.h"
 
-/* { .storage = DTYPE_BF16 }: fp32, bf16 or fp16. */
+/* Initialise with { .storage = DTYPE_BF16 }, or fp32 or fp16. */
 struct widening {
     enum dtype storage;
     struct widened {
@@ -19,8 +19,8 @@ struct widening {
     int count;
 };
 
-/* The n values of `stored`, which is NULL for none: to be read; to be written, all of them; to be
- * read and written. Valid until widening_end, which stores what was written, in that order. */
+/* Views of the n values of `stored` (NULL gives NULL): to read; to write in full; to read and
+ * write. Valid until widening_end, which stores the outputs in the order of these calls. */
 const float *widen(struct widening *widening, const void *stored, long n);
 float *widen_output(struct widening *widening, void *stored, long n);
 float *widen_in_place(struct widening *widening, void *stored, long n);

@@ -1,19 +1,20 @@
-/* search/milp/division.h - a pipeline's layers divided over its stages by integer programming.
+/* search/milp/division.h - divides a pipeline's layers over its stages by integer programming.
  *
  * Each stage takes one of its choices: a number of layers, some of them recomputed. The program
  * minimises a surrogate: the sum of the stages' passes, plus the longest of them for every further
- * microbatch. It is no bound of a step's time and not exact either (uneven stages, messages), so
- * the caller times the few best divisions. Rows can say what a dynamic program over stages can't:
- * that all stages together have few types, recompute as many layers, or share the memory of their
- * host.
+ * microbatch. It is neither a bound of a step's time nor exact (uneven stages, messages), so the
+ * caller times the few best divisions. Rows can express what a dynamic program over stages cannot:
+ * that all stages together have few types, recompute the same number of layers, or share their
+ * host's memory.
  *
- * The program has a binary for each choice of each stage, one of which is 1; their layers add up,
- * and choices that are for one place in the model begin where the stage before ends;
- * a column T is no less than any stage's pass. Branch and bound closes it because T is bounded on
- * both sides. From below: by the least pass with which the stages hold all layers, since the
- * relaxation spreads them in fractions. From above: in a division within a guess of the surrogate,
- * no pass exceeds the guess less the least possible sum, so longer choices get no column. Where the
- * optimum exceeds the guess, the program is solved again with a wider one: no guess is trusted. */
+ * The program has a binary for each choice of each stage, exactly one of which is 1. The chosen
+ * layers add up to the model's, and a choice for one place in the model begins where the stage
+ * before ends. A column T is at least every stage's pass. Branch and bound closes the program
+ * because T is bounded on both sides. From below: by the least longest pass with which the stages
+ * hold all layers, as the relaxation splits layers into fractions. From above: in a division whose
+ * surrogate is within a guess, no pass exceeds the guess minus the least possible sum, so longer
+ * choices get no column. If the optimum exceeds the guess, the program is solved again with a
+ * larger guess. */
 #ifndef SEARCH_MILP_DIVISION_H
 #define SEARCH_MILP_DIVISION_H
 
@@ -26,9 +27,10 @@ enum { ANY_FIRST = -1 };
 struct stage_choice {
     int layers, recomputed;
     int first;                    /* layers on stages before; ANY_FIRST: it does not matter */
-    int of_kind[MAX_BLOCK_KINDS]; /* of its layers; all 0 where it does not matter */
+    int of_kind[MAX_BLOCK_KINDS]; /* number of its layers of each kind; all 0 when it does not
+                                     matter */
     double pass_s;                /* forward and backward of one microbatch */
-    double host_bytes;            /* of one rank, in the host's memory */
+    double host_bytes;            /* bytes of one rank in the host's memory */
 };
 
 struct stage_choices {
@@ -39,9 +41,10 @@ struct stage_choices {
 struct division_problem {
     const struct stage_choices *stages;
     int num_stages, num_layers, num_microbatches;
-    int most_types;                /* pairs of layers and recomputed layers; 0: any number */
-    bool same_recompute;           /* all stages recompute as many layers, or all of theirs */
-    double host_bytes;             /* of a node; HUGE_VAL: no limit */
+    int most_types;      /* most distinct pairs (layers, recomputed layers); 0: any number */
+    bool same_recompute; /* all stages recompute the same number of layers, or all stages recompute
+                            all */
+    double host_bytes;   /* limit per node; HUGE_VAL: no limit */
     const struct host_node *nodes; /* checked against it */
     int num_nodes;
 };
@@ -54,29 +57,29 @@ struct division {
 struct divisions {
     struct division *at; /* best first */
     int count;
-    bool is_proved; /* no division that is left out has a smaller surrogate than the last */
-    double bound_s; /* where the last could not be proved: no division that is left out is below
-                       this */
-    double gap; /* of the first: (surrogate - bound) / surrogate; 0 when proved, HUGE_VAL: none */
+    bool is_proved; /* no division outside the list has a smaller surrogate than its last */
+    double bound_s; /* when the last is not proved: lower bound of divisions outside the list */
+    double gap;     /* of the first: (surrogate - bound) / surrogate; 0 when proved, HUGE_VAL: no
+                       division */
     bool timed_out;
     int nodes; /* of all trees */
 };
 
 double division_surrogate_s(const struct division_problem *problem, const int *choice);
 
-/* The least sum of passes and the least longest pass of any division; HUGE_VAL: there is none. They
- * ignore the rows for types, recompute and hosts. */
+/* The least sum of passes, and the least longest pass, of any division; HUGE_VAL: there is none.
+ * Both ignore the rows for types, recompute and hosts. */
 double division_least_sum_s(const struct division_problem *problem);
 double division_least_longest_s(const struct division_problem *problem);
 
-/* Divisions that are not to be found again. */
+/* Divisions already found, to be excluded. */
 struct excluded {
     const struct division *at;
     int count;
 };
 
-/* The best division that is not excluded, if its surrogate is no more than `guess_s`; HUGE_VAL:
- * any. Not found and PROGRAM_INFEASIBLE: there is none. `choice` has room for every stage. */
+/* The best division that is not excluded, if its surrogate is at most `guess_s`; HUGE_VAL: any. Not
+ * found with PROGRAM_INFEASIBLE: there is none. `choice` has room for every stage. */
 bool division_within(const struct division_problem *problem, const struct excluded *excluded,
                      double guess_s, const struct program_limits *limits, struct arena *arena,
                      int *choice, struct program_result *result, struct err *err);

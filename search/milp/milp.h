@@ -1,11 +1,11 @@
 /* search/milp/milp.h - the method milp: uneven plans by integer programming.
  *
  * It searches the space of --uneven with the same walk over points as dp (uneven/uneven.h). At each
- * point that a floor does not rule out, the eight divisions with the least surrogate are timed, and
+ * point that no lower bound rules out, the eight divisions with the least surrogate are timed, and
  * the best is kept beside the even plans. This proves the least surrogate, not the least step time.
- * The step time is proved where the dynamic program's lower bound meets it, or where a point has no
- * more than eight divisions. Else the answer has the gap to that bound. The bound holds with
- * constraints on all stages too, as they only leave fewer divisions. */
+ * The step time is proved when the dynamic program's lower bound meets it, or when a point has at
+ * most eight divisions. Otherwise the answer states the gap to that bound. The bound also holds
+ * with constraints on all stages, as they only remove divisions. */
 #ifndef SEARCH_MILP_MILP_H
 #define SEARCH_MILP_MILP_H
 
@@ -16,8 +16,8 @@ enum { MILP_TIMED = 8 };
 
 extern const struct uneven_way uneven_by_milp;
 
-/* The choices of a point's stages: its table's and, where constraints join stages, also choices
- * that recompute more layers than memory asks for. Arrays in the arena. */
+/* The choices of a point's stages: those of its table and, with constraints on all stages, also
+ * choices that recompute more layers than memory requires. Arrays in the arena. */
 struct division_problem milp_problem(const struct divided_point *point, struct arena *arena);
 
 #endif

@@ -1,22 +1,23 @@
-/* search/partition/chain.h - matrix products one after the other, in units of S (n - 1) / n.
+/* search/partition/chain.h - a chain of matrix products, with costs in units of S (n - 1) / n.
  *
- * Y = X W1 W2 W3 and its backward: the textbook's exercise of which weights to split by columns and
- * which by rows. The accounting, which the lecture's numbers follow from:
+ * Y = X W1 W2 W3 and its backward: the textbook exercise of which weights to split by columns and
+ * which by rows. The lecture's numbers follow from this accounting:
  *
- *   - X is on every rank, so that a row-parallel W1 takes its part of it for nothing;
- *   - between two products the activation is resharded forwards and its gradient backwards; both
- *     gradients of a product are then made of what its rank has;
- *   - the gradient of X is left as it comes (the input gradient is counted apart);
- *   - the loss takes Y whole or split, and gives its gradient laid out the same way; partial sums
+ *   - X is on every rank, so that a row-parallel W1 slices its part for free;
+ *   - between two products the activation is resharded forwards and its gradient backwards; a rank
+ * then has all it needs for both gradients of a product;
+ *   - the gradient of X is not resharded (the input gradient is counted separately);
+ *   - the loss takes Y whole or split, and returns its gradient with the same layout; partial
+ *     sums
  * of Y are all-reduced first;
- *   - an all-gather or a reduce-scatter of S is 1 unit, an all-reduce 2, a slice nothing.
+ *   - an all-gather or a reduce-scatter of S is 1 unit, an all-reduce 2, a slice 0.
  *
- * Between a column- and a row-parallel product nothing is sent. Row to column takes an all-reduce
- * each way, 4. Column to column an all-gather forwards and, backwards, a reduce-scatter of partial
- * sums, 2, or 3 with an all-reduce of which most is dropped; row to row the same in the other
- * order. A row-parallel end takes an all-reduce, 2. So column row column is 0 + 4 + 0 = 4, and
- * column column row is 3 + 0 + 2 = 5 where sums are all-reduced and 2 + 0 + 2 = 4 where they are
- * reduce-scattered: 5 against 4, and 4 and 4. */
+ * From a column- to a row-parallel product nothing is sent. Row to column takes an all-reduce each
+ * way: 4. Column to column takes an all-gather forwards and a reduce-scatter of partial sums
+ * backwards: 2, or 3 when an all-reduce replaces the reduce-scatter; row to row takes the same in
+ * the other order. A row-parallel end takes an all-reduce: 2. So "column row column" costs 0 + 4 +
+ * 0 = 4. "Column column row" costs 3 + 0 + 2 = 5 with all-reduces and 2 + 0 + 2 = 4 with
+ * reduce-scatters. */
 #ifndef SEARCH_PARTITION_CHAIN_H
 #define SEARCH_PARTITION_CHAIN_H
 
@@ -26,7 +27,7 @@ struct chain_product {
     const char *name;
     unsigned allowed;   /* bit set of enum sharding: of column, row, replicated and sequence */
     double output_size; /* in S, as all sizes */
-    double weight_size; /* of the gradient that sequence-sharded ranks all-reduce */
+    double weight_size; /* weight gradient that sequence-sharded ranks all-reduce */
 };
 
 struct chain {

@@ -2,16 +2,16 @@
  *
  * Operators are those of models/layer.h: each linear layer by columns, by rows, replicated or by
  * tokens; the attention core whole or by heads; the activation whole, split or by tokens; norms and
- * residuals whole or by tokens. Seconds are those of the cost model: the op as the sharding leaves
- * it on one rank, forward and backward of one microbatch, and the collectives of the plan's tensor
- * group around it. Megatron's two partitions therefore take what the cost model says of a layer
- * with and without sp.
+ * residuals whole or by tokens. Seconds are those of the cost model, for the forward and backward
+ * of one microbatch: one rank's part of the op, and the collectives of the plan's tensor group
+ * around it. Megatron's two partitions therefore cost the same as a layer with and without sp in
+ * the cost model.
  *
- * Bytes are what one layer keeps on a rank of the first stage: state of its weights, and
- * activations of the microbatches in flight. An input that was gathered is kept as the part it was
- * gathered from, and gathered again for the weight gradient, as Megatron does. Products are taken
- * in the plan's 16 bits also where it says fp8; context ranks' own exchange is the same for all and
- * left out, and so is full:K's and block:N's recompute. */
+ * Bytes are those of one layer on a rank of the first stage: the state of its weights, and the
+ * activations of the microbatches in flight. A gathered input is kept as this rank's part and
+ * gathered again for the weight gradient, as Megatron does. Simplifications: products use the
+ * plan's 16-bit type even with fp8; the exchange between context ranks is left out, as it is the
+ * same for all; so is the recompute of full:K and block:N. */
 #ifndef SEARCH_PARTITION_LAYER_H
 #define SEARCH_PARTITION_LAYER_H
 
@@ -25,28 +25,28 @@ struct layer_partition {
     const struct plan *plan;   /* has passed plan_check; tp > 1 */
 };
 
-/* Arrays in the arena. The budget is what the first stage's layers may have each: the GPU's memory
- * less all that is no layer's. */
+/* Arrays in the arena. The budget is a layer's share of the first stage's memory: GPU memory minus
+ * everything that belongs to no layer. */
 struct partition_problem layer_partition_problem(const struct layer_partition *of,
                                                  struct arena *arena);
 
-/* A partition that has a name. */
+/* A named partition. */
 struct known_partition {
     const char *name; /* "megatron-sp" */
     const char *summary;
     const char *source;
     enum sharding stream;        /* of norms and residuals */
-    enum sharding first, second; /* of qkv and fc1, and of the projection and fc2 */
+    enum sharding first, second; /* first: qkv and fc1; second: the projection and fc2 */
     enum sharding core;          /* of attention */
     enum sharding activation;
 };
 extern const struct known_partition known_partitions[];
 extern const int num_known_partitions;
 
-/* The same as shardings of a layer's operators, with its score. */
+/* The named partition as shardings of a layer's operators, with its score. */
 struct partition known_partition_of(const struct known_partition *known,
                                     const struct partition_problem *problem);
-/* The known one that this is; NULL: none. */
+/* The known partition that equals this one; NULL: none. */
 const struct known_partition *known_partition_find(const struct partition_problem *problem,
                                                    const struct partition *partition);
 

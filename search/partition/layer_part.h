@@ -7,14 +7,14 @@
 #include "search/partition/layer.h"
 #include "sim/cost/collective.h"
 
-/* An operator: ops of the layer's list that stand or fall together. */
+/* An operator: ops of the layer's list that share one sharding. */
 struct stretch {
     const char *name;
     int first, count;
     enum operator_role role;
 };
 
-/* What all operators of a layer are scored with. */
+/* The data that all operators of a layer are scored with. */
 struct scorer {
     const struct layer_partition *of;
     struct arena *arena;
@@ -24,37 +24,37 @@ struct scorer {
     bool overlaps;
     double element_bytes;
     double hidden_bytes; /* S: hidden states of a microbatch */
-    double state_bytes;  /* of a parameter on one rank */
+    double state_bytes;  /* state bytes per parameter on one rank */
     double in_flight;    /* microbatches whose activations a layer keeps */
     double num_microbatches;
-    /* The layer's list as it is whole, split as Megatron does, and for a part of the tokens: op by
-     * op the same ops. */
+    /* The layer's list unsharded, split as Megatron does, and for a part of the tokens; the same
+     * ops in each. */
     struct ops whole, hidden, sequence;
     struct stretch stretches[MAX_OPERATORS];
     int num_stretches;
 };
 
-/* search/partition/layer_operator.c - the layer's operators, and what each takes by itself. */
+/* search/partition/layer_operator.c - the layer's operators, and the cost of each by itself. */
 
 /* Fills the lists, the hidden states' bytes and the stretches. */
 void layer_find_operators(struct scorer *scorer);
 void layer_add_operator(const struct scorer *scorer, int index, struct partition_operator *out);
-/* Values that it hands on, all ranks together; attention's are those that the projection reads. */
+/* Bytes of an operator's output over all ranks; for attention, those that the projection reads. */
 double layer_output_bytes(const struct scorer *scorer, int index);
 
-/* One rank's part of a linear layer. Megatron's split where it splits the same side, as it knows
- * how many heads have keys of their own; else an equal part. */
+/* One rank's part of a linear layer: Megatron's split when it splits the same side, as that
+ * respects the number of key heads; else an equal part. */
 bool layer_is_linear(const struct scorer *scorer, int index);
 struct op layer_product_of(const struct scorer *scorer, int index, enum sharding sharding);
 struct ops layer_backward_of(const struct scorer *scorer, struct op *op);
-/* Seconds of an op with nothing beside it, and of all of one pass. */
+/* Seconds of one op alone, and of all ops of one pass. */
 double layer_alone_s(const struct scorer *scorer, const struct op *op);
 double layer_pass_s(const struct scorer *scorer, struct ops ops, enum op_pass pass);
 
-/* search/partition/layer_edge.c - what it takes to hand a tensor on. */
+/* search/partition/layer_edge.c - the cost of passing a tensor on. */
 
-/* To each operator from those whose values it reads: the layer's own input is the last one's, as
- * the layer before is alike. */
+/* Adds an edge to each operator from every operator whose values it reads. The layer's input comes
+ * from its own last operator, as the layer before is the same. */
 void layer_add_edges(const struct scorer *scorer, struct partition_problem *problem);
 
 #endif

@@ -1,17 +1,18 @@
 /* search/stochastic/encoding.h - the candidates of a space as digits.
  *
  * A point has one digit for each searched axis: an index into its rising list of values. Degrees
- * are mostly powers of two, so a step of one digit is a factor of two. The digit of vpp indexes all
- * values that some pp allows, that of the order the space's list. Digits that make no candidate (tp
- * x cp x pp does not divide the GPUs, vpp not the layers of a stage) are outside the space, not
- * infeasible. */
+ * are mostly powers of two, so one step of a digit is mostly a factor of two. The digit of vpp
+ * indexes the values that some pp allows, the digit of the order indexes the space's list. Digits
+ * that give no candidate (tp x cp x pp does not divide the GPUs, or vpp the layers of a stage) are
+ * outside the space, not infeasible. */
 #ifndef SEARCH_STOCHASTIC_ENCODING_H
 #define SEARCH_STOCHASTIC_ENCODING_H
 
 #include "base/random.h"
 #include "search/space.h"
 
-/* In the order in which digits are chosen: earlier digits decide which later ones are allowed. */
+/* The digits in the order they are chosen: earlier digits determine which later ones are
+ * allowed. */
 enum factor {
     FACTOR_TP,
     FACTOR_CP,
@@ -46,15 +47,15 @@ bool encoding_allows(const struct encoding *encoding, const struct point *point,
 /* The point's candidate; false when it is outside the space. */
 bool encoding_plan(const struct encoding *encoding, const struct point *point, struct plan *out);
 
-/* Each point has a number of its own; the second function turns it back into the point. */
+/* encoding_key: a unique number of the point; encoding_point: its inverse. */
 uint64_t encoding_key(const struct encoding *encoding, const struct point *point);
 struct point encoding_point(const struct encoding *encoding, uint64_t key);
 
-/* Draws each digit evenly from the allowed ones; false at a dead end. */
+/* Draws each digit uniformly from the allowed ones; false at a dead end. */
 bool point_draw(const struct encoding *encoding, struct random *rng, struct point *out);
 
 /* Moves each digit with probability 1 / NUM_FACTORS, and at least one: by one step either way, and
- * with halving probability by more. Past an end it is drawn anew. */
+ * by each further step with half the probability. A digit that would leave its range is redrawn. */
 void point_mutate(const struct encoding *encoding, struct random *rng, struct point *point);
 
 #endif

@@ -7,8 +7,8 @@
 
 struct met {
     uint64_t key; /* encoding_key */
-    int rule;     /* index in plan_rules of the first that it breaks; -1: none */
-    /* 0 when it breaks a rule; the time of one over memory is a bound. */
+    int rule;     /* index in plan_rules of the first broken rule; -1: none */
+    /* 0 when it breaks a rule; for a plan over memory the time is a lower bound. */
     double step_s, peak_memory_bytes;
 };
 
@@ -20,9 +20,9 @@ struct met_table {
     size_t count;
 };
 
-/* NULL: not met. Valid until the next is added. */
+/* NULL: not met. Valid until the next met_add. */
 const struct met *met_find(const struct met_table *table, uint64_t key);
-/* Does nothing when its key is there. */
+/* Does nothing when the key is already there. */
 void met_add(struct met_table *table, const struct met *met);
 void met_release(struct met_table *table);
 

@@ -7,14 +7,15 @@
 
 #include "search/stochastic/scorer.h"
 
-/* Scores are compared by their logarithms: 0.01 is 1 %. */
+/* Differences of scores are in logarithms: 0.01 is 1 %. */
 struct tuning {
     double start_temperature, end_temperature; /* of annealing, in log score */
-    int anneal_scores;    /* one annealing, or the budget when that is less; the next starts anew */
-    int patience_scores;  /* evolution starts anew after as many without a gain */
-    double learning_rate; /* REINFORCE: of a batch's mean gradient */
+    int anneal_scores;   /* scores of one annealing, or the budget if that is less; then it restarts
+                          */
+    int patience_scores; /* evolution restarts after this many scores without a gain */
+    double learning_rate; /* REINFORCE: rate applied to a batch's mean gradient */
     double entropy_weight;
-    int policy_patience_scores; /* REINFORCE starts anew after as many without a gain */
+    int policy_patience_scores; /* REINFORCE restarts after this many scores without a gain */
     int batch;                  /* points between two updates of the policy */
 };
 struct tuning tuning_default(void);

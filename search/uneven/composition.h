@@ -1,9 +1,10 @@
-/* search/uneven/composition.h - the stages of a pipeline added up, from the last to the first.
+/* search/uneven/composition.h - how the costs of pipeline stages combine, from the last stage to
+ * the first.
  *
- * A suffix is all stages from one to the last. A few keys describe it, and each key can only make
- * the whole longer. So a suffix is not needed when another one with the same layers has no larger
- * key: dominance is exact, and a dynamic program over (stage, layers) with the remaining suffixes
- * finds the least total. */
+ * A suffix is all stages from one to the last. A few keys describe it, and a larger key can only
+ * make the whole longer. So a suffix is dropped when another one with the same layers is no larger
+ * in any key: dominance is exact, and a dynamic program over (stage, layers) with the remaining
+ * suffixes finds the least total. */
 #ifndef SEARCH_UNEVEN_COMPOSITION_H
 #define SEARCH_UNEVEN_COMPOSITION_H
 
@@ -21,22 +22,23 @@ struct composition {
     /* `behind` is the suffix of stage + 1. */
     struct suffix (*prepend)(const struct stage_table *table, int stage,
                              const struct stage_option *option, const struct suffix *behind);
-    /* Seconds of a step for the suffix that begins at stage 0; for a shorter one, at most the
-     * seconds of any whole that ends in it. */
+    /* Seconds of a step for the suffix that begins at stage 0; for a shorter suffix, a lower bound
+     * of every whole pipeline that ends in it. */
     double (*total_s)(const struct stage_table *table, const struct suffix *whole);
 };
 
-/* sum + (microbatches - 1) x longest: exact where stages are equal, neither a bound nor exact
- * elsewhere. Alpa (Zheng et al. 2022, section 5.2) and most planners since. */
+/* sum + (microbatches - 1) x longest: exact for equal stages, otherwise neither exact nor a bound.
+ * Used by Alpa (Zheng et al. 2022, section 5.2) and most planners since. */
 extern const struct composition surrogate;
 
-/* Never above the step time that evaluate_step_s has for the same stages in 1F1B. A stage does a
- * warm-up of w forwards, w the microbatches in flight, then forward and backward in turn, then w
- * backwards. With R the round trip of a microbatch through the stages behind it:
+/* A lower bound of evaluate_step_s for the same stages in 1F1B. With w microbatches in flight, a
+ * stage does w warm-up forwards, then forward and backward in turn, then w backwards. With R the
+ * round trip of a microbatch through the stages behind it:
  * - its first backward comes after w forwards and after F + R;
- * - of its n further rounds each takes F + B, and w in a row take a round trip F + B + R;
+ * - each of its n further rounds takes F + B, and any w in a row take at least a round trip F +
+ *   B + R;
  * - its last w backwards take w B, and the last forward's gradient comes back after R.
- * Stages before it add their forward and backward of one microbatch. Then every stage's own
+ * Stages before it add their forward and backward of one microbatch. Then come each stage's own
  * reduction after its own end, and the longest optimizer. */
 extern const struct composition lower_bound;
 

@@ -1,18 +1,18 @@
-/* search/uneven/divided.h - a division of layers as a plan, in the shortest words for it. */
+/* search/uneven/divided.h - a division of layers as a plan, in its shortest form. */
 #ifndef SEARCH_UNEVEN_DIVIDED_H
 #define SEARCH_UNEVEN_DIVIDED_H
 
 #include "search/space.h"
 #include "search/uneven/stages.h"
 
-/* The point's plan with layers[stage]; where its recompute is block:N, recomputed[stage] of them
- * are recomputed. Lists are borrowed; a list of equal numbers is left out. */
+/* The point's plan with layers[stage]; with recompute block:N, recomputed[stage] of them are
+ * recomputed. Lists are borrowed; a list of equal numbers is left out. */
 struct plan division_plan(const struct plan *point, const int *layers, const int *recomputed);
 
 /* Whether the space has the plan without being enlarged. */
 bool division_is_known(const struct space *space, const struct plan *plan);
 
-/* The layers that the table's options recompute: recomputed[stage]. */
+/* Fills recomputed[stage] with the layers that the table's options recompute. */
 void division_recomputes(const struct stage_table *table, const int *layers, int *recomputed);
 
 #endif

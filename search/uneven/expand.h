@@ -1,13 +1,13 @@
-/* search/uneven/expand.h - from the bound's best division to the best one as it is timed.
+/* search/uneven/expand.h - from the division with the best bound to the one with the best timed
+ * step.
  *
- * Beginnings of divisions are taken by increasing bound, which is that of the best completion in
- * the fronts, and split by the next stage's layers; whole divisions are timed. When the least open
- * bound is no less than the fastest time, no division that is left is faster: the fastest is
- * proved.
+ * Prefixes of divisions are taken by increasing bound (that of their best completion in the fronts)
+ * and extended by the next stage's layers; complete divisions are timed. When the least open bound
+ * reaches the fastest time, no remaining division is faster: the fastest is proved.
  *
- * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; the
- * first timed division of a tie stays. Nothing depends on threads: which divisions are timed is a
- * function of the table and the limit alone. */
+ * Bounds and times add up in different orders, so differences below `proof_tolerance` are ties; of
+ * a tie, the division timed first is kept. The result does not depend on threads: the table and the
+ * limit alone determine which divisions are timed. */
 #ifndef SEARCH_UNEVEN_EXPAND_H
 #define SEARCH_UNEVEN_EXPAND_H
 
@@ -17,23 +17,22 @@ static const double proof_tolerance = 1e-9;
 
 struct expansion_request {
     const struct stage_table *table;
-    double
-        limit_s; /* divisions that take as long are of no interest; HUGE_VAL: all are of interest */
-    double most_timed; /* divisions; more are left open */
-    /* `recomputed`, by stage too; NULL: the table's. */
+    double limit_s;    /* ignore divisions that take this long or longer; HUGE_VAL: ignore none */
+    double most_timed; /* most divisions to time; others stay open */
+    /* Times a division. `recomputed` is indexed by stage too; NULL: the table's. */
     double (*time_s)(void *context, const int *layers, const int *recomputed);
     bool (*must_stop)(void *context); /* NULL: never */
     void *context;
 };
 
 struct expansion {
-    bool found;            /* a division that takes less than limit_s */
+    bool found;            /* a division takes less than limit_s */
     const int *layers;     /* [stage], in the arena */
     const int *recomputed; /* [stage]; NULL: the table's */
     double step_s;
     double timed;
-    /* No division left is faster than this; at least step_s, or limit_s, less the tolerance where
-     * all was expanded. */
+    /* A lower bound of all remaining divisions. When all were expanded it is at least step_s, or
+     * limit_s, minus the tolerance. */
     double open_s;
     bool is_proved;
 };

@@ -1,4 +1,4 @@
-/* search/uneven/fronts.h - the dynamic program: for every stage and number of layers left, the
+/* search/uneven/fronts.h - the dynamic program: for each stage and number of remaining layers, the
  * suffixes that no other dominates.
  *
  * O(stages x layers x options x suffixes); a front has few (tens at 64 stages). */
@@ -9,8 +9,8 @@
 
 struct front_entry {
     struct suffix suffix;
-    int layers; /* of the suffix's first stage */
-    int next;   /* the entry behind it, in the front of stage + 1 and the layers left */
+    int layers; /* layers of the suffix's first stage */
+    int next; /* the rest of the suffix: index in the front of stage + 1 and the remaining layers */
 };
 
 struct front {
@@ -24,12 +24,12 @@ struct fronts {
     struct front *of; /* see fronts_at */
 };
 
-/* In the arena. A suffix may be left out when no division of less than `limit_s` has it; HUGE_VAL
+/* In the arena. Suffixes that occur in no division faster than `limit_s` may be dropped; HUGE_VAL
  * keeps all. */
 struct fronts fronts_new(const struct stage_table *table, const struct composition *composition,
                          double limit_s, struct arena *arena);
 
-/* Suffixes from `stage` on that hold `layers`; stage num_stages has the empty one. */
+/* The suffixes from `stage` on that hold `layers`; stage num_stages has the empty suffix. */
 const struct front *fronts_at(const struct fronts *fronts, int stage, int layers);
 
 /* The least total, and a division with that total: layers[stage]. HUGE_VAL: no division fits. */

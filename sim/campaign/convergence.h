@@ -1,109 +1,114 @@
-/* sim/campaign/convergence.h - how many steps a method of exchange needs beside all-reduce.
+/* sim/campaign/convergence.h - how many steps a method of exchange needs compared with all-reduce.
  *
- * Descent at the rate g over T steps ends with an error of
+ * Descent at learning rate g over T steps ends with an error of
  *
  *     r / (g T)  +  g v / n  +  g^2 k A^2
  *
  * (Koloskova et al. 2020, "A unified theory of decentralized SGD", lemma 15, of which Chen et al.
- * 2021, theorem 2, is a case): what is left of the start; the noise of stochastic gradients of
- * variance sigma^2 ~ v, which the mean of n ranks divides by n; and what ranks that are apart, or
- * messages that leave something out, do to the gradients. A is the method's part in that:
- * convergence_apart. The best rate of all-reduce, which has no third term, is sqrt(r n / (v T)):
- * the error falls as sqrt(r v / (n T)), so n ranks need sigma^2 / (n eps^2) steps to an error eps
- * (linear speed-up). At that rate the third term is below the second from step
+ * 2021, theorem 2, is a special case). The first term is what is left of the initial error. The
+ * second is the noise of stochastic gradients, of variance sigma^2 ~ v, which averaging over n
+ * ranks divides by n. The third is the error in the gradients when the ranks' weights differ or
+ * messages leave something out; convergence_apart gives the method's factor A^2. All-reduce has no
+ * third term, and its best rate is sqrt(r n / (v T)): the error falls as sqrt(r v / (n T)), so n
+ * ranks need sigma^2 / (n eps^2) steps to an error eps (linear speed-up). At that rate the third
+ * term is below the second from step
  *
  *     (r k^2 / v^3)  n^3  A^4
  *
- * on: the transient, whose first factor is a scale that no theorem knows. What is exact has none.
- */
+ * on. Until then lasts the transient; its first factor is a scale that no theorem gives. Exact
+ * methods have no transient. */
 #ifndef SIM_CAMPAIGN_CONVERGENCE_H
 #define SIM_CAMPAIGN_CONVERGENCE_H
 
 #include "sim/exchange/exchange.h"
 
-/* What the theorems leave open. */
+/* The constants that the theorems leave open. */
 struct convergence {
-    double mixing_scale; /* r k^2 / v^3 of averaging in part, or now and then, in steps */
+    double mixing_scale; /* r k^2 / v^3 of partial or periodic averaging, in steps */
     double memory_scale; /* of error feedback */
-    /* Share of what makes one rank's gradients differ from the mean that is its data's and stays,
-     * not its draw's: b^2 / (sigma^2 + b^2). 0: data are shuffled. */
+    /* b^2 / (sigma^2 + b^2): of the variance of one rank's gradients around the mean, the share b^2
+     * that comes from its own data and persists; the rest, sigma^2, is sampling noise. 0: data are
+     * shuffled. */
     double heterogeneity;
 };
 
-/* Scales as large as published runs allow, whose transients were over by their end; of data that
- * were shuffled. */
+/* The largest scales that agree with published runs, whose transients were over by their end; their
+ * data were shuffled. */
 extern const struct convergence convergence_published;
 
-/* An exchange as a run has it. */
+/* An exchange as a run uses it. */
 struct exchange_use {
     const struct exchange *exchange;
-    const struct exchange_load *load; /* what the bounds of compressors are of */
+    const struct exchange_load *load; /* the load that the compressors' bounds are computed for */
     int num_ranks;
-    int group;     /* ranks that sum first and act as one in what follows */
-    double period; /* steps from one average of all to the next, in the mean; 0: it has no such */
+    int group;     /* ranks that sum first and then act as one */
+    double period; /* mean number of steps between averages over all ranks; 0: there are none */
 };
-/* The use of an exchange whose period stays as it is. A group of a node counts as one rank, as its
- * ranks are not known here. */
+/* The use of an exchange with a fixed period. A group without a given size counts as one rank, as
+ * the ranks of a node are not known here. */
 struct exchange_use exchange_use_of(const struct exchange *exchange,
                                     const struct exchange_load *load, int num_ranks);
 
 /* sigma^2 / (n eps^2), rounded up. */
 double convergence_steps_to(double sigma, double eps, int num_ranks);
 
-/* How many times the noise, and so the steps, of all-reduce remain once the transient is over; 1 of
- * most. HUGE_VAL of what does not reach the optimum.
+/* The factor on all-reduce's noise, and so on its steps, that remains after the transient; 1 for
+ * most methods, HUGE_VAL for those that do not reach the optimum.
  *
- *   unbiased  1 + omega / (1 - heterogeneity): a message adds omega times a rank's own second
- *             moment, which at the optimum is that of its noise and of its data's difference, to
+ *   unbiased  1 + omega / (1 - heterogeneity): compression adds omega times a rank's second
+ *             moment (at the optimum, that of its noise and of its data's deviation) to
  *             the noise alone (Alistarh et al. 2017, theorem 3.4)
  *   EF21      n / delta^3: no linear speed-up (Fatkhullin et al. 2021; Huang et al. 2022, table 1)
  */
 double convergence_noise_factor(const struct convergence *convergence,
                                 const struct exchange_use *use);
 
-/* A^2: 0 of what keeps ranks alike and leaves nothing out.
+/* A^2; 0 for methods that keep ranks equal and leave nothing out.
  *
- *   gossip, PGA, Local SGD   beta^2 C (1 - h + h D), h the heterogeneity: ranks come apart by
- *       noise, of which sum_k beta^2k is left (at most C), and by their data, whose pull adds up
- *       (C D). C = sum of beta^k for k < H, D = min(H, 1 / (1 - beta)); gossip: H is infinite;
- *       local: beta is 1 (Chen et al. 2021, theorem 2 and table 2). It gives transients of
+ *   gossip, PGA, Local SGD   beta^2 C (1 - h + h D), h the heterogeneity: ranks diverge by
+ *       noise, of which sum_k beta^2k is left (at most C), and by their own data, whose effects
+ *       add up
+ *       (C D). C = sum of beta^k for k < H, D = min(H, 1 / (1 - beta)); for gossip H is
+ *       infinite;
+ *       for Local SGD beta is 1 (Chen et al. 2021, theorem 2 and table 2). It gives transients
+ *       of
  *       n^3 beta^4 C^2 where h is 0, and n^3 beta^4 C^2 D^2 where it is 1.
- *   error feedback           (1 - delta) / delta^2: each message leaves (1 - delta) of what is to
- *       be sent, so what is on its way is a sum of about 1 / delta gradients (Stich, Cordonnier and
- *       Jaggi 2018, lemma 3.2, squared): transients of n^3 (1 - delta)^2 / delta^4 (Huang et al.
- *       2022, table 1: MEM-SGD)
- *   others                   0; NEOLITHIC's transient has another order, see below
+ *   error feedback           (1 - delta) / delta^2: each message leaves out (1 - delta) of what is
+ * to be sent, so about 1 / delta gradients are pending (Stich, Cordonnier and Jaggi 2018,
+ * lemma 3.2, squared): transients of n^3 (1 - delta)^2 / delta^4 (Huang et al. 2022, table 1:
+ * MEM-SGD) others                   0; NEOLITHIC's transient has another order, see below
  *
  * beta: sim/exchange/mixing.h. Ranks that act as one count as one. */
 double convergence_apart(const struct convergence *convergence, const struct exchange_use *use);
 
 /* Steps until a method converges as all-reduce does. NEOLITHIC's error has r / (g delta T) in place
  * of the third term, so it is over when 1 / (delta T) is below sqrt(1 / (n T)): n / delta^2 (Huang
- * et al. 2022, theorem 3); here less what delta = 1 would be, as for the others. */
+ * et al. 2022, theorem 3); the value at delta = 1 is subtracted, as for the others. */
 double convergence_transient_steps(const struct convergence *convergence,
                                    const struct exchange_use *use);
 
-/* Steps to where all-reduce is after so many, at most by the theorems; HUGE_VAL: never. */
+/* Steps to reach what all-reduce reaches in `all_reduce_steps`, as an upper bound by the theorems;
+ * HUGE_VAL: never. */
 double convergence_steps(const struct convergence *convergence, const struct exchange_use *use,
                          double all_reduce_steps);
 
-/* The evidence that a number of steps rests on. */
+/* The evidence for a number of steps. */
 enum steps_basis {
     STEPS_EXACT,     /* the same sums as all-reduce's */
-    STEPS_FITTED,    /* the theorems' orders by constants of one's own runs */
-    STEPS_PUBLISHED, /* published runs that ended where all-reduce's did, after as many steps */
-    STEPS_BOUND,     /* nothing but the theorems' worst case */
+    STEPS_FITTED,    /* the theorems' orders with constants fitted on one's own runs */
+    STEPS_PUBLISHED, /* published runs that matched all-reduce's accuracy in the same steps */
+    STEPS_BOUND,     /* the theorems' worst case alone */
 };
 extern const char *const steps_basis_names[]; /* "exact" ... */
 
-/* Steps to where all-reduce is after `all_reduce_steps`. The theorems say by when a method is no
- * longer behind. The published runs were as long as that, and ended where all-reduce's did after as
- * many steps: a use whose transient is over by the end of its run is taken for one of them, and so
- * is one that compresses no more than a published run, on no more ranks. */
+/* Steps to reach what all-reduce reaches in `all_reduce_steps`. The theorems bound the step by
+ * which a method has caught up. Published runs matched all-reduce's accuracy in the same number of
+ * steps. A use counts as such a run when its transient is over by the end of the run, or when it
+ * compresses no more than a published run on no more ranks. */
 struct steps_outlook {
     enum steps_basis basis;
-    const char *source; /* who ran it; "" of STEPS_EXACT and STEPS_BOUND */
-    double steps;       /* to go by: expected, or most_steps where nothing but that is known */
+    const char *source; /* who ran it; "" for STEPS_EXACT and STEPS_BOUND */
+    double steps;       /* the expected number, or most_steps when only the bound is known */
     double most_steps;  /* convergence_steps */
 };
 struct steps_outlook convergence_outlook(const struct convergence *convergence,

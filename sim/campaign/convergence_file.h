@@ -1,5 +1,5 @@
 /* sim/campaign/convergence_file.h - constants of convergence as `calibrate --convergence` writes
- * them and `--convergence FILE` takes them. */
+ * them and `--convergence FILE` reads them. */
 #ifndef SIM_CAMPAIGN_CONVERGENCE_FILE_H
 #define SIM_CAMPAIGN_CONVERGENCE_FILE_H
 
@@ -9,14 +9,15 @@
 #include <jansson.h>
 
 struct convergence_file {
-    char source[320]; /* runs that they were fitted on; what is as it was shipped */
+    char source[320]; /* the runs they were fitted on, and which constants are the shipped ones */
     struct convergence convergence;
 };
 
 extern const struct field convergence_fields[];
 extern const size_t num_convergence_fields;
 
-/* Keys are the fields, "format": 1, and "descent" and "intervals", which nobody reads again. */
+/* Keys are the fields, "format": 1, and "descent" and "intervals", which are written for people
+ * only. */
 bool convergence_load(const char *path, struct convergence_file *out, struct err *err);
 json_t *convergence_write(const struct convergence_file *file);
 

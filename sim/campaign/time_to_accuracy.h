@@ -1,7 +1,7 @@
-/* sim/campaign/time_to_accuracy.h - how long a plan trains until it is where all-reduce would be.
+/* sim/campaign/time_to_accuracy.h - how long a plan trains to reach all-reduce's accuracy.
  *
- * Assumed: all-reduce needs the model's tokens; variance and smoothness of the gradients are those
- * that `convergence` was scaled by; what a transient costs is at most its length. */
+ * Assumptions: all-reduce needs the model's tokens; the gradients' variance and smoothness are
+ * those behind the scales of `convergence`; a transient costs at most its length in steps. */
 #ifndef SIM_CAMPAIGN_TIME_TO_ACCURACY_H
 #define SIM_CAMPAIGN_TIME_TO_ACCURACY_H
 
@@ -11,16 +11,16 @@
 
 struct time_to_accuracy {
     double all_reduce_steps; /* tokens over those of a batch */
-    double transient_steps;  /* that the exchange adds */
-    double noise_factor;     /* times as many as all-reduce's, besides; HUGE_VAL: never there */
+    double transient_steps;  /* steps that the exchange's transient adds */
+    double noise_factor;     /* factor on all-reduce's steps, besides; HUGE_VAL: never reached */
     enum steps_basis basis;  /* of `steps` */
     const char *source;
     double steps;                    /* to go by */
     double seconds;                  /* of them */
-    double most_steps, most_seconds; /* by the theorems' worst case; HUGE_VAL: never there */
+    double most_steps, most_seconds; /* by the theorems' worst case; HUGE_VAL: never reached */
 };
 
-/* For a model whose tokens are stated, at `step_s` a step. */
+/* For a model whose tokens are stated, at `step_s` per step. */
 struct time_to_accuracy time_to_accuracy(const struct convergence *convergence,
                                          const struct system *system, const struct model *model,
                                          const struct plan *plan, double step_s);

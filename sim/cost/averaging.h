@@ -5,9 +5,9 @@
 #include "models/model.h"
 #include "sim/exchange/exchange.h"
 
-/* Share of the run's steps that do: 1 / H, and 1 where there is no period. An H that adapts follows
- * its rule along the losses of models/learning_curve.h up to the model's tokens; where these are
- * not stated the run is taken to be short, and H the first. */
+/* The share of a run's steps that average: 1 / H, or 1 without a period. An adaptive H follows its
+ * rule along the losses of models/learning_curve.h up to the model's tokens; when these are not
+ * stated, it keeps its first value. */
 double averaging_share(const struct exchange *exchange, const struct model *model);
 
 #endif

@@ -7,21 +7,22 @@
 
 #include "sim/cost/hardware.h"
 
-/* m x n from k, `bytes` of traffic beside the multiplication. */
+/* Seconds of a product m x n from k, with `bytes` of traffic. */
 double gemm_s(const struct gpu *gpu, const struct profile *profile, enum dtype dtype, double m,
               double n, double k, double bytes);
 
-/* Share of a type's peak that long products reach. */
+/* Share of a type's peak that products with a long inner dimension reach. */
 double gemm_efficiency(const struct profile *profile, enum dtype dtype);
 
-/* A kernel or `kernels` of them that only move `bytes`. */
+/* Seconds of `kernels` kernels that together only move `bytes`. */
 double traffic_s(const struct gpu *gpu, const struct profile *profile, double bytes,
                  double kernels);
 
-/* An op as it was measured; below 0 where the profile has no table of its kind. */
+/* Measured seconds of an op; negative when the profile has no table of its kind. */
 double measured_op_s(const struct profile *profile, const struct op *op);
 
-/* Any op but a collective; marks take no time. `attention` is the kernel behind flash attention. */
+/* Seconds of any op but a collective; marks take no time. `attention` is the kernel that runs flash
+ * attention. */
 double op_s(const struct gpu *gpu, const struct profile *profile, enum attention_kernel attention,
             const struct op *op);
 

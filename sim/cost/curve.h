@@ -1,4 +1,4 @@
-/* sim/cost/curve.h - a collective's time as it was measured, by message size. */
+/* sim/cost/curve.h - measured time of a collective, by message size. */
 #ifndef SIM_COST_CURVE_H
 #define SIM_COST_CURVE_H
 
@@ -7,7 +7,7 @@
 
 enum { MAX_CURVES = 64, MAX_CURVE_POINTS = 40 };
 
-/* Beside the collectives: a send and its receive between two ranks. */
+/* One kind beside the collectives: a send and its receive between two ranks. */
 enum { CURVE_POINT_TO_POINT = NUM_COLLECTIVES, NUM_CURVE_KINDS };
 extern const char *const curve_names[NUM_CURVE_KINDS + 1];
 
@@ -16,17 +16,17 @@ struct curve_point {
     double log_bytes, log_s;
 };
 
-/* One collective over one sort of group. */
+/* One collective over groups of one size on one fabric. */
 struct curve {
     int collective; /* enum collective, or CURVE_POINT_TO_POINT */
     int num_ranks, num_nodes;
-    char fabric[32]; /* that the group's traffic crosses, as the cluster's level calls it */
+    char fabric[32]; /* the fabric the traffic crosses, named as in the cluster's level */
     int num_points;  /* one at least, of rising size */
     struct curve_point points[MAX_CURVE_POINTS];
 };
 
-/* Seconds for a message that lies between the smallest and the largest point: between two points
- * log time is linear in log size. Others are as the nearer end. */
+/* Seconds for a message: between two points log time is linear in log size; outside their range,
+ * the time of the nearer end. */
 double curve_s(const struct curve *curve, double message_bytes);
 
 /* An object of a profile's "collectives". */

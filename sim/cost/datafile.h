@@ -1,7 +1,7 @@
 /* sim/cost/datafile.h - what the files of GPUs, clusters, profiles and stacks share.
  *
- * One thing a file, `"format": 1`, found by the name of the file, by one of the "words" in it (the
- * case of letters is ignored), or by a path. */
+ * One thing per file, `"format": 1`, found by file name, by one of its "words" (ignoring case), or
+ * by path. */
 #ifndef SIM_COST_DATAFILE_H
 #define SIM_COST_DATAFILE_H
 
@@ -11,28 +11,29 @@
 
 /* Where the files of one noun lie. */
 struct datafile_kind {
-    const char *noun;         /* "GPU": for messages */
-    const char *folder;       /* "calibration/hardware" */
-    const char *words_folder; /* whose files' "words" name files of `folder` too; NULL: none */
+    const char *noun;   /* "GPU": for messages */
+    const char *folder; /* "calibration/hardware" */
+    const char
+        *words_folder; /* folder whose files' "words" also name files of `folder`; NULL: none */
 };
 
 extern const struct datafile_kind gpu_files, cluster_files, profile_files, stack_files;
 
 /* Opens the file called `name` and checks its format; the caller releases it. An unknown name is
  * ERR_USAGE, where = the name, with the nearest file; a faulty file is ERR_INPUT. A file found by
- * name must say in "name" what it is called. */
+ * name must have that name as "name". */
 bool datafile_open(const struct datafile_kind *kind, const char *name, struct json_file *file,
                    struct err *err);
 
-/* "format" is 1; "sources", where there is one, tells in text where keys of `fields` come from;
- * "residuals" are an object. */
+/* Checks that "format" is 1, that "sources", if present, gives a text for keys of `fields`, and
+ * that "residuals" is an object. */
 bool datafile_check(const struct field *fields, size_t n, const json_t *object, struct err *err);
 
-/* `fields` of `in`, behind "format". */
+/* A new object: "format", then the `fields` of `in`. */
 json_t *datafile_write(const struct field *fields, size_t n, const void *in);
 
-/* "fitted_on", the rows that constants were fitted on: a list of at most MAX_FITTED texts. Absent:
- * none. The caller frees *rows. */
+/* Reads "fitted_on", the rows that constants were fitted on: a list of at most MAX_FITTED texts;
+ * absent: none. The caller frees *rows. */
 bool fitted_read(const json_t *list, char (**rows)[40], int *num_rows, struct err *err);
 json_t *fitted_write(char (*rows)[40], int num_rows);
 

@@ -1,7 +1,7 @@
-/* sim/cost/exchange.h - seconds that an exchange other than the library's all-reduce takes.
+/* sim/cost/exchange.h - the time of an exchange other than the library's all-reduce.
  *
- * Phases (sim/exchange/exchange.h) become collectives and messages over the wires that a plan's
- * data ranks have; compressing is traffic in device memory. */
+ * Phases (sim/exchange/exchange.h) are timed as collectives and messages over the wires of a plan's
+ * data ranks; compression is timed as device memory traffic. */
 #ifndef SIM_COST_EXCHANGE_H
 #define SIM_COST_EXCHANGE_H
 
@@ -10,17 +10,17 @@
 
 struct exchange_ranks exchange_ranks(const struct system *system, const struct plan *plan);
 
-/* One exchange of a load, a mean over steps of which the share `averaging` ends a period
- * (averaging_share). */
+/* The mean time of one exchange of a load over steps, of which the share `averaging`
+ * (averaging_share) ends a period. */
 struct exchange_cost {
     double gradients_s; /* on the wire, of gradients */
     double weights_s;   /* on the wire, of weights */
-    double memory_s;    /* of the device: messages made and read, weights averaged */
+    double memory_s;    /* in device memory: messages made and read, weights averaged */
 };
 struct exchange_cost exchange_cost(const struct system *system, const struct plan *plan,
                                    const struct exchange_load *load, double averaging);
 
-/* What a rank keeps for it from step to step, and needs for messages meanwhile. */
+/* Bytes that a rank keeps for the exchange from step to step, with its message buffers. */
 double exchange_memory_bytes(const struct system *system, const struct plan *plan,
                              const struct exchange_load *load);
 

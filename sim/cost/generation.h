@@ -1,4 +1,4 @@
-/* sim/cost/generation.h - what differs from one generation of GPUs to the next: one row for each.
+/* sim/cost/generation.h - what differs between generations of GPUs, one row each.
  *
  * A GPU's file names its generation; rates, sizes and power are the file's own. A new generation is
  * a name in the enum and a row in generation.c. */
@@ -19,27 +19,27 @@ enum attention_kernel {
 };
 extern const char *const attention_names[NUM_ATTENTION_KERNELS + 1]; /* "unfused", "flash1" ... */
 
-/* One node, two, more: as NCCL's tables distinguish groups. */
+/* NCCL's tables distinguish groups on one node, on two, and on more. */
 enum { NUM_NODE_CLASSES = 3 };
 
-/* NCCL 2.30.7's model of itself (src/graph/tuning.cc, whose names stand beside): a channel's most.
- */
+/* Most that a channel carries, by NCCL 2.30.7's own model (src/graph/tuning.cc, its names
+ * beside). */
 struct nccl_rates {
     double ll_bytes_per_s[NUM_NODE_CLASSES];         /* llMaxBws */
     double ring_ll128_bytes_per_s;                   /* perChMaxRingLL128Bws */
     double tree_bytes_per_s[NUM_NODE_CLASSES];       /* perChMaxTreeBws */
     double tree_ll128_bytes_per_s[NUM_NODE_CLASSES]; /* perChMaxTreeLL128Bws */
-    double ring_plateau;       /* factor on a ring's start between nodes: ring.c */
-    double collnet_efficiency; /* of NICs, by CollNet's direct algorithm */
-    double nvls_efficiency;    /* of a channel, by multicast; 0: no NVSwitch multicasts */
+    double ring_plateau;       /* factor on a ring's latency between nodes: ring.c */
+    double collnet_efficiency; /* of NICs, with CollNet's direct algorithm */
+    double nvls_efficiency;    /* of a channel, with multicast; 0: no NVSwitch multicast */
     double nvls_tree_bytes_per_s[NUM_NODE_CLASSES]; /* perChMaxNVLSTreeBws */
 };
 
 struct generation {
-    enum attention_kernel attention; /* the newest fused kernel that it runs; UNFUSED: none */
+    enum attention_kernel attention; /* the newest fused kernel it can run; UNFUSED: none */
     double workspace_bytes;          /* of cuBLAS and Transformer Engine */
-    bool reads_either_way;           /* 8-bit products along rows or columns of one copy */
-    bool scales_blocks;              /* its matrix units apply a scale for each block of values */
+    bool reads_either_way;           /* 8-bit products read one copy along rows or columns */
+    bool scales_blocks;              /* its matrix units apply one scale per block of values */
     struct nccl_rates nccl;
 };
 extern const struct generation generations[NUM_GPU_ARCHS]; /* indexed by enum gpu_arch */

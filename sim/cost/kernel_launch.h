@@ -5,11 +5,11 @@
 #include "sim/cost/hardware.h"
 #include "sim/plan/plan.h"
 
-/* What the stack's `launch` comes to; never LAUNCH_PASSES. With several stages a pass hardly ever
- * finds memory as it was when it was captured. */
+/* How the stack's `launch` works out for this plan; never LAUNCH_PASSES. With several stages,
+ * memory is rarely laid out as it was at capture. */
 enum launch plan_launch(const struct plan *plan, const struct stack *stack);
 
-/* Host time to launch a kernel, or within a graph, from one to the next. */
+/* Host time to launch a kernel; within a graph, the time from one kernel to the next. */
 double plan_issue_s(const struct plan *plan, const struct stack *stack);
 
 #endif

@@ -1,8 +1,8 @@
-/* sim/cost/match.h - which cluster and stack a measured run means by its words.
+/* sim/cost/match.h - which cluster and stack the words of a measured run stand for.
  *
  * A row of a results table says "A100-80GB-SXM", "8x HDR200", "Megatron-LM 2021".
- * calibration/match.json turns that into names of files by two ordered lists of rules, "clusters"
- * and "stacks": the first rule whose words all match wins, and what it had to assume is reported.
+ * calibration/match.json maps them to file names by two ordered lists of rules, "clusters" and
+ * "stacks": the first rule whose words all match wins, and its assumptions are reported.
  *
  * A pattern is looked for anywhere in the text, whatever the case of letters; `*` in it stands for
  * any text, `|` parts alternatives, and an empty pattern matches an empty text only. */
@@ -19,9 +19,9 @@ struct match_rule {
     int compiled;                              /* 0 or 1; -1: any */
     char use[48];                              /* the cluster or stack */
     char memory[48];      /* of stacks: the one whose memory it was; "": its own */
-    char recompute[48];   /* of stacks: instead of the row's; "": the row's */
-    char assumption[160]; /* what is taken for granted; "": nothing */
-    char skip[160];       /* why there is none; "": there is */
+    char recompute[48];   /* rules for stacks: replaces the row's recompute; "": keeps it */
+    char assumption[160]; /* what the rule assumes; "": nothing */
+    char skip[160];       /* why there is no match; "": there is one */
     double power_w;       /* of clusters: the GPU's limit; 0: its own */
 };
 
@@ -30,10 +30,10 @@ struct match_rules {
     int count;
 };
 
-/* What no column of a row tells of its model, by the names of model and software. */
+/* Properties of a model that no column of a row states, by the names of model and software. */
 struct match_model {
-    char model[80], software[128];   /* patterns */
-    int gated;                       /* 0 or 1: of models with a feed-forward that is; -1: either */
+    char model[80], software[128]; /* patterns */
+    int gated; /* 0 or 1: whether the model's feed-forward is gated; -1: either */
     int norm, activation, positions; /* as in struct model */
     bool linear_bias, tied, embedding_norm;
     double dropout;
@@ -50,33 +50,33 @@ struct match_table {
     struct match_models models;          /* the same */
 };
 
-/* What a measured row says. Texts may be empty but not NULL; 0 GPUs a node: not stated. */
+/* The words of a measured row. Texts may be empty but not NULL; 0 GPUs per node: not stated. */
 struct match_row {
     const char *gpu, *network, *software;
     int gpus_per_node;
     const char *source; /* the key of its source; NULL: none */
-    int compiled;       /* whether its kernels were, 0 or 1; -1: not stated */
+    int compiled;       /* whether its kernels were compiled, 0 or 1; -1: not stated */
 };
 
 /* Texts are borrowed from the table. */
 struct match {
     const char *cluster, *stack;
     const char *cluster_assumption, *stack_assumption; /* "": none */
-    const char *memory; /* the stack whose memory such rows had; "": that of `stack` */
-    const char
-        *recompute;   /* what really ran, where the row is known to be wrong; "": what it says */
-    const char *skip; /* why the row cannot be predicted; "" */
-    double power_w;   /* limit of the GPUs; 0: their own */
+    const char *memory;    /* the stack whose memory such rows had; "": that of `stack` */
+    const char *recompute; /* the recompute that really ran, when the row is known to be wrong; "":
+                              the row's */
+    const char *skip;      /* why the row cannot be predicted; "" */
+    double power_w;        /* limit of the GPUs; 0: their own */
 };
 
-/* From `path`, or from calibration/match.json when it is NULL. Release with match_release. */
+/* Loads `path`, or calibration/match.json when it is NULL. Release with match_release. */
 bool match_load(const char *path, struct match_table *out, struct err *err);
 void match_release(struct match_table *table);
 
 /* False, with `skip`, when the row is to be left out or no rule matches. */
 bool match_find(const struct match_table *table, const struct match_row *row, struct match *out);
 
-/* NULL: no rule knows it. */
+/* The properties of a model; NULL: no rule matches. */
 const struct match_model *match_find_model(const struct match_table *table, const char *model,
                                            const char *software, bool is_gated);
 

@@ -1,7 +1,7 @@
 /* sim/cost/memory.h - bytes that one rank of each pipeline stage holds at its peak.
  *
  * The planning peak is that of the second step, when the optimizer's moments exist: state, the
- * activations of the microbatches in flight, and the largest thing that lives for a moment. */
+ * activations of the microbatches in flight, and the largest transient allocation. */
 #ifndef SIM_COST_MEMORY_H
 #define SIM_COST_MEMORY_H
 
@@ -13,31 +13,32 @@ struct stage_memory {
     double optimizer_bytes;   /* all the time */
     double step_bytes;        /* of it during its step alone, when no activations are there */
     double activations_bytes; /* of all chunks in flight, or their checkpoints */
-    double logits_bytes;      /* at the loss, of the microbatches whose loss is in flight */
-    double recompute_bytes;   /* one layer's activations while they are recomputed, its gradients */
-    double buckets_bytes;     /* gathered parameters, reductions, other ranks' keys */
-    double library_bytes;     /* workspaces of matrix libraries */
-    double allocated_bytes;   /* the sum of the above at the peak: what the framework allocates */
-    double slack_bytes;       /* reserved by the allocator beyond it */
-    double network_bytes;     /* communicators' buffers */
-    double context_bytes;     /* context and code of the runtime, pools of captured graphs */
-    double total_bytes;       /* reserved, network and context: what must fit */
+    double logits_bytes;      /* at the loss, for the microbatches whose loss is in flight */
+    double recompute_bytes; /* activations of one layer while it is recomputed, and its gradients */
+    double buckets_bytes;   /* gathered parameters, reduction buckets, other ranks' keys */
+    double library_bytes;   /* workspaces of matrix libraries */
+    double allocated_bytes; /* the sum of the above at the peak: what the framework allocates */
+    double slack_bytes;     /* reserved by the allocator beyond allocated_bytes */
+    double network_bytes;   /* communicators' buffers */
+    double context_bytes;   /* context and code of the runtime, pools of captured graphs */
+    double total_bytes;     /* reserved, network and context: this must fit the GPU */
 };
 
 struct stage_memory stage_memory(const struct memory_input *input, int stage);
-/* The same in two steps, for many stages of one plan: what none of them changes, and the rest. */
+/* The same in two steps, for many stages of one plan: first what all stages share, then the
+ * rest. */
 struct stage_memory common_memory(const struct memory_input *input);
 struct stage_memory stage_memory_with(const struct memory_input *input, int stage,
                                       const struct stage_memory *common);
-/* Of every stage at once, which is cheaper than one by one: room for pp. */
+/* The memory of all stages at once, which is cheaper than one by one; room for pp. */
 void plan_memory(const struct memory_input *input, struct stage_memory *stages);
-/* The largest total_bytes of them. */
+/* The largest total_bytes of any stage. */
 double plan_peak_bytes(const struct memory_input *input);
-/* Without the buffers of communicators, which alone depend on the rank order. */
+/* The same without communicator buffers, the only part that depends on the rank order. */
 double plan_unplaced_bytes(const struct memory_input *input);
 
-/* Parameters of a stage's rank in its layers, and in all; tied heads count their copy where
- * they have one. */
+/* Parameters of a stage's rank in its layers, and in all; a tied head counts when it is a copy of
+ * its own. */
 double stage_layer_parameters(const struct model *model, const struct plan *plan,
                               const struct pieces *pieces, int stage);
 double stage_parameters(const struct model *model, const struct plan *plan,

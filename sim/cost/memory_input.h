@@ -1,4 +1,4 @@
-/* sim/cost/memory_input.h - what the memory of a plan is read off. */
+/* sim/cost/memory_input.h - all that a plan's memory depends on. */
 #ifndef SIM_COST_MEMORY_INPUT_H
 #define SIM_COST_MEMORY_INPUT_H
 

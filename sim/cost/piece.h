@@ -1,8 +1,8 @@
 /* sim/cost/piece.h - seconds and bytes of a layer, the embedding or the head on one rank, for one
  * microbatch.
  *
- * Everything is summed off the op lists of sim/plan/local. A list's time is its makespan over the
- * compute, the tensor and the context stream. */
+ * Everything is computed from the op lists of sim/plan/local. A list's time is its makespan over
+ * the compute, tensor and context streams. */
 #ifndef SIM_COST_PIECE_H
 #define SIM_COST_PIECE_H
 
@@ -13,14 +13,14 @@
 #include "sim/plan/local.h"
 #include "sim/schedule/schedule.h"
 
-/* One list, run once on a GPU whose host is ahead of it: total = compute + exposed comm. */
+/* One list, run once while the host launches ahead of the GPU: total = compute + exposed comm. */
 struct list_cost {
     double total_s;
     double compute_s;
     double comm_s;      /* exposed: not beside compute */
-    double context_s;   /* of which the context group's */
+    double context_s;   /* the context group's part of comm_s */
     double attention_s; /* of compute: flash attention's */
-    double kernels;     /* that the host launches: a floor for longer stretches of lists */
+    double kernels;     /* launches by the host, which set a floor on the time of several lists */
     double flops;
 };
 
@@ -28,48 +28,48 @@ enum { MAX_PIECE_TENSORS = 24 };
 
 struct piece_cost {
     struct list_cost forward;
-    struct list_cost backward; /* of input gradients alone when the schedule splits it */
-    struct list_cost weight;   /* of weight gradients then, else nothing */
-    struct list_cost replay;   /* of the forward, what selective recompute runs again */
+    struct list_cost backward; /* input gradients alone when the schedule splits the backward */
+    struct list_cost weight;   /* weight gradients then, else nothing */
+    struct list_cost replay;   /* the ops of the forward that selective recompute repeats */
     double saved_bytes;        /* kept for the backward without recompute */
-    double replayed_bytes;     /* of which selective recompute frees */
-    double waiting_bytes; /* kept between the halves of a split backward: what its products read */
+    double replayed_bytes;     /* the part that selective recompute frees */
+    double waiting_bytes; /* kept between the halves of a split backward: operands of the weight
+                             products */
     double moment_bytes;  /* most that a backward holds at once beside what is left of those kept */
-    double working_bytes; /* most that an op's output and its input's gradient take at once */
+    double working_bytes; /* most that an op's output and the gradient of its input take at once */
     double input_bytes;   /* the checkpoint at the piece's entrance */
     double parameters;    /* held by one tensor rank */
-    double frozen;        /* of which have no gradient */
-    int num_tensors;      /* that the others are */
+    double frozen;        /* the part of parameters without a gradient */
+    int num_tensors;      /* number of tensors with gradients */
     struct exchange_tensor tensors[MAX_PIECE_TENSORS];
 };
 
-/* The pieces of a plan, and what they have in common. */
+/* The costs of a plan's pieces, and what they share. */
 struct pieces {
-    struct piece_cost
-        at[NUM_PIECES]; /* a layer of each of the model's kinds, the embedding, the head */
+    struct piece_cost at[NUM_PIECES]; /* one layer per kind of block, the embedding, the head */
     int num_kinds;
-    double logits;           /* of one microbatch on one tensor and context rank */
-    double logits_run_bytes; /* beside what is kept, while the head makes them a run of rows at a
-                                time; 0: at once */
-    double context_buffer_bytes; /* for others' tokens, while an attention core runs */
+    double logits;           /* number of logits of one microbatch on one tensor and context rank */
+    double logits_run_bytes; /* further bytes while the head computes logits in row blocks; 0: all
+                                at once */
+    double context_buffer_bytes; /* buffers for other ranks' tokens while an attention core runs */
 };
 
-/* All that the pieces' costs read of a plan, but its wires. Of ints alone, without padding: equal
- * questions have equal bytes. */
+/* All that the pieces' costs depend on in a plan, except its wires. Only ints, without padding:
+ * equal questions have equal bytes. */
 struct piece_question {
     struct rank_share share;
     int attention;       /* enum attention_kernel */
     int precision;       /* enum precision */
     int gradient_dtype;  /* enum dtype */
     int overlaps_tensor; /* 0 or 1: the tensor group's collectives run beside compute */
-    int replays;         /* bit set of enum replayed: what selective recompute runs again */
-    int splits;          /* 0 or 1: the two halves of a backward are lists of their own */
+    int replays;         /* bit set of enum replayed: what selective recompute repeats */
+    int splits;          /* 0 or 1: the backward is split into two lists */
 };
 /* `generator`: the plan's schedule. */
 struct piece_question piece_question_of(const struct system *system, const struct plan *plan,
                                         const struct generator *generator);
 
-/* Where the share's groups lie: all that their wires depend on in one system. Of ints alone. */
+/* The placement of the share's groups: all that their wires depend on in one system. Only ints. */
 struct piece_places {
     int tensor_stride, context_stride, num_ranks;
 };
@@ -80,42 +80,41 @@ struct piece_wires {
 struct piece_wires piece_wires_of(const struct system *system, struct rank_share share,
                                   struct piece_places places);
 
-/* Reads no plan, and of the system neither the GPUs in the job nor their memory. Lists are built in
- * the arena. */
+/* Depends on no plan, and on neither the system's number of GPUs nor their memory. Lists are built
+ * in the arena. */
 struct pieces pieces_answer(const struct system *system, const struct model *model,
                             const struct piece_question *question, const struct piece_wires *wires,
                             struct arena *arena);
-/* The same of a plan. */
+/* The same for a plan. */
 struct pieces pieces_cost(const struct system *system, const struct model *model,
                           const struct plan *plan, struct arena *arena);
 
-/* Of lists that no model has, with the weights that they name. `input_bytes` come from the piece
- * before. Temporaries are in the arena. */
+/* The cost of given lists that belong to no model. `input_bytes` arrive from the piece before.
+ * Temporaries are in the arena. */
 struct piece_cost lists_cost(const struct system *system, const struct plan *plan,
                              struct local_ops lists, double input_bytes, struct arena *arena);
 
-/* Ops of each kind that all ranks run in a step, and what each kind takes in all, every op alone: a
- * measured run is held against it kind by kind. */
+/* Per kind of op: how many all ranks run in a step, and their total time when each runs alone. A
+ * measured run is compared with it kind by kind. */
 struct kind_totals {
     double count[NUM_OP_KINDS], seconds[NUM_OP_KINDS];
 };
 struct kind_totals plan_kind_totals(const struct system *system, const struct model *model,
                                     const struct plan *plan);
 
-/* Most rows of the head whose logits are made at once, 0: all. A split backward reads their
- * gradients twice, so that there all are. */
+/* Most rows of logits computed at once; 0: all. With a split backward it is all, as their gradients
+ * are read twice. */
 double plan_logits_rows(const struct plan *plan, const struct stack *stack);
-/* Held for each logit at the loss: what the stack has, no less than a value as the plan stores it.
- */
+/* Bytes per logit held at the loss: the stack's number, but at least a value of the plan's type. */
 double plan_logit_bytes(const struct plan *plan, const struct stack *stack);
 
-/* Options of the op lists, as stack and plan have them. */
+/* The op lists' options by stack and plan. */
 struct layer_options plan_layer_options(const struct plan *plan, const struct system *system);
 
-/* Whether the plan's collectives of a kind run beside compute: its own word, else the stack's. */
+/* Whether the plan's collectives of a kind overlap compute: the plan's word, else the stack's. */
 bool plan_overlaps(const struct plan *plan, const struct stack *stack, enum overlap overlap);
-/* Copies of what quantised products read, along rows and along columns: Blackwell multiplies either
- * way round, so one does where both have the same scale. */
+/* Copies of quantised operands, along rows and along columns. Blackwell reads either way, so one
+ * copy is enough when both have the same scales. */
 int quantized_copies(const struct gpu *gpu, const struct recipe *recipe);
 /* The attention kernel that the plan runs on this system. */
 enum attention_kernel plan_attention_kernel(const struct plan *plan, const struct system *system);

@@ -1,22 +1,22 @@
-/* sim/cost/runtime.h - what programs run on beneath a stack, and what that keeps and waits for. */
+/* sim/cost/runtime.h - what a stack's programs run on, and the memory and waiting this implies. */
 #ifndef SIM_COST_RUNTIME_H
 #define SIM_COST_RUNTIME_H
 
 #include "sim/cost/hardware.h"
 
 struct runtime {
-    bool has_workspaces;       /* of cuBLAS and Transformer Engine, for the whole run */
-    bool has_channels;         /* NCCL's buffers, for each axis that is called on */
-    bool walks_passes;         /* a pass holds what the executor's steps take, one by one; else the
-                                  allocator's slack and the workspaces stand for it */
-    bool keeps_for_weights;    /* activations stay until the weight gradients are made; else those
-                                  that none of them reads go behind the input gradients */
-    bool adds_whole_gradients; /* a layer's gradient is made whole, and added to its shard */
-    bool sends_ahead;          /* no schedule waits for its sends; else only the interleaved does
-                                  not (Megatron's p2p_communication.py) */
-    bool is_a_core;            /* what computes also issues, sends and receives */
-    bool widens_16_bits;       /* products of 16 bits run at the rate of fp32 where a GPU states no
-                                  other */
+    bool has_workspaces; /* workspaces of cuBLAS and Transformer Engine, held for the whole run */
+    bool has_channels;   /* NCCL's buffers, for each axis that communicates */
+    bool walks_passes;   /* a pass's memory follows the executor's steps one by one; else the
+                            allocator's slack and the workspaces cover it */
+    bool keeps_for_weights; /* all activations stay until the weight gradients are made; else those
+                               that weight gradients do not read are freed after the input gradients
+                             */
+    bool adds_whole_gradients; /* a layer's whole gradient is made first, then added to its shard */
+    bool sends_ahead; /* sends never block; else only the interleaved schedule's do not (Megatron's
+                         p2p_communication.py) */
+    bool is_a_core;   /* the core that computes also issues, sends and receives */
+    bool widens_16_bits; /* 16-bit products run at the fp32 rate unless the GPU states another */
 };
 
 enum { NUM_RUNTIMES = 2 };

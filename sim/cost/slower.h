@@ -4,8 +4,8 @@
 
 #include "sim/cost/hardware.h"
 
-/* All that a device does takes 1 / speed times as long: products, memory traffic, kernels that were
- * measured. On a host a core moves the messages too. Borrows what it does not change; release it
+/* Everything a device does takes 1 / speed times as long: products, memory traffic, measured
+ * kernels. On a host, messages too, as cores move them. Borrows what it does not change; release it
  * with system_slower_release before `from`. */
 void system_slower(const struct system *from, double speed, struct system *out);
 void system_slower_release(struct system *slower);

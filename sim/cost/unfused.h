@@ -1,7 +1,7 @@
-/* sim/cost/unfused.h - how a stack file says what ops cost that it does not fuse.
+/* sim/cost/unfused.h - how a stack file states the cost of ops that it does not fuse.
  *
- * { "norm": { "bytes": 36, "kernels": 8, ... }, ... }: an op that it leaves out costs what
- * PyTorch's and Megatron-LM's own kernels take. */
+ * { "norm": { "bytes": 36, "kernels": 8, ... }, ... }: an op that it leaves out costs as much as
+ * PyTorch's and Megatron-LM's own kernels. */
 #ifndef SIM_COST_UNFUSED_H
 #define SIM_COST_UNFUSED_H
 
@@ -13,12 +13,12 @@
 
 extern const struct unfused_ops unfused_usual;
 
-/* NULL: nothing is said. where = unfused.OP.KEY. */
+/* `object` NULL: all ops have their defaults. where = unfused.OP.KEY. */
 bool unfused_read(const json_t *object, struct unfused_ops *out, struct err *err);
-/* The ops that are not as usual; NULL: all are. */
+/* Only the ops that differ from the default; NULL: none do. */
 json_t *unfused_write(const struct unfused_ops *unfused);
 
-/* Keys of unfused, and of one op. */
+/* Keys of "unfused", and of one op in it. */
 extern const struct field unfused_fields[], unfused_op_fields[];
 extern const size_t num_unfused_fields, num_unfused_op_fields;
 

@@ -1,5 +1,5 @@
-/* sim/engine/data_parallel.h - what gradients and parameters cost on the data-parallel wires, and
- * how much of it compute can't hide. */
+/* sim/engine/data_parallel.h - the data-parallel communication of gradients and parameters, and how
+ * much of it is exposed. */
 #ifndef SIM_ENGINE_DATA_PARALLEL_H
 #define SIM_ENGINE_DATA_PARALLEL_H
 
@@ -7,14 +7,14 @@
 #include "sim/cost/network.h"
 #include "sim/cost/piece.h"
 
-/* A compute block and a transfer side by side, each slowing the other down while both run. */
+/* Time until both compute and a transfer are done, each slowing the other while both run. */
 double overlapped_s(const struct profile *profile, double compute_s, double comm_s);
 
-/* What a transfer in `pieces` equal buckets adds to the `window_s` of compute that makes the
- * buckets ready one by one (reductions), or uses them one by one (gathers). */
+/* The exposed time of a transfer in `pieces` equal buckets beside `window_s` of compute, which
+ * produces the buckets one by one (reductions) or consumes them one by one (gathers). */
 double exposed_s(const struct profile *profile, double comm_s, double window_s, double pieces);
 
-/* Seconds on the wires of one rank's parameters. */
+/* Seconds that one rank's gradients and parameters take on the wires. */
 struct data_comm {
     double reduce_s; /* gradients: all-reduce, or reduce-scatter when they are sharded */
     double gather_s; /* parameters: all-gather after a sharded optimizer, or before use (ZeRO-3) */
@@ -27,20 +27,20 @@ struct data_comm data_comm(const struct stack *stack, const struct plan *plan,
 struct data_comm shard_copies(const struct system *system, const struct plan *plan,
                               double parameters);
 
-/* How often a step gathers each weight. */
+/* How many times a step gathers each weight. */
 double weight_gathers(const struct stack *stack, const struct plan *plan, int num_microbatches);
 
-/* The bytes of an element of a weight as it is gathered. Embedding and head travel in bf16 even
- * where layers' weights are kept quantised; they count as layers here. */
+/* Bytes of a gathered weight element. Embedding and head are gathered in bf16 even when layers'
+ * weights are quantised; here they count as layers. */
 double gathered_weight_bytes(const struct stack *stack, const struct plan *plan);
 
-/* Quantising weights: once a step, as they are kept for all its microbatches, or with ZeRO-3
- * after each gather. Where the optimizer writes them quantised, the second copy alone. */
+/* Seconds to quantise weights: once per step for all microbatches, or with ZeRO-3 after each
+ * gather. When the optimizer writes them quantised, only the second copy is made. */
 double quantize_weights_s(const struct system *system, const struct plan *plan,
                           double layer_parameters, int num_microbatches);
 
-/* One fused pass over the optimizer's state, and the gradient norm before it, which is all when the
- * state is in host memory. */
+/* Seconds of the gradient norm and of one fused pass over the optimizer's state; the norm alone
+ * when the state is in host memory. */
 double optimizer_s(const struct system *system, const struct model *model, const struct plan *plan,
                    double parameters);
 

@@ -1,6 +1,6 @@
-/* sim/engine/ends.h - when what runs will end, the first on top: a heap of slots.
+/* sim/engine/ends.h - a heap of slots by the time their activity ends, the earliest on top.
  *
- * Of what ends at the same time the lower slot is first. */
+ * Ties go to the lower slot. */
 #ifndef SIM_ENGINE_ENDS_H
 #define SIM_ENGINE_ENDS_H
 

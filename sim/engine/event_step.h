@@ -1,5 +1,5 @@
-/* sim/engine/event_step.h - a plan's step by the event engine: its lists, what they take, when they
- * run. */
+/* sim/engine/event_step.h - a plan's step by the event engine: its instruction lists, their costs
+ * and their timeline. */
 #ifndef SIM_ENGINE_EVENT_STEP_H
 #define SIM_ENGINE_EVENT_STEP_H
 
@@ -9,7 +9,7 @@
 struct event_step {
     const struct schedule *schedule;
     const struct timeline *timeline;
-    double step_s; /* with what the host adds once a step */
+    double step_s; /* including the host's overhead per step */
 };
 
 /* The plan must have passed plan_check and system_check. All in the arena. Fails (ERR_INFEASIBLE)
@@ -18,11 +18,11 @@ enum { MOST_EVENTS = 4000000 };
 bool event_step_run(struct evaluator *evaluator, const struct model *model, const struct plan *plan,
                     struct arena *arena, struct event_step *out, struct err *err);
 
-/* The same step again and again, each time with other luck (jitter.h). */
+/* The same step many times, each with other random delays (jitter.h). */
 enum { MOST_DRAWS = 10000 };
 struct draws {
     int count; /* from 1 to MOST_DRAWS */
-    int seed;  /* the same one draws the same steps */
+    int seed;  /* equal seeds draw equal steps */
 };
 struct drawn_steps {
     struct draws draws;

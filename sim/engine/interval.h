@@ -1,15 +1,15 @@
-/* sim/engine/interval.h - the 90 % interval of a prediction, by what its step is made of. */
+/* sim/engine/interval.h - the 90 % interval of a prediction, from the parts of its step. */
 #ifndef SIM_ENGINE_INTERVAL_H
 #define SIM_ENGINE_INTERVAL_H
 
 #include "sim/cost/hardware.h"
 #include "sim/engine/time_parts.h"
 
-/* The share of the step that each error width counts for: 1 of `common`, then what the parts have
- * of their sum; a part below 0 is none. */
+/* The weight of each error width: 1 for `common`, then each part's fraction of their sum; a
+ * negative part counts as 0. */
 void interval_shares(const struct time_parts *parts, double shares[NUM_ERROR_PARTS]);
 
-/* Half width in log time by those shares alone. */
+/* Half width in log time, from those weights alone. */
 double interval_of_widths(const struct error_widths *widths, const double shares[NUM_ERROR_PARTS]);
 
 /* Half width in log time, the root of (a row's scatter)^2 + (its source's shift)^2: the stack's, by

@@ -1,9 +1,8 @@
-/* sim/engine/jitter.h - how far what runs strays from what it takes in the mean.
+/* sim/engine/jitter.h - random deviations of passes and transfers from their mean time.
  *
- * One rank stands for each stage, but many GPUs wait for each other behind it: what is drawn for an
- * instruction is the slowest of those, in one draw (maximum_quantile). Each draw is of the seed and
- * of the instruction's place alone, so that the order of events changes none, and a plan under
- * faster wires meets the same luck. */
+ * One rank stands for each stage, but behind it many GPUs wait for each other: one draw gives the
+ * slowest of them (maximum_quantile). A draw depends only on the seed and the instruction's place,
+ * so neither the order of events nor faster wires change it. */
 #ifndef SIM_ENGINE_JITTER_H
 #define SIM_ENGINE_JITTER_H
 
@@ -17,28 +16,28 @@ struct jitter {
     uint64_t seed;
     double chip_spread;            /* of a chip's speed, for a whole step */
     double pass_spread;            /* of each pass of a chip */
-    double wire_spread[NUM_WIRES]; /* of each transfer of a member of its group */
-    int num_gpus;         /* of the job: the costs have the expected slowest of these already */
+    double wire_spread[NUM_WIRES]; /* of each transfer, per member of its group */
+    int num_gpus;         /* of the job: costs already include the expected slowest of these */
     int stage_ranks;      /* GPUs behind a stage, all replicas */
-    int pass_ranks;       /* of one replica: they wait for each other in every pass */
-    int data_members;     /* of a data group, or its nodes where it lies over several */
-    double data_replicas; /* pipelines that the norm of the gradients waits for; of gossip, as many
-                             as would be waited for as long (exchange_waits_for) */
+    int pass_ranks;       /* GPUs of one replica, which wait for each other in every pass */
+    int data_members;     /* members of a data group, or its nodes when it spans several */
+    double data_replicas; /* pipelines that the gradient norm waits for; for gossip, the equivalent
+                             number (exchange_waits_for) */
 };
 
-/* How many times longer a stage's compute takes by its slowest chip, than by that of the job. */
+/* A stage's slowdown by its own slowest chip, relative to the job's slowest chip. */
 double jitter_chips(const struct jitter *jitter, int stage);
 
-/* ... and one pass, the index-th instruction of its list. What ranks wait for each other in the
- * mean was measured with the pass. */
+/* Slowdown of one pass, the index-th instruction of its list. The mean wait of ranks for each other
+ * is part of the measured pass. */
 double jitter_pass(const struct jitter *jitter, int stage, int index);
 
-/* ... and one transfer, by the slowest of so many. A receive has its send's. */
+/* Slowdown of one transfer by the slowest of its members. A receive has its send's. */
 double jitter_transfer(const struct jitter *jitter, int stage, int index, enum wire wire,
                        int members);
 
-/* How long the norm waits on a stage for the slowest replica, whose `squares_s2` are the sum of
- * squares of its passes' times: their deviations add up over the step. */
+/* How long the norm waits on a stage for the slowest replica. `squares_s2` is the sum of squares of
+ * its passes' times, as their deviations add up over the step. */
 double jitter_replicas_s(const struct jitter *jitter, int stage, double squares_s2);
 
 #endif

@@ -1,7 +1,7 @@
 /* sim/engine/jobs.h - the instructions of a rank as its lanes run them, side by side in memory.
  *
- * What a job waits for on its own rank is a number of jobs that a lane must have done: lanes run in
- * order, so nothing is kept for each instruction while a step runs. */
+ * A job waits until a lane of its rank has finished a given number of jobs: lanes run in order, so
+ * no state per instruction is needed. */
 #ifndef SIM_ENGINE_JOBS_H
 #define SIM_ENGINE_JOBS_H
 
@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Open once `lane` has done so many jobs. */
+/* Open once `lane` has finished `count` jobs. */
 struct gate {
     unsigned lane : 4, count : 28;
 };
@@ -27,21 +27,21 @@ struct job {
 struct queue {
     struct job *jobs;
     int count;
-    int head; /* as many are done */
+    int head; /* index of the next job; those before are done */
     bool is_running;
-    bool is_counted; /* its head has arrived at the barrier of the norm */
+    bool is_counted; /* its head has arrived at the gradient norm's barrier */
 };
 
 struct job_lanes {
     struct queue queues[NUM_LANES];
-    unsigned wakes[NUM_LANES]; /* a bit for each lane that an end on this one may let start */
+    unsigned wakes[NUM_LANES]; /* a bit per lane that the end of a job here may let start */
 };
 
-/* Splits a stage's list into lanes, with the waits that step_holds names. Arrays in the arena. */
+/* Splits a stage's list into lanes, with the waits of step_holds. Arrays in the arena. */
 void job_lanes_fill(struct job_lanes *lanes, const struct step_cost *cost,
                     const struct schedule *schedule, int stage, struct arena *arena);
 
-/* NULL when the lane is through. */
+/* The next job; NULL when the lane is done. */
 static inline const struct job *queue_head(const struct queue *queue)
 {
     return queue->head < queue->count ? &queue->jobs[queue->head] : NULL;
@@ -52,7 +52,7 @@ static inline bool gate_is_open(const struct job_lanes *lanes, struct gate gate)
     return (unsigned)lanes->queues[gate.lane].head >= gate.count;
 }
 
-/* Idle, and nothing of its own rank keeps the head from starting. */
+/* Whether the lane is idle and its head waits for nothing on its own rank. */
 static inline bool queue_is_ready(const struct job_lanes *lanes, const struct queue *queue)
 {
     const struct job *job = queue_head(queue);

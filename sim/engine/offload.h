@@ -1,7 +1,7 @@
-/* sim/engine/offload.h - what it takes to keep things in host memory.
+/* sim/engine/offload.h - the time that offloading to host memory costs.
  *
- * Copies go over the GPU's own link to the host, both ways at once, by engines that leave compute
- * alone. Whether the host has room is not looked at. */
+ * Copies use the GPU's own link to the host, both ways at once, and copy engines that do not slow
+ * compute. Host memory is not checked. */
 #ifndef SIM_ENGINE_OFFLOAD_H
 #define SIM_ENGINE_OFFLOAD_H
 
@@ -15,13 +15,13 @@ double host_copy_s(const struct system *system, double bytes);
 struct host_optimizer {
     double down_s;   /* gradients to the host */
     double update_s; /* there */
-    double up_s;     /* weights back; beside the update, as soon as some are done */
+    double up_s;     /* weights back, overlapping the update once the first are done */
 };
 struct host_optimizer host_optimizer(const struct system *system, const struct model *model,
                                      const struct plan *plan, double parameters);
 
-/* How much longer a pass over `layers` takes whose activations are copied in `copy_s` each, beside
- * layers of `layer_s`. The last two stay. */
+/* The exposed copy time of a pass over `layers` of `layer_s` each, when copying a layer's
+ * activations takes `copy_s`. The last two layers are not copied. */
 double layers_copy_exposed_s(int layers, double layer_s, double copy_s);
 
 #endif

@@ -1,7 +1,7 @@
 /* sim/engine/order.h - the compute order of a pipeline shape, sorted so that one pass times it.
  *
- * Dependencies do not depend on durations, so a shape is sorted once and timed as often as there
- * are layouts that share it. */
+ * Dependencies do not depend on durations, so a shape is sorted once and timed for every layout
+ * that shares it. */
 #ifndef SIM_ENGINE_ORDER_H
 #define SIM_ENGINE_ORDER_H
 
@@ -18,16 +18,16 @@ struct order_op {
     int stage;
     int slot;     /* CHUNK_PASSES x chunk + pass: index of its duration */
     int from;     /* earlier op on another stage whose result it needs, or -1 */
-    int boundary; /* over which that comes (sim/schedule/placement.h) */
+    int boundary; /* the boundary that the result crosses (sim/schedule/placement.h) */
 };
 
 struct order {
     struct schedule_shape shape;
     int count;
-    struct order_op *ops; /* every op after those that it needs */
-    /* Steady rounds: after `warmup[s]` forwards, stage s does forward warmup[s] + r, backward r
-     * and, where the backward is split, weight pass r - put_off[s]. Where each is in `ops`:
-     * at[pass][s * per_stage + k] for the k-th of stage s. */
+    struct order_op *ops; /* in topological order */
+    /* Steady rounds: after `warmup[s]` forwards, in round r stage s does forward warmup[s] + r,
+     * backward r and, when the backward is split, weight pass r - put_off[s]. at[pass][s *
+     * per_stage + k] is the index in `ops` of the k-th such pass of stage s. */
     int per_stage; /* forwards of a stage: vpp x microbatches */
     int *warmup, *put_off;
     int *at[CHUNK_PASSES];
@@ -39,7 +39,7 @@ struct order *order_new(const struct generator *generator, const struct schedule
                         struct arena *arena);
 
 /* Times every op: durations by slot, lags by boundary where a result crosses it. `done_s` has room
- * for order->count; end_s[stage] is when the stage is free for good. Returns the makespan. */
+ * for order->count; end_s[stage] is when the stage's last op ends. Returns the makespan. */
 double order_time(const struct order *order, const double *duration_s, const double *lag_s,
                   double *done_s, double *end_s);
 

@@ -9,20 +9,19 @@
 
 enum { PIECES_BUCKET_BITS = 12, NUM_PIECES_BUCKETS = 1 << PIECES_BUCKET_BITS };
 
-/* Costs of the pieces of one system and model. Zero-initialise; its arena holds all that was found.
- */
+/* Costs of the pieces of one system and model. Zero-initialise; its arena holds the entries. */
 struct pieces_memo {
     struct arena arena;
-    struct known_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and places */
-    struct known_pieces *wired[NUM_PIECES_BUCKETS];  /* by question, whatever the places */
-    struct known_pieces *last;                       /* plans next to each other often share it */
+    struct known_pieces *placed[NUM_PIECES_BUCKETS]; /* by question and placement */
+    struct known_pieces *wired[NUM_PIECES_BUCKETS];  /* by question alone, for any placement */
+    struct known_pieces *last;                       /* neighbouring plans often share it */
 };
 
 /* Valid until the memo is released. */
 const struct pieces *pieces_memo_find(struct pieces_memo *memo, const struct system *system,
                                       const struct model *model, const struct plan *plan,
                                       const struct generator *generator);
-/* Before plans on another number of GPUs, which lie in other places. */
+/* Call before plans on another number of GPUs, whose placement differs. */
 void pieces_memo_forget_places(struct pieces_memo *memo);
 void pieces_memo_release(struct pieces_memo *memo);
 

@@ -1,9 +1,9 @@
 /* sim/engine/pipeline.h - the exact time of a step's pipelined part, without simulating all of it.
  *
  * The recurrence over the compute order is the definition (order_time over every microbatch). Its
- * steady state repeats: once two whole cycles in a row are seen to shift every op by the same time,
- * each further cycle of microbatches adds exactly that, so only a few are run (max-plus linearity;
- * tests hold the two equal to 1e-9). Where nothing repeats, everything is run. */
+ * steady state repeats: once two cycles in a row shift every op by the same time, each further
+ * cycle of microbatches adds exactly that, so only a few are run (max-plus linearity; tests check
+ * that both agree to 1e-9). When nothing repeats, all microbatches are run. */
 #ifndef SIM_ENGINE_PIPELINE_H
 #define SIM_ENGINE_PIPELINE_H
 
@@ -23,8 +23,8 @@ struct pipeline {
     const struct generator *generator;
     struct schedule_shape shape;
     const double *duration_s; /* [CHUNK_PASSES x chunk + pass], chunk < pp x vpp */
-    /* [stage]: from the end of an op there to its successor on the next stage, or back; of the last
-     * stage to the first. */
+    /* [stage]: lag from the end of an op there to its successor on the next stage, or back; the
+     * last entry is from the last stage to the first. */
     const double *lag_s;
 };
 
@@ -32,7 +32,7 @@ struct pipeline {
  * num_stages) is when each stage is done. The generator must accept the shape. */
 double pipeline_s(struct pipeline_cache *cache, const struct pipeline *pipeline, double *end_s);
 
-/* The same by running every microbatch. */
+/* The same, running every microbatch. */
 double pipeline_full_s(struct pipeline_cache *cache, const struct pipeline *pipeline,
                        double *end_s);
 

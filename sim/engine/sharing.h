@@ -1,8 +1,8 @@
 /* sim/engine/sharing.h - the rates of transfers that share wires: max-min fair.
  *
- * No flow can go faster without slowing one that is no faster than itself. Rates rise together
- * from zero; a flow stops rising at its own bound, or when a resource that it uses is full
- * (progressive filling: Bertsekas and Gallager 1992, Data Networks, section 6.5.2). */
+ * In a max-min fair allocation, no flow can go faster without slowing a flow that is no faster.
+ * Rates rise together from zero; a flow stops rising at its own bound, or when a resource that it
+ * uses is full (progressive filling: Bertsekas and Gallager 1992, Data Networks, section 6.5.2). */
 #ifndef SIM_ENGINE_SHARING_H
 #define SIM_ENGINE_SHARING_H
 
@@ -17,7 +17,7 @@ struct share {
 enum { MAX_SHARES = 4 };
 
 struct flow {
-    double bound; /* its rate when nobody is in the way; finite, > 0 */
+    double bound; /* its rate when alone; finite, > 0 */
     int num_shares;
     struct share shares[MAX_SHARES]; /* of different resources */
 };
@@ -29,7 +29,7 @@ struct shared_wires {
     int num_flows;
 };
 
-/* Fills rate[flow]. Pure but for the scratch arena, which is as before on return. */
+/* Fills rate[flow]. Pure; the scratch arena is reset on return. */
 void share_fairly(const struct shared_wires *wires, struct arena *scratch, double *rate);
 
 #endif

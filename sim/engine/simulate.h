@@ -1,7 +1,7 @@
 /* sim/engine/simulate.h - model + system + plan -> prediction.
  *
  * One evaluation serves search and report alike: the search reads the step time and the peak, the
- * report the parts that they were added from. */
+ * report the parts of each. */
 #ifndef SIM_ENGINE_SIMULATE_H
 #define SIM_ENGINE_SIMULATE_H
 
@@ -29,71 +29,73 @@ struct prediction {
     struct stage_memory *stages; /* the evaluator's, until its next prediction */
 };
 
-/* Memo of what plans share, scratch space, one per worker. */
+/* Caches what plans share, and holds scratch space; one per worker. */
 struct evaluator;
 struct evaluator *evaluator_new(const struct system *system, const struct model *model);
-/* From now on evaluates for a system that differs from its first in the job's GPUs and their memory
- * alone: what it knows of plans' pieces holds there too. */
+/* Switches to a system that differs from the first only in the number of GPUs and their memory, so
+ * that cached costs of pieces still hold. */
 void evaluator_turn_to(struct evaluator *evaluator, const struct system *system);
 void evaluator_free(struct evaluator *evaluator);
 
 /* The plan must have passed plan_check and system_check. Borrowed arrays: see struct prediction. */
 struct prediction evaluate(struct evaluator *evaluator, const struct plan *plan);
 
-/* What each of plan->pp stages waits in that step: for passes, messages and reductions of the
- * others. The busiest stage's is the prediction's bubble_s. */
+/* idle_s[stage]: how long each of plan->pp stages waits in that step for passes, messages and
+ * reductions of others. The busiest stage's value is the prediction's bubble_s. */
 void evaluate_idle(struct evaluator *evaluator, const struct plan *plan, double *idle_s);
 
-/* Two numbers of the same prediction, for what only ranks plans; the peak is much the cheaper. */
+/* Single numbers of the same prediction, for ranking plans; the peak is much the cheaper. */
 double evaluate_peak_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_step_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Never above evaluate_step_s of the same plan, without timing its pipeline. */
+/* A lower bound of evaluate_step_s of the same plan that does not time its pipeline. */
 double evaluate_bound_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Never above evaluate_step_s of a plan that differs in zero alone, or recomputes more: one bound
- * for a family of plans. */
+/* A lower bound of evaluate_step_s for every plan that differs only in zero, or recomputes more. */
 double evaluate_floor_s(struct evaluator *evaluator, const struct plan *plan);
 
-/* Rank orders, as plan.order: the 4! of the axes that have ranks of their own, and a given one. */
+/* Rank orders, as plan.order: the 4! orders of the axes with ranks of their own, and one given
+ * order. */
 enum { MAX_RANK_ORDERS = 25 };
 struct rank_orders {
     int (*at)[NUM_AXES];
     int count;
 };
 
-/* The same two bounds whatever the rank order: never above evaluate_peak_bytes of a plan that
- * differs in its order alone; and never above evaluate_step_s of one that has any of these orders,
- * and otherwise differs in zero alone or recomputes more. */
+/* The same bounds for any rank order. evaluate_unplaced_bytes: a lower bound of evaluate_peak_bytes
+ * of plans that differ only in the order. evaluate_unplaced_floor_s: a lower bound of
+ * evaluate_step_s of plans with any of these orders that otherwise differ only in zero or recompute
+ * more. */
 double evaluate_unplaced_bytes(struct evaluator *evaluator, const struct plan *plan);
 double evaluate_unplaced_floor_s(struct evaluator *evaluator, const struct plan *plan,
                                  const struct rank_orders *orders);
 
-/* Never above what a step of the plan has once, whatever its stages do (overhead of the host, less
- * waiting that an exchange spares it), where no stage's passes of a microbatch take longer. */
+/* A lower bound of a step's fixed cost (host overhead minus the waiting that an exchange saves),
+ * when no stage's passes of a microbatch take longer than `passes_s`. */
 double evaluate_least_once_s(struct evaluator *evaluator, const struct plan *plan, double passes_s);
 
-/* One stage of a plan of one chunk a stage, on its own: what the whole plan's evaluation would have
- * for it if its `stages=` gave it so many layers and, where its recompute is block:N, N of them
- * were run again; any other recompute holds as it stands. The plan's own lists are not read. */
+/* One stage on its own, in a plan with one chunk per stage: what the whole plan's evaluation would
+ * give for it if `stages=` gave it `layers` layers and, with recompute block:N, N were
+ * `recomputed`; any other recompute applies as it is. The plan's own lists are not read. */
 struct stage_share {
     int stage, layers;
     int recomputed;  /* <= layers; read with RECOMPUTE_BLOCK only */
-    int first_layer; /* those on stages before; read where the model's blocks are of several kinds
+    int first_layer; /* layers on the stages before; read when the model has several kinds of blocks
                       */
 };
 struct stage_score {
     double forward_s, backward_s, weight_s; /* of one microbatch, blocking messages included */
     double data_comm_s;                     /* once, after its last backward */
-    double optimizer_s;  /* once, with copies to a host optimizer; the step has the longest */
+    double
+        optimizer_s; /* once, with copies to a host optimizer; the step takes the longest stage's */
     double memory_bytes; /* its total at the peak */
-    double lag_s;        /* from the end of a pass to its successor's start on the next stage */
+    double lag_s; /* from the end of a pass to the start of its successor on the next stage */
 };
 struct stage_score evaluate_stage(struct evaluator *evaluator, const struct plan *plan,
                                   const struct stage_share *share);
 
-/* The same in two steps, for hundreds of shares of one plan: groups of ranks and what they hold
- * buffers for, which are all stages', and the rest. */
+/* The same in two steps, for hundreds of shares of one plan: first what all stages share (groups of
+ * ranks and their buffers), then the rest. */
 struct stage_common {
     struct data_groups data;
     const struct boundary *boundaries; /* in the arena */
@@ -109,17 +111,17 @@ struct stage_score evaluate_stage_with(struct evaluator *evaluator, const struct
 double evaluate_stage_bytes(struct evaluator *evaluator, const struct plan *plan,
                             const struct stage_common *common, const struct stage_share *share);
 
-/* What the instructions of the plan's lowered schedule take, for events_run: the durations that
- * evaluate reads, taken apart. Arrays in the arena. */
+/* The cost of each instruction of the plan's lowered schedule, for events_run: the durations that
+ * evaluate uses, by instruction. Arrays in the arena. */
 struct step_cost evaluate_cost(struct evaluator *evaluator, const struct plan *plan,
                                struct arena *arena);
 
-/* What plan_check can't know: a precision that the GPU multiplies, a network that joins the nodes.
- */
+/* Checks what plan_check cannot: that the GPU supports the precision, and that a network joins the
+ * nodes. */
 bool system_check(const struct system *system, const struct plan *plan, struct err *err);
 
-/* The last of it: false where products of the plan's type have a peak and no measured rate. Such a
- * plan has a memory and no time. */
+/* Its last check alone: false when products of the plan's type have a peak but no measured rate.
+ * Such a plan has a memory prediction but no time. */
 bool system_has_rate(const struct system *system, const struct plan *plan, struct err *err);
 
 #endif

@@ -1,4 +1,5 @@
-/* sim/engine/step_cost.h - what each instruction of a step takes alone, and what overlaps.
+/* sim/engine/step_cost.h - the time of each instruction of a step when it runs alone, and what may
+ * overlap.
  *
  * A value: evaluate_cost (simulate.h) fills it for a plan, tests by hand. */
 #ifndef SIM_ENGINE_STEP_COST_H
@@ -13,7 +14,7 @@
 /* Seconds of one chunk and microbatch. */
 struct chunk_cost {
     double forward_s;
-    double recompute_s; /* of RECOMPUTE, where the lists have it */
+    double recompute_s; /* RECOMPUTE, when the lists have it */
     double input_s;     /* BACKWARD_INPUT */
     double weight_s;    /* BACKWARD_WEIGHT; BACKWARD takes both */
 };
@@ -27,7 +28,7 @@ struct stage_cost {
     double mix_s; /* each MIX_PARAM */
 };
 
-/* What each message between two stages takes, and goes over. */
+/* Time and wire of each message between two stages. */
 struct boundary {
     double message_s;
     enum wire wire;
@@ -39,30 +40,31 @@ struct step_cost {
     const struct boundary *boundaries; /* behind each stage (sim/schedule/placement.h) */
     enum wire data_wire;
     struct slowdowns slowdowns;
-    /* As in the recurrence: a message needs no receive to start and no wire. */
+    /* As in the recurrence: a message is a fixed delay that needs neither a posted receive nor a
+     * wire. */
     bool messages_are_delays;
-    bool blocking;     /* no pass runs beside a send of its own stage */
-    bool validates;    /* no stage waits for the norm of all: timeline_own_s is a step then */
+    bool blocking;     /* sends block: no pass runs beside a send of its own stage */
+    bool validates;    /* no stage waits for the global norm: a step is then timeline_own_s */
     bool reduces_last; /* gradients are reduced after the last backward, not beside it */
-    double overhead_s; /* of the host, once a step, after all else */
-    /* That the mean step waits less for other data ranks than with all-reduce; drawn steps have
-     * their own waiting. */
+    double overhead_s; /* of the host, once per step, at the end */
+    /* How much less the mean step waits for other data ranks than with all-reduce; drawn steps draw
+     * their own waits. */
     double spared_s;
-    bool draws; /* whether times stray from their means as `jitter` says */
+    bool draws; /* whether `jitter` draws deviations from the mean times */
     struct jitter jitter;
 };
 
-/* Seconds of each instruction of a stage, drawn where the step is; of a receive, those of its send.
- */
+/* Seconds of each instruction of a stage, with its drawn deviation if any; a receive takes its
+ * send's. */
 void step_alone_s(const struct step_cost *cost, const struct schedule *schedule, int stage,
                   double *alone_s);
 
-/* What it goes over; of no transfer, any. */
+/* The wire of a transfer; any value for other instructions. */
 enum wire instr_wire(const struct step_cost *cost, struct placement placement,
                      const struct instr *instr);
 
-/* held[i]: one more instruction of the list that i waits for because it may not overlap, or
- * NO_INSTR. Room for list->count. */
+/* held[i]: a further instruction of the list that i must wait for because the two may not overlap,
+ * or NO_INSTR. Room for list->count. */
 void step_holds(const struct step_cost *cost, const struct instrs *list, int *held);
 
 #endif

@@ -1,6 +1,6 @@
-/* sim/engine/time_parts.h - the named parts that a step's time is the sum of.
+/* sim/engine/time_parts.h - the named parts that add up to a step's time.
  *
- * They are of the stage that is busy longest; its idle time is the bubble. */
+ * They are those of the stage that is busy longest; its idle time is the bubble. */
 #ifndef SIM_ENGINE_TIME_PARTS_H
 #define SIM_ENGINE_TIME_PARTS_H
 
@@ -29,7 +29,7 @@ extern const struct time_part time_part_table[];
 extern const int num_time_parts;
 double time_part_s(const struct time_parts *parts, int i);
 
-/* Adds `times` of each part. */
+/* Adds `times` x each part to `sum`. */
 void time_parts_add(struct time_parts *sum, const struct time_parts *parts, double times);
 
 #endif

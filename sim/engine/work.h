@@ -13,20 +13,22 @@ struct work {
     const struct pieces *pieces;
     const struct generator *generator;
     int num_microbatches;
-    double slowdown; /* of compute, by the slowest chip */
+    double slowdown; /* factor on compute by the slowest chip */
     bool blocking;   /* compute waits for messages */
     bool validates;  /* a stage does not wait for the norm of all */
     struct data_groups data;
-    struct boundary *boundaries; /* [stage] to the next, of the last to the first */
-    int *lists;                  /* room for two numbers a chunk */
+    struct boundary
+        *boundaries;    /* [stage]: boundary to the next stage; the last entry leads to the first */
+    int *lists;         /* room for two numbers a chunk */
     double *duration_s; /* [CHUNK_PASSES x chunk + pass]; CHUNK_WEIGHT is 0 in a whole backward */
 };
 
-/* sim/engine/simulate.c - the evaluator's work on a plan: what memory depends on, and then what all
- * its chunks' times do. The durations, which have blocking messages too, are its scratch space. */
+/* sim/engine/simulate.c - work_begin fills what memory depends on, the second function what the
+ * chunks' times depend on. The durations, which include blocking messages, are the evaluator's
+ * scratch space. */
 struct work work_begin(struct evaluator *evaluator, const struct plan *plan);
 void work_add_links(struct work *work);
-/* The lag of a message that does not block, over the boundary behind a stage. */
+/* The lag of a non-blocking message over the boundary behind a stage. */
 double work_lag_s(const struct work *work, int stage);
 
 static inline int work_chunk(const struct work *work, int stage, int round)
@@ -34,23 +36,23 @@ static inline int work_chunk(const struct work *work, int stage, int round)
     return placement_chunk(plan_placement(work->plan), stage, round);
 }
 
-/* sim/engine/message.c - fills plan->pp of them; and a chunk's messages, down and up. */
+/* sim/engine/message.c - fills plan->pp boundaries; a chunk's messages, down and up. */
 void fill_boundaries(const struct work *work, struct boundary *boundaries);
 struct chunk_messages {
     double down_s, up_s;
 };
 struct chunk_messages work_messages(const struct work *work, int chunk);
-/* What they add to its passes: blocking ones keep the sending stage from computing. */
+/* What messages add to the chunk's passes: blocking messages stop the sending stage's compute. */
 static inline struct chunk_messages blocking_messages(const struct work *work, int chunk)
 {
     return work->blocking ? work_messages(work, chunk) : (struct chunk_messages){ 0 };
 }
 
-/* sim/engine/chunk.c - one chunk and microbatch: its durations, and the parts that all together
- * are made of, without messages. */
+/* sim/engine/chunk.c - one chunk and microbatch: its durations, and the time parts that they
+ * consist of, without messages. */
 struct chunk_time {
     double forward_s;
-    double backward_s; /* of input gradients alone when the schedule splits it */
+    double backward_s; /* input gradients alone when the schedule splits the backward */
     double weight_s;   /* of weight gradients then, else 0 */
     struct time_parts parts;
 };
@@ -64,41 +66,42 @@ static inline void work_keep_time(struct work *work, int chunk, const struct chu
     duration_s[CHUNK_WEIGHT] = time->weight_s;
 }
 
-/* sim/engine/tail.c - what a stage adds once a step to its microbatches: data-parallel transfers
- * that compute does not hide, and the optimizer. */
+/* sim/engine/tail.c - what a stage adds once per step to its microbatches: exposed data-parallel
+ * transfers, and the optimizer. */
 struct stage_tail {
-    double data_comm_s; /* tied + visible reduce + visible gather */
+    double data_comm_s; /* tied + exposed reduce + exposed gather */
     double optimizer_s;
-    double offload_s; /* copies of an optimizer on the host that nothing hides */
+    double offload_s; /* exposed copies of an optimizer on the host */
     double tied_s;
-    double reduce_s; /* of gradients, what their chunks' backwards leave; 0 from ZeRO-2 on */
+    double reduce_s; /* reduction of gradients after their chunks' backwards; 0 from ZeRO-2 on */
     double visible_reduce_s, visible_gather_s;
-    double mix_s, visible_mix_s; /* weights averaged with data peers'; what the passes don't hide */
+    double mix_s, visible_mix_s; /* averaging weights with data peers, and its exposed part */
 };
 struct stage_tail stage_tail(const struct work *work, int stage);
-/* All passes of a stage in a step, with the messages that they wait for. */
+/* Seconds of all passes of a stage in a step, with the messages that they wait for. */
 double work_passes_s(const struct work *work, int stage);
 
-/* sim/engine/once.c - what a step has once, whatever its stages do: overhead of the host, less what
- * it is spared. That is the waiting for other data ranks where an exchange needs not all of them:
- * all-reduce's is part of what profiles were measured with. */
+/* sim/engine/once.c - a step's fixed cost: host overhead minus spared waiting. An exchange that
+ * does not need all data ranks spares waiting that all-reduce has, which profiles were measured
+ * with. */
 double work_once_s(const struct work *work);
 /* sim/engine/packing.c - and the waiting for ranks with longer documents: as if layers were spread
  * evenly over the stages, so that it is the same however they are divided. */
 double work_packing_s(const struct work *work);
 double work_spared_s(const struct work *work);
 
-/* sim/engine/bound.c - no order of these chunks is faster: closed form, a few additions a stage. */
+/* sim/engine/bound.c - a lower bound over all orders of these chunks, in closed form: a few
+ * additions per stage. */
 double work_bound_s(const struct work *work);
-/* The same whatever zero shards. The work has to be timed at zero 0, which adds nothing to passes.
- */
+/* The same bound for any ZeRO stage. The work must be timed at zero 0, which adds nothing to
+ * passes. */
 double work_floor_s(const struct work *work);
 
-/* sim/engine/plan_cost.c - the same durations and tails, by instruction, for the event engine. */
+/* sim/engine/plan_cost.c - the same durations and tails by instruction, for the event engine. */
 struct step_cost work_cost(const struct work *work, struct arena *arena);
 
-/* sim/engine/prediction.c - what is told of a plan: memory, which needs no times, then the parts of
- * step_s and what follows from it. `model_flops` are those of a step. */
+/* sim/engine/prediction.c - the answer about a plan: memory, which needs no times, then the parts
+ * of step_s and what follows from it. `model_flops` counts a whole step. */
 struct memory_input work_memory(const struct work *work);
 void fill_memory(const struct work *work, struct stage_memory *stages,
                  struct prediction *prediction);

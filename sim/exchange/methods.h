@@ -1,4 +1,4 @@
-/* sim/exchange/methods.h - what the method files hand to the table in methods.c; nothing else
+/* sim/exchange/methods.h - what the method files provide to the table in methods.c; nothing else
  * includes it. */
 #ifndef SIM_EXCHANGE_METHODS_H
 #define SIM_EXCHANGE_METHODS_H
@@ -16,7 +16,7 @@ accept_ranks hierarchical_accepts, server_accepts, gossip_accepts;
 extern const struct compressor quantiser, largest_elements, largest_changes, largest_in_rounds,
     low_rank;
 
-/* Uncompressed. */
+/* Bytes of a load, uncompressed. */
 double load_bytes(const struct exchange_load *load);
 /* Adds a phase of gradients, or of weights, over every group of `size` ranks that are `stride`
  * apart.

@@ -1,13 +1,13 @@
-/* sim/exchange/powersgd.h - which tensors travel as factors.
+/* sim/exchange/powersgd.h - which tensors are sent as factors.
  *
- * First, summed by all-reduce, go the left factors (rows x R) of all compressed matrices and the
- * tensors that are not compressed, then the right ones (columns x R). */
+ * The left factors (rows x R) of all compressed matrices and the uncompressed tensors are summed by
+ * all-reduce first, then the right factors (columns x R). */
 #ifndef SIM_EXCHANGE_POWERSGD_H
 #define SIM_EXCHANGE_POWERSGD_H
 
 #include "sim/exchange/exchange.h"
 
-/* A matrix whose two factors are smaller than it. */
+/* Whether a tensor is a matrix whose two factors are smaller than itself. */
 bool powersgd_compresses(const struct exchange *exchange, const struct exchange_tensor *tensor);
 
 #endif

@@ -1,5 +1,5 @@
 /* sim/exchange/topk.h - the form of a message of the largest elements: their indices, ascending, as
- * 32-bit numbers, then their values as fp32 in the same order. */
+ * 32-bit integers, then their values as fp32 in the same order. */
 #ifndef SIM_EXCHANGE_TOPK_H
 #define SIM_EXCHANGE_TOPK_H
 
@@ -7,7 +7,7 @@
 
 enum { TOPK_ELEMENT_BYTES = 4 + 4 };
 
-/* Elements that are sent of so many: the share, rounded up, and one at least. */
+/* How many of `elements` are sent: the share, rounded up, at least one. */
 double topk_count(const struct exchange *exchange, double elements);
 
 #endif

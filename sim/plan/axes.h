@@ -1,4 +1,4 @@
-/* sim/plan/axes.h - what the axis files hand to the tables in axes.c and rules.c; nothing else
+/* sim/plan/axes.h - what the axis files provide to the tables in axes.c and rules.c; nothing else
  * includes it. */
 #ifndef SIM_PLAN_AXES_H
 #define SIM_PLAN_AXES_H

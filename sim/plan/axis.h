@@ -17,14 +17,14 @@ struct axis {
     const char *summary; /* one sentence */
     const char *source;
     int (*degree)(const struct plan *plan);
-    /* Divides the sizes that one rank handles; NULL: divides none of them. */
+    /* Divides sizes among ranks; NULL: divides none. */
     void (*shard)(struct rank_share share, const struct model *model, struct layer_dims *dims);
-    unsigned long long marks; /* set of MARK(enum op_kind): what becomes its collectives */
-    /* How many ops, from a mark on, are lowered together; NULL: the mark alone. */
+    unsigned long long marks; /* set of MARK(enum op_kind): the marks that become its collectives */
+    /* Number of ops from a mark on that are lowered together; NULL: the mark alone. */
     int (*span)(struct rank_share share, const struct ops *ops, int i);
-    /* Adds what the ranks do in place of those ops to `out`, MAX_LOWERED_OPS at most; false:
-     * nothing does, the mark is left out. `same_as`, by value of the list: what it is from now on,
-     * where no op makes it. NULL: owns no mark. */
+    /* Adds the ops that the ranks run in place of those to `out`, MAX_LOWERED_OPS at most; false:
+     * none, the mark is dropped. same_as[value]: the value that replaces one that no op makes any
+     * more. NULL: the axis owns no mark. */
     bool (*lower)(struct rank_share share, struct ops span, struct ops *out, short *same_as);
 };
 extern const struct axis axes[NUM_AXES]; /* indexed by enum axis_id */

@@ -1,22 +1,21 @@
-/* sim/plan/group.h - who talks to whom: groups of ranks, from the axes that they lie along.
+/* sim/plan/group.h - who talks to whom: groups of ranks, defined by the axes they lie along.
  *
- * One definition for the cost model, which asks what wires a group lies on (sim/cost/network.h),
- * and for the executor, which makes a communicator of its members (exec/groups.h).
+ * One definition serves the cost model, which finds the wires a group uses (sim/cost/network.h),
+ * and the executor, which makes a communicator of its members (exec/groups.h).
  *
- * All ranks of a job form a grid (sim/plan/layout.h). A group has the ranks that one rank reaches
- * along some of its axes, or along an equal part of one. */
+ * All ranks of a job form a grid (sim/plan/layout.h). A group is the ranks that one rank reaches
+ * along some axes, or along an equal part of one axis. */
 #ifndef SIM_PLAN_GROUP_H
 #define SIM_PLAN_GROUP_H
 
 #include "sim/plan/layout.h"
 
-/* Every `stride`-th rank, `size` of them: along an axis, or along an equal part of one. */
+/* `size` ranks, `stride` apart, along an axis or an equal part of one. */
 struct members {
     int stride, size;
 };
 
-/* One of each set of members with one of each other. Sets of one rank are left out; the longest
- * stride is the last. */
+/* The product of sets of members. Sets of one rank are left out; the longest stride comes last. */
 struct rank_group {
     int num_ranks; /* of the job */
     int num_sets;
@@ -38,12 +37,13 @@ struct members grid_members(const struct grid *grid, enum axis_id axis);
 /* `axes`: a set of enum axis_set. */
 struct rank_group grid_group(const struct grid *grid, unsigned axes);
 struct rank_group plan_group(const struct plan *plan, unsigned axes); /* of its grid */
-/* Of one set; and of two. */
+/* The group of one set of members, and of two. */
 struct rank_group group_along(struct members set, int num_ranks);
 struct rank_group group_along_both(struct members a, struct members b, int num_ranks);
 
-/* Neighbours shard state: context ranks first, as they are nearest, then data ranks. Replicas have
- * the same shard: one rank, unless the plan says shard=N. */
+/* shard_ranks: the neighbours that shard the state, context ranks first as they are nearest, then
+ * data ranks. shard_replicas: the ranks with the same shard; one rank, unless the plan says
+ * shard=N. */
 struct rank_group shard_ranks(const struct plan *plan);
 struct rank_group shard_replicas(const struct plan *plan);
 

@@ -1,5 +1,5 @@
-/* sim/plan/local.h - what one rank runs: the op lists of a layer, the embedding and the head, their
- * sizes divided by the axes and their marks replaced by collectives. Cost model and executor both
+/* sim/plan/local.h - the op lists that one rank runs for a layer, the embedding and the head, with
+ * sizes divided by the axes and marks replaced by collectives. The cost model and the executor both
  * read these lists. */
 #ifndef SIM_PLAN_LOCAL_H
 #define SIM_PLAN_LOCAL_H
@@ -15,8 +15,8 @@ struct local_ops {
 /* One rank's sizes for a microbatch of share.microbatch sequences of `seq` tokens. */
 struct layer_dims local_dims(struct rank_share share, const struct model *model, double seq);
 
-/* The lists of one rank from a forward list of its sizes, which still has its marks. `overlap_tp`
- * lets a collective run beside the weight gradient that follows it. */
+/* One rank's lists from a forward list of its sizes that still has marks. `overlap_tp` lets a
+ * collective run beside the weight gradient that follows it. */
 struct local_ops local_lists(struct rank_share share, struct ops forward,
                              const struct layer_options *options, bool overlap_tp,
                              struct arena *arena);
@@ -33,8 +33,8 @@ struct local_ops local_head(struct rank_share share, const struct model *model, 
 /* Parameters one tensor rank holds. */
 double local_layer_parameters(struct rank_share share, const struct model *model);
 double local_embedding_parameters(struct rank_share share, const struct model *model);
-/* Final norm and head; a tied head shares the embedding's table, which the last chunk's
- * stage holds a copy of when it is not the first's. */
+/* Final norm and head. A tied head shares the embedding's table; when the last chunk is on another
+ * stage than the first, that stage holds a copy of the table. */
 double local_head_parameters(struct rank_share share, const struct model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* sim/plan/lowering.h - what a plan's schedule needs beside compute. */
+/* sim/plan/lowering.h - what lowering adds to a plan's compute order. */
 #ifndef SIM_PLAN_LOWERING_H
 #define SIM_PLAN_LOWERING_H
 
@@ -8,8 +8,8 @@
 struct lowering plan_lowering(const struct plan *plan, const struct model *model);
 struct schedule_shape plan_shape(const struct plan *plan, double global_batch);
 
-/* About how many instructions a plan has in all: what a list that is shown or timed one by one
- * should be held against first. */
+/* Approximate number of instructions of a plan: check it before instructions are listed or timed
+ * one by one. */
 double plan_instructions(const struct plan *plan, double global_batch);
 
 #endif

@@ -1,8 +1,8 @@
 /* sim/plan/plan.h - how a training step is split over ranks: a value with a canonical text.
  *
  * Equal texts mean equal plans. plan_parse reads the grammar in any order and leaves what is absent
- * at its default; plan_write prints the canonical order, defaults left out. A plan alone is not
- * known to be possible: plan_check holds it against model, batch and GPUs. */
+ * at its default; plan_write prints the canonical order, defaults left out. A parsed plan may be
+ * infeasible: plan_check checks it against model, batch and GPUs. */
 #ifndef SIM_PLAN_PLAN_H
 #define SIM_PLAN_PLAN_H
 
@@ -52,7 +52,7 @@ enum plan_overlap {
 };
 enum offload { OFFLOAD_OPTIMIZER, OFFLOAD_ACTIVATIONS, NUM_OFFLOADS };
 
-/* Their words, indexed by the enum, NULL-terminated. */
+/* The words of each enum, indexed by it, NULL-terminated. */
 extern const char *const optimizer_names[];
 extern const char *const recompute_names[];
 extern const char *const attention_words[];
@@ -69,11 +69,12 @@ struct plan {
     int zero;          /* 0-3 */
     int shard;         /* data and context ranks that ZeRO shards over; 0: all of them */
     char schedule[16]; /* generator name; "" = 1f1b, or interleaved when vpp > 1 */
-    const struct placement_rule *placement; /* the schedule's: plan_set_schedule sets both */
+    const struct placement_rule *placement; /* that of the schedule: plan_set_schedule sets both */
     int recompute;                          /* enum recompute */
     unsigned replays;            /* selective: bit set of enum replayed; 0: attention's core */
     int recompute_every;         /* full:K */
-    const int *recompute_layers; /* block: first N layers of each chunk; one or one per chunk */
+    const int *recompute_layers; /* block: first N layers of each chunk; one number for all chunks,
+                                    or one per chunk */
     int num_recompute_layers;
     const int *chunk_layers; /* stages=: layers of each chunk; NULL: even */
     int num_chunk_layers;
@@ -81,11 +82,11 @@ struct plan {
     int context_comm;   /* enum context_comm: how context ranks share keys */
     int precision;      /* enum precision */
     int gradient_dtype; /* enum dtype: fp32 (absent: bf16-pure has bf16) or the precision's own */
-    int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: the gradients' */
+    int reduce_dtype;   /* enum dtype of the data-parallel reduction; absent: as gradient_dtype */
     int optimizer;      /* enum optimizer */
-    struct exchange exchange; /* how data ranks agree; all 0: all-reduce */
+    struct exchange exchange; /* how data ranks exchange gradients; all 0: all-reduce */
     bool overlaps_given;
-    unsigned overlaps;   /* bit set of enum plan_overlap, when given */
+    unsigned overlaps;   /* bit set of enum plan_overlap, where the text gives it */
     unsigned offloads;   /* bit set of enum offload */
     int order[NUM_AXES]; /* enum axis_id, fastest first; Megatron's: tp cp ep dp pp. ep has no
                             ranks of its own and stands right before dp, whatever the text says */
@@ -99,12 +100,12 @@ struct plan plan_default(void);
 bool plan_parse(const char *text, struct arena *arena, struct plan *out, struct err *err);
 /* tp, pp, dp and mb always; the rest where it differs from the default. */
 void plan_write(const struct plan *plan, struct text *out);
-/* The words of recompute= that say what a selective one runs again. */
+/* Writes the words of recompute= that name what selective recompute repeats. */
 void plan_write_replays(unsigned replays, struct text *out);
 bool plan_equal(const struct plan *a, const struct plan *b);
 
-/* Fills in an absent dp: num_gpus / (tp cp pp). Fails (ERR_INFEASIBLE, both values named) when that
- * does not divide, or when dp was given and the product is not num_gpus. */
+/* Fills in an absent dp: num_gpus / (tp cp pp). Fails (ERR_INFEASIBLE, naming both values) when the
+ * division leaves a remainder, or when dp was given and the product is not num_gpus. */
 bool plan_derive_data(struct plan *plan, int num_gpus, struct err *err);
 
 int plan_ranks(const struct plan *plan); /* tp x cp x pp x dp; INT_MAX when it is more */
@@ -114,7 +115,8 @@ static inline int plan_chunks(const struct plan *plan)
     return chunks < INT_MAX ? (int)chunks : INT_MAX;
 }
 int plan_replicas(const struct plan *plan); /* dp x cp: ranks with the same weights */
-/* The replicas that share one copy of the state, a shard each; the others repeat it (HSDP). */
+/* Number of replicas that share one copy of the state, a shard each; other groups hold further
+ * copies (HSDP). */
 int plan_shards(const struct plan *plan);
 const char *plan_schedule(const struct plan *plan); /* the generator's name, default resolved */
 void plan_set_schedule(struct plan *plan, const char *name); /* "": the default */
@@ -122,16 +124,16 @@ static inline struct placement plan_placement(const struct plan *plan)
 {
     return (struct placement){ plan->pp, plan->vpp, plan->placement };
 }
-/* Per pipeline; rounded down. */
+/* Microbatches per pipeline and step, rounded down; then the layers of a chunk. */
 int plan_microbatches(const struct plan *plan, double global_batch);
 int plan_chunk_layers(const struct plan *plan, const struct model *model, int chunk);
 bool plan_offloads(const struct plan *plan, enum offload what);
-/* Every chunk has as many layers, and runs as many again: what holds of one holds of all. */
+/* Whether all chunks have, and recompute, the same number of layers. */
 static inline bool plan_is_even(const struct plan *plan)
 {
     return !plan->chunk_layers && plan->num_recompute_layers <= 1;
 }
-/* What selective recompute runs again of a layer. */
+/* What selective recompute repeats of a layer: a bit set of enum replayed. */
 static inline unsigned plan_replays(const struct plan *plan)
 {
     return plan->replays ? plan->replays : REPLAYS_CORE;
@@ -140,7 +142,7 @@ static inline bool plan_replays_core(const struct plan *plan)
 {
     return plan->recompute == RECOMPUTE_SELECTIVE && (plan_replays(plan) & REPLAYS_CORE) != 0;
 }
-/* How many of the chunk's `layers` the backward runs again in full. */
+/* How many of the chunk's `layers` the backward recomputes in full. */
 int plan_recomputed_layers(const struct plan *plan, int chunk, int layers);
 
 /* Bytes kept for each parameter, unsharded: weights, main gradients, optimizer (master, moments).
@@ -152,11 +154,11 @@ bool plan_state_has_master(const struct plan *plan); /* fp32 weights beside thos
 bool plan_state_widens(const struct plan *plan);     /* the optimizer's 4 bytes hold gradients */
 struct state_bytes plan_state_bytes(const struct plan *plan, const struct model *model);
 
-/* The bytes of one element that the plan's exchange sends uncompressed: a gradient as it is
- * reduced, or a weight as the optimizer keeps it. */
+/* Bytes of one uncompressed element of the plan's exchange: a gradient in the reduction's type, or
+ * a weight in the optimizer's. */
 double plan_exchange_bytes(const struct plan *plan);
 
-/* What a plan is held against. */
+/* A plan, and what it is checked against. */
 struct plan_case {
     const struct plan *plan;
     const struct model *model; /* its seq is that of the run */
@@ -164,8 +166,8 @@ struct plan_case {
     int num_gpus;
 };
 
-/* The constraint that a plan can break; `name` is the key under "infeasible_by". One row each, in
- * the order they are checked; a rule may rely on those above it. */
+/* A constraint that a plan can break; `name` is its key under "infeasible_by". Rows are checked in
+ * order, so a rule may rely on those above it. */
 struct plan_rule {
     const char *name;    /* "tensor_heads" */
     const char *summary; /* one sentence */

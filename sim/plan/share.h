@@ -1,17 +1,17 @@
-/* sim/plan/share.h - all that a rank's sizes, op lists and weights read of a plan.
+/* sim/plan/share.h - the part of a plan that determines a rank's sizes, op lists and weights.
  *
- * What is not a member cannot change them, so equal shares have equal lists. */
+ * No other part of a plan is passed on, so equal shares have equal lists. */
 #ifndef SIM_PLAN_SHARE_H
 #define SIM_PLAN_SHARE_H
 
 #include "sim/plan/plan.h"
 
-/* As in struct plan. Of ints alone, without padding: equal shares have equal bytes. */
+/* Members as in struct plan. Only ints, without padding: equal shares have equal bytes. */
 struct rank_share {
     int tp, cp, microbatch;
     int sp;           /* 0 or 1 */
     int context_comm; /* enum context_comm */
-    int ends_meet;    /* 0 or 1: a stage has embedding and head, and needs no copy of tied tables */
+    int ends_meet;    /* 0 or 1: one stage has embedding and head, so tied tables need no copy */
 };
 
 static inline struct rank_share rank_share_of(const struct plan *plan)

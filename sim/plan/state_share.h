@@ -1,10 +1,10 @@
-/* sim/plan/state_share.h - which parts of the training state ranks keep a share of, and which ranks
- * share it: the one place that knows ZeRO's stages.
+/* sim/plan/state_share.h - which parts of the training state are sharded, and over which ranks: the
+ * one place that knows ZeRO's stages.
  *
- * Data and context ranks hold the same weights. Stage 1, which is Megatron-LM's distributed
- * optimizer, cuts what the optimizer keeps, stage 2 gradients too, stage 3, which is FSDP,
- * parameters too (Rajbhandari et al. 2020, figure 1). With shard=N they are cut over N neighbours,
- * and repeated (Zhao et al. 2023, PyTorch FSDP, section 3.2.2). */
+ * Data and context ranks hold the same weights. Stage 1 (Megatron-LM's distributed optimizer)
+ * shards the optimizer state, stage 2 also the gradients, stage 3 (FSDP) also the parameters
+ * (Rajbhandari et al. 2020, figure 1). With shard=N they are sharded over N neighbours, and each
+ * group of N holds a copy (Zhao et al. 2023, PyTorch FSDP, section 3.2.2). */
 #ifndef SIM_PLAN_STATE_SHARE_H
 #define SIM_PLAN_STATE_SHARE_H
 
@@ -15,7 +15,7 @@ enum state { STATE_OPTIMIZER, STATE_GRADIENTS, STATE_PARAMETERS, NUM_STATES };
 
 enum { NUM_ZERO_STAGES = NUM_STATES + 1 };
 
-/* Each stage cuts one more. */
+/* Whether ZeRO stage `zero` shards this state; each stage adds one. */
 static inline bool zero_cuts(int zero, enum state what)
 {
     return zero > (int)what;
@@ -26,13 +26,13 @@ static inline bool plan_cuts(const struct plan *plan, enum state what)
     return zero_cuts(plan->zero, what);
 }
 
-/* Ranks that have a share each: neighbours, so many context ranks of each of so many data ranks. */
+/* The neighbouring ranks that hold one shard each: context ranks x data ranks. */
 struct state_share {
     int ranks;
     int context, data;
 };
 
-/* The ranks that one copy of what is cut is over, whether or not anything is. */
+/* The ranks that one sharded copy lies over, whether or not anything is sharded. */
 static inline struct state_share plan_shard_group(const struct plan *plan)
 {
     int ranks = plan_shards(plan);
@@ -40,20 +40,20 @@ static inline struct state_share plan_shard_group(const struct plan *plan)
     return (struct state_share){ ranks, context, ranks / context };
 }
 
-/* A rank keeps 1 / ranks. */
+/* The ranks that shard `what`: each keeps 1 / ranks of it. */
 static inline struct state_share state_share(const struct plan *plan, enum state what)
 {
     return plan_cuts(plan, what) ? plan_shard_group(plan) : (struct state_share){ 1, 1, 1 };
 }
 
-/* Whether several groups have the same shares. */
+/* Whether several groups hold the same shards. */
 static inline bool plan_repeats_shares(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_OPTIMIZER) && plan_shards(plan) != plan_replicas(plan);
 }
 
-/* Whether the update of a rank's share is followed by a gather of all parameters, once a step: they
- * stay whole. */
+/* Whether all parameters are gathered once per step, after the update: parameters are whole, the
+ * optimizer is sharded. */
 static inline bool plan_gathers_updated(const struct plan *plan)
 {
     return plan_cuts(plan, STATE_OPTIMIZER) && !plan_cuts(plan, STATE_PARAMETERS);

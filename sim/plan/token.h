@@ -12,7 +12,7 @@
 enum { PLAN_MAX_NUMBER = 1 << 24, PLAN_MAX_LIST = 1 << 20 };
 
 struct plan_token;
-/* `value` is what follows the name and '='. where of the error is left empty. */
+/* `value` is the text after the name and '='. The error's `where` is left empty. */
 typedef bool plan_token_read(const struct plan_token *token, const char *value, struct arena *arena,
                              struct plan *plan, struct err *err);
 /* Adds the word, or nothing when the plan has the default. */
@@ -25,21 +25,21 @@ struct plan_token {
     const char *doc;  /* one sentence */
     plan_token_read *read;
     plan_token_write *write;
-    size_t member;            /* numbers and names: offset of their int in struct plan */
-    int min, max;             /* numbers */
-    int fallback;             /* numbers and names: what is left out; below min: nothing is */
-    const char *const *names; /* names and sets of names */
+    size_t member; /* numbers and names: offset of their int in struct plan */
+    int min, max;  /* numbers */
+    int fallback;  /* numbers and names: the value that plan_write omits; below min: none */
+    const char *const *names; /* for names and sets of names */
 };
 extern const struct plan_token plan_tokens[];
 extern const int num_plan_tokens;
 
-/* Letters of the name that a word begins with: 2 of "tp8", 7 of "cp-comm=a2a". */
+/* Length of the name at the start of a word: 2 in "tp8", 7 in "cp-comm=a2a". */
 size_t plan_token_length(const char *word);
 
-/* What grad= is when absent. */
+/* The default of grad=. */
 enum dtype plan_default_gradient_dtype(int precision);
 
-/* For the table. */
+/* Readers and writers that the table refers to. */
 plan_token_read token_read_number, token_read_sp, token_read_name, token_read_schedule,
     token_read_stages, token_read_recompute;
 plan_token_read token_read_overlap, token_read_order, token_read_offload, token_read_exchange;

@@ -10,7 +10,7 @@ void emit_backward(struct instrs *out, int chunk, int microbatch);
 void emit_backward_input(struct instrs *out, int chunk, int microbatch);
 void emit_backward_weight(struct instrs *out, int chunk, int microbatch);
 
-/* Generators that know only one chunk on each stage accept exactly those shapes. */
+/* Accepts exactly the shapes with one chunk per stage. */
 bool accepts_one_chunk(const struct schedule_shape *shape, struct err *err);
 
 void naive_emit(const struct schedule_shape *shape, int stage, struct instrs *out);

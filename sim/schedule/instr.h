@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 /* In-order queues of one rank. Down is towards the loss, up is back. Every pipeline lane is one end
- * of one directed link. Sends and receives never share one: where interleaved chunks close the
- * pipeline to a ring, all stages could stand before a send that waits for a receive queued behind
- * the neighbour's own send. */
+ * of one directed link. Sends and receives never share a lane: interleaved chunks close the
+ * pipeline to a ring, where every stage could block on a send whose receive is queued behind the
+ * neighbour's own blocked send. */
 enum lane {
     LANE_COMPUTE,
     LANE_SEND_DOWN,
@@ -26,8 +26,8 @@ enum lane {
 };
 
 // clang-format off
-/* `form` is what the text form writes after the opcode: c chunk, m microbatch, p peer. What is not
- * in it is -1 in the instruction. */
+/* `form` lists the fields written after the opcode: c chunk, m microbatch, p peer. Fields that are
+ * not in it are -1. */
 #define INSTR_OPCODES(X)                                                                           \
     /* name            lane            text   form     meaning */                                  \
     X(FORWARD,         LANE_COMPUTE,   "F",   "c.m",   "forward, one chunk, one microbatch")       \
@@ -52,7 +52,7 @@ enum opcode {
 #undef X
 };
 
-/* Counted outside the enum, so that a switch over opcodes need not name it. */
+/* Counted outside the enum, so that a switch over opcodes has no case for it. */
 #define X(name, lane, text, form, meaning) +1
 enum { NUM_OPCODES = 0 INSTR_OPCODES(X) };
 #undef X
@@ -66,7 +66,8 @@ struct opcode_info {
 };
 extern const struct opcode_info opcode_infos[NUM_OPCODES];
 
-/* What the gradient of a chunk's output is waited for by, and what makes its weight gradients. */
+/* instr_starts_backward: opcodes that need the gradient of a chunk's output. instr_ends_backward:
+ * opcodes that make its weight gradients. */
 static inline bool instr_starts_backward(enum opcode op)
 {
     return op == INSTR_BACKWARD || op == INSTR_BACKWARD_INPUT;
@@ -82,14 +83,14 @@ static inline bool instr_is_receive(enum opcode op)
     return op == INSTR_RECV_ACT || op == INSTR_RECV_GRAD;
 }
 
-/* What the peer of a send, a receive or a REDUCE_TIED does meanwhile. */
+/* The opcode that matches a send, a receive or a REDUCE_TIED on the peer. */
 enum opcode instr_far_opcode(enum opcode op);
 
 #define NO_INSTR (-1)
 
 struct instr {
     enum opcode op;
-    int chunk;      /* of the model, on the stage that placement.h says; -1: the opcode has none */
+    int chunk;      /* chunk of the model (placement.h gives its stage); -1: the opcode has none */
     int microbatch; /* 0-based; -1 where the opcode has none */
     int peer;       /* pipeline rank for sends, receives and REDUCE_TIED; -1 otherwise */
     int after;      /* index in this rank's list, or NO_INSTR */

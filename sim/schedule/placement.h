@@ -1,8 +1,8 @@
-/* sim/schedule/placement.h - where in a pipeline the chunks of a model are: the one place that
+/* sim/schedule/placement.h - on which pipeline stage each chunk of a model is: the one place that
  * knows.
  *
  * Chunks follow one another through the model: the first has the embedding, the last the head. They
- * are laid over the stages in rounds, a chunk of each stage in a round. The first round goes down,
+ * are laid over the stages in rounds, one chunk per stage and round. The first round goes down,
  * from stage 0 to the last. */
 #ifndef SIM_SCHEDULE_PLACEMENT_H
 #define SIM_SCHEDULE_PLACEMENT_H
@@ -12,7 +12,7 @@
 
 enum direction { DIRECTION_DOWN, DIRECTION_UP }; /* to the next stage, to the one before */
 
-/* A way to lay chunks over stages; a generator that orders them so names it. */
+/* A way to lay chunks over stages; a generator that needs it points to it. */
 struct placement_rule {
     const char *name;
     enum direction (*direction)(int round);
@@ -28,9 +28,9 @@ enum { NO_STAGE = -1 };
 /* One chunk. */
 struct chunk_place {
     int stage;
-    int round; /* which of its stage's chunks it is, from the model's beginning on */
+    int round; /* index among its stage's chunks, counted from the model's beginning */
     enum direction direction;
-    int previous_stage, next_stage; /* of the chunks before and behind; NO_STAGE: there is none */
+    int previous_stage, next_stage; /* stages of the chunks before and behind; NO_STAGE: none */
     bool has_embedding, has_head;
 };
 
@@ -49,12 +49,12 @@ static inline enum direction placement_direction(struct placement placement, int
     return placement.rule ? placement.rule->direction(round) : DIRECTION_DOWN;
 }
 
-/* The same where a rule says it. */
+/* Stage and chunk under a placement rule. */
 int ruled_stage(const struct placement_rule *rule, int num_stages, int chunk);
 int ruled_chunk(const struct placement_rule *rule, int num_stages, int stage, int round);
 int ruled_boundary(const struct placement_rule *rule, int num_stages, int chunk);
 
-/* The one of a stage's chunks that is in this round. */
+/* The stage's chunk in this round. */
 static inline int placement_chunk(struct placement placement, int stage, int round)
 {
     return placement.rule ? ruled_chunk(placement.rule, placement.num_stages, stage, round)
@@ -83,7 +83,7 @@ static inline bool placement_has_end(struct placement placement, int chunk)
     return placement_has_embedding(placement, chunk) || placement_has_head(placement, chunk);
 }
 
-/* The stages that have them. */
+/* The stages of the embedding and of the head. */
 static inline int placement_embedding_stage(struct placement placement)
 {
     (void)placement;
@@ -96,7 +96,7 @@ static inline int placement_head_stage(struct placement placement)
                           : placement.num_stages - 1;
 }
 
-/* Whether one rank holds embedding and head. */
+/* Whether one stage holds embedding and head. */
 static inline bool placement_ends_meet(struct placement placement)
 {
     return placement_embedding_stage(placement) == placement_head_stage(placement);
@@ -144,8 +144,7 @@ static inline int placement_stage_behind(struct placement placement, int boundar
     return (boundary + 1) % placement.num_stages;
 }
 
-/* That between a chunk, not the last, and the one behind it; NO_BOUNDARY where one stage has both.
- */
+/* The boundary between a chunk (not the last) and the next; NO_BOUNDARY when one stage has both. */
 static inline int placement_boundary(struct placement placement, int chunk)
 {
     if (placement.rule)
@@ -153,7 +152,7 @@ static inline int placement_boundary(struct placement placement, int chunk)
     return placement.num_stages == 1 ? NO_BOUNDARY : chunk % placement.num_stages;
 }
 
-/* Whether messages cross it. */
+/* Whether messages cross the boundary. */
 bool placement_uses_boundary(struct placement placement, int boundary);
 
 #endif

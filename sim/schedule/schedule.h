@@ -42,7 +42,7 @@ struct generator {
     const char *summary;               /* one sentence */
     const char *source;                /* where the order comes from */
     const struct placement_rule *rule; /* where its chunks are; as in struct placement */
-    /* Whether it can order this shape; when it can't, says why (ERR_INFEASIBLE). */
+    /* Whether it can order this shape; if not, `err` says why (ERR_INFEASIBLE). */
     bool (*accepts)(const struct schedule_shape *shape, struct err *err);
     /* The compute of one stage in order: FORWARD and BACKWARD of every chunk and microbatch, or,
      * when it splits the backward, FORWARD, BACKWARD_INPUT and BACKWARD_WEIGHT; `out` has room for
@@ -52,19 +52,19 @@ struct generator {
     /* Most microbatch-chunks between their forward and the end of their backward on a stage, in
      * closed form. */
     int (*in_flight)(const struct schedule_shape *shape, int stage);
-    /* How many of those are of the stage's chunk in a round. NULL: it has one chunk. */
+    /* How many of those belong to the stage's chunk in a round. NULL: one chunk per stage. */
     int (*of_round)(const struct schedule_shape *shape, int stage, int round);
-    /* How many of those wait for BACKWARD_WEIGHT alone, when there are most; they need less room.
-     * The BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
+    /* At the peak, how many of those wait only for BACKWARD_WEIGHT and need less room. The
+     * BACKWARD_INPUT that follows adds one. NULL: the backward is not split. */
     int (*waiting)(const struct schedule_shape *shape, int stage);
 };
 extern const struct generator generators[];
 extern const int num_generators;
 const struct generator *generator_find(const char *name); /* NULL: unknown */
-bool generator_splits(const struct generator *generator); /* has BI and BW instead of BACKWARD */
+bool generator_splits(const struct generator *generator); /* splits the backward */
 
-/* Microbatches of the stage's chunk in a round whose activations it holds when it holds the most,
- * in closed form; the tests count them from the list. */
+/* At the stage's peak, the number of microbatches whose activations it holds for its chunk in a
+ * round, in closed form; the tests count them from the list. */
 int chunk_in_flight(const struct generator *generator, const struct schedule_shape *shape,
                     int stage, int round);
 
@@ -80,7 +80,7 @@ struct lowering {
     bool has_data_group; /* gradients are summed over ranks: REDUCE_GRAD after a chunk's last
                             BACKWARD or BACKWARD_WEIGHT */
     bool gather_updated; /* ZeRO-1/2: GATHER_PARAM after OPTIMIZER */
-    bool mix_beside;     /* MIX_PARAM of what the step began with, beside its passes */
+    bool mix_beside;     /* MIX_PARAM averages the step's initial weights beside its passes */
     bool mix_updated;    /* MIX_PARAM after OPTIMIZER */
     bool tied;           /* first and last stage all-reduce the embedding gradient */
 };
@@ -100,22 +100,22 @@ struct schedule *schedule_compute_order(const struct generator *generator,
 void schedule_write(const struct schedule *schedule, struct text *out);
 struct schedule *schedule_parse(const char *text, struct arena *arena, struct err *err);
 
-/* Proves a lowered schedule well-formed (sim/schedule/check.c): every chunk x microbatch once
- * forward, then once backward, whole or inputs before weights, on its own stage; sends match
+/* Proves a lowered schedule well-formed (sim/schedule/check.c): each chunk and microbatch runs
+ * forward once, then backward once (whole, or inputs before weights), on its own stage; sends match
  * receives in order on each directed link; `after` names earlier instructions; receives posted at
- * most one compute ahead; parameters gathered before use, at most one chunk ahead, and freed;
- * reductions after the backwards that they reduce, the tied one after those, then the norm, then
- * the update; parameters averaged once, all before the update ends or all after it; and free of
+ * most one compute ahead; parameters are gathered before use, at most one chunk ahead, and freed;
+ * reductions follow the backwards that they reduce, then the tied reduction, the norm and the
+ * update; parameters are averaged once, all before the update ends or all after it; and free of
  * deadlock when no send completes before its receive is posted (zero buffers), lanes of a rank
  * running in order. where = "stage S, instruction I", or "stage S" when one is missing. */
 bool schedule_check(const struct schedule *schedule, struct err *err);
 
-/* Most chunk activations alive at once on a stage, counted from its list: of a split backward until
- * its weight gradients are done. */
+/* Most chunk activations alive at once on a stage, counted from its list; with a split backward
+ * they live until the weight gradients are done. */
 int schedule_in_flight(const struct schedule *schedule, int stage);
 
-/* The bytes that those need at most: so many each from their forward to their input gradients, and
- * so many from there to their weight gradients. */
+/* The peak bytes of those: `whole_bytes` each from forward to input gradients, `waiting_bytes` from
+ * there to weight gradients. */
 double schedule_held_bytes(const struct schedule *schedule, int stage, double whole_bytes,
                            double waiting_bytes);
 

@@ -1,8 +1,8 @@
 /* sim/textbook/communication.h - time of collectives by latency and bandwidth alone.
  *
  * The alpha-beta model: a message of S bytes takes alpha + S / B on a link that sends and receives
- * at once. `message_bytes` is the whole buffer; n ranks hold a 1/n of it each where it is sharded.
- * One rank takes no time. Every function is pure. */
+ * at once. `message_bytes` is the whole buffer; when it is sharded, each of n ranks holds 1/n of
+ * it. One rank takes no time. Every function is pure. */
 #ifndef SIM_TEXTBOOK_COMMUNICATION_H
 #define SIM_TEXTBOOK_COMMUNICATION_H
 
@@ -22,7 +22,7 @@ double textbook_ring_all_reduce_s(const struct textbook_link *link, int num_rank
 double textbook_tree_all_reduce_s(const struct textbook_link *link, int num_ranks,
                                   double message_bytes);
 
-/* Ranks push gradients to servers among them, and pull the sum. */
+/* Ranks push gradients to the servers among them, and pull the sum. */
 double textbook_parameter_server_s(const struct textbook_link *link, int num_ranks, int num_servers,
                                    double message_bytes);
 

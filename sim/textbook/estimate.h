@@ -1,8 +1,7 @@
-/* sim/textbook/estimate.h - a training step as the textbook formulas see it, every part named.
+/* sim/textbook/estimate.h - a training step by the textbook formulas, part by part.
  *
- * What `explain` prints beside the detailed model. Nothing is calibrated, nothing overlaps but
- * pipeline transfers, all GPUs and stages are equal. Pure: same arguments, same bits, any thread.
- */
+ * `explain` prints it beside the detailed model. Nothing is calibrated, only pipeline transfers
+ * overlap, and all GPUs and stages are equal. Pure: same arguments, same bits, any thread. */
 #ifndef SIM_TEXTBOOK_ESTIMATE_H
 #define SIM_TEXTBOOK_ESTIMATE_H
 
@@ -22,22 +21,23 @@ struct textbook_setup {
     int shards;     /* ranks that ZeRO shards over, a divisor of data; 0: all */
     struct textbook_recipe recipe;
     double value_bytes;      /* of an activation */
-    double reduce_bytes;     /* of what data ranks exchange for each parameter */
-    enum textbook_keep keep; /* of a layer that is not recomputed */
-    double recomputed;       /* share of the layers that is: decides (6 + 2 r) TP, too */
-    int interval;            /* K: recomputed layers from one kept input to the next; 0: 1 */
+    double reduce_bytes;     /* bytes per parameter that data ranks exchange */
+    enum textbook_keep keep; /* what a layer keeps that is not recomputed */
+    double recomputed;       /* r: share of the layers that is recomputed; also in (6 + 2 r) TP */
+    int interval;            /* K: recomputed layers per kept input; 0: 1 */
     double peak_flops_per_s; /* of one GPU */
-    double utilization;      /* of it while computing, without communication and bubble */
+    double utilization;      /* share of peak while computing, without communication and bubble */
     struct textbook_link tensor_link, pipeline_link, data_link;
-    struct exchange exchange;    /* of data ranks without ZeRO */
-    struct textbook_wires wires; /* that it goes over */
+    struct exchange exchange;    /* exchange of data ranks when there is no ZeRO */
+    struct textbook_wires wires; /* wires of the exchange */
 };
 
 struct textbook_pipeline textbook_pipeline_of(const struct textbook_setup *setup);
 struct textbook_batch textbook_microbatch_of(const struct textbook_setup *setup);
-double textbook_boundary_bytes(const struct textbook_setup *setup); /* from one layer to the next */
+double
+textbook_boundary_bytes(const struct textbook_setup *setup); /* bytes from one layer to the next */
 struct textbook_link textbook_shard_link(const struct textbook_setup *setup); /* of ZeRO's shards */
-/* What a rank of P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding and
+/* What a rank with P/(t p) parameters exchanges: a layer's four matrices, and rows of embedding and
  * head. `load` points to `tensors`, so the struct must not be copied. */
 struct textbook_load {
     struct exchange_load load;
@@ -45,7 +45,7 @@ struct textbook_load {
 };
 void textbook_fill_load(const struct textbook_setup *setup, struct textbook_load *out);
 
-/* Memory is that of a rank of stage 0. */
+/* Every part of the estimate. Memory is that of a rank of stage 0. */
 struct textbook_estimate {
     double parameters;
     double tokens; /* of a step */
@@ -70,7 +70,7 @@ struct textbook_estimate {
     double memory_bytes;      /* the sum */
 };
 
-/* Its members in that order; `doc` is the formula. fields_write() turns an estimate into JSON. */
+/* Its members in order; `doc` is the formula. fields_write() turns an estimate into JSON. */
 extern const struct field textbook_estimate_fields[];
 extern const size_t num_textbook_estimate_fields;
 

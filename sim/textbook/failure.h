@@ -1,4 +1,5 @@
-/* sim/textbook/failure.h - how often a job fails and what checkpoints leave of its time.
+/* sim/textbook/failure.h - how often a job fails, and the share of time left after checkpoints and
+ * failures.
  *
  * A failure loses the work since the last checkpoint and the time to restart. Every function is
  * pure. */
@@ -11,15 +12,15 @@ struct textbook_failure {
     double restart_s;    /* R: detect, reschedule, load, warm up */
 };
 
-/* M of a job on `num_nodes` that each fail so often. */
+/* M of a job on `num_nodes` nodes with this failure rate each. */
 double textbook_mtbf_s(double failures_per_1000_node_days, int num_nodes);
 
-/* Time between checkpoints that loses least. */
+/* The time between checkpoints that loses least. */
 double textbook_young_s(const struct textbook_failure *failure);
 double textbook_daly_s(const struct textbook_failure *failure);
 
 /* Effective training time ratio, 0..1: work kept over time passed, a checkpoint every `interval_s`.
- * The linear form counts failures as if none struck during recovery; it is the more hopeful. */
+ * The linear form ignores failures during recovery; it is the more optimistic. */
 double textbook_ettr_linear(const struct textbook_failure *failure, double interval_s);
 double textbook_ettr_exact(const struct textbook_failure *failure, double interval_s);
 

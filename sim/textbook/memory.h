@@ -1,19 +1,19 @@
-/* sim/textbook/memory.h - bytes of training state and activations, as lectures and papers give
- * them.
+/* sim/textbook/memory.h - bytes of training state and activations by the formulas of lectures and
+ * papers.
  *
- * State is what a parameter costs whatever the batch; activations are what the backward needs of
- * the forward. Every function is pure. */
+ * State is the memory per parameter, whatever the batch; activations are the values of the forward
+ * that the backward needs. Every function is pure. */
 #ifndef SIM_TEXTBOOK_MEMORY_H
 #define SIM_TEXTBOOK_MEMORY_H
 
 #include "sim/textbook/work.h"
 
-/* Bytes that one parameter takes. Add a recipe to `textbook_recipes` in memory.c. */
+/* Bytes per parameter. Add a recipe to `textbook_recipes` in memory.c. */
 struct textbook_recipe {
     const char *name;       /* "bf16" */
-    const char *summary;    /* what is kept in which type */
-    double parameter_bytes; /* what forward and backward read */
-    double gradient_bytes;  /* what the backward accumulates into */
+    const char *summary;    /* one sentence: the type of each part */
+    double parameter_bytes; /* read by forward and backward */
+    double gradient_bytes;  /* the backward accumulates into them */
     double optimizer_bytes; /* master copy and moments: what ZeRO-1 shards */
 };
 extern const struct textbook_recipe textbook_recipes[];
@@ -35,42 +35,43 @@ double textbook_state_bytes(const struct textbook_state *state); /* the sum of i
 /* Parameters whose state alone fills `memory_bytes`. */
 double textbook_largest_model(double memory_bytes, double bytes_per_parameter);
 
-/* The lecture's model: values (not bytes) that one batch's forward leaves for the backward, the
- * bytes of fp32 training with them, and the bytes of one data-parallel rank in half precision. */
+/* The lecture's model, in this order: values (not bytes) that one batch's forward leaves for the
+ * backward, the bytes of fp32 training, and the bytes of one data-parallel rank in half
+ * precision. */
 double textbook_activation_values(const struct model *model, struct textbook_batch batch);
 double textbook_training_bytes(const struct model *model, struct textbook_batch batch);
 double textbook_data_parallel_bytes(double parameters, double values_per_sequence,
                                     double sequences_per_rank);
-/* Bytes of gradients that such a rank has to all-reduce. */
+/* Bytes of gradients that such a rank all-reduces. */
 double textbook_data_parallel_traffic_bytes(double parameters);
 
-/* Which activations a layer keeps: it depends on what is sharded and what is recomputed. */
+/* Which activations a layer keeps. */
 enum textbook_keep {
     TEXTBOOK_KEEP_ALL,                /* tensor parallelism (or none) */
     TEXTBOOK_KEEP_SEQUENCE,           /* and sequence parallelism */
     TEXTBOOK_KEEP_SELECTIVE,          /* attention recomputed; also FlashAttention */
     TEXTBOOK_KEEP_SEQUENCE_SELECTIVE, /* both */
     TEXTBOOK_KEEP_INPUT,              /* all recomputed from the layer's input */
-    TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* and that input is sharded */
+    TEXTBOOK_KEEP_SEQUENCE_INPUT,     /* all recomputed from the layer's input, which is sharded */
     NUM_TEXTBOOK_KEEPS
 };
-enum textbook_keep textbook_keep_input(enum textbook_keep keep); /* of a layer that is recomputed */
+enum textbook_keep textbook_keep_input(enum textbook_keep keep); /* what a recomputed layer keeps */
 
-/* Bytes for each of a microbatch's s b h values: s b h (whole + (split + attention a s / h) / t).
- */
+/* Coefficients of a microbatch's bytes: s b h (whole + (split + attention a s / h) / t). */
 struct textbook_kept {
     double whole_bytes, split_bytes, attention_bytes;
 };
 struct textbook_kept textbook_kept(enum textbook_keep keep, double value_bytes);
 
-/* Activation bytes of one layer and microbatch on one of `tensor` ranks, at `value_bytes` a value:
- * 2 in half precision. */
+/* Activation bytes of one layer and microbatch on one of `tensor` ranks, at `value_bytes` per
+ * value: 2 in half precision. */
 double textbook_layer_activation_bytes(const struct model *model, enum textbook_keep keep,
                                        int tensor, struct textbook_batch microbatch,
                                        double value_bytes);
 
-/* Layers' worth of memory when one input is kept every `interval` of `num_layers`: the inputs and
- * one interval replayed. Then the interval that needs least. */
+/* textbook_checkpointed_layers: memory, in layers, when one input is kept every `interval` of
+ * `num_layers`: the inputs and one recomputed interval. textbook_best_interval: the interval that
+ * needs least. */
 double textbook_checkpointed_layers(double num_layers, double interval);
 double textbook_best_interval(double num_layers);
 

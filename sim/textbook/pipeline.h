@@ -1,4 +1,5 @@
-/* sim/textbook/pipeline.h - bubble, traffic and layers in flight of a pipeline of equal stages.
+/* sim/textbook/pipeline.h - bubble, exposed transfers and layers in flight of a pipeline of equal
+ * stages.
  *
  * p stages of v chunks each run m microbatches. Every function is pure. */
 #ifndef SIM_TEXTBOOK_PIPELINE_H
@@ -8,8 +9,8 @@ enum textbook_schedule {
     TEXTBOOK_1F1B,  /* one forward one backward; v > 1: interleaved */
     TEXTBOOK_GPIPE, /* all forwards, then all backwards */
     TEXTBOOK_NAIVE, /* one microbatch after another, each through all stages and back */
-    TEXTBOOK_ZB_H1, /* weight gradients apart from the backward, in 1F1B's memory */
-    TEXTBOOK_ZB_H2, /* and in twice that */
+    TEXTBOOK_ZB_H1, /* split weight gradients, within 1F1B's memory */
+    TEXTBOOK_ZB_H2, /* the same within twice that memory */
     NUM_TEXTBOOK_SCHEDULES
 };
 
@@ -20,16 +21,16 @@ struct textbook_pipeline {
     enum textbook_schedule schedule;
 };
 
-/* Idle time as a share of the time that a stage works, and of the whole step. */
+/* Idle time relative to a stage's working time, and to the whole step. */
 double textbook_bubble_of_useful(struct textbook_pipeline pipeline);
 double textbook_bubble_of_total(struct textbook_pipeline pipeline);
 
-/* Exposed transfers of a step when one message over one boundary takes `message_s`: at best only
- * one microbatch's activations and gradients, at worst those of the full batch. */
+/* Exposed transfers of a step when one message over one boundary takes `message_s`: at best one
+ * microbatch's activations and gradients, at worst those of the full batch. */
 double textbook_pipeline_low_s(struct textbook_pipeline pipeline, double message_s);
 double textbook_pipeline_high_s(struct textbook_pipeline pipeline, double message_s);
 
-/* Layers' worth of one microbatch's activations that stage 0 holds at its peak. */
+/* Activations that stage 0 holds at its peak, in layers of one microbatch. */
 double textbook_layers_in_flight(struct textbook_pipeline pipeline, int layers);
 
 #endif

@@ -1,7 +1,7 @@
-/* sim/textbook/work.h - parameters, FLOPs and the time they take, as a lecture gives them.
+/* sim/textbook/work.h - parameters, FLOPs and compute time by a lecture's formulas.
  *
- * A transformer here is l layers of width h over a vocabulary v, feed-forward 4h, every head its
- * own keys and values. Every function is pure; a FLOP is half a multiply-add. */
+ * A transformer here has l layers of width h, a vocabulary v, feed-forward 4h, and keys and values
+ * for every head. Every function is pure; a FLOP is half a multiply-add. */
 #ifndef SIM_TEXTBOOK_WORK_H
 #define SIM_TEXTBOOK_WORK_H
 
@@ -13,7 +13,7 @@ struct textbook_batch {
     int seq;
 };
 
-/* GPUs with the dense peak of one. */
+/* A number of GPUs, with the dense peak of one. */
 struct textbook_gpus {
     int count;
     double peak_flops_per_s;
@@ -27,9 +27,8 @@ double textbook_parameters(const struct model *model);       /* 12 l h^2 + 2 v h
 double textbook_flops(double parameters, double tokens, double recomputed);
 
 /* FLOPs of one batch, attention and output head included. The first counts what is executed with
- * full recompute, the second what any method needs (for MFU), the third the same with a causal
- * mask, the fourth what Korthikanti et al. call hardware FLOPs of selective recompute, which
- * overstates it. */
+ * full recompute; the second the model FLOPs (for MFU); the third the same with a causal mask; the
+ * fourth what Korthikanti et al. call hardware FLOPs of selective recompute, which is too high. */
 double textbook_recompute_flops(const struct model *model, struct textbook_batch batch);
 double textbook_model_flops(const struct model *model, struct textbook_batch batch);
 double textbook_causal_flops(const struct model *model, struct textbook_batch batch);
@@ -38,8 +37,8 @@ double textbook_selective_flops(const struct model *model, struct textbook_batch
 /* FLOPs of one token by PaLM's convention, which MosaicML's MFU uses: attention not halved. */
 double textbook_palm_token_flops(const struct model *model, double parameters, int seq);
 
-/* Seconds for `flops` at `utilization` (0..1) of the peak, and the utilization that took `time_s`.
- */
+/* Seconds for `flops` at `utilization` (0..1) of the peak, and the utilization at which they take
+ * `time_s`. */
 double textbook_compute_s(struct textbook_gpus gpus, double flops, double utilization);
 double textbook_utilization(struct textbook_gpus gpus, double flops, double time_s);
 
