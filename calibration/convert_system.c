@@ -92,6 +92,14 @@ static struct stated_link read_link(const struct conversion *of, const struct lo
     return link;
 }
 
+/* Words that nobody knows are never the fastest fabric: half as many cards are as usual. */
+static struct stated_link slower_link(const struct cluster *cluster)
+{
+    const struct level *rail = &cluster->levels[cluster->num_levels > 1];
+    double own = rail->bytes_per_s * rail->nics_per_gpu;
+    return (struct stated_link){ { .bytes_per_s = own / 2 }, cluster_host_size(cluster) };
+}
+
 static struct system *find_sized(struct run_systems *systems, const struct loaded_pair *pair,
                                  const struct loaded_pair *memory, int num_gpus, int node_size,
                                  const struct stated_link *link)
@@ -162,6 +170,8 @@ bool convert_system(struct conversion *of, struct err *reason, struct err *err)
     if (!systems->cluster) {
         link = read_link(of, pair, node_size);
         assume_cluster(of, found.cluster_assumption, &link, cluster);
+        if (found.unknown_network && link_speed_read(row->network).bytes_per_s <= 0)
+            link = slower_link(cluster);
     }
     int own_size = cluster_node_size(cluster);
     if (node_size > own_size)

@@ -85,6 +85,8 @@ static const struct {
     { "4x 100 Gb/s RoCE per node", 0.5, 12.5e9, 4, "network as fast as stated" },
     { "2x 25 Gb/s per node", 0.25, 3.125e9, 2, "network as fast as stated" },
     { "800 Gb/s per GPU", 1, 25e9, 8, "faster than the host's link" },
+    { "InfiniBand, fat tree", 1, 25e9, 8, "InfiniBand of unstated speed" },
+    { "carrier pigeons", 1, 12.5e9, 8, "words of the network not known" },
 };
 
 START_TEST(a_network_is_as_fast_as_its_words_say)

@@ -34,6 +34,9 @@ const struct field match_fields[] = {
     { .name = "power", .kind = FIELD_QUANTITY, .quantity = QUANTITY_WATTS, AT(match_rule, power_w),
       .min = 0, .max = 1e6, .fallback = "0 W",
       .doc = "Of clusters: power limit of each GPU; 0 W: that of its file." },
+    { .name = "unknown_network", .kind = FIELD_BOOL, AT(match_rule, unknown_network),
+      .fallback = "false",
+      .doc = "Of clusters: the network's words say nothing: half of the cluster's speed between nodes." },
     { .name = "recompute", TEXT(recompute), .fallback = "",
       .doc = "Of stacks: what such rows recomputed, where they are known to say it wrongly." },
     { .name = "assumption", TEXT(assumption), .fallback = "",
@@ -229,6 +232,7 @@ bool match_find(const struct match_table *table, const struct match_row *row, st
                            .recompute = stack->recompute,
                            .memory = stack->memory,
                            .power_w = cluster->power_w,
+                           .unknown_network = cluster->unknown_network,
                            .skip = *cluster->skip ? cluster->skip : stack->skip };
     return *out->skip == '\0';
 }

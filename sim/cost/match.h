@@ -23,6 +23,7 @@ struct match_rule {
     char assumption[160]; /* what the rule assumes; "": nothing */
     char skip[160];       /* why there is no match; "": there is one */
     double power_w;       /* of clusters: the GPU's limit; 0: its own */
+    bool unknown_network; /* of clusters: words that nobody knows are no fast fabric */
 };
 
 struct match_rules {
@@ -67,6 +68,7 @@ struct match {
                               the row's */
     const char *skip;      /* why the row cannot be predicted; "" */
     double power_w;        /* limit of the GPUs; 0: their own */
+    bool unknown_network;  /* nobody knows its words: half of the cluster's speed */
 };
 
 /* Loads `path`, or calibration/match.json when it is NULL. Release with match_release. */
