@@ -22,7 +22,7 @@ const struct backend *backend_find(const char *name, struct err *err)
     return NULL;
 }
 
-/* Which plugin has a communicator; others are plugins themselves. */
+/* The plugin of each communicator that is not named like its plugin. */
 static const struct {
     const char *comm, *plugin;
 } homes[] = { { "nccl", "cuda" }, { "staged", "cuda" } };

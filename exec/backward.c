@@ -1,10 +1,11 @@
 #include "exec/head.h"
 
-/* First of what an op reads is a gradient, then what its forward kept. */
+/* An op reads a gradient first, then what its forward kept. */
 
 /* --- products ----------------------------------------------------------------------------- */
 
-/* Of fp32 gradients, from element `first` on; NULL: the weight is frozen, or there is none. */
+/* Address of a weight's fp32 gradients from element `first` on; NULL: the weight is frozen, or
+ * there is none. */
 static float *gradient_from(const struct flow *flow, const struct op *op, enum weight_role role,
                             double first)
 {
@@ -21,8 +22,8 @@ static void run_bias_gradient(struct flow *flow, const struct op *op)
               .dbias = gradient_from(flow, op, WEIGHT_BIAS, group * op->n));
 }
 
-/* An op of the backward has m rows, n inputs and k outputs of the layer. One that also does the
- * activation before it reads what that was of. */
+/* The op has m rows, n inputs and k outputs of the layer. When the activation before it is fused
+ * in, it also reads the activation's input. */
 static void run_input_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *weight = piece_value(flow->piece, op, WEIGHT_MATRIX);
@@ -37,7 +38,7 @@ static void run_input_gradient(struct flow *flow, const struct op *op)
               .before_gelu = flow_from(flow, before_gelu, group * op->m * op->n));
 }
 
-/* ... and here m outputs, n inputs and k rows. */
+/* The op has m outputs, n inputs and k rows of the layer. */
 static void run_weight_gradient(struct flow *flow, const struct op *op)
 {
     const void *dy = flow_in(flow, op, 0), *x = flow_in(flow, op, 1);
@@ -60,8 +61,8 @@ static void run_gemm(struct flow *flow, const struct op *op)
 
 /* --- norms, activation, residual ---------------------------------------------------------- */
 
-/* Kernels of norms make the gradients of all weights: those of frozen ones in `spare` memory, which
- * nobody reads. */
+/* Norm kernels write the gradients of all weights; those of frozen weights go to `spare` memory,
+ * which nobody reads. */
 static float *norm_gradient(struct flow *flow, const struct op *op, enum weight_role role,
                             void **spare)
 {
@@ -82,7 +83,7 @@ static void run_head_norm(struct flow *flow, const struct op *op)
     machine_give_back(flow->machine, spare);
 }
 
-/* In the memory of the gradient that came, or of the one that it is added to. */
+/* Writes over the incoming gradient, or over the one that it is added to. */
 static void run_norm(struct flow *flow, const struct op *op)
 {
     if (flow_is_head_norm(flow, op)) {
@@ -108,7 +109,7 @@ static void run_activation(struct flow *flow, const struct op *op)
           .dy = flow_in(flow, op, 0), .x = flow_in(flow, op, 1), .dx = flow_out(flow, op, 0));
 }
 
-/* Where the stream's gradient goes on, the branch's is another. */
+/* When the stream's gradient is passed on, the branch's needs memory of its own. */
 static void run_residual(struct flow *flow, const struct op *op)
 {
     bool drops = op->in.count > 1; /* it reads the mask */
@@ -181,8 +182,8 @@ static void run_softmax(struct flow *flow, const struct op *op)
           .keeps = op->in.count > 2 ? flow_in(flow, op, 2) : NULL, .dscores = dscores);
 }
 
-/* Both write to the gradient of queries, keys and values that the context's product began; the one
- * that adds to the other's is the keys'. */
+/* Both products write to the gradient of queries, keys and values that the context's product began;
+ * the keys' op is the one that adds. */
 static void run_scores(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -212,7 +213,7 @@ static void run_dispatch(struct flow *flow, const struct op *op)
           .x = flow_in(flow, op, 0), .places = flow_in(flow, op, 1), .y = flow_out(flow, op, 0));
 }
 
-/* Makes the gradients of the rows in their places, and of their shares. */
+/* Makes the gradients of the rows in the experts' places, and of their shares. */
 static void run_combine(struct flow *flow, const struct op *op)
 {
     struct passage passage = flow_passage(flow, op, op->out.at[0]);
@@ -235,7 +236,7 @@ static void run_embedding(struct flow *flow, const struct op *op)
           .dpositions = piece_gradient(flow->piece, op, WEIGHT_POSITIONS));
 }
 
-/* In the memory of the logits. */
+/* Writes over the logits. */
 static void run_cross_entropy(struct flow *flow, const struct op *op)
 {
     void *logits = flow_in_place(flow, op, 0);

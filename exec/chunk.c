@@ -34,8 +34,8 @@ static void *forward_piece(struct machine *m, const struct piece *piece,
     return output;
 }
 
-/* One layer of those from a kept input to the one whose backward comes next. `flow` is what the one
- * before it gave, NULL for the first. */
+/* Recomputes one of the layers between a kept input and the layer whose backward comes next. `flow`
+ * is the output of the layer before, NULL for the first. */
 static void *replay_layer(struct machine *m, const struct piece *piece,
                           const struct microbatch *microbatch, struct record *record, void *flow)
 {
@@ -45,7 +45,7 @@ static void *replay_layer(struct machine *m, const struct piece *piece,
     return m->err.code == ERR_NONE ? machine_forward(m, piece, microbatch, record, flow) : NULL;
 }
 
-/* Selective recompute: the core alone runs again, which uses no weights. */
+/* Selective recompute: only the core runs again, which uses no weights. */
 static void replay_core(struct machine *m, const struct piece *piece,
                         const struct microbatch *microbatch, struct record *record)
 {
@@ -82,7 +82,7 @@ struct pass {
     enum opcode op;
     const struct data_lane *data;
     void *flow;
-    void *replayed; /* what the latest replay gave */
+    void *replayed; /* output of the latest replay */
 };
 
 static enum gradients gradients_of(enum opcode op)

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Each group has sockets of its own, so groups never wait for one another, and the thread that
- * moves the bytes is the stream's. */
+/* Each group has its own sockets, so groups never wait for one another; the stream's thread moves
+ * the bytes. */
 struct comm {
     int rank;
     char where[24]; /* "rank 3", of errors */
@@ -30,7 +30,7 @@ struct tcp_group {
     struct links links;
 };
 
-/* The other ranks learn of it by their connections to this one. */
+/* The other ranks notice it on their connections to this one. */
 static void fail_comm(struct comm *comm, const struct err *err)
 {
     failure_keep(&comm->failure, err);

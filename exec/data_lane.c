@@ -15,7 +15,7 @@ void data_lane_await_values(struct machine *m, const struct store *store)
     m->device_api->wait(m->compute, store->gathered);
 }
 
-/* On the stream of the tensor ranks' collectives, between compute and the data lane. */
+/* Runs on the stream of the tensor ranks' collectives, after compute and before the data lane. */
 static void sum_partial(const struct data_lane *lane, struct machine *m, struct store *store)
 {
     machine_follow(m, m->tensor_stream);

@@ -23,7 +23,7 @@ struct device {
     bool poisons;
 };
 
-/* Touched here, so that no page is first seen inside a step that is timed. */
+/* Touches the memory, so that no timed step has page faults. */
 static bool map_memory(struct device *device, size_t bytes, struct err *err)
 {
     device->memory_bytes = bytes > 0 ? bytes : REGION_ALIGNMENT;
@@ -83,7 +83,7 @@ static void host_abort(struct device *device)
 static void host_copy(struct stream *stream, void *to, const void *from, size_t bytes);
 static void host_fill(struct stream *stream, void *to, int byte, size_t bytes);
 
-/* In the stream's order: what was issued before a `free` may still have to read. */
+/* In the stream's order: work issued before a `free` may not yet have read. */
 static void poison_memory(struct stream *stream, void *memory, size_t bytes)
 {
     if (stream)
@@ -117,7 +117,7 @@ static void host_free(struct device *device, struct stream *stream, void *memory
     pthread_mutex_lock(&device->mutex);
     size_t offset = (size_t)((unsigned char *)memory - device->memory);
     size_t bytes = region_give_back(device->region, offset);
-    /* Still locked: nobody may be given the memory before its poison is on the way. */
+    /* Still locked: the memory must not be given out before its poison is issued. */
     if (device->poisons)
         poison_memory(stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);
@@ -131,7 +131,7 @@ static struct region_sizes host_memory(struct device *device)
     return sizes;
 }
 
-/* Plain memory: copies are a stream's own work. */
+/* Plain memory is enough, as the stream's thread itself copies. */
 static void *host_pinned_alloc(struct device *device, size_t bytes, struct err *err)
 {
     (void)device, (void)err;

@@ -9,7 +9,7 @@ static size_t aligned(size_t bytes)
 
 /* --- one microbatch ----------------------------------------------------------------------- */
 
-/* Where the parts of one are, from its first byte on. */
+/* Offsets of a microbatch's parts from its first byte. */
 struct offsets {
     size_t ids, targets, end;
 };
@@ -39,8 +39,8 @@ static struct fed_step *slot_of(struct feed *feed, uint32_t step)
     return &feed->steps[step % FEED_STEPS];
 }
 
-/* Its pinned memory is free again once the copy of the step before is done; its memory on the
- * device is, since whoever runs steps waits for the end of each. */
+/* The step's pinned memory is free once the copy of the step that used it before is done. Its
+ * device memory is free already, as the caller waits for the end of each step. */
 void feed_make(struct feed *feed, uint32_t step)
 {
     const struct feed_setup *setup = &feed->setup;

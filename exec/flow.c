@@ -78,7 +78,7 @@ void flow_free(struct flow *flow, int value)
     flow->record->values[value] = NULL;
 }
 
-/* The tensor stream may still read it. */
+/* Frees a value later, as the tensor stream may still read it. */
 static void free_later(struct flow *flow, int value)
 {
     struct machine *m = flow->machine;
@@ -106,7 +106,7 @@ struct stream *flow_stream(const struct flow *flow, const struct op *op)
     return is_on_tensor_stream(op) ? flow->machine->tensor_stream : flow->machine->compute;
 }
 
-/* What compute waits for before the op at `i`: NULL when that is on its own stream. */
+/* The event that compute waits for before the op at `i`; NULL when that op ran on compute. */
 static struct event *transfer_before(const struct flow *flow, int i)
 {
     const struct ops *list = flow->list;
@@ -155,7 +155,7 @@ static void keep_copy(struct flow *flow, int value)
                             (size_t)flow->list->operands->values[value].bytes);
 }
 
-/* What comes from other lists is copied where an op that keeps it wants it. */
+/* Copies values of other lists into the slots of the op that keeps them. */
 static void keep_inputs(struct flow *flow, const struct op *op)
 {
     const struct ops *list = flow->list;
@@ -164,7 +164,7 @@ static void keep_inputs(struct flow *flow, const struct op *op)
             keep_copy(flow, op->saved.at[i]);
 }
 
-/* A gradient that was made joins that of the value's other readers, in their memory. */
+/* Adds a gradient to that of the value's other readers, in their memory. */
 static void join(struct flow *flow, int made, int sum)
 {
     void **values = flow->record->values;
@@ -228,9 +228,10 @@ void flow_collective(struct flow *flow, const struct op *op, enum comm_kind kind
                      void *out, double count)
 {
     struct machine *m = flow->machine;
-    if (is_on_tensor_stream(op)) { /* behind what it reads, and memory that was just taken */
+    if (is_on_tensor_stream(op)) { /* after its inputs and after older uses of new memory */
         machine_follow(m, m->tensor_stream);
-        op_log_begin(m->log, m->device_api, m->tensor_stream, op); /* anew: it waited till here */
+        op_log_begin(m->log, m->device_api, m->tensor_stream,
+                     op); /* restart: it waited until here */
     }
     struct comm_call call = { .kind = kind,
                               .group = m->tensor,
@@ -296,7 +297,8 @@ struct attention flow_attention(const struct flow *flow)
     };
 }
 
-/* Of an op with a product for each head of each sequence, of so many keys and values in all. */
+/* The shape for an op with one product per head and sequence, over `key_values` keys and values in
+ * all. */
 struct cross_attention flow_cross_attention(const struct flow *flow, const struct op *op,
                                             int key_values)
 {

@@ -2,8 +2,8 @@
 
 /* --- ops ---------------------------------------------------------------------------------- */
 
-/* One that also does the activation behind it writes what that is of, then what it makes. Partial
- * sums get their bias when they are whole. Groups lie one behind the other in all that it names. */
+/* With a fused activation it writes the activation's input, then its output. Partial sums get their
+ * bias after they are summed. The groups of a batched product are contiguous in all operands. */
 static void run_gemm(struct flow *flow, const struct op *op)
 {
     const struct piece *piece = flow->piece;
@@ -22,7 +22,7 @@ static void run_gemm(struct flow *flow, const struct op *op)
               .before_gelu = flow_from(flow, before_gelu, group * op->m * op->n));
 }
 
-/* Makes the values as they are now, a copy of those it was given, and their statistics. */
+/* Outputs: the normalised values (in place), a copy of the input, and the statistics. */
 static void run_head_norm(struct flow *flow, const struct op *op)
 {
     void *inputs = flow_out(flow, op, 1);
@@ -33,7 +33,7 @@ static void run_head_norm(struct flow *flow, const struct op *op)
           .inputs = inputs, .statistics = statistics);
 }
 
-/* Of `x`; what it makes, and its statistics, are the op's last two. */
+/* The norm of `x`; its output and statistics are the op's last two outputs. */
 static struct norm_forward norm_of(struct flow *flow, const struct op *op, const void *x)
 {
     int made = op->out.count - 2;
@@ -94,7 +94,7 @@ static void run_scores(struct flow *flow, const struct op *op)
           .scores = flow_out(flow, op, 0));
 }
 
-/* Makes probabilities, and with dropout which of them stay and what is left. */
+/* Outputs: probabilities and, with dropout, the mask and the dropped probabilities. */
 static void run_softmax(struct flow *flow, const struct op *op)
 {
     bool drops = op->out.count > 1;
@@ -116,7 +116,7 @@ static void run_activation(struct flow *flow, const struct op *op)
           .x = flow_in(flow, op, 0), .y = flow_out(flow, op, 0));
 }
 
-/* Reads a branch and, if there is one, the stream; makes the sum and with dropout a mask. */
+/* Reads a branch and the stream, if any; makes the sum and, with dropout, a mask. */
 static struct residual_args residual_of(struct flow *flow, const struct op *op)
 {
     bool drops = op->out.count > 1 && flow_form(flow, op->out.at[1]) == VALUE_MASK;
@@ -128,7 +128,7 @@ static struct residual_args residual_of(struct flow *flow, const struct op *op)
                                    .y = flow_out(flow, op, 0) };
 }
 
-/* One that has a scale does the norm of the sum too. */
+/* An op with a scale also does the norm of the sum. */
 static void run_residual(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -164,7 +164,7 @@ static void run_combine(struct flow *flow, const struct op *op)
 
 /* --- tokens ------------------------------------------------------------------------------- */
 
-/* One tensor rank adds the positions: the others' rows are summed to its own. */
+/* One tensor rank adds the positions, as all ranks' rows are then summed. */
 static void run_embedding(struct flow *flow, const struct op *op)
 {
     struct machine *m = flow->machine;
@@ -178,7 +178,7 @@ static void run_embedding(struct flow *flow, const struct op *op)
 
 /* --- the loss ----------------------------------------------------------------------------- */
 
-/* All rows are at work. */
+/* The loss of all rows at once. */
 static void run_cross_entropy(struct flow *flow, const struct op *op)
 {
     flow->rows = (struct rows){ 0, (long)op->m };
@@ -249,7 +249,7 @@ void *machine_forward(struct machine *machine, const struct piece *piece,
     return flow_take(&flow, list->output);
 }
 
-/* What its ops read is kept. */
+/* The inputs of its ops are kept. */
 void machine_replay_core(struct machine *machine, const struct piece *piece,
                          const struct microbatch *microbatch, struct record *record)
 {

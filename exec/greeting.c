@@ -9,7 +9,7 @@
 
 static const uint64_t greeting_magic = 0x73696d7365617264; /* "simseard": format 2 */
 
-/* For a greeting that is on its way; less when others wait to call. */
+/* Time limit of a greeting; the shorter one when other callers wait. */
 static const double patience_s = 5, short_patience_s = 0.2;
 
 struct greeting greeting_of(const struct place *place, int number, int port)
@@ -55,7 +55,7 @@ bool greeting_hear_reply(int fd, int size, struct socket_limit limit, struct err
 
 /* --- who is let in -------------------------------------------------------------------------- */
 
-/* In the same time wherever they differ: a stranger learns nothing from how long it takes. */
+/* Takes constant time, so that a stranger learns nothing from how long it takes. */
 static bool is_same_token(const char *a, const char *b)
 {
     unsigned difference = 0;
@@ -64,7 +64,7 @@ static bool is_same_token(const char *a, const char *b)
     return difference == 0;
 }
 
-/* One that is turned away hears why, where that is of use to a rank of another run. */
+/* A rejected caller is told why when that helps a rank of another run. */
 static bool is_welcome(const struct entrance *entrance, const struct caller *caller)
 {
     const struct place *place = entrance->place;
@@ -96,7 +96,7 @@ static void turn_away(struct entrance *entrance, int i)
     close(remove_caller(entrance, i));
 }
 
-/* Whether the greeting is whole; -1: it will not be. */
+/* Reads on; 1 when the greeting is complete, 0 when not yet, -1 when it never will be. */
 static int hear(struct caller *caller)
 {
     char *to = (char *)&caller->greeting + caller->heard;
@@ -108,7 +108,7 @@ static int hear(struct caller *caller)
     return bytes == 0 ? -1 : caller->heard == sizeof caller->greeting;
 }
 
-/* The first whose greeting is whole and right, or -1. */
+/* The first caller whose greeting is complete and right, or -1. */
 static int hear_all(struct entrance *entrance, double patience, struct greeting *greeting)
 {
     double now_s = clock_now_s();
@@ -127,7 +127,7 @@ static int hear_all(struct entrance *entrance, double patience, struct greeting 
     return -1;
 }
 
-/* Whether there was room for one more, whoever came or not. */
+/* Accepts a waiting caller, if any; false when there is no room. */
 static bool let_call(struct entrance *entrance, struct err *err)
 {
     if (entrance->num_callers == MOST_CALLERS)
@@ -151,7 +151,7 @@ static void wait_for_news(const struct entrance *entrance, bool has_room)
     poll(polls, count, SLICE_MS);
 }
 
-/* Without descriptors for one more, those who say nothing have to go first. */
+/* When no descriptor is free, silent callers are dropped first. */
 int entrance_next(struct entrance *entrance, struct socket_limit limit, struct greeting *greeting,
                   struct err *err)
 {

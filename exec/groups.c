@@ -13,7 +13,7 @@ const char *const group_kind_names[NUM_GROUP_KINDS + 1] = {
 };
 // clang-format on
 
-/* Ranks along the axes of the set, in rising order. */
+/* Ranks along the axes of the set, in ascending order. */
 static int ranks_across(const struct plan *plan, int rank, unsigned axes, int *members)
 {
     struct rank_group group = plan_group(plan, axes);
@@ -55,8 +55,8 @@ static int link_members(const struct plan *plan, int rank, enum group_kind kind,
     return 2;
 }
 
-/* Links are made in rounds, so that no rank has two in one: those below even stages, those below
- * odd ones, and the ring's last where that would meet the first. */
+/* Links are made in rounds, so that no rank has two in a round: links below even stages, then those
+ * below odd ones, then the ring's last link if it would share a rank with the first. */
 enum { NUM_LINK_ROUNDS = 3 };
 
 static int link_round(const struct plan *plan, int boundary)
@@ -106,7 +106,7 @@ struct making {
     int *members;
 };
 
-/* A rank that is in none takes part all the same, with no members. */
+/* A rank that is in no such group also takes part, with no members. */
 static bool make(const struct making *making, enum group_kind kind, int count, struct err *err)
 {
     const struct comm_api *api = making->groups->api;

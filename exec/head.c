@@ -4,8 +4,8 @@
 
 /* --- the loss of some rows ---------------------------------------------------------------- */
 
-/* The loss over this rank's part of the vocabulary. An op that reduces rows has no width of its
- * own; the logits have it. */
+/* The loss over this rank's part of the vocabulary. The width is that of the logits, as an op that
+ * reduces rows has none. */
 static struct cross_entropy loss_of(const struct flow *flow, const struct op *op, int logits)
 {
     double columns = flow_elements(flow, logits) / op->m;
@@ -27,7 +27,7 @@ static const int64_t *targets_of(const struct flow *flow)
     return flow->microbatch->targets + flow->rows.first;
 }
 
-/* Between the two reductions are sums of what the first one gave: all on one stream. */
+/* The second reduction sums what uses the first one's result, so all runs on one stream. */
 void head_reduce_rows(struct flow *flow, const struct op *reduce)
 {
     bool is_shared = flow->machine->plan->tp > 1;
@@ -66,13 +66,13 @@ void head_find_gradient(struct flow *flow, const struct op *loss, void *logits, 
 
 /* --- runs --------------------------------------------------------------------------------- */
 
-/* Ops from `first` to `end` - 1 go through all rows a run at a time. */
+/* Ops from `first` to `end` - 1 run over all rows, block by block. */
 struct runs {
     struct flow *flow;
     int first, end;
 };
 
-/* The first of the run's rows, each of `width` values. */
+/* Address of the block's first row; a row has `width` values. */
 static void *rows_of(const struct flow *flow, const void *values, double width)
 {
     return (char *)values + machine_bytes(flow->machine, (double)flow->rows.first * width);
@@ -84,7 +84,8 @@ static bool is_made_in(const struct runs *runs, int value)
     return maker >= runs->first && maker < runs->end;
 }
 
-/* Logits are there for one run, what is whole until the last. */
+/* Frees operands after their last reader: logits after each block, whole values after the last
+ * block. */
 static void free_read(const struct runs *runs, int i, bool is_last_run)
 {
     struct flow *flow = runs->flow;
@@ -96,7 +97,7 @@ static void free_read(const struct runs *runs, int i, bool is_last_run)
             flow_free(flow, op->in.at[j]);
 }
 
-/* Runs are of one length or one row less. */
+/* Blocks are equal to within one row. */
 static int each_run(struct flow *flow, int i, flow_op *const handlers[NUM_OP_KINDS])
 {
     const struct ops *list = flow->list;
@@ -138,7 +139,7 @@ int head_forward_runs(struct flow *flow, int i)
 
 /* --- backward ----------------------------------------------------------------------------- */
 
-/* Into its rows of the whole gradient. */
+/* Writes into its rows of the whole gradient. */
 static void find_input_gradient(struct flow *flow, const struct op *op)
 {
     ISSUE(flow, linear_input_gradient, linear_input_gradient, .rows = flow->rows.count,
@@ -165,7 +166,7 @@ static void run_product(struct flow *flow, const struct op *op)
         add_weight_gradient(flow, op);
 }
 
-/* It reads maxima and sums as its forward kept them, and the logits that were made again. */
+/* It reads the maxima and sums that its forward kept, and the recomputed logits. */
 static void run_loss_gradient(struct flow *flow, const struct op *op)
 {
     int logits = op->in.count - 1;

@@ -7,12 +7,13 @@
 #include <string.h>
 
 struct graph {
-    struct host_taker taker; /* first: it is the graph while it is captured or told again */
+    struct host_taker
+        taker; /* first member: a graph is cast from it during capture and verification */
     struct host_streams *shared;
     struct host_work *works;
     size_t count, capacity;
     size_t retold; /* of them */
-    bool differs;  /* what was told again */
+    bool differs;  /* during verification: the work differed */
 };
 
 static void capture(struct host_taker *taker, void (*function)(void *args), const void *args,
@@ -47,7 +48,7 @@ struct launched {
     struct graph *graph;
 };
 
-/* Runs each function on a copy of its arguments, which it may change. */
+/* Runs each function on a copy of its arguments, as functions may change them. */
 static void run_graph(void *args)
 {
     const struct graph *graph = ((const struct launched *)args)->graph;

@@ -16,19 +16,19 @@ struct stream {
     const char *name;
     pthread_t thread;
     struct random delays;
-    struct host_taker *taker; /* of what is issued; NULL: the queue */
+    struct host_taker *taker; /* receives issued work; NULL: the queue does */
 
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
-    struct host_work **queue;      /* a ring; the oldest at `first`. Works are kept for reuse */
-    size_t capacity, first, count; /* the one that runs is still counted */
+    struct host_work **queue;      /* a ring with the oldest work at `first`; entries are reused */
+    size_t capacity, first, count; /* the running work is still counted */
     bool closing;
 };
 
 struct event {
     struct host_streams *shared;
     struct event *next;
-    const struct stream *stream; /* it is recorded on; set by the first record */
+    const struct stream *stream; /* stream it is recorded on; set by the first record */
     pthread_mutex_t mutex;       /* of all below */
     pthread_cond_t changed;
     uint64_t issued, reached; /* records */
@@ -82,8 +82,7 @@ static bool fail_aborted(const char *where, struct err *err)
     return err_set(err, ERR_SYSTEM, where, "the device was stopped before its work was done");
 }
 
-/* Numbers too small for a normal float take a hundred cycles each, and accelerators round them to
- * zero as well. */
+/* Denormal floats take a hundred cycles each, and accelerators flush them to zero too. */
 static void flush_denormals(void)
 {
 #if defined(__SSE__)
@@ -106,7 +105,7 @@ static void pause_at_random(struct stream *stream)
     nanosleep(&pause, NULL);
 }
 
-/* The oldest work, or NULL when the stream is to end. The caller holds the mutex. */
+/* The oldest work; NULL when the stream must end. The caller holds the mutex. */
 static struct host_work *next_work(struct stream *stream)
 {
     while (stream->count == 0 && !stream->closing)
@@ -196,7 +195,7 @@ bool host_stream_sync(struct stream *stream, struct err *err)
     return !is_aborted(stream->shared) || fail_aborted(stream->name, err);
 }
 
-/* Twice the room, the oldest first. */
+/* Doubles the room and moves the oldest work to the front. */
 static void grow_queue(struct stream *stream)
 {
     size_t capacity = stream->capacity > 0 ? 2 * stream->capacity : 16;
@@ -248,7 +247,7 @@ struct host_streams *host_stream_shared(const struct stream *stream)
 
 struct ticket {
     struct event *event;
-    uint64_t number; /* of the record that is waited for */
+    uint64_t number; /* number of the record to wait for */
 };
 
 struct event *host_event_new(struct host_streams *streams)

@@ -1,5 +1,5 @@
-/* The host's kernels, issued on streams: each call carries its arguments to the stream's thread,
- * which hands them to kernels/host. */
+/* The host's kernels, issued on streams: each call copies its arguments to the stream's thread,
+ * which calls kernels/host. */
 #include "exec/kernels.h"
 
 #include "base/arena.h"
@@ -34,7 +34,7 @@ static size_t flash_scratch_bytes(const struct kernels *kernels, const struct at
     return sizeof(float) * (size_t)flash_attention_scratch(attention);
 }
 
-/* What goes to the stream's thread and what is called there. */
+/* Per kernel: the struct sent to the stream's thread, and the function called there. */
 #define X(name, args)                                                                    \
     struct name##_call {                                                                 \
         const struct host_kernels *kernels;                                              \

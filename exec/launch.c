@@ -26,14 +26,14 @@ enum { NUM_OUTPUTS = 2 }; /* standard output and standard error */
 
 /* Output of a rank, line by line. */
 struct output {
-    int fd; /* -1: ended, or not ours to read */
+    int fd; /* -1: ended, or not read by us */
     struct text line;
 };
 
 struct child {
     pid_t pid;       /* 0: it has ended */
     int status;      /* of waitpid, then */
-    bool was_forced; /* it did not end when it was asked to */
+    bool was_forced; /* it had to be killed */
     struct output outputs[NUM_OUTPUTS];
 };
 
@@ -46,8 +46,8 @@ struct launcher {
     int meeting_fd, meeting_port;
     unsigned char token[16];
     int culprit;   /* the first rank that failed, or -1 */
-    int asked;     /* the signal that asks ranks to end, once it was sent */
-    double kill_s; /* when patience ends, then */
+    int asked;     /* the signal sent to ask ranks to end; 0: not sent */
+    double kill_s; /* once sent: when remaining ranks are killed */
     bool killed;
 };
 
@@ -58,7 +58,7 @@ static bool fail(const char *what, struct err *err)
     return err_set(err, ERR_SYSTEM, "launch", "%s: %s", what, strerror(errno));
 }
 
-/* The socket is open before any rank exists, so no port is guessed and none is taken in between. */
+/* The socket is opened before any rank exists, so that nobody else can take the port. */
 static bool open_meeting(struct launcher *launcher, struct err *err)
 {
     struct sockaddr_storage address;
@@ -75,7 +75,7 @@ static bool open_meeting(struct launcher *launcher, struct err *err)
     return true;
 }
 
-/* From here on these signals are read, not delivered; the ranks get the mask of before. */
+/* From here on these signals are read, not delivered; the ranks get the previous mask. */
 static bool read_signals(struct launcher *launcher, struct err *err)
 {
     sigset_t signals;
@@ -88,7 +88,7 @@ static bool read_signals(struct launcher *launcher, struct err *err)
     return launcher->signals >= 0 || fail("signals", err);
 }
 
-/* An equal share of the cores that this process may use, when there is one for each rank. */
+/* Pins the rank to an equal share of this process's cores, if there is at least one per rank. */
 static void pin_rank(int rank, int num_ranks)
 {
     cpu_set_t all, own;
@@ -129,7 +129,7 @@ static void set_place(const struct launcher *launcher, int rank)
     unsetenv("SIMSEARCH_MEETING_FD");
     if (rank == 0)
         set_variable("SIMSEARCH_MEETING_FD", "%d", launcher->meeting_fd);
-    /* One rank is one device: its threads are the streams'. */
+    /* One rank is one device: only the streams have threads. */
     set_variable("OPENBLAS_NUM_THREADS", "1");
     set_variable("OMP_NUM_THREADS", "1");
 }
@@ -139,7 +139,7 @@ static void become_rank(const struct launcher *launcher, int rank, pid_t parent,
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(LAUNCH_EXIT_LOST); /* it died before the request was made */
+        _exit(LAUNCH_EXIT_LOST); /* the parent died before prctl took effect */
     sigprocmask(SIG_SETMASK, &launcher->mask_before, NULL);
     pin_rank(rank, launcher->options->num_ranks);
     set_place(launcher, rank);
@@ -209,7 +209,7 @@ static void ask_to_end(struct launcher *launcher, int signal)
     signal_all(launcher, signal);
 }
 
-/* Writes whole lines; all that is left once the rank has ended. */
+/* Writes whole lines, and after the rank has ended also a last partial line. */
 static void write_lines(struct output *output, int to, int rank, bool ended)
 {
     char *begin = output->line.at;
@@ -247,9 +247,9 @@ static void read_output(struct output *output, int to, int rank)
     text_release(&output->line);
 }
 
-/* Whether the end of a rank is a reason to end all. Those that ended since they were asked to are
- * none, but one that somebody else killed is, and one that failed by itself, even when others that
- * lost it were seen first. */
+/* Whether the end of a rank is a better cause than the one known. A rank that ended because it was
+ * asked to is none. A rank that somebody else killed is one, and so is one that failed by itself,
+ * even when ranks that lost it were seen first. */
 static bool tells_more(const struct launcher *launcher, int status)
 {
     bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) != launcher->asked &&
@@ -263,7 +263,7 @@ static bool tells_more(const struct launcher *launcher, int status)
     return (was_killed && !WIFSIGNALED(before)) || (failed && only_lost_another);
 }
 
-/* False, with how it ended. */
+/* Returns false with err set to how the rank ended. */
 static bool blame(const struct launcher *launcher, struct err *err)
 {
     char where[24];
@@ -312,7 +312,7 @@ static void take_signals(struct launcher *launcher)
             ask_to_end(launcher, (int)info.ssi_signo);
 }
 
-/* Milliseconds until somebody must be killed; -1: nobody. */
+/* Milliseconds until ranks must be killed; -1: none. */
 static int patience_ms(const struct launcher *launcher)
 {
     if (launcher->asked == 0 || launcher->killed)
@@ -345,7 +345,7 @@ static void wait_for_news(struct launcher *launcher, struct pollfd *polls)
     }
 }
 
-/* Reads what is left in the pipes, which a process that a rank left behind may hold open. */
+/* Reads what is left in the pipes; a process that a rank left behind may hold them open. */
 static void drain(struct launcher *launcher)
 {
     for (int rank = 0; rank < launcher->num_started; rank++)
@@ -373,8 +373,8 @@ static void watch(struct launcher *launcher)
 
 /* --- the verdict ---------------------------------------------------------------------------- */
 
-/* A rank that the others may have lost where none was killed or failed: it took no request to end
- * either, as one that stands still. -1: none. */
+/* When no rank was killed or failed: a rank that also ignored the request to end, as a hung one
+ * does, and that the others may have lost. -1: none. */
 static int rank_that_would_not_end(const struct launcher *launcher)
 {
     int end = launcher->children[launcher->culprit].status;
@@ -427,11 +427,11 @@ bool launch(const struct launch_options *options, int *status, struct err *err)
     launcher.children = arena_grow(NULL, (size_t)options->num_ranks * sizeof *launcher.children);
     *status = 1;
     bool ok = open_meeting(&launcher, err) && read_signals(&launcher, err);
-    /* Nothing of this process may be written twice, by it and by a child. */
+    /* Buffered output must not be written twice, by this process and by a child. */
     fflush(NULL);
     for (int rank = 0; rank < options->num_ranks && ok; rank++)
         ok = start_rank(&launcher, rank, err);
-    /* Rank 0's alone from here on: whoever connects after its death is refused. */
+    /* From here on only rank 0 has the socket: connections after its death are refused. */
     if (launcher.meeting_fd >= 0) {
         close(launcher.meeting_fd);
         launcher.meeting_fd = -1;

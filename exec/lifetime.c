@@ -11,16 +11,16 @@ bool op_is_in_place(const struct ops *list, const struct op *op)
     case OP_ROTARY:
     case OP_SOFTMAX:
         return true;
-    case OP_NORM: /* of queries and keys, which lie packed with the values */
+    case OP_NORM: /* norm of queries and keys, which are packed with the values */
         return form_of(list, op->in.at[0]) == VALUE_HEADS;
-    case OP_ALL_REDUCE: /* but that of the rows of a loss */
+    case OP_ALL_REDUCE: /* except the reduction of a loss's rows */
         return form_of(list, op->out.at[0]) != VALUE_STATISTICS;
     default:
         return false;
     }
 }
 
-/* Of readers, the one that runs last: input gradients may all run before weight gradients. */
+/* The reader that runs last; with `in_halves`, all input gradients run before weight gradients. */
 static struct last_reader last_reader_of(const struct ops *list, bool in_halves)
 {
     struct last_reader last;

@@ -10,7 +10,7 @@
 
 /* --- rounds --------------------------------------------------------------------------------- */
 
-/* True for the last of the members, who opens the next round. The caller holds the mutex. */
+/* True for the last member to arrive, which opens the next round. The caller holds the mutex. */
 static bool completes_round(struct meeting *meeting)
 {
     if (++meeting->num_come < meeting->size)
@@ -21,7 +21,7 @@ static bool completes_round(struct meeting *meeting)
     return true;
 }
 
-/* Whether every member came; if not, the world failed, and then it is the same for all. */
+/* Waits until every member has arrived. False when the world failed, and then for all members. */
 static bool all_have_come(struct meeting *meeting)
 {
     pthread_mutex_lock(&meeting->mutex);
@@ -36,7 +36,7 @@ static bool all_have_come(struct meeting *meeting)
     return came;
 }
 
-/* Nobody's memory is let go of before all have read it, whatever fails meanwhile. */
+/* Waits until all members have finished reading each other's memory, even after a failure. */
 static void leave_together(struct meeting *meeting)
 {
     pthread_mutex_lock(&meeting->mutex);
@@ -84,7 +84,7 @@ static bool all_agree(const struct meeting *meeting, const struct comm_call *own
     return true;
 }
 
-/* A message counts for its sender, all else for whoever moves it. */
+/* The sender counts a message's bytes; other bytes are counted by the rank that moves them. */
 static void count_bytes(const struct comm_call *own, size_t bytes)
 {
     ((struct local_group *)own->group)->moved_bytes += (double)bytes;
@@ -196,14 +196,14 @@ static void wait_until_taken(struct meeting *meeting, const struct comm_call *ow
     pthread_mutex_unlock(&meeting->mutex);
 }
 
-/* Messages that one call has still to take, whoever's is there first. */
+/* The messages that a call has still to receive, in order of arrival. */
 struct arrivals {
     const struct comm_messages *messages;
     int left[COMM_MOST_NEIGHBOURS]; /* places in messages->from */
     int count;
 };
 
-/* A place in `left` whose message is there; `count` when none is. The caller holds the mutex. */
+/* An index in `left` whose message has arrived; `count`: none. The caller holds the mutex. */
 static int find_arrived(const struct meeting *meeting, const struct comm_call *own,
                         const struct arrivals *arrivals)
 {
@@ -214,8 +214,8 @@ static int find_arrived(const struct meeting *meeting, const struct comm_call *o
     return i;
 }
 
-/* The next message's place in messages->from, whose mailbox is then being read; -1 when the world
- * failed. */
+/* Waits for the next message and marks its mailbox as being read. Returns its index in
+ * messages->from; -1 when the world failed. */
 static int wait_for_message(struct meeting *meeting, const struct comm_call *own,
                             struct arrivals *arrivals)
 {
@@ -236,7 +236,7 @@ static int wait_for_message(struct meeting *meeting, const struct comm_call *own
 static void take(struct meeting *meeting, const struct comm_call *own, int from, char *out)
 {
     struct mailbox *box = mailbox(meeting, from, own->group->index);
-    const struct comm_call *sent = box->sent; /* stays while it is being read */
+    const struct comm_call *sent = box->sent; /* stays valid while being read */
     size_t bytes = own->count * element_bytes(own->element);
     if (sent->count * element_bytes(sent->element) == bytes)
         copy_bytes(out, sent->in, bytes);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A rank that was quicker: it connects for what this one will ask for later. */
+/* An early connection: for a mesh_connect that this rank has not reached yet. */
 struct early {
     struct early *next;
     int number, rank, fd;
@@ -22,7 +22,7 @@ struct mesh {
     struct comm_waits waits;
     double patience_s;
     struct entrance entrance;
-    struct sockaddr_storage *addresses; /* of each rank's listener */
+    struct sockaddr_storage *addresses; /* addresses of the ranks' listeners */
     struct early *early;
 };
 
@@ -54,15 +54,15 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct mesh *mesh, 
 
 /* --- the meeting ---------------------------------------------------------------------------- */
 
-/* Whether whoever reported there still waits; a rank sends nothing after its report. */
+/* Whether the rank that reported there still waits; it sends nothing after its report. */
 static bool is_open(int fd)
 {
     char byte;
     return fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
 }
 
-/* One more rank's. A second one of the same number is turned away: it must not end the run that the
- * first takes part in. */
+/* Receives one more rank's report. A second rank of the same number is rejected: it must not end
+ * the run of the first. */
 static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limit, struct err *err)
 {
     for (;;) {
@@ -89,7 +89,7 @@ static bool receive_report(struct mesh *mesh, int *fds, struct socket_limit limi
     }
 }
 
-/* The first rank that has not come, or left again, or `size`. */
+/* The first rank that has not arrived or has left again; `size`: none. */
 static int absent_rank(const struct mesh *mesh, const int *fds)
 {
     int rank = 1;
@@ -136,8 +136,8 @@ static bool host_meeting(struct mesh *mesh, struct err *err)
     return ok;
 }
 
-/* Listens on the address that the meeting is reached from: on this machine alone when that is the
- * loopback. */
+/* Listens on the local address from which the meeting was reached; with the loopback, only this
+ * machine can connect. */
 static bool listen_beside(struct mesh *mesh, int meeting, int *port, struct err *err)
 {
     struct sockaddr_storage own;
@@ -246,7 +246,7 @@ void mesh_free(struct mesh *mesh)
 
 /* --- connections ---------------------------------------------------------------------------- */
 
-/* All ranks listened before they met: one that refuses has ended. */
+/* All ranks listened before they met, so one that refuses a connection has ended. */
 static int call_rank(const struct mesh *mesh, int number, int rank, struct socket_limit limit,
                      struct err *err)
 {
@@ -299,8 +299,8 @@ static void close_all(int *fds, int count)
     }
 }
 
-/* Each calls those before it in the list, which need not be waiting yet: the system holds calls
- * until they are accepted. */
+/* Each rank connects to those before it in the list; these need not be waiting yet, as the system
+ * queues connections until they are accepted. */
 bool mesh_connect(struct mesh *mesh, int number, const int *ranks, int num_ranks, int *fds,
                   struct err *err)
 {

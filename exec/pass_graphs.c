@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a pass finds when it begins. */
+/* The state at the beginning of a pass. */
 struct beginning {
-    uint64_t layout;        /* of free memory */
+    uint64_t layout;        /* layout hash of free memory */
     const void *flow;       /* its input */
-    struct record *records; /* what it finds of its microbatch, by piece */
+    struct record *records; /* records of its microbatch, per piece */
 };
 
 struct pass_graph {
     struct beginning beginning;
     struct graph *graph; /* NULL: seen once, or never */
-    uint64_t taken;      /* of the capture: machine.taken */
-    long used;           /* by the count of passes; 0: never */
+    uint64_t taken;      /* machine.taken after the capture */
+    long used;           /* last use, in passes; 0: never */
 };
 
 /* The graphs of one chunk and opcode. */
@@ -46,7 +46,7 @@ static struct beginning beginning_of(const struct machine *m, const struct chunk
                                call->record->pieces };
 }
 
-/* Records are pointers and nothing else: no bytes between them. */
+/* Compares bytes: records consist of pointers only, without padding. */
 static bool is_equal(const struct beginning *a, const struct beginning *b, size_t bytes)
 {
     return a->layout == b->layout && a->flow == b->flow &&
@@ -59,7 +59,7 @@ static struct pass_set *set_of(const struct pass_graphs *graphs, const struct ch
     return &graphs->sets[chunk * NUM_PASSES + (size_t)call->op];
 }
 
-/* The one that begins like this, or NULL. */
+/* The pass with this beginning, or NULL. */
 static struct pass_graph *find(struct pass_set *set, const struct beginning *beginning,
                                size_t bytes)
 {
@@ -69,7 +69,7 @@ static struct pass_graph *find(struct pass_set *set, const struct beginning *beg
     return NULL;
 }
 
-/* A launch of the graph that goes may still be under way. */
+/* Waits first, as a launch of the graph may still be running. */
 static void drop_graph(struct machine *m, struct pass_graph *pass)
 {
     struct err told_later = { 0 };
@@ -80,7 +80,7 @@ static void drop_graph(struct machine *m, struct pass_graph *pass)
     pass->graph = NULL;
 }
 
-/* In the place of the one that was not used for longest. */
+/* Replaces the least recently used entry. */
 static void remember(struct pass_graphs *graphs, struct pass_set *set,
                      const struct beginning *beginning, size_t bytes)
 {
@@ -143,7 +143,7 @@ void *pass_graphs_run(struct pass_graphs *graphs, const struct chunk_call *call)
         return pass->graph ? replay(graphs, pass, call) : capture(graphs, pass, call);
     }
     graphs->counts.issued++;
-    if (!m->log) /* ops are timed one by one */
+    if (!m->log) /* else ops are timed one by one */
         remember(graphs, set, &beginning, records_bytes(call));
     return chunk_pass(m, call);
 }

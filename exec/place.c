@@ -29,7 +29,7 @@ static bool read_number(const char *name, long least, long most, int *out, struc
     return true;
 }
 
-/* Where it is not set, what stands in `out` stays. */
+/* Leaves *out unchanged when the variable is not set. */
 static bool read_optional(const char *name, long least, long most, int *out, struct err *err)
 {
     return !getenv(name) || read_number(name, least, most, out, err);
@@ -56,7 +56,7 @@ static bool read_own(struct place *place, struct err *err)
            read_optional("SIMSEARCH_MEETING_FD", 0, INT_MAX, &place->meeting_fd, err);
 }
 
-/* Its ranks meet by MPI; it names no address. */
+/* Its ranks meet through MPI; there is no address. */
 static bool read_mpirun(struct place *place, struct err *err)
 {
     return read_number("OMPI_COMM_WORLD_SIZE", 1, INT_MAX, &place->size, err) &&
@@ -74,7 +74,7 @@ static void first_of_nodes(const char *list, char *host, size_t size)
              number > 0 ? list + name + 1 : "");
 }
 
-/* Jobs that share a node must not meet at one port. */
+/* Jobs that share a node need different ports. */
 static int port_of_job(int job, int step)
 {
     return 20000 + (int)(((unsigned)job * 31u + (unsigned)step) % 20000u);
@@ -110,15 +110,14 @@ static bool read_torchrun(struct place *place, struct err *err)
     if (!host || host[0] == '\0')
         return err_set(err, ERR_INPUT, "MASTER_ADDR", "is not set, though RANK is");
     snprintf(place->meeting_host, sizeof place->meeting_host, "%s", host);
-    const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random under --standalone alone */
+    const char *run = getenv("TORCHELASTIC_RUN_ID"); /* random only with --standalone */
     snprintf(place->token, sizeof place->token, "torchrun %s", run ? run : "");
     const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
     place->meeting_port += store && strcmp(store, "True") == 0;
     return true;
 }
 
-/* A token that cannot be guessed keeps others out. An empty one would keep nobody out, so it is
- * refused. */
+/* Reads the token; an empty one would admit anybody, so it is refused. */
 static bool read_token(struct place *place, struct err *err)
 {
     static const char name[] = "SIMSEARCH_TOKEN";
@@ -134,7 +133,7 @@ static bool read_token(struct place *place, struct err *err)
     return true;
 }
 
-/* `sign` is set for every rank of the launcher, and only there: a shell inside a Slurm job has
+/* `sign` is a variable that exactly the launcher's ranks have: a shell inside a Slurm job has
  * SLURM_NTASKS, but no step. */
 static const struct {
     const char *name, *sign;

@@ -40,13 +40,13 @@ static bool find_plugin(const char *name, char *path, size_t size)
     return file_exists(path);
 }
 
-/* NULL where the tables are not what they are here. */
+/* NULL when the plugin's tables differ from ours. */
 static const struct backend *backend_in(void *library)
 {
     const uint64_t *tables = dlsym(library, TABLES_SYMBOL);
     void *symbol = dlsym(library, BACKEND_SYMBOL);
     backend_function *function;
-    memcpy(&function, &symbol, sizeof function); /* as dlsym(3) has it */
+    memcpy(&function, &symbol, sizeof function); /* as in dlsym(3) */
     bool is_ours = tables && *tables == simsearch_tables && function;
     return is_ours ? function() : NULL;
 }

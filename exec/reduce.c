@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { BLOCK = 1024 }; /* elements whose running sums stay in the first-level cache */
+enum { BLOCK = 1024 }; /* running sums of so many elements fit in the L1 cache */
 
 static float larger_fp32(float a, float b)
 {
@@ -18,8 +18,8 @@ static double larger_fp64(double a, double b)
     return a > b || a != a ? a : b;
 }
 
-/* Loops over a whole block have a count that the compiler knows, so it uses vector instructions at
- * -O2 too; what does not fill a block is done one by one. */
+/* Loops over a whole block have a constant count, so the compiler vectorises them even at -O2; the
+ * remainder is done one by one. */
 #define DEFINE_ADD(name, type, expression)                                  \
     static void name##_block(type *restrict sum, const type *restrict with) \
     {                                                                       \
@@ -40,14 +40,14 @@ DEFINE_ADD(add_fp64, double, sum[i] + with[i])
 DEFINE_ADD(max_fp32, float, larger_fp32(sum[i], with[i]))
 DEFINE_ADD(max_fp64, double, larger_fp64(sum[i], with[i]))
 
-/* At most a block; 16 bits have been widened. */
+/* For at most a block; 16-bit values are already widened. */
 static void (*const adders[NUM_REDUCTIONS][2])(void *into, const void *from, size_t count) = {
     [REDUCTION_SUM] = { add_fp32, add_fp64 },
     [REDUCTION_MAX] = { max_fp32, max_fp64 },
 };
 
-/* fp64, or fp32, which 16 bits are widened to. Held apart from `out`, which may be one of the
- * parts. */
+/* Running sums in fp64 or fp32 (also for 16-bit values), separate from `out`, which may be one of
+ * the parts. */
 union block {
     float fp32[BLOCK];
     double fp64[BLOCK];
@@ -77,7 +77,7 @@ static void store(enum element element, const union block *block, void *out, siz
         memcpy((char *)out + first * bytes, block, count * bytes);
 }
 
-/* `first` elements into the arrays. */
+/* Reduces one block, which begins at element `first` of the arrays. */
 static void reduce_block(enum element element, enum reduction reduction, const void *const *parts,
                          int num_parts, void *out, size_t first, size_t count)
 {

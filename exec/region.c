@@ -5,13 +5,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Parts lie end to end and cover the region. */
+/* The parts are adjacent and cover the region. */
 struct part {
     size_t offset, bytes;
     bool used;
-    struct part *before, *after;           /* in the order of offsets */
-    struct part *free_before, *free_after; /* among the free ones, in no order */
-    struct part *next_in_bucket;           /* used ones, by offset */
+    struct part *before, *after;           /* neighbours by offset */
+    struct part *free_before, *free_after; /* list of free parts, unordered */
+    struct part *next_in_bucket;           /* hash chain of used parts, by offset */
 };
 
 enum { NUM_BUCKETS = 1024 };
@@ -37,7 +37,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* The layout's hash is the sum over the free parts: in whatever order they come and go. */
+/* The layout's hash is the sum over the free parts, so it does not depend on their order. */
 static uint64_t hash_of(const struct part *part)
 {
     return mix(mix((uint64_t)part->offset + 0x9e3779b97f4a7c15) + (uint64_t)part->bytes);
@@ -65,7 +65,7 @@ static void remove_free(struct region *region, struct part *part)
         part->free_after->free_before = part->free_before;
 }
 
-/* `part` takes in the one after it. */
+/* Merges the part after `part` into it. */
 static void join_after(struct part *part)
 {
     struct part *after = part->after;
@@ -114,7 +114,7 @@ void region_free(struct region *region)
     free(region);
 }
 
-/* The smallest part that fits; among equals the lowest, which keeps the extent small. */
+/* The smallest part that fits; on a tie the lowest, which keeps the extent small. */
 static struct part *best_fit(struct region *region, size_t bytes)
 {
     struct part *best = NULL;

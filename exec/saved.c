@@ -15,7 +15,7 @@ static struct slot place(struct saved_layout *layout, bool is_replayed, double b
     return slot;
 }
 
-/* Of a value that the op is the last to keep. */
+/* Whether a value, kept last by `op`, is in the replayed block. */
 static bool is_replayed(const struct ops *forward, const struct op *op, int value,
                         enum keeping keeping)
 {

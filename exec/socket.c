@@ -26,7 +26,7 @@ bool socket_has_time(struct socket_limit limit, struct err *err)
     return clock_now_s() < limit.deadline_s || err_set(err, ERR_SYSTEM, "", "did not come in time");
 }
 
-/* Until the descriptor is ready, in slices: another thread may end the wait. */
+/* Waits until the descriptor is ready, in short slices, as another thread may end the wait. */
 static bool wait_until(int fd, short events, struct socket_limit limit, struct err *err)
 {
     enum { SLICE_MS = 50 };
@@ -124,7 +124,7 @@ int socket_listen(const struct sockaddr_storage *address, struct err *err)
     return -1;
 }
 
-/* 0 or errno. */
+/* Returns 0 or errno. */
 static int connect_once(int fd, const struct sockaddr_storage *address, struct socket_limit limit,
                         struct err *err)
 {

@@ -29,7 +29,7 @@ struct range store_updated_range(const struct store *store)
     return (struct range){ first, first + store_updated(store) };
 }
 
-/* Without shards the first data rank counts for all. */
+/* Without shards, the first data rank counts all elements. */
 struct range store_counted_range(const struct store *store, const struct stored_weight *stored)
 {
     struct range held = { stored->offset, stored->offset + weight_elements(stored->weight) };
@@ -68,9 +68,9 @@ static void *element_at(const struct machine *m, void *values, size_t element)
 
 struct first_values {
     const struct stored_weight *weight;
-    float *values; /* of the weight, on the host */
+    float *values; /* values of the weight, on the host */
     uint64_t seed;
-    size_t real_rows; /* of the whole; padding of the vocabulary is 0 */
+    size_t real_rows; /* rows of the whole weight without padding of the vocabulary, which is 0 */
 };
 
 static void draw_row(const struct first_values *first, size_t row, float *out)
@@ -99,8 +99,8 @@ static void draw_or_fill_row(void *context, size_t row, int worker)
             out[i] = first->weight->constant;
 }
 
-/* The first values of all elements, which the caller frees. A draw takes tens of nanoseconds, so
- * that threads pay for large weights. */
+/* The initial values of all elements; the caller frees them. A draw takes tens of nanoseconds, so
+ * large weights use threads. */
 static float *first_values(const struct machine *m, const struct store *store)
 {
     enum { WORTH_THREADS = 1 << 20, ROWS_AT_ONCE = 64 };
@@ -125,7 +125,7 @@ static void copy_fp32(struct machine *m, float *to, const float *from, size_t el
         m->device_api->copy(m->compute, to, from, sizeof *to * elements);
 }
 
-/* From fp32 on the host. What is stored in 16 bits has fp32 masters beside it. */
+/* Sets values, and masters if values have 16 bits, from fp32 values on the host. */
 static void set_values(struct machine *m, struct store *store, const float *values)
 {
     bool is_shard = store_cuts(store, STATE_PARAMETERS);
@@ -145,8 +145,8 @@ static void set_values(struct machine *m, struct store *store, const float *valu
     machine_give_back(m, wide);
 }
 
-/* Masters and values before gradients and moments: what set_values takes beside it is then less
- * than what comes. */
+/* Allocates masters and values before gradients and moments, so that the temporary memory of
+ * set_values does not raise the peak. */
 static bool draw_values(struct machine *m, struct store *store)
 {
     size_t updated = store_updated(store);
@@ -259,7 +259,7 @@ void store_sum_partial(struct machine *m, struct store *store, struct group *ten
     }
 }
 
-/* A microbatch's share of the sum is added to those of the microbatches before. */
+/* Adds a microbatch's part of the sum to the shard. */
 static void add_to_shard(struct machine *m, struct store *store, struct group *data,
                          struct stream *stream)
 {
@@ -300,7 +300,7 @@ void store_sum_tied(struct machine *m, struct store *store, struct group *holder
 
 /* --- values ------------------------------------------------------------------------------- */
 
-/* The values that this rank updates. */
+/* Address of the values that this rank updates. */
 static void *own_values(const struct machine *m, const struct store *store)
 {
     return store_cuts(store, STATE_PARAMETERS)
@@ -343,7 +343,9 @@ static void add_range_squares(struct machine *m, const struct store *store, stru
 void store_add_squares(struct machine *m, const struct store *store, double *squares,
                        struct stream *stream)
 {
-    struct range run = { 0 }; /* of weights that touch: to launch takes longer than to add most */
+    struct range run = {
+        0
+    }; /* range of adjacent weights, as a launch takes longer than most sums */
     for (int i = 0; i < store->num_weights; i++) {
         struct range range = store_counted_range(store, &store->weights[i]);
         if (range_count(range) == 0)

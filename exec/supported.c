@@ -67,7 +67,7 @@ static bool has_alibi(const struct plan *plan, const struct model *model)
     return model->positions == POSITION_ALIBI;
 }
 
-/* The norm that tells of an overflow is taken of what came out. */
+/* Whether compression hides an overflow from the gradient norm, which is computed after it. */
 static bool hides_overflow(const struct plan *plan, const struct model *model)
 {
     (void)model;

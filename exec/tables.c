@@ -1,5 +1,5 @@
-/* What a plugin and the program must agree on: the Makefile digests the text of all headers that
- * this file includes, and of those that they include, and hands the digest in. */
+/* What a plugin and the program must agree on: the Makefile computes a digest of all headers that
+ * this file includes, directly or not, and passes it in. */
 #include "exec/kernels.h"
 #include "exec/plugin.h"
 

@@ -7,11 +7,12 @@
 #include <string.h>
 
 /* A slice of a ring's message: small enough to be summed in the cache, large enough that a wake-up
- * is nothing beside it. */
+ * costs little in comparison. */
 enum { CHUNK_BYTES = 256 << 10 };
 
-/* What a member of three or more takes over of a sum at least. Of 16 KiB on a loopback, parts of
- * half the size take 1.4 times as long; over links of 100 Mbit/s, parts of twice the size do. */
+/* The smallest part of a sum that a member reduces, in groups of three or more. Measured with 16
+ * KiB: on a loopback, parts of half this size take 1.4 times as long; over links of 100 Mbit/s,
+ * parts of twice this size do. */
 enum { LEAST_PART_BYTES = 8 << 10 };
 
 static void copy_bytes(void *to, const void *from, size_t bytes)
@@ -22,8 +23,7 @@ static void copy_bytes(void *to, const void *from, size_t bytes)
 
 /* --- parts ---------------------------------------------------------------------------------- */
 
-/* A message in as many parts as there are members, all but the last ones equal. Offsets in bytes.
- */
+/* A message in one part per member, all but the last ones equal. Offsets in bytes. */
 struct parts {
     size_t bytes, stride;
     int size;
@@ -66,13 +66,13 @@ static size_t left_bytes(size_t bytes, size_t first, size_t chunk)
 
 /* --- everyone with everyone at once: fewest steps ------------------------------------------- */
 
-/* The i-th member after oneself, so that not all begin with the same. */
+/* The i-th member after this one, so that members begin with different peers. */
 static int member_after(const struct links *links, int i)
 {
     return (links->index + i) % links->size;
 }
 
-/* Sums in the order of ranks; slot j of the scratch memory is member j's. */
+/* Sums in rank order; slot j of the scratch memory is member j's. */
 static void reduce_slots(const struct links *links, const struct comm_call *call, const void *own,
                          size_t slot_bytes, void *out, size_t bytes)
 {
@@ -86,7 +86,7 @@ static void reduce_slots(const struct links *links, const struct comm_call *call
     free(slots);
 }
 
-/* Two members swap theirs: a step and not two, and no more bytes. */
+/* Two members swap their values: one step instead of two, with the same bytes. */
 static bool reduce_swapped(struct links *links, const struct comm_call *call,
                            struct lost_member *lost)
 {
@@ -127,7 +127,7 @@ static bool reduce_parts_direct(struct links *links, const struct comm_call *cal
     return true;
 }
 
-/* Own part is in `out` already. */
+/* This member's part is already in `out`. */
 static bool gather_direct(struct links *links, const struct parts *parts, char *out,
                           struct lost_member *lost)
 {
@@ -176,8 +176,8 @@ static bool take_ring_step(struct links *links, const struct comm_call *call,
     return true;
 }
 
-/* Where sums are on their way: what a step leaves of part p is at `at` + p x stride until the next
- * step has sent it; the last sum, which is of one's own part, goes to `out`. */
+/* Buffers of partial sums: part p is at `at` + p x stride until the next step has sent it; the
+ * final sum, of this member's own part, goes to `out`. */
 struct ring_sums {
     char *at;
     size_t stride;
@@ -225,14 +225,15 @@ static bool gather_ring(struct links *links, const struct parts *parts, char *ou
 
 /* --- collectives ---------------------------------------------------------------------------- */
 
-/* Sums of 16 bits travel rounded, so they are made where all parts meet and rounded once. */
+/* Whether to use the ring. 16-bit sums would be rounded at every hop, so they are made in one place
+ * and rounded once. */
 static bool goes_round(const struct comm_call *call, size_t message_bytes)
 {
     return message_bytes > COMM_RING_BYTES && element_bytes(call->element) > 2;
 }
 
-/* Parts so small that a message costs more than the bytes in it are put together: the first members
- * reduce for all, of a few numbers the first one alone. */
+/* When parts are so small that a message costs more than its bytes, the first members reduce for
+ * all; for a few numbers, the first member alone. */
 static bool all_reduce_direct(struct links *links, const struct comm_call *call, struct parts parts,
                               struct lost_member *lost)
 {
@@ -338,7 +339,7 @@ static bool barrier(struct links *links, struct lost_member *lost)
     return links_exchange(links, links->transfers, count, lost);
 }
 
-/* A group of one has its result already. */
+/* In a group of one the input is the result. */
 static void run_alone(const struct comm_call *call)
 {
     if (call->kind != COMM_BARRIER)

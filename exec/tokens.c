@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Draws of tokens and of places in a text; no layer has these numbers. */
+/* Keys of the draws of tokens and of places in a text; no layer uses these numbers. */
 enum { MOST_BYTES = 1 << 30 };
 enum { TOKEN_LAYER = 0xffff, TOKEN_OP = 0, PLACE_OP = 1 };
 
@@ -40,7 +40,7 @@ void token_source_close(struct token_source *source)
     source->bytes = NULL;
 }
 
-/* seq + 1 tokens anywhere in the text. */
+/* Reads seq + 1 tokens from a random place in the text. */
 static void read_text(const struct token_source *source, uint32_t step, long sequence,
                       int64_t *tokens)
 {

@@ -16,8 +16,8 @@
 
 struct lane_state {
     _Atomic(const void *) at;
-    atomic_ullong entered; /* the progress word: how often anything was */
-    uint64_t seen;         /* the watchdog's thread: its latest value, and for how long */
+    atomic_ullong entered; /* the progress word: how often anything was entered */
+    uint64_t seen;         /* on the watchdog's thread: latest value seen, and for how long */
     double still_s;
 };
 
@@ -27,9 +27,9 @@ struct watchdog {
     pthread_t thread;
     sigset_t mask_before;
     atomic_bool has_stopped, closing;
-    pthread_mutex_t mutex; /* of reports and `err` */
+    pthread_mutex_t mutex; /* guards reports and `err` */
     struct err err;
-    pthread_mutex_t look_mutex; /* of what is below; taken last */
+    pthread_mutex_t look_mutex; /* guards the members below; taken last */
     void (*look)(void *context);
     void *looked_at;
 };
@@ -127,8 +127,8 @@ static void wait_or_exit(const struct watchdog *watchdog, const atomic_bool *unt
             nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-/* A run that does not end by itself is ended: whoever waits for this rank must learn of it. What
- * stops it is a library's, which may wait itself. */
+/* Ends a run that does not end by itself, so that ranks waiting for this one notice. `stop` calls
+ * libraries, which may hang themselves. */
 static void end_run(struct watchdog *watchdog, const char *reason)
 {
     char where[24];
@@ -158,7 +158,7 @@ bool watchdog_has_fired(struct watchdog *watchdog, struct err *err)
 
 /* --- watching ------------------------------------------------------------------------------- */
 
-/* For how long no lane moved though one is in something; 0 when all is well. */
+/* For how long no lane has moved although one is busy; 0 when all is well. */
 static double standstill_s(struct watchdog *watchdog, double passed_s)
 {
     double least_s = -1;
@@ -176,7 +176,7 @@ static double standstill_s(struct watchdog *watchdog, double passed_s)
     return is_busy ? least_s : 0;
 }
 
-/* SIGTERM, and the one that ends the watchdog's wait. */
+/* Wakes the watchdog's thread from its wait, as SIGTERM does. */
 static const int wake_signal = SIGURG;
 
 static sigset_t watched_signals(void)
@@ -200,7 +200,7 @@ static void *watch(void *argument)
             break;
         double passed_s = clock_now_s() - before_s, limit_s = watchdog->options.limit_s;
         before_s += passed_s;
-        /* After a stop and a SIGCONT much time has passed in which nobody could move. */
+        /* After a SIGSTOP and SIGCONT much time has passed in which nothing could move. */
         double still_s = standstill_s(watchdog, passed_s < 4 * period ? passed_s : period);
         char reason[80] = "was asked to stop";
         if (!asked)

@@ -1,10 +1,9 @@
 /* Ranks on GPUs, by NCCL. Every group is a communicator that ncclCommSplit makes of one root, so
  * that calls of different groups never wait for one another.
  *
- * Communicators do not block: every call returns at once, and is waited for until it is on its
- * stream, with an eye on whether somebody has stopped the run. What fails on the way is found by a
- * thread that asks NCCL ten times a second. NCCL's maximum of anything and a NaN is the other; no
- * result is taken from such a maximum alone. */
+ * Communicators are non-blocking: a call returns at once, and this code polls until it is on its
+ * stream or the run is stopped. A thread that asks NCCL ten times a second finds later failures.
+ * NCCL's maximum ignores NaN, so no result depends on such a maximum alone. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"
@@ -22,7 +21,8 @@
 struct nccl_group {
     struct group base;
     struct nccl_group *next;
-    ncclComm_t members; /* NULL for one rank alone, where it is no member, and after an abort */
+    ncclComm_t
+        members; /* NULL for a single rank, when this rank is no member, and after an abort */
     double sent_bytes;
 };
 
@@ -31,10 +31,10 @@ struct comm {
     char where[24];
     double patience_s;
     int most_blocks;           /* of struct comm_options */
-    ncclComm_t root;           /* NULL for one rank alone, and after an abort */
-    int *barrier;              /* two numbers on the GPU: barriers add up the first */
-    pthread_mutex_t mutex;     /* of NCCL's communicators and the list */
-    struct nccl_group *groups; /* of every split, also when it failed, or the group was freed */
+    ncclComm_t root;           /* NULL for a single rank, and after an abort */
+    int *barrier;              /* two numbers on the GPU; barriers sum the first */
+    pthread_mutex_t mutex;     /* guards NCCL's communicators and the list */
+    struct nccl_group *groups; /* every split, also failed ones and freed groups */
     struct failure failure;
     atomic_bool is_over; /* aborted, or closing */
     pthread_t watcher;
@@ -53,7 +53,7 @@ static bool keep(struct comm *comm, const char *what, const char *why)
 
 enum { MOST_WORDS = 200 };
 
-/* And the cause, which NCCL keeps apart. */
+/* The status with its cause, which NCCL reports separately. */
 static const char *words_of(ncclResult_t status, char words[MOST_WORDS])
 {
     const char *cause = ncclGetLastError(NULL);
@@ -74,7 +74,7 @@ static bool is_lost(const struct comm *comm)
     return atomic_load(&comm->is_over) || failure_is_kept(&comm->failure);
 }
 
-/* Until what was asked of `members` is done, at most patience_s (0: for ever). */
+/* Waits until the request to `members` is done, at most patience_s (0: no limit). */
 static bool settle(struct comm *comm, ncclComm_t members, const char *what, double patience_s)
 {
     ncclResult_t state = ncclInProgress;
@@ -127,7 +127,7 @@ static ncclResult_t exchange(const struct comm_call *call, ncclComm_t members, c
         ncclSend((const char *)call->in + at, call->count, type, i, members, stream);
         ncclRecv((char *)call->out + at, call->count, type, i, members, stream);
     }
-    ncclResult_t ended = ncclGroupEnd(); /* tells what failed inside */
+    ncclResult_t ended = ncclGroupEnd(); /* reports failures inside the group */
     return status == ncclSuccess ? ended : status;
 }
 
@@ -159,7 +159,7 @@ static ncclResult_t start(const struct comm_call *call, ncclComm_t members, cuda
     return ncclInvalidArgument;
 }
 
-/* A group of one has its result already. */
+/* In a group of one the input is the result. */
 static void run_alone(const struct comm_call *call)
 {
     if (call->kind != COMM_BARRIER && call->out != call->in)
@@ -190,9 +190,9 @@ static double nccl_sent_bytes(const struct group *group)
 
 /* --- watching ----------------------------------------------------------------------------- */
 
-/* Behind the mutex. What waits on the GPU then ends. All in one group: each waits for its kernels,
- * which may be queued behind those of another. The root first, whose abort waits for a split that
- * is under way. */
+/* Aborts all communicators; the caller holds the mutex. Waits on the GPU then end. All aborts are
+ * in one NCCL group, as each waits for its kernels, which may be queued behind another's. The root
+ * comes first, as its abort waits for a running split. */
 static void drop_all(struct comm *comm)
 {
     ncclGroupStart();
@@ -243,7 +243,7 @@ static bool nccl_poll(struct comm *comm, struct err *err)
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* The id goes round by the host's communicator, which is not needed any more then. */
+/* The host's communicator broadcasts the id and is then no longer needed. */
 static bool meet(const struct comm_options *options, ncclUniqueId *id, struct err *err)
 {
     struct host_comm host;
@@ -259,8 +259,9 @@ static bool meet(const struct comm_options *options, ncclUniqueId *id, struct er
     return ok;
 }
 
-/* NCCL refuses two ranks on one GPU of one host, and takes the host's name from the environment:
- * ranks that share a GPU, for tests, seem to be on hosts of their own and talk over sockets. */
+/* NCCL refuses two ranks on one GPU of a host, but takes the host's name from the environment.
+ * Ranks that share a GPU, in tests, therefore claim to be on different hosts and talk over
+ * sockets. */
 static void seem_apart(int rank)
 {
     const char *shares = getenv("SIMSEARCH_SHARE_GPUS");
@@ -277,7 +278,7 @@ static void seem_apart(int rank)
     setenv("NCCL_MAX_CTAS", "2", 0);
 }
 
-/* Configures a communicator that takes at most so many thread blocks; 0: no limit. */
+/* Configures a communicator to use at most `most_blocks` thread blocks; 0: no limit. */
 static ncclConfig_t config_of(int most_blocks)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -289,8 +290,8 @@ static ncclConfig_t config_of(int most_blocks)
     return config;
 }
 
-/* Connections are all made here: the first call of a link would otherwise wait for its other end to
- * be as far. The root has the least, since nothing is called in it. */
+/* Makes all connections now; otherwise the first call of a link would wait until its other end gets
+ * there. The root gets the fewest resources, as nothing is called in it. */
 static bool open_root(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     ncclUniqueId id;
@@ -310,8 +311,9 @@ static bool open_root(struct comm *comm, const struct comm_options *options, str
     return ok || failure_check(&comm->failure, err);
 }
 
-/* NCCL ends a communicator when all its ranks of the machine do, and ranks free groups in orders of
- * their own: round a ring of links each would wait for the next. */
+/* NCCL ends a communicator only when all its ranks on the machine do, and ranks free groups in
+ * different orders: around a ring of links each would wait for the next. So all end together
+ * here. */
 static void destroy_all(struct comm *comm)
 {
     ncclGroupStart();
@@ -350,7 +352,7 @@ static void nccl_close(struct comm *comm)
     free(comm);
 }
 
-/* NCCL takes the calling thread's GPU: that of the device which was opened before. */
+/* NCCL uses the calling thread's GPU, that of the device opened before. */
 static struct comm *nccl_open(const struct comm_options *options, struct err *err)
 {
     struct comm *comm = arena_grow(NULL, sizeof *comm);
@@ -397,7 +399,7 @@ static bool has_arrived(struct comm *comm)
     return status == cudaSuccess || keep(comm, "the first message", cudaGetErrorString(status));
 }
 
-/* A pair's first messages, both ways at once: their connections are made by need. */
+/* A pair's first messages, both ways at once, as NCCL connects on first use. */
 static bool greet(struct comm *comm, ncclComm_t members, int index)
 {
     ncclGroupStart();
@@ -414,7 +416,7 @@ static bool join_members(struct comm *comm, struct nccl_group *group)
 }
 
 /* All ranks split the root together, whether they are in a group of several or not. A thread of
- * NCCL's writes the members, when patience has ended perhaps. */
+ * NCCL writes `members`, possibly after the time limit. */
 static bool split(struct comm *comm, struct nccl_group *group, struct err *err)
 {
     bool is_member = group->base.size > 1;
@@ -439,7 +441,7 @@ static struct group *nccl_group_new(struct comm *comm, const int *ranks, int num
     return ok && num_ranks > 0 ? &group->base : NULL;
 }
 
-/* nccl_close does. */
+/* Does nothing: nccl_close frees groups. */
 static void nccl_group_free(struct group *base)
 {
     (void)base;

@@ -1,10 +1,10 @@
-/* Ranks on GPUs, by way of the host: what a call reads is copied there, the communicator of the
- * host runs it, and what it wrote is copied back. Slow, and with sums in the host's order: what
- * NCCL's results are held against, and for ranks that share a GPU.
+/* Ranks on GPUs, by way of the host: a call's input is copied to the host, the host's communicator
+ * runs the call, and the output is copied back. Slow, with sums in the host's order. It serves as
+ * the reference for NCCL and for ranks that share a GPU.
  *
- * Every stream has a thread on the host. Stream and thread wait for each other's numbers in memory
- * that both see: not in calls of the host's from the stream, of which the driver runs one at a
- * time, so that ranks would wait for each other's. */
+ * Every stream has a host thread. Stream and thread wait for each other's counters in shared
+ * memory. Host functions on the stream would not do: the driver runs one at a time, so ranks in one
+ * process would wait for each other's. */
 #include "exec/cuda/comms_cuda.h"
 
 #include "base/arena.h"
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* The numbers of the latest call whose input has come, and of the latest that is done. */
+/* The number of the latest call whose input has arrived, and of the latest finished call. */
 struct progress {
     _Atomic uint32_t arrived, done;
 };
 
-/* Pinned; `smaller` ones came before. */
+/* A pinned buffer; `smaller` lists its predecessors. */
 struct buffer {
     struct buffer *smaller;
     void *memory;
@@ -107,8 +107,8 @@ static void free_lane(struct lane *lane)
     free(lane);
 }
 
-/* Calls of a stream use one buffer after the other. None is freed before the end: calls in flight
- * may use it, and to free pinned memory may wait for the whole GPU. */
+/* Calls of a stream take turns on one buffer. Outgrown buffers are freed only at the end: calls in
+ * flight may use them, and freeing pinned memory may wait for the whole GPU. */
 static bool make_room(struct lane *lane, struct buffer **buffer, size_t bytes)
 {
     size_t room = *buffer ? (*buffer)->bytes : 0;
@@ -199,7 +199,7 @@ static void *memory_of(const struct buffer *buffer)
     return buffer ? buffer->memory : NULL;
 }
 
-/* On the thread: nothing but the host's memory is touched there. */
+/* Runs on the host thread and touches only host memory. */
 static void issue_on_host(const struct lane *lane, const struct comm_call *call,
                           const struct turn *turn)
 {
@@ -281,7 +281,7 @@ static struct group *staged_group_new(struct comm *comm, const int *ranks, int n
     return &group->base;
 }
 
-/* A device that was stopped waits for none of its calls: their threads may still be in them. */
+/* A stopped device does not wait for its calls: their threads may still be in them. */
 static void finish_lanes(struct comm *comm)
 {
     struct err unheard = { 0 };
@@ -306,7 +306,7 @@ static bool staged_poll(struct comm *comm, struct err *err)
     return comm->host.api->poll(comm->host.comm, err);
 }
 
-/* Streams that wait for the host go on, with whatever is in the buffers. */
+/* Releases streams that wait for the host, whatever the buffers hold. */
 static void staged_abort(struct comm *comm)
 {
     atomic_store(&comm->is_over, true);

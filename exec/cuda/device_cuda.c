@@ -20,7 +20,7 @@ bool device_check(struct device *device, cudaError_t status, const char *what)
     return false;
 }
 
-/* The driver's numbers of failures are the run-time's. */
+/* The driver's error numbers are the same as the runtime's. */
 bool device_check_driver(struct device *device, CUresult status, const char *what)
 {
     return device_check(device, (cudaError_t)status, what);
@@ -40,7 +40,7 @@ bool device_is_over(const struct device *device)
 
 enum { LEAST_MAJOR = 8 }; /* kernels/cuda is compiled for 8.0 and newer */
 
-/* Without a driver every call fails with words about versions. */
+/* Without a driver every call fails with a misleading message about versions. */
 static bool has_driver(struct err *err)
 {
     int version = 0;
@@ -110,8 +110,8 @@ static void poison_memory(struct device *device, struct stream *stream, void *me
     device_check(device, cudaStreamSynchronize(NULL), "cudaMemset");
 }
 
-/* What is asked for has a margin, of which what is not there need not be missed. Kernels' code,
- * workspaces and NCCL's buffers are taken later. */
+/* The requested bytes include a margin, so a GPU with slightly less free memory is fine. Kernel
+ * code, workspaces and NCCL buffers are allocated later. */
 static size_t at_most_free(size_t bytes)
 {
     const size_t most_left_bytes = (size_t)1 << 30;
@@ -129,7 +129,7 @@ static bool map_memory(struct device *device, size_t bytes, struct err *err)
     bytes = bytes > 0 ? at_most_free(bytes) : REGION_ALIGNMENT;
     cudaError_t status = cudaMalloc(&memory, bytes);
     if (status != cudaSuccess) {
-        cudaGetLastError(); /* no later call is to be blamed for it */
+        cudaGetLastError(); /* so that no later call reports it */
         cudaMemGetInfo(&free_bytes, &all_bytes);
         return err_set(err, ERR_SYSTEM, "memory",
                        "%zu bytes are not to be had of the GPU's %zu, of which %zu are free: %s",
@@ -168,7 +168,7 @@ static void free_memory(struct device *device, struct stream *stream, void *memo
     pthread_mutex_lock(&device->mutex);
     size_t bytes =
         region_give_back(device->region, (size_t)((unsigned char *)memory - device->memory));
-    /* Still locked: nobody may be given the memory before its poison is on the way. */
+    /* Still locked: the memory must not be given out before its poison is issued. */
     if (device->poisons)
         poison_memory(device, stream, memory, bytes);
     pthread_mutex_unlock(&device->mutex);
@@ -189,7 +189,7 @@ static void *pinned_alloc(struct device *device, size_t bytes, struct err *err)
         device_use(device) ? cudaHostAlloc(&memory, bytes, cudaHostAllocDefault) : cudaErrorUnknown;
     if (status == cudaSuccess)
         return memory;
-    cudaGetLastError(); /* no later call is to be blamed for it */
+    cudaGetLastError(); /* so that no later call reports it */
     err_set(err, ERR_SYSTEM, "memory", "%zu bytes of the host's cannot be pinned: %s", bytes,
             cudaGetErrorString(status));
     return NULL;
@@ -203,7 +203,7 @@ static void pinned_free(struct device *device, void *memory)
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* After an abort kernels may still run; the process is about to end. */
+/* After an abort kernels may still run, so nothing is freed; the process is about to end. */
 static void close_device(struct device *device)
 {
     if (!device)

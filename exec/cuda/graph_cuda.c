@@ -1,4 +1,4 @@
-/* Graphs: streams that are captured, as the runtime has it. */
+/* Graphs by the runtime's stream capture. */
 #include "exec/cuda/device_cuda.h"
 
 #include "base/arena.h"
@@ -9,11 +9,10 @@
 struct graph {
     struct device *device;
     cudaGraphExec_t cuda;
-    long count; /* pieces that were issued */
+    long count; /* pieces of work issued */
 };
 
-/* What other threads do meanwhile, NCCL's among them, is none of the capture's business: its mode
- * is thread-local. */
+/* Thread-local mode: calls of other threads, such as NCCL's, do not disturb the capture. */
 void cuda_capture_begin(struct stream *stream)
 {
     struct device *device = stream->device;
@@ -25,7 +24,7 @@ void cuda_capture_begin(struct stream *stream)
     stream->told = 0;
 }
 
-/* NULL when it could not be made. */
+/* The executable graph; NULL on failure. */
 static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
 {
     cudaGraphExec_t graph = NULL;
@@ -35,7 +34,7 @@ static cudaGraphExec_t instantiate(struct device *device, cudaGraph_t captured)
     return ok ? graph : NULL;
 }
 
-/* The capture ends, whatever has failed since it began. */
+/* Always ends the capture, even after failures. */
 struct graph *cuda_capture_end(struct stream *stream)
 {
     struct device *device = stream->device;

@@ -14,7 +14,7 @@
 /* A rank launches kernels on two streams, compute and data. */
 enum { MOST_STREAMS = 16, USUAL_STREAMS = 2 };
 
-/* What no two streams may use at once. */
+/* Scratch that only one stream may use at a time. */
 struct workspace {
     struct stream *stream; /* NULL: nobody's yet */
     void *memory;
@@ -30,7 +30,8 @@ struct kernels {
 
 /* --- a life ------------------------------------------------------------------------------- */
 
-/* $SIMSEARCH_GEMM_TABLE ("": none), else in the user's cache; false where there is neither. */
+/* Path of the table: $SIMSEARCH_GEMM_TABLE ("": none), else in the user's cache; false when there
+ * is neither. */
 static bool find_table(char *path, size_t size)
 {
     const char *given = getenv("SIMSEARCH_GEMM_TABLE"), *cache = getenv("XDG_CACHE_HOME");
@@ -43,7 +44,7 @@ static bool find_table(char *path, size_t size)
     if (!cache && !home)
         return false;
     snprintf(folder, sizeof folder, "%s%s", cache ? cache : home, cache ? "" : "/.cache");
-    mkdir(folder, 0777); /* where it cannot be, there will be no table */
+    mkdir(folder, 0777); /* if it fails, there is no table */
     snprintf(path, size, "%s/simsearch", folder);
     mkdir(path, 0777);
     snprintf(path, size, "%s/simsearch/gemm.table", folder);
@@ -72,7 +73,7 @@ static bool add_workspace(struct kernels *kernels)
     return true;
 }
 
-/* Workspaces before messages are under way: cudaMalloc may wait for the whole GPU. */
+/* Allocates workspaces before communication starts, as cudaMalloc may wait for the whole GPU. */
 static bool open_workspaces(struct kernels *kernels, struct err *err)
 {
     bool ok = true;
@@ -114,7 +115,7 @@ static void *workspace_of(struct kernels *kernels, struct stream *stream)
     return NULL;
 }
 
-/* False when nothing can be issued there. */
+/* The launch data of a stream; false when nothing can be issued on it. */
 static bool find_launch(struct kernels *kernels, struct stream *stream, struct launch *out)
 {
     if (!stream_takes(stream))

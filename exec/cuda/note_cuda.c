@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* Events are told apart in milliseconds as a float: after a second from the mark by 60 ns. */
+/* cudaEventElapsedTime returns milliseconds as a float: one second after the mark its resolution is
+ * 60 ns. */
 static const double longest_from_mark_s = 1;
 
 struct stream_note {
@@ -16,7 +17,7 @@ struct stream_note {
 
 /* --- the clock ---------------------------------------------------------------------------- */
 
-/* Behind nothing: the mark is reached as soon as it is recorded. */
+/* The clock stream is empty, so the mark is reached as soon as it is recorded. */
 static void set_mark(struct device *device)
 {
     struct stream *stream = device->clock_stream;
@@ -50,8 +51,7 @@ static struct stream_note *take_note(struct device *device)
     return note;
 }
 
-/* All times that are compared with each other are from one mark: it moves while none is asked for.
- */
+/* All times that are compared use the same mark, so it moves only while no note is pending. */
 void cuda_stream_note(struct stream *stream, double *at_s, double *own_s)
 {
     struct device *device = stream->device;

@@ -5,9 +5,9 @@
 
 #include <stdlib.h>
 
-/* Streams that share a queue of the GPU wait for each other: two ranks could each wait for what the
- * other does not send. There are 8 queues when nobody says, 32 at most, and a rank has ten streams
- * beside two of NCCL's for each communicator. Read when the driver is started. */
+/* Streams that share a hardware queue wait for each other, which can deadlock two ranks. The
+ * default is 8 queues, the maximum 32; a rank has ten streams, and two of NCCL's per communicator.
+ * The driver reads the variable when it starts. */
 static void part_streams(void)
 {
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);

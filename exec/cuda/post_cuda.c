@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The driver is found by the runtime: no library of it is linked. */
+/* The runtime finds the driver's function, so the driver library is not linked. */
 value_call *cuda_find_call(const char *name, struct err *err)
 {
     void *found = NULL;
@@ -18,7 +18,7 @@ value_call *cuda_find_call(const char *name, struct err *err)
     if (status != cudaSuccess || result != cudaDriverEntryPointSuccess)
         err_set(err, ERR_UNAVAILABLE, "cuda", "the driver has no %s", name);
     else
-        memcpy(&call, &found, sizeof call); /* as dlsym(3) has it */
+        memcpy(&call, &found, sizeof call); /* as in dlsym(3) */
     return call;
 }
 

@@ -10,8 +10,8 @@
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-/* Awake for about as long as a step takes, whose end is timed; then with pauses. Who wants the core
- * gets it in either case. */
+/* Spins for about the length of a step, whose end is timed, then sleeps between tries. It yields
+ * the core in either case. */
 static void wait_a_little(int tries)
 {
     enum { SHORT_WAIT_TRIES = 1000000 };
@@ -29,7 +29,7 @@ static bool tell_end(struct device *device, struct err *err)
            err_set(err, ERR_SYSTEM, device->where, "the device was stopped");
 }
 
-/* The runtime's own waiting knows no abort. */
+/* Polls, as the runtime's own wait cannot be aborted. */
 static bool wait_until_done(struct device *device, struct stream *stream, struct event *event,
                             struct err *err)
 {

@@ -1,7 +1,7 @@
 /* Averages of weights: with neighbours, or with all. */
 #include "exec/exchange/methods.h"
 
-/* What all neighbours of a rank send it in a step, in their elements. */
+/* Elements that all neighbours of a rank send it in a step. */
 double average_memory_elements(const struct exchange *exchange, const struct exchange_load *load,
                                const struct exchange_ranks *ranks)
 {
@@ -42,7 +42,7 @@ static void average_all(struct exchanger *e, const struct exchange_phase *phase,
     exchanger_combine(e, 1 / (float)phase->size, part.at, 0, part.at, part.at, part.count);
 }
 
-/* Members of a group that acts as one average an equal part each. */
+/* In a group that acts as one, each member averages an equal part. */
 static struct span own_part(const struct exchanger *e, struct span all)
 {
     const struct group *near = e->on.groups->near;

@@ -15,7 +15,7 @@ bool exchanger_can_run(const struct exchange *exchange, const struct kernel_api 
     return true;
 }
 
-/* Without memory top-k begins every step anew; PowerSGD keeps its factors. */
+/* Without memory, top-k keeps nothing between steps; PowerSGD keeps its factors. */
 const char *exchange_keeps(const struct exchange *exchange)
 {
     const struct exchange_runner *runner = exchange_runner_of(exchange);
@@ -60,7 +60,7 @@ static void copy_tensors(struct exchanger *e)
     e->elements = (size_t)exchange_elements(&e->load);
 }
 
-/* A step that averages all ranks has no parts, so the others decide. */
+/* The parts of steps that do not average over all ranks; the others need none. */
 static size_t parts_needed(const struct exchanger *e)
 {
     struct exchange_phases phases = exchange_phases(&e->exchange, &e->load, &e->on.ranks, 0);
@@ -85,7 +85,7 @@ struct exchanger *exchanger_new(const struct exchanger_setup *setup, struct err 
     return NULL;
 }
 
-/* Device memory goes with the device. */
+/* Device memory is freed with the device. */
 void exchanger_free(struct exchanger *e)
 {
     if (!e)

@@ -1,11 +1,11 @@
-/* Who talks to whom among the data ranks of one rank. */
+/* The groups among one rank's data ranks. */
 #include "exec/exchange/exchanger.h"
 
 #include "base/arena.h"
 
 #include <stdlib.h>
 
-/* The number of ranks in each group that acts as one, which a phase places side by side. */
+/* The number of ranks in each group that acts as one; they are neighbours. */
 static int num_near(const struct exchange *exchange, const struct exchange_ranks *numbers)
 {
     static const struct exchange_tensor element = { 1, 1, 1 };

@@ -1,7 +1,7 @@
 #include "exec/exchange/exchanger_part.h"
 
-/* All neighbours are told and heard at once, so that none waits for another's turn; their sum is
- * made in their order in the graph, whoever was first. */
+/* Sends to and receives from all neighbours at once, so that none waits for its turn; values are
+ * summed in the graph's order, not in the order of arrival. */
 void peers_average(struct exchanger *e, struct group *group, const float *own, struct span out)
 {
     struct mixing_peers peers =

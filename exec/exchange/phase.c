@@ -1,4 +1,4 @@
-/* The phases of sim/exchange, each as calls on the group that it is of. */
+/* The phases of sim/exchange, each as calls on its group. */
 #include "exec/exchange/exchanger_part.h"
 
 #include <assert.h>
@@ -40,7 +40,7 @@ void issue_all_reduce(struct exchanger *e, struct group *group, struct span span
                                       .reduction = REDUCTION_SUM });
 }
 
-/* The sum of this member's part is left where that part is. */
+/* Leaves the sum of this member's part in that part's place. */
 static void reduce_scatter(struct exchanger *e, struct group *group, struct span *span)
 {
     struct span own = span_part(*span, group->index, group->size);
@@ -54,7 +54,7 @@ static void reduce_scatter(struct exchanger *e, struct group *group, struct span
     *span = own;
 }
 
-/* And back: the span was this member's part. */
+/* The reverse: widens the span from this member's part to the whole. */
 static void all_gather(struct exchanger *e, struct group *group, struct span *span)
 {
     float *all = span->at - (size_t)group->index * span->count;

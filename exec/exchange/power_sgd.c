@@ -1,12 +1,13 @@
-/* Vogels, Karimireddy and Jaggi 2019, algorithms 1 and 2. Of every matrix M that is compressed,
- * with the right factor Q of the step before: P = M Q is summed and made orthonormal, Q = M^T P is
- * summed, and P Q^T is the sum of the ranks' M. The three products are those of a linear layer
- * whose weight is Q^T. What each rank's own product leaves out is added to its next gradient. */
+/* Vogels, Karimireddy and Jaggi 2019, algorithms 1 and 2. For each compressed matrix M, with the
+ * right factor Q of the previous step: P = M Q is summed over ranks and orthonormalised, Q = M^T P
+ * is summed, and P Q^T approximates the sum of the ranks' M. The three products are those of a
+ * linear layer with weight Q^T. The error of each rank's own product is added to its next
+ * gradient. */
 #include "sim/exchange/powersgd.h"
 
 #include "exec/exchange/methods.h"
 
-/* A tensor's place in the gradients, among left factors and among right ones. */
+/* A tensor's offsets in the gradients, in the left factors and in the right factors. */
 struct factored {
     long rows, columns; /* rows 0: not compressed; columns are its elements then */
     size_t at, left, right;
@@ -16,7 +17,7 @@ struct power_factors {
     struct factored *tensors;
     int count;
     size_t left_elements, right_elements;
-    float *left, *right; /* P of all and what is not compressed; Q^T of all */
+    float *left, *right; /* left factors P and uncompressed tensors; right factors Q^T */
 };
 
 static long elements_of(const struct factored *tensor)
@@ -128,7 +129,7 @@ static void multiply_right(struct exchanger *e, const struct factored *tensor)
     e->on.kernel_api->linear_weight_gradient(e->on.kernels, e->on.stream, &product);
 }
 
-/* P Q^T, or what was summed as it is. */
+/* Writes P Q^T, or the sum of an uncompressed tensor. */
 static void multiply_out(struct exchanger *e, const struct factored *tensor, float *out)
 {
     const struct power_factors *powers = e->powers;
@@ -146,8 +147,8 @@ static void multiply_out(struct exchanger *e, const struct factored *tensor, flo
     e->on.kernel_api->linear_input_gradient(e->on.kernels, e->on.stream, &product);
 }
 
-/* What this rank's product leaves out of its matrices; `products` is written over. Tensors that are
- * not compressed leave nothing. */
+/* Keeps the error of this rank's product of its matrices; overwrites `products`. Uncompressed
+ * tensors have no error. */
 static void remember_rest(struct exchanger *e, float *products)
 {
     for (int i = 0; i < e->powers->count; i++) {

@@ -1,13 +1,13 @@
 #include "exec/exchange/exchanger_part.h"
 
-/* Parts go round as members do. */
+/* Part `part` modulo `parts`, as parts go around the ring. */
 static struct span part_of(struct span span, int part, int parts)
 {
     return span_part(span, part % parts, parts);
 }
 
-/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i hands on
- * part i - s, as far as it is summed, and adds its own to part i - 1 - s, which it is handed. */
+/* Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms". In step s member i sends the
+ * partial sum of part i - s, receives part i - 1 - s and adds its own values to it. */
 static void scatter_sums(struct exchanger *e, struct group *group, struct span span)
 {
     int n = group->size, i = group->index;
@@ -20,7 +20,7 @@ static void scatter_sums(struct exchanger *e, struct group *group, struct span s
     }
 }
 
-/* Member i has the sum of part i + 1; parts go round once more. */
+/* Member i has the sum of part i + 1; the sums go around the ring once more. */
 static void gather_sums(struct exchanger *e, struct group *group, struct span span)
 {
     int n = group->size, i = group->index;

@@ -1,6 +1,6 @@
 #include "exec/exchange/methods.h"
 
-/* Gradients as they are, in the phases of the method; and weights. */
+/* Runners for uncompressed gradients, by the method's phases, and for weights. */
 static const struct exchange_runner sums = {
     .open = sum_open,
     .sum = sum_by_phases,

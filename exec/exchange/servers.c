@@ -1,11 +1,11 @@
 #include "exec/exchange/exchanger_part.h"
 
-/* Some members are servers too, of an equal part each (Li et al. 2014). In round r every member
- * talks to the one r on, if that is a server, and hears the one r before if it is one itself: whom
- * a server hears comes one after another, as at its port. */
+/* Some members are also servers, each of an equal part (Li et al. 2014). In round r every member
+ * sends to the member r places on, if that is a server; a server receives from the member r places
+ * before it. So a server receives one message after another, as at its network port. */
 enum { NO_SERVER = -1 };
 
-/* The number of the server that a member is: the i-th is member i x size / num_servers. */
+/* The server number of a member: server i is member i x size / num_servers. */
 static int server_of(const struct group *group, int num_servers, int member)
 {
     int server = (member * num_servers + group->size - 1) / group->size;
@@ -14,7 +14,7 @@ static int server_of(const struct group *group, int num_servers, int member)
 
 struct round {
     int to, from;      /* members */
-    int to_part, part; /* the parts that `to` and this member are servers of */
+    int to_part, part; /* the parts served by `to` and by this member */
 };
 
 static struct round round_of(const struct group *group, int num_servers, int r)
@@ -26,13 +26,13 @@ static struct round round_of(const struct group *group, int num_servers, int r)
                            .part = server_of(group, num_servers, i) };
 }
 
-/* Nothing of a member that is none. */
+/* The part of a server; empty for a member that is none. */
 static struct span part_of(struct span span, int server, int num_servers)
 {
     return server == NO_SERVER ? (struct span){ 0 } : span_part(span, server, num_servers);
 }
 
-/* What there is of both. */
+/* Sends, receives, or both, as the spans are not empty. */
 static void issue_both(struct exchanger *e, struct group *group, int to, struct span sent, int from,
                        struct span received)
 {
@@ -58,7 +58,7 @@ static void sum_on_servers(struct exchanger *e, struct group *group, int num_ser
     }
 }
 
-/* The same the other way: a worker hears the server that it told. */
+/* The reverse: a worker receives from the server that it sent to. */
 static void send_back(struct exchanger *e, struct group *group, int num_servers, struct span span)
 {
     for (int r = 1; r < group->size; r++) {

@@ -1,4 +1,4 @@
-/* Sums of gradients as the phases say, nothing left out. */
+/* Uncompressed sums of gradients, by the method's phases. */
 #include "exec/exchange/methods.h"
 
 void sum_by_phases(struct exchanger *e, float *gradients)

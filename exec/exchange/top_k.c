@@ -1,6 +1,6 @@
-/* Messages of the largest elements: in one round with what is left out remembered (Stich,
- * Cordonnier and Jaggi 2018), in several (Huang et al. 2022), or of what changed (Richtarik,
- * Sokolov and Fatkhullin 2021). */
+/* Messages of the largest elements: in one round with error feedback (Stich, Cordonnier and Jaggi
+ * 2018), in several rounds (Huang et al. 2022), or of changes (Richtarik, Sokolov and Fatkhullin
+ * 2021). */
 #include "exec/exchange/methods.h"
 #include "sim/exchange/topk.h"
 
@@ -26,7 +26,7 @@ static void add_message(struct exchanger *e, int rank, float *sum)
     e->on.kernel_api->top_k_add(e->on.kernels, e->on.stream, &args);
 }
 
-/* Takes this rank's largest out of its memory and gives them to all. */
+/* Moves this rank's largest elements out of its memory and sends them to all. */
 static void exchange_largest(struct exchanger *e)
 {
     struct top_k_args own = message_of(e, e->on.groups->all->index);
@@ -93,7 +93,7 @@ double ef21_memory_elements(const struct exchange *exchange, const struct exchan
     return 2 * exchange_elements(load) + top_k_memory_elements(exchange, load, ranks);
 }
 
-/* g_i += C(gradient_i - g_i), and what all ranks take for the sum of g_i follows. */
+/* g_i += C(gradient_i - g_i); all ranks update their sum of the g_i by these messages. */
 void ef21_sum(struct exchanger *e, float *gradients)
 {
     exchanger_combine(e, 1, gradients, -1, e->own, e->memory, e->elements);

@@ -7,8 +7,8 @@ struct group *rank_world(struct rank *rank)
     return rank_group(rank, GROUP_WORLD);
 }
 
-/* A kilobyte of numbers: few enough that any communicator adds them in the order of the ranks, so
- * that a number's sum does not depend on how many are told with it (exec/comm.h). */
+/* A kilobyte of numbers: few enough that every communicator adds them in rank order, so that a sum
+ * does not depend on how many are reduced together (exec/comm.h). */
 enum { TOLD_AT_ONCE = 128 };
 
 static bool reduce(struct rank *rank, double *values, size_t count, enum reduction reduction,
@@ -76,7 +76,7 @@ bool rank_agrees(struct rank *rank, bool ok, struct err *err)
 
 /* --- unequal work --------------------------------------------------------------------------- */
 
-/* Seldom enough to cost nothing, often enough for the shortest limit of a watchdog. */
+/* Rare enough to cost nothing, frequent enough for the shortest watchdog limit. */
 static const double telling_period_s = 0.1;
 
 bool rank_is_due(const struct rank *rank)
@@ -84,7 +84,7 @@ bool rank_is_due(const struct rank *rank)
     return clock_now_s() > rank->told_s + telling_period_s;
 }
 
-/* One round of all ranks, in which each says whether it is still at work. */
+/* One round over all ranks, in which each says whether it is still working. */
 static bool tell_round(struct rank *rank, double *is_busy, const char *what, struct err *err)
 {
     whereabouts_wait(rank->on.watchdog, what);

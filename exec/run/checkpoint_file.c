@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" where the low byte is first */
+static const uint64_t magic = 0x54504b434d495353; /* "SSIMCKPT" on little-endian machines */
 
 static_assert(sizeof(struct checkpoint_header) == 576, "sums must not see padding");
 static_assert(sizeof(struct checkpoint_slice) == 88, "sums must not see padding");
@@ -161,8 +161,8 @@ static bool read_table(struct checkpoint_file *file, struct err *err)
     return check_size(file, end, err);
 }
 
-/* A file that is not in its folder is missing. One whose folder is gone was taken away meanwhile:
- * by another run, or because a network file system shows an older state. */
+/* A file that is not in its folder is missing. A missing folder means that another run removed it,
+ * or that a network file system shows an older state. */
 static bool fail_to_open(const char *path, struct err *err)
 {
     char folder[sizeof((struct checkpoint_file *)0)->path];
@@ -188,7 +188,7 @@ static bool read_size(struct checkpoint_file *file, struct err *err)
 
 bool checkpoint_file_open(const char *path, struct checkpoint_file *file, struct err *err)
 {
-    /* O_NONBLOCK: a named pipe in its place is no reason to wait. */
+    /* O_NONBLOCK: do not hang on a named pipe of this name. */
     *file = (struct checkpoint_file){ .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) };
     if (file->fd < 0)
         return fail_to_open(path, err);

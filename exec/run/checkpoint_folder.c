@@ -57,7 +57,7 @@ long checkpoint_before(const char *folder, long limit, struct err *err)
     return newest;
 }
 
-/* A checkpoint's folder holds files alone; what is not there is removed. */
+/* Removes a checkpoint's folder, which holds only files; a missing one is fine. */
 static void remove_checkpoint(const char *path)
 {
     DIR *listing = file_open_folder(path);
@@ -69,7 +69,7 @@ static void remove_checkpoint(const char *path)
     rmdir(path);
 }
 
-/* One entry at a time: removing changes the listing. */
+/* Removes one entry per listing, as removing changes the listing. */
 static bool remove_one_left_over(const char *folder)
 {
     char path[CHECKPOINT_PATH] = "";
@@ -115,7 +115,7 @@ bool checkpoint_begin(const char *folder, long step, struct err *err)
            err_set(err, ERR_SYSTEM, path, "cannot be made: %s", strerror(errno));
 }
 
-/* Names last through a power cut; some file systems refuse it, and are as safe as they can be. */
+/* Makes names survive a power cut; errors are ignored, as some file systems do not support it. */
 static void sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -85,7 +85,7 @@ static bool check_file(struct rank *rank, const char *folder, const struct check
     return ok;
 }
 
-/* The ranks share the files of the checkpoint among them. */
+/* Checks this rank's share of the checkpoint's files; ranks divide them. */
 static bool check_share(struct rank *rank, const char *folder, long step,
                         struct checkpoint_header *header, struct err *err)
 {
@@ -103,8 +103,8 @@ static bool check_share(struct rank *rank, const char *folder, long step,
     return ok;
 }
 
-/* A rank's verdict on its share; the worst verdict of any rank holds for all. Nobody knows whether
- * an unreadable checkpoint is whole, so it is neither passed over nor renamed. */
+/* A rank's verdict on its share; the worst verdict of any rank holds for all. An unreadable
+ * checkpoint may be intact, so it is neither skipped nor renamed. */
 enum condition { IS_WHOLE, IS_DAMAGED, IS_UNREADABLE };
 
 static enum condition condition_of_share(struct rank *rank, const char *folder, long step,
@@ -122,7 +122,7 @@ static bool fail_to_read(const char *folder, const struct err *own, struct err *
                : err_set(err, ERR_SYSTEM, folder, "cannot be read, another rank found");
 }
 
-/* -1: none. */
+/* Finds the newest step that any rank sees; -1: none. */
 static bool newest_of_all(struct rank *rank, const char *folder, long limit, long *step,
                           struct err *err)
 {
@@ -135,7 +135,7 @@ static bool newest_of_all(struct rank *rank, const char *folder, long limit, lon
     return found[1] == 0 || fail_to_read(folder, &own, err);
 }
 
-/* The newest that all ranks find whole. */
+/* Finds the newest checkpoint that all ranks find intact. */
 static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_header *header,
                        struct err *damage, struct err *err)
 {
@@ -163,14 +163,14 @@ static bool find_whole(struct rank *rank, const char *folder, struct checkpoint_
 
 /* --- loading ------------------------------------------------------------------------------ */
 
-/* What a store is to hold: values of all elements, of ZeRO-3 those that it updates, and moments of
- * those that it updates. */
+/* The new contents of a store: values of all elements (ZeRO-3: of those that it updates), and
+ * moments of those that it updates. */
 struct staged {
     const struct store *store;
     float *values, *moments[2];
     struct range held; /* of the values */
-    int copies;        /* of the model that are read, of which it is the mean */
-    size_t missing;    /* floats that no slice has brought */
+    int copies;        /* number of model copies read, whose mean it gets */
+    size_t missing;    /* floats not yet found in any slice */
 };
 
 static size_t shared(struct range a, struct range b)
@@ -178,7 +178,7 @@ static size_t shared(struct range a, struct range b)
     return range_count(range_overlap(a, b));
 }
 
-/* The rows of the whole weight that this rank has. */
+/* The rows of the whole weight that this rank holds. */
 static struct range rows_of(const struct weight *weight)
 {
     return (struct range){ weight->first_row, weight->first_row + weight->rows };
@@ -189,7 +189,7 @@ static struct range columns_of(const struct weight *weight)
     return (struct range){ weight->first_column, weight->first_column + weight->columns };
 }
 
-/* Elements of the vocabulary's padding are in no model, and 0 in all. */
+/* Elements without the vocabulary's padding, which is 0 on every layout. */
 static size_t real_elements(const struct rank *rank, const struct weight *weight)
 {
     struct range real = { 0, (size_t)rank->setup.model->vocab };
@@ -254,7 +254,7 @@ static void put_slice(const struct rank *rank, struct staged *staged,
     }
 }
 
-/* Whether any of the slice may be wanted; keeps ranks from reading what is not theirs. */
+/* Whether the slice may overlap the weight; avoids reading other ranks' data. */
 static bool may_meet(const struct stored_weight *stored, const struct checkpoint_slice *slice)
 {
     size_t last = (slice->from + slice->count - 1) / slice->columns;
@@ -268,7 +268,7 @@ static bool may_meet(const struct stored_weight *stored, const struct checkpoint
 
 struct loader {
     struct rank *rank;
-    bool is_same_layout;   /* as the one that saved */
+    bool is_same_layout;   /* the run has the layout that saved */
     struct staged *staged; /* by store */
     float *floats;
 };
@@ -291,7 +291,7 @@ static bool load_slice(struct loader *loader, const struct checkpoint_file *file
     return true;
 }
 
-/* Loads what is this rank's own from the file that it wrote itself. */
+/* Loads this rank's own state from the file that it wrote itself. */
 static bool load_own(struct loader *loader, const struct checkpoint_file *file, struct err *err)
 {
     const struct checkpoint_header *header = &file->header;

@@ -13,7 +13,7 @@ static const char saving[] = "for a checkpoint to be saved";
 struct saver {
     struct rank *rank;
     struct checkpoint_file file;
-    uint64_t end; /* of what is in the file so far */
+    uint64_t end; /* end of the data in the file so far */
     float *floats;
 };
 
@@ -49,7 +49,7 @@ static const float *array_of(const struct store *store, int array)
                : (const float *)store->values + store_first_updated(store);
 }
 
-/* `from` is in the device's memory; where in the file they go is filled in. */
+/* Saves floats from device memory; fills in the slice's offset. */
 static bool save_floats(struct saver *saver, struct checkpoint_slice slice, const float *from,
                         struct err *err)
 {

@@ -7,7 +7,7 @@ static double call_bytes(const struct group *data, enum exchange_phase_kind kind
     return phase_wire_bytes(&phase, data->size);
 }
 
-/* Sums of fp32: with ZeRO each rank gets its own part. */
+/* Bytes of a reduction of fp32 sums; with ZeRO each rank gets its own part. */
 static double reduced_bytes(const struct group *data, const struct store *store)
 {
     enum exchange_phase_kind kind =

@@ -5,7 +5,7 @@
 /* A chunk's weights or gradients in one array, as methods take them. */
 struct chunk_exchange {
     struct exchanger *exchanger;
-    float *flat, *averaged; /* averaged: NULL where gradients are exchanged */
+    float *flat, *averaged; /* averaged: NULL when gradients are exchanged */
 };
 
 static const struct exchange *exchange_of(const struct rank *rank)
@@ -28,7 +28,7 @@ static int count_weights(const struct chunk *chunk)
     return count;
 }
 
-/* In the order in which they lie in the stores. */
+/* The chunk's tensors, in the order of the stores. */
 static struct exchange_tensor *tensors_of(struct rank *rank, const struct chunk *chunk)
 {
     struct exchange_tensor *tensors =
@@ -46,7 +46,7 @@ static struct exchange_tensor *tensors_of(struct rank *rank, const struct chunk 
     return tensors;
 }
 
-/* Draws of a chunk are named by its first weight; op numbers of forwards stay below these. */
+/* A chunk's draws use the key of its first weight; forward ops have smaller op numbers. */
 static struct draw draw_of(const struct rank *rank, const struct chunk *chunk)
 {
     enum { EXCHANGE_OPS = 0x8000 };
@@ -144,9 +144,9 @@ static void copy(struct rank *rank, struct stream *stream, float *to, const floa
     rank->on.api->copy(stream, to, from, sizeof *to * elements);
 }
 
-/* Each tensor rank compresses its own elements in view of its others, so what comes out for weights
- * that tensor ranks hold alike differs, and they take the mean: it leaves out as much as they all
- * remember. */
+/* Whether tensor ranks compress shared weights differently. Each compresses all its elements
+ * together, so weights that all tensor ranks hold come out different, and they take the mean; its
+ * error is the mean of what they remember. */
 static bool is_compressed_apart(const struct rank *rank)
 {
     return rank->machine.tensor && exchange_method_of(exchange_of(rank))->compressor;
@@ -172,7 +172,7 @@ static void average_over_tensor(struct rank *rank, const struct stored_weight *s
         &(struct combine_args){ (long)count, share, gradients, 0, gradients, gradients });
 }
 
-/* Between the data lane's, on the stream of the tensor ranks' collectives. */
+/* On the stream of the tensor ranks' collectives, between the data lane's work. */
 static void make_alike(struct rank *rank, const struct chunk *chunk)
 {
     struct machine *m = &rank->machine;
@@ -205,7 +205,7 @@ void rank_exchange_gradients(struct rank *rank, const struct chunk *chunk)
         make_alike(rank, chunk);
 }
 
-/* The fp32 weights: masters, where values are stored in 16 bits. */
+/* The fp32 weights: masters when values are stored in 16 bits. */
 static float *weights_of_store(const struct store *store)
 {
     return store->master ? store->master : store->values;
@@ -308,7 +308,7 @@ static double planned_bytes(const struct rank *rank)
     return bytes;
 }
 
-/* The first data rank tells what all have planned. */
+/* The first data rank reports the planned bytes of all. */
 struct exchanged_bytes rank_exchanged_bytes(const struct rank *rank)
 {
     bool tells = rank->groups.of[GROUP_DATA]->index == 0;

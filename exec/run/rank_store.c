@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* What pieces that are alike share: embedding, head, or layers of a kind. */
+/* What equal pieces share: embedding, head, or layers of one kind. */
 struct piece_shape {
     struct layer_dims dims;
     int model_heads;
@@ -61,7 +61,8 @@ static bool is_copy_of_tied(const struct rank *rank, int kind)
     return kind == PIECE_HEAD && rank->setup.model->tied;
 }
 
-/* Matrices whose outputs the residual stream sums begin narrower, by their number (GPT-2). */
+/* Matrices that write to the residual stream start with a smaller deviation, by their number
+ * (GPT-2). */
 static double deviation_of(const struct rank *rank, const struct op_weight *weight)
 {
     static const double usual = 0.02; /* Megatron-LM's init-method-std */
@@ -70,7 +71,7 @@ static double deviation_of(const struct rank *rank, const struct op_weight *weig
     return weight->feeds_stream ? usual / sqrt(2.0 * rank->setup.model->layers) : usual;
 }
 
-/* A tied head's rows are those of the embedding: the same draw, counted there. */
+/* A tied head's rows use the embedding's draw and are counted there. */
 static struct stored_weight stored_weight(const struct rank *rank, const struct weight *weight,
                                           int kind, int layer, int number)
 {
@@ -117,7 +118,7 @@ static struct store *add_store(struct rank *rank, const struct piece_shape *shap
     return store;
 }
 
-/* On the embedding's stage a tied head uses its rows. */
+/* On the embedding's stage a tied head uses the embedding's rows. */
 static struct store *vocabulary_store(struct rank *rank, const struct piece_shape *shape, int kind,
                                       int layer)
 {
@@ -155,7 +156,7 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
                              .keeping = shape->keeping,
                              .value_bytes = machine_bytes(&rank->machine, 1),
                              .weights = shape->weights };
-    if (place.keeping != shape->keeping) { /* of block:N and full:K */
+    if (place.keeping != shape->keeping) { /* for block:N and full:K */
         piece->keeping = place.keeping;
         piece->saved = saved_layout_of(&shape->ops.forward, place.keeping, 0, &rank->arena);
     }
@@ -166,7 +167,7 @@ static void add_piece(struct placer *placer, struct chunk *chunk, struct piece_p
     use_store(chunk, piece->vocabulary);
 }
 
-/* Of the layer at `i` of a chunk. */
+/* What layer `i` of a chunk keeps. */
 static enum keeping keeping_of_layer(const struct plan *plan, int i, int recomputed)
 {
     enum keeping keeping = keeping_of(plan, 0);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const double grace_s = 1; /* to come to an end once the watchdog has asked */
+static const double grace_s = 1; /* time to end after the watchdog's request */
 
 /* --- telling each other ------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ static bool count_exchanged(struct session *session, struct err *err)
     return true;
 }
 
-/* The peak is that of the steps alone: timing adds nothing to memory, but comes after. */
+/* The peak is read before the traced steps, which come after. */
 static bool run_steps(struct session *session, struct err *err)
 {
     const struct divergence *divergence = &session->out->divergence;
@@ -83,7 +83,8 @@ static bool run_steps(struct session *session, struct err *err)
 
 /* --- the whole ---------------------------------------------------------------------------- */
 
-/* Whether others are the cause. What the watchdog says comes before what it led to. */
+/* Whether the cause lies outside this rank. The watchdog's report takes precedence over its
+ * consequences. */
 static bool was_interrupted(struct session *session, struct err *err)
 {
     struct watchdog *watchdog = session->on.watchdog;
@@ -112,7 +113,7 @@ static bool run_on_device(struct session *session, struct err *err)
         session->out->is_interrupted = was_interrupted(session, err);
         session->on.comm_api->abort(session->on.comm);
     }
-    watchdog_end(session->on.watchdog); /* it may be telling what the rank is in */
+    watchdog_end(session->on.watchdog); /* it may be describing what the rank is in */
     session->on.api->stream_free(session->stream);
     rank_free(session->rank);
     return ok;
@@ -128,7 +129,7 @@ static void stop(void *context)
     session->on.api->abort(session->on.device);
 }
 
-/* That communication failed: what waits in it is about to go on. */
+/* Called when communication failed, before waiting calls return. */
 static void hear(void *context)
 {
     struct session *session = context;
@@ -136,14 +137,14 @@ static void hear(void *context)
     watchdog_look_last(session->on.watchdog);
 }
 
-/* Whom this rank waits for, before there are instructions to wait in. */
+/* Reports which rank this one waits for, before instructions run. */
 static void tell_wait(void *context, const char *what)
 {
     struct session *session = context;
     whereabouts_wait(session->on.watchdog, arena_text(session->arena, what));
 }
 
-/* In the folder of the checkpoints. */
+/* The status file's path, in the checkpoints' folder. */
 static const char *status_path(struct session *session)
 {
     const struct session_options *options = session->options;
@@ -168,7 +169,7 @@ static bool open_watchdog(struct session *session, struct err *err)
     return session->on.watchdog != NULL;
 }
 
-/* The watchdog alone ends the wait for the others. */
+/* Only the watchdog limits the wait for the others. */
 static bool open_comm(struct session *session, struct err *err)
 {
     const struct session_options *options = session->options;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* The number of the step after those that count. */
+/* The number of the step after the reported ones. */
 static long next_step(const struct session *session)
 {
     return session->out->first_step + session->options->steps;
@@ -26,8 +26,8 @@ static double first_start_s(const struct interval *times, int count)
     return first_s;
 }
 
-/* The clocks of ranks on one machine are one; on several the first start of all is taken for the
- * same moment. */
+/* Ranks on one machine share a clock; across machines, their first starts are taken as
+ * simultaneous. */
 static void keep_stage(struct session *session, int rank, const struct interval *times,
                        double begin_s)
 {
@@ -83,7 +83,7 @@ static int most_ops(const struct session *session)
     const struct run_setup *setup = session->options->setup;
     int pieces = setup->model->layers + 2;
     const struct layer_dims *dims = &rank_machine(session->rank)->dims;
-    int runs = (int)head_chunks(dims, &setup->options); /* each of some of the head's ops */
+    int runs = (int)head_chunks(dims, &setup->options); /* each runs some of the head's ops */
     return longest_list(setup->schedule) * (pieces * 2 + runs) * MAX_PIECE_OPS;
 }
 

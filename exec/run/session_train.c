@@ -19,7 +19,7 @@ static bool resume(struct session *session, struct err *err)
     return true;
 }
 
-/* After `done` steps of this run. */
+/* Whether to save after `done` steps of this run. */
 static bool is_to_save(const struct session *session, int done)
 {
     const struct session_options *options = session->options;
@@ -38,7 +38,7 @@ static bool save(struct session *session, int done, struct err *err)
                            err);
 }
 
-/* That this rank's loss diverged is for look(). */
+/* look() handles a divergence of this rank's loss. */
 bool session_step(struct session *session, long step, struct interval *times,
                   struct step_result *out, struct err *err)
 {
@@ -66,8 +66,8 @@ static void keep_step(struct session *session, int i, const struct step_result *
                                             .rank = session->on.rank };
 }
 
-/* All ranks together: the earliest divergence that any has found, of those of one step the nearest
- * to the cause, of those the lowest rank's. */
+/* All ranks together: finds the earliest divergence of any rank; within a step the kind closest to
+ * the cause, then the lowest rank. */
 static bool look(struct session *session, struct err *err)
 {
     const struct divergence *own = &session->own;
@@ -90,7 +90,8 @@ static bool look(struct session *session, struct err *err)
     return true;
 }
 
-/* Steps between looks of replicas that differ: in each alone they wait for nobody. */
+/* Steps between checks for divergence when replicas differ, so that ranks seldom wait for each
+ * other. */
 enum { STEPS_BETWEEN_LOOKS = 64 };
 
 static bool must_look(const struct session *session, int i)
@@ -100,7 +101,7 @@ static bool must_look(const struct session *session, int i)
                     : (i + 1) % STEPS_BETWEEN_LOOKS == 0 || is_to_save(session, i + 1);
 }
 
-/* Costs a sum over all ranks, so it is done where it was asked for alone. */
+/* Needs a sum over all ranks, so it runs only on request. */
 static bool look_for_spike(struct session *session, int i, struct err *err)
 {
     struct session_result *out = session->out;
@@ -132,7 +133,7 @@ static bool train_step(struct session *session, int i, struct err *err)
     return out->divergence.kind != DIVERGENCE_NONE || save(session, i + 1, err);
 }
 
-/* Once all are done: in each step a rank waits for nobody but those that it exchanges with. */
+/* Runs after all steps: during a step a rank waits only for those that it exchanges with. */
 static bool tell_steps(struct session *session, struct err *err)
 {
     struct session_result *out = session->out;
@@ -149,8 +150,8 @@ static bool tell_steps(struct session *session, struct err *err)
     return true;
 }
 
-/* The least of any rank; not known when a rank does not know its own, nor on devices whose work no
- * core does. */
+/* The least of any rank; unknown when a rank does not know its own, and on devices that do not
+ * compute on cores. */
 static bool tell_core_share(struct session *session, const struct core_time *before,
                             struct err *err)
 {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Passes that compute may be ahead of memory that another stream still reads. */
+/* Passes that compute may run ahead of a stream that still reads its memory. */
 enum { PASSES_AHEAD = 2 };
 
 static int slot_of(const struct rank *rank, const struct instr *instr)
@@ -83,14 +83,14 @@ static void run_backward(struct rank *rank, const struct instr *instr, int i)
     at->output_gradient = NULL;
 }
 
-/* What it gives nobody takes: the gradient of the input came from the other half. */
+/* Its result is unused: the other half gave the gradient of the input. */
 static void run_backward_weight(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
     run_pass(rank, instr, NULL);
 }
 
-/* The backward makes again what it needs, piece by piece. */
+/* RECOMPUTE does nothing: the backward recomputes piece by piece. */
 static void run_nothing(struct rank *rank, const struct instr *instr, int i)
 {
     (void)rank, (void)instr, (void)i;
@@ -166,7 +166,7 @@ static void run_gather_param(struct rank *rank, const struct instr *instr, int i
                      stream_of(rank, instr));
 }
 
-/* Over the tensor ranks, on the stream of their collectives, between the data lane's. */
+/* Sums over the tensor ranks on the stream of their collectives, between the data lane's work. */
 static void sum_partial(struct rank *rank, struct store **stores, int count, int i)
 {
     struct machine *m = &rank->machine;
@@ -200,7 +200,7 @@ static void run_mix_param(struct rank *rank, const struct instr *instr, int i)
     rank_exchange_weights(rank, chunk_of(rank, instr));
 }
 
-/* Both ends add what they hold of the gradients of the vocabulary's rows. */
+/* The first and the last stage add up their gradients of the vocabulary's rows. */
 static void run_reduce_tied(struct rank *rank, const struct instr *instr, int i)
 {
     (void)i;
@@ -228,7 +228,7 @@ static void all_reduce_double(struct rank *rank, enum group_kind kind, struct st
         rank->on.comm_api->issue(&call);
 }
 
-/* ZeRO-2 and 3 do within the backward. */
+/* Whether REDUCE_GRAD sums gradients; ZeRO-2 and 3 sum them within the backward. */
 static bool sums_gradients(const struct rank *rank)
 {
     bool sums = plan_reduces(rank->setup.plan);
@@ -237,7 +237,7 @@ static bool sums_gradients(const struct rank *rank)
     return sums;
 }
 
-/* Every element of the model is counted on one rank, or of every copy of it where they differ. */
+/* Every element of the model is counted on exactly one rank, per copy when copies differ. */
 static void run_norm_grad(struct rank *rank, const struct instr *instr, int i)
 {
     struct machine *m = &rank->machine;
@@ -344,8 +344,8 @@ static bool sync(struct rank *rank, struct err *err)
     return ok && rank->machine.err.code == ERR_NONE && rank->on.comm_api->poll(rank->on.comm, err);
 }
 
-/* The loss, where this rank computes it, comes before what it led to. Gradients that overflow by
- * their loss scale alone are none. */
+/* A diverged loss takes precedence over its consequences. Gradients that overflow only because of
+ * their loss scale are no divergence. */
 static enum divergence_kind divergence_of(const struct rank *rank, bool scale_helps)
 {
     if (has_head(rank) && !isfinite(rank->told->loss))
@@ -357,9 +357,9 @@ static enum divergence_kind divergence_of(const struct rank *rank, bool scale_he
     return isfinite(rank->told->squares[1]) ? DIVERGENCE_NORM : DIVERGENCE_GRADIENTS;
 }
 
-/* All ranks that hold the same weights, or sum their gradients, have the same norm, so that they
- * decide alike and have the same loss scale. Of replicas that differ each decides for itself: one
- * that skips its update still averages the weights that it has, so nobody waits to agree. */
+/* All ranks that hold the same weights or sum their gradients have the same norm, so they decide
+ * alike and have the same loss scale. Differing replicas each decide for themselves: one that skips
+ * its update still averages its weights, so no agreement is needed. */
 static bool take_norm(struct rank *rank, long step, struct step_result *out, struct err *err)
 {
     bool is_finite = isfinite(rank->told->squares[0]), scale_helps = true;

@@ -12,7 +12,7 @@ static const char *const opcode_names[NUM_OPCODES] = {
 
 /* --- in words ----------------------------------------------------------------------------- */
 
-/* Whom a message goes to or comes from. */
+/* The peer rank of a message. */
 static int peer_of(const struct rank *rank, const struct instr *instr)
 {
     static const enum group_kind links[NUM_LANES] = { [LANE_SEND_DOWN] = GROUP_SEND_DOWN,
@@ -52,21 +52,21 @@ void whereabouts_describe(void *context, int lane, const void *at, struct text *
 
 /* --- on streams --------------------------------------------------------------------------- */
 
-/* Arrivals at both ends of instructions. */
+/* Number of arrivals per step: two per instruction. */
 static uint32_t arrivals_of_step(const struct rank *rank)
 {
     return 2 * (uint32_t)rank->list->count;
 }
 
-/* Where instruction i begins, from 1; one more is where it ends. They go on from step to step, so
- * that who looks once a step sees that there was one. */
+/* The arrival number at the beginning of instruction i, from 1; its end has the next number.
+ * Numbers continue from step to step, so that a reader sees that a step has passed. */
 static uint32_t arrival_at(const struct rank *rank, int i)
 {
     uint32_t in_step = arrivals_of_step(rank), most_steps = UINT32_MAX / in_step;
     return (uint32_t)(rank->steps_begun % most_steps) * in_step + 2 * (uint32_t)i + 1;
 }
 
-/* NULL at an end. */
+/* The instruction that begins at this arrival; NULL at an end. */
 static const char *name_at(const struct rank *rank, uint32_t arrival)
 {
     uint32_t in_step = (arrival - 1) % arrivals_of_step(rank);

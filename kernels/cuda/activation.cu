@@ -1,7 +1,7 @@
 #include "kernels/cuda/grid.cuh"
 
-/* e^x, and e^60 or e^-60 beyond: neither matters beside 1 in fp32, and no infinity is made that a
- * 0 would turn into a NaN. A NaN stays one. */
+/* e^x, clamped to e^60 or e^-60: neither matters beside 1 in fp32, and no infinity arises that
+ * times 0 would give NaN. NaN stays NaN. */
 __device__ __forceinline__ float exp_bounded(float x)
 {
     x = x < -60 ? -60 : x;
@@ -14,7 +14,7 @@ struct slope {
     float value, derivative;
 };
 
-/* 1 / (1 + e^-x), and 1 less it without the cancellation. */
+/* value: 1 / (1 + e^-x); rest: 1 - value, without cancellation. */
 struct sigmoid {
     float value, rest;
 };
@@ -51,7 +51,7 @@ struct relu {
     }
 };
 
-/* Inputs [at, at + COUNT) in accesses of N; they lie in one row, from `column` on. */
+/* Loads inputs [at, at + COUNT) in accesses of N; they are in one row, from `column` on. */
 template <typename T, int N, int COUNT>
 __device__ __forceinline__ void load_biased(const void *x, const void *bias, long at, long column,
                                             float *v)
@@ -94,7 +94,7 @@ __global__ void plain_gradient(struct activation_gradient a)
     store_values<N>((T *)a.dx + at, d);
 }
 
-/* Gate and up lie side by side: a thread has at least one such pair. */
+/* Gate and up are adjacent: a thread has at least one such pair. */
 template <int N> constexpr int gated_inputs = N == 1 ? 2 : N;
 
 template <typename T, int N, typename Function> __global__ void gated(struct activation_args a)

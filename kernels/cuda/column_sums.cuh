@@ -1,8 +1,7 @@
-/* kernels/cuda/column_sums.cuh - sums down the columns of matrices, in fp32 and one order: the
- * gradients of what all rows share.
+/* kernels/cuda/column_sums.cuh - column sums of matrices, in fp32 and a fixed order, for gradients
+ * of weights that all rows share.
  *
- * Rows are cut into slices; each slice's sums go to the workspace, and then those are added up, the
- * first slice first. */
+ * Rows are cut into slices; each slice's sums go to the workspace, and are then added in order. */
 #ifndef KERNELS_CUDA_COLUMN_SUMS_CUH
 #define KERNELS_CUDA_COLUMN_SUMS_CUH
 
@@ -43,7 +42,7 @@ __global__ void sum_slice(long rows, long width, Terms terms, float *slices)
         }
 }
 
-/* sums += the slices' sums of one of the K. */
+/* sums += the slices' sums, for one of the K. */
 template <int K>
 __global__ void add_slices(int num_slices, long width, const float *slices, float *sums)
 {

@@ -1,4 +1,4 @@
-/* A block for each row. */
+/* One block per row. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -6,7 +6,7 @@
 
 enum { ROW_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
-/* Columns that are not padding. */
+/* Number of columns that are not padding. */
 __device__ __forceinline__ long used_columns(const struct cross_entropy &loss)
 {
     int64_t used = loss.vocab - loss.first;
@@ -19,13 +19,13 @@ __device__ __forceinline__ bool is_here(const struct cross_entropy &loss, int64_
     return target >= loss.first && target < loss.first + loss.columns;
 }
 
-/* e^x of x <= 0; beyond -60 nothing is left beside the largest. */
+/* e^x for x <= 0; below -60 it is negligible beside the largest. */
 __device__ __forceinline__ float exp_below(float x)
 {
     return expf(x < -60 ? -60 : x);
 }
 
-/* The N neighbours from `at` on, of which those behind `end` are `rest`. */
+/* Loads N neighbours from `at` on; those at or after `end` are `rest`. */
 template <int N, typename T>
 __device__ __forceinline__ void load_until(const T *row, long at, long end, float rest, float *v)
 {
@@ -69,7 +69,7 @@ template <typename T, int N> __global__ void sum_exponentials(struct loss_sums a
         is_here(a.loss, target) ? value_of(logits[target - a.loss.first]) - maximum : 0;
 }
 
-/* One block. */
+/* Runs in one block. */
 __global__ void add_losses(struct loss_total a)
 {
     double sum = 0;

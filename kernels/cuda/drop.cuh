@@ -1,13 +1,13 @@
-/* kernels/cuda/drop.cuh - dropout of probabilities that lie as mma leaves them (tile.cuh). One draw
- * decides over four neighbours along the keys, so the lanes that hold them draw once for all: the
- * length of a sequence is a multiple of 4. */
+/* kernels/cuda/drop.cuh - dropout of probabilities in mma's register layout (tile.cuh). One draw
+ * decides four neighbours along the keys, so the lanes that hold them share it. The sequence length
+ * is a multiple of 4. */
 #ifndef KERNELS_CUDA_DROP_CUH
 #define KERNELS_CUDA_DROP_CUH
 
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/tile.cuh"
 
-/* The same, without a place that must be read again for each draw. */
+/* The same dropper with its place read once instead of for each draw. */
 __device__ __forceinline__ struct dropper settled(struct dropper dropper)
 {
     dropper.draw.step += dropper.draw.place ? dropper.draw.place->step : 0;
@@ -15,7 +15,7 @@ __device__ __forceinline__ struct dropper settled(struct dropper dropper)
     return dropper;
 }
 
-/* Bit 4 n + i: whether element i of the four that number(n) is one of is kept. */
+/* Bit 4 n + i: whether element i of the group of four that contains number(n) is kept. */
 template <int RUNS, typename Number>
 __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, const Number &number)
 {
@@ -30,9 +30,9 @@ __device__ __forceinline__ uint32_t draw_runs(const struct dropper &dropper, con
     return kept;
 }
 
-/* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is about value i of entry n.
- * `number` is that of the lane's first value. Of two lanes that share runs one draws for row g, the
- * other for g + 8. */
+/* For [16 queries, COLUMNS keys]: bit 4 n + i % 2 of kept[i / 2] is for value i of entry n.
+ * `number` is that of the lane's first value. Of two lanes that share groups, one draws for row g,
+ * the other for g + 8. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uint64_t number,
                                               long seq, uint32_t kept[2])
@@ -46,8 +46,8 @@ __device__ __forceinline__ void draw_by_query(const struct dropper &dropper, uin
     kept[1] = is_second ? drawn >> 2 : other;
 }
 
-/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is about value i of entry n. Of the four lanes
- * that share runs each draws for one of their values. */
+/* For [16 keys, COLUMNS queries]: bit 4 n of kept[i] is for value i of entry n. Of the four lanes
+ * that share groups, each draws for one of their values. */
 template <int COLUMNS>
 __device__ __forceinline__ void draw_by_key(const struct dropper &dropper, uint64_t number,
                                             long seq, uint32_t kept[4])

@@ -25,8 +25,8 @@ template <typename T, int N> __global__ void gather(struct embedding_args a)
     store_values<N>((T *)a.y + at, v);
 }
 
-/* Where the tokens with an id are: the first one, and how many there are behind the last one. Both
- * are least ones, which no order of atomics changes. */
+/* The range of tokens with an id: the first one, and the number of tokens after the last one. Both
+ * are minima, so the order of atomics does not matter. */
 struct span {
     uint32_t first, behind;
 };
@@ -48,21 +48,21 @@ __global__ void find_spans(struct embedding_gradient a, struct span *spans)
     atomicMin(&span->behind, (uint32_t)(tokens - 1 - token));
 }
 
-/* Which of `THREADS` tokens from `first` on have the id: a bit for each, in shared memory. */
+/* Marks which of `THREADS` tokens from `first` on have the id, one bit each, in shared memory. */
 __device__ __forceinline__ void find_id(const struct embedding_gradient &a, int64_t id, long first,
                                         unsigned *found)
 {
     long at = first + threadIdx.x;
     unsigned votes = __ballot_sync(~0u, at < a.embedding.tokens && a.ids[at] == id);
-    __syncthreads(); /* the bits before have been read */
+    __syncthreads(); /* the previous bits have been read */
     if (threadIdx.x % LANES == 0)
         found[threadIdx.x / LANES] = votes;
     __syncthreads();
 }
 
-/* A block for each token; that of the first token with an id adds up all who have it, one after
- * another as the host does, so that no sum is shared. Blocks (x, y) have the y-th part of the
- * columns, of which a thread has UNITS times N. */
+/* One block per token. The block of the first token with an id sums all tokens with that id, in
+ * order as on the host, so that no sum is shared. Block (x, y) has the y-th part of the columns; a
+ * thread has UNITS times N of them. */
 enum { UNITS = 2 };
 
 template <typename T, int N>
@@ -100,7 +100,7 @@ __global__ void accumulate(struct embedding_gradient a, const struct span *spans
             store_values<N>(to + column + u * THREADS * N, sums[u]);
 }
 
-/* A thread has N columns of one position, of all sequences in turn. */
+/* A thread sums N columns of one position over all sequences in turn. */
 template <typename T, int N> __global__ void accumulate_positions(struct embedding_gradient a)
 {
     long width = a.embedding.width, at = own_element<N>(), step = a.seq * width;

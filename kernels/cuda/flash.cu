@@ -1,11 +1,11 @@
-/* Fused attention: which way is taken, and what both of them need. */
+/* Fused attention: the choice between tiles and plain code, and what both need. */
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
 
 enum { LANES_OF_A_ROW = 8, ROWS_OF_A_BLOCK = THREADS / LANES_OF_A_ROW };
 
-/* Rows are heads of tokens, as contexts lie. The sum over keys of probability times its gradient is
- * that of context times its gradient, dropout or not. */
+/* One row per token and head, in the layout of contexts. With or without dropout, the sum over keys
+ * of probability x its gradient equals the sum of context x its gradient. */
 template <typename T, int N> __global__ void find_row_dots(struct flash_backward a, float *row_dots)
 {
     long seq = a.attention.seq, heads = a.attention.heads, n = a.attention.head_dim;
@@ -28,8 +28,8 @@ template <typename T, int N> __global__ void find_row_dots(struct flash_backward
         row_dots[(token / seq * heads + head) * seq + token % seq] = sum;
 }
 
-/* 16 bits, a head size that tiles are made for, arrays that begin on multiples of 16 bytes, and
- * draws that decide over one row alone. */
+/* Whether tiles apply: 16-bit values, a supported head size, arrays aligned to 16 bytes, and draws
+ * that stay within one row. */
 template <typename... Pointers>
 static bool takes_tiles(const struct launch *on, const struct attention &a, Pointers... arrays)
 {

@@ -1,5 +1,5 @@
-/* kernels/cuda/flash.cuh - the ways to run fused attention: tiles on tensor cores for the head
- * sizes that models have, and plain code for every size and storage. attention.cu chooses.
+/* kernels/cuda/flash.cuh - two implementations of fused attention: tiles on tensor cores for common
+ * head sizes, and plain code for every size and type. flash.cu chooses.
  *
  * Both save the same log sums; row_dots[sequences, heads, seq] is scratch of the backward. */
 #ifndef KERNELS_CUDA_FLASH_CUH
@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-/* Exponentials are made of powers of 2. */
+/* Exponentials are computed as powers of 2. */
 constexpr float LOG2_E = 1.4426950408889634F, LN_2 = 0.6931471805599453F;
 
-/* run(T(), lanes<HEAD_DIM>()) for what tiles take: 16 bits and these head sizes. */
+/* Calls run(T(), lanes<HEAD_DIM>()) for 16-bit types and the head sizes that tiles support. */
 template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, const Run &run)
 {
     auto by_head = [&](auto type) {
@@ -28,7 +28,7 @@ template <typename Run> cudaError_t by_tile(enum dtype storage, long head_dim, c
                                    : cudaErrorInvalidValue;
 }
 
-/* What a block may ask for at most where it is least: sm_86, 89 and 120. */
+/* Most shared memory of a block on sm_86, 89 and 120, which have the least. */
 enum { MOST_SHARED_BYTES = 99 << 10 };
 
 cudaError_t flash_tiles_forward(const struct launch *on, const struct flash_forward &a);

@@ -1,7 +1,7 @@
 /* The gradients of fused attention on tensor cores, after Dao 2023 (FlashAttention-2, algorithm 2),
- * in two passes and not one: a block that has keys adds up over the queries, and one that has
- * queries over the keys. Probabilities are made twice (7 products in place of 5), and no two blocks
- * add to the same value: the same bits each time, without atomics. */
+ * in two passes instead of one: blocks of keys sum over the queries, then blocks of queries sum
+ * over the keys. Probabilities are computed twice (7 products instead of 5), but no two blocks add
+ * to the same value, so results are the same bits every time, without atomics. */
 #include "kernels/cuda/drop.cuh"
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
@@ -14,11 +14,11 @@ namespace
 /* A warp has 16 rows of its block: keys in one pass, queries in the other. */
 enum { WARPS = 4, BLOCK = WARPS * LANES, ROWS = WARPS * MMA_ROWS, COLUMNS = 32 };
 
-/* Arguments of both passes; columns are keys where rows are queries, and the other way round. */
+/* Arguments of both passes; columns are keys when rows are queries, and vice versa. */
 struct backward_args {
     struct flash_backward a;
     const float *row_dots; /* context times its gradient, [sequences, heads, seq] */
-    float scale, scale2;   /* of scores, and that in powers of 2 */
+    float scale, scale2;   /* scale of scores; the same for powers of 2 */
     struct dropper dropper;
 };
 
@@ -27,15 +27,15 @@ __device__ __forceinline__ long last_of(long end, long seq)
     return end < seq ? end : seq;
 }
 
-/* The probability of a raw score, 0 where the key is not seen. Of queries behind the sequence all
- * that is multiplied by it is 0. */
+/* The probability of a raw score; 0 when the key is masked. For queries past the sequence's end it
+ * is multiplied only by zeros. */
 __device__ __forceinline__ float probability(const backward_args &b, float score, float log2_sum,
                                              bool is_seen)
 {
     return exp2_fast(is_seen ? score * b.scale2 - log2_sum : -INFINITY);
 }
 
-/* What dropout makes of the gradient of a kept probability, and of the probability. */
+/* Applies dropout to the gradient of a probability and to the probability. */
 __device__ __forceinline__ void drop(const backward_args &b, bool is_kept, float *gradient,
                                      float *dropped)
 {
@@ -43,7 +43,7 @@ __device__ __forceinline__ void drop(const backward_args &b, bool is_kept, float
     *dropped = is_kept ? *dropped * b.dropper.kept_scale : 0;
 }
 
-/* LINES queries of a head, from query0 on, and the gradients of their contexts. */
+/* Copies LINES queries of a head, from query0 on, and the gradients of their contexts. */
 template <int LINES, int HEAD_DIM, typename T, typename Tiles>
 __device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b,
                                              const head_place &at, long query0)
@@ -56,7 +56,7 @@ __device__ __forceinline__ void copy_queries(Tiles *to, const backward_args &b,
         at.context_stride, left);
 }
 
-/* LINES keys that a head sees, from key0 on, and their values. */
+/* Copies LINES keys of a head, from key0 on, and their values. */
 template <int LINES, int HEAD_DIM, typename T, typename Tiles>
 __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, const head_place &at,
                                           long key0)
@@ -67,7 +67,7 @@ __device__ __forceinline__ void copy_keys(Tiles *to, const backward_args &b, con
     copy_tile<LINES, HEAD_DIM, BLOCK>(to->values, qkv + at.value, at.qkv_stride, left);
 }
 
-/* The warp's 16 rows of a gradient, through its own tile, which it reads no more. */
+/* Writes the warp's 16 rows of a gradient through its own tile, which is no longer needed. */
 template <int HEAD_DIM, typename T>
 __device__ __forceinline__ void write_gradient(T *to, long stride, T *tile, const accumulator *d,
                                                float scale, long rows_left)
@@ -93,20 +93,21 @@ struct query_step {
     long head, query0;
 };
 
-/* One after another: a head's queries from the block's first key on, then the next head's. */
+/* The next step: a head's queries from the block's first key on, then those of the next head. */
 __device__ __forceinline__ query_step next_step(const struct attention &a, const query_step &step,
                                                 long key0)
 {
     if (step.query0 + COLUMNS < a.seq)
         return { step.at, step.head, step.query0 + COLUMNS };
-    head_place at = step.at; /* of the same group */
+    head_place at = step.at; /* of the same key-value group */
     at.query += a.head_dim;
     at.context += a.head_dim;
     at.row += a.seq;
     return { at, step.head + 1, key0 };
 }
 
-/* The first threads fetch a number of a row each while others are computed on. */
+/* The first threads each prefetch one number of a row during the computation of the current
+ * step. */
 __device__ __forceinline__ float fetch_row(const backward_args &b, const query_step &step)
 {
     int i = (int)threadIdx.x % COLUMNS;
@@ -124,9 +125,9 @@ template <typename Stage> __device__ __forceinline__ void keep_row(Stage *to, fl
         to->row_dots[i] = value;
 }
 
-/* From raw scores and the gradients of the probabilities, both [16 keys, COLUMNS queries], to the
- * probabilities as the context saw them, and the gradients of the scores less their scale. The key
- * of row g is seen from column first_seen on; `number` is that of the lane's first probability. */
+/* Turns raw scores and gradients of probabilities, both [16 keys, COLUMNS queries], into the
+ * dropped probabilities and the unscaled gradients of the scores. The key of row g is visible from
+ * column first_seen on; `number` is that of the lane's first probability. */
 template <bool drops, typename Stage>
 __device__ __forceinline__ void score_gradients(const backward_args &b, const Stage *stage,
                                                 int first_seen, uint64_t number,
@@ -156,7 +157,8 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     auto *shared = (key_tiles<T, HEAD_DIM> *)shared_memory();
     long groups = a.sequences * a.kv_heads, tiles = (a.seq + ROWS - 1) / ROWS;
     long group = blockIdx.x % groups, sequence = group / a.kv_heads;
-    long key0 = blockIdx.x / groups % tiles * ROWS; /* the first ones are seen by most queries */
+    long key0 =
+        blockIdx.x / groups % tiles * ROWS; /* the first keys, which most queries see, come first */
     group %= a.kv_heads;
     int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
     T *keys = shared->keys + warp_row * tile_stride<HEAD_DIM>;
@@ -166,7 +168,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
     long first_head = group * (a.heads / a.kv_heads);
     head_place at = head_at(a, sequence, first_head);
     query_step step = { at, first_head, key0 };
-    uint64_t number = 0; /* of the sequence's first probability */
+    uint64_t number = 0; /* number of the sequence's first probability */
     if (drops) {
         b.dropper = settled(b.dropper);
         number = first_probability(a, sequence, 0, 0);
@@ -183,7 +185,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         query_step present = step;
         float row = 0;
         copies_wait<0>();
-        __syncthreads(); /* the present ones are there, and the other stage is read no more */
+        __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
         if (i + 1 < steps) {
             step = next_step(a, step, key0);
             copy_queries<COLUMNS, HEAD_DIM, T>(next, b, step.at, step.query0);
@@ -202,7 +204,7 @@ __global__ void __launch_bounds__(BLOCK) key_gradients(backward_args b)
         multiply_by_columns<1, COLUMNS, HEAD_DIM>(dkeys, gradients, stage->queries);
         keep_row(next, row);
     }
-    __syncwarp(); /* its tiles are read no more */
+    __syncwarp(); /* its tiles are no longer read */
 
     T *dqkv = (T *)b.a.dqkv + (key0 + warp_row) * at.qkv_stride;
     long left = a.seq - key0 - warp_row;
@@ -226,7 +228,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
     auto *shared = (query_tiles<T, HEAD_DIM> *)shared_memory();
     long heads = a.sequences * a.heads, tiles = (a.seq + ROWS - 1) / ROWS;
     long head = blockIdx.x % heads, sequence = head / a.heads;
-    long query0 = (tiles - 1 - blockIdx.x / heads) * ROWS; /* the last ones see most keys */
+    long query0 = (tiles - 1 - blockIdx.x / heads) *
+                  ROWS; /* the last queries, which see most keys, come first */
     head %= a.heads;
     head_place at = head_at(a, sequence, head);
     int warp_row = (int)threadIdx.x / LANES * MMA_ROWS;
@@ -240,7 +243,7 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
         row_dots[half] = is_there ? b.row_dots[at.row + query + 8 * half] : 0;
     }
 
-    uint64_t number = 0; /* of the lane's first probability */
+    uint64_t number = 0; /* number of the lane's first probability */
     if (drops) {
         b.dropper = settled(b.dropper);
         number = first_probability(a, sequence, head, query) + (uint64_t)(own_lane() % 4 * 2);
@@ -259,7 +262,8 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             copy_keys<COLUMNS, HEAD_DIM, T>(&shared->stages[(key0 / COLUMNS + 1) % 2], b, at,
                                             key0 + COLUMNS);
         copies_commit();
-        if (key0 < query0 + warp_row + MMA_ROWS) { /* some of the warp's queries see some */
+        if (key0 <
+            query0 + warp_row + MMA_ROWS) { /* some of the warp's queries see some of these keys */
             accumulator scores[1][COLUMNS / MMA_COLUMNS] = {};
             accumulator gradients[1][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<1, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
@@ -267,7 +271,7 @@ __global__ void __launch_bounds__(BLOCK) query_gradients(backward_args b)
             uint32_t kept[2];
             if (drops)
                 draw_by_query<COLUMNS>(b.dropper, number + (uint64_t)key0, a.seq, kept);
-            int last_seen = (int)(query - key0); /* of the columns, by row g */
+            int last_seen = (int)(query - key0); /* last visible column of row g */
 #pragma unroll
             for (int n = 0; n < COLUMNS / MMA_COLUMNS; n++)
 #pragma unroll

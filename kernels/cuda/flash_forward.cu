@@ -1,7 +1,7 @@
 /* Fused attention on tensor cores, after Dao 2023 (FlashAttention-2, algorithm 1): a block has the
  * queries [query0, query0 + ROWS) of one head, passes over the keys that they see, KEYS at a time,
- * and rescales what it has when a row's maximum grows. The next keys and values arrive while the
- * present ones are computed on. */
+ * and rescales its sums when a row's maximum grows. The next keys and values are loaded during the
+ * computation on the current ones. */
 #include "kernels/cuda/drop.cuh"
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
@@ -16,7 +16,7 @@ enum { WARPS = 4, BLOCK = WARPS * LANES, MATRICES = 2, ROWS = WARPS * MATRICES *
 
 template <int HEAD_DIM> constexpr int KEYS = HEAD_DIM > 64 ? 32 : 64;
 
-/* Queries; two stages of keys and values. */
+/* Queries, and two stages of keys and values. */
 template <typename T, int HEAD_DIM> struct shared_tiles {
     T queries[tile_values<HEAD_DIM>(ROWS)];
     struct stage {
@@ -25,7 +25,7 @@ template <typename T, int HEAD_DIM> struct shared_tiles {
     } stages[2];
 };
 
-/* Which queries of which head a block has; those with the most keys begin first. */
+/* The queries and head of a block; those with the most keys start first. */
 struct work {
     long sequence, head, query0;
 };
@@ -47,14 +47,14 @@ __device__ __forceinline__ void copy_stage(Stage *to, const struct attention &a,
                                                left);
 }
 
-/* What of a run of 16 queries goes along the keys: of this lane's rows g and g + 8 the largest raw
- * score, and the sum of the lane's own columns. */
+/* Running state for 16 queries, for this lane's rows g and g + 8: the largest raw score, and the
+ * sum over the lane's own columns. */
 struct running {
     float most[2], sum[2];
 };
 
-/* Keys behind a query become -infinity; this lane's first query is `ahead` of its first key. The
- * first key of all is seen by every row, so that a row's maximum is finite. */
+/* Sets scores of keys after the query to -infinity; this lane's first query is `ahead` of its first
+ * key. Every row sees the first key, so a row's maximum is finite. */
 template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *scores, int ahead)
 {
 #pragma unroll
@@ -65,9 +65,9 @@ template <int COLUMNS> __device__ __forceinline__ void hide_keys(accumulator *sc
                 scores[n][i] = -INFINITY;
 }
 
-/* Scores become exp(scale (score - maximum so far)); returns what sums so far must be multiplied
- * by. scale2: in powers of 2. A maximum stays until it is passed by a factor of 4, so that most
- * tiles have nothing to multiply. */
+/* Scores become exp(scale (score - maximum so far)); returns the factor for the sums so far.
+ * scale2: for powers of 2. The maximum is only updated when exp(new - old) exceeds 4, so most tiles
+ * need no rescaling. */
 template <int COLUMNS>
 __device__ __forceinline__ float exponentials(accumulator *scores, int half, float scale2,
                                               running *run)
@@ -91,7 +91,7 @@ __device__ __forceinline__ float exponentials(accumulator *scores, int half, flo
     return rescale;
 }
 
-/* out times what `exponentials` said of its rows, of which few change. */
+/* Multiplies the rows of `out` by the factors from `exponentials`; few rows change. */
 template <int HEAD_DIM>
 __device__ __forceinline__ void rescale_rows(accumulator *out, const float rescale[2])
 {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(BLOCK)
 
     accumulator out[MATRICES][HEAD_DIM / MMA_COLUMNS] = {};
     running run[MATRICES];
-    uint64_t number = 0; /* of the lane's first probability */
+    uint64_t number = 0; /* number of the lane's first probability */
     if (drops) {
         dropper = settled(dropper);
         number =
@@ -153,12 +153,14 @@ __global__ void __launch_bounds__(BLOCK)
     for (int key0 = 0; key0 < end; key0 += COLUMNS) {
         auto *stage = &shared->stages[key0 / COLUMNS % 2];
         copies_wait<0>();
-        __syncthreads(); /* the present ones are there, and the other stage is read no more */
+        __syncthreads(); /* the current stage has arrived; the other stage is no longer read */
         if (key0 + COLUMNS < end)
             copy_stage<HEAD_DIM>(&shared->stages[(key0 / COLUMNS + 1) % 2], attention, at, qkv,
                                  key0 + COLUMNS);
         copies_commit();
-        if (key0 < own_query + MATRICES * MMA_ROWS) { /* some of the warp's queries see some */
+        if (key0 <
+            own_query +
+                MATRICES * MMA_ROWS) { /* some of the warp's queries see some of these keys */
             accumulator scores[MATRICES][COLUMNS / MMA_COLUMNS] = {};
             multiply_by_rows<MATRICES, COLUMNS, HEAD_DIM>(scores, queries, stage->keys);
 #pragma unroll
@@ -179,7 +181,7 @@ __global__ void __launch_bounds__(BLOCK)
             multiply_by_columns<MATRICES, COLUMNS, HEAD_DIM>(out, scores, stage->values);
         }
     }
-    __syncwarp(); /* its queries are read no more */
+    __syncwarp(); /* its queries are no longer read */
 
 #pragma unroll
     for (int m = 0; m < MATRICES; m++) {

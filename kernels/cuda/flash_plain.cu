@@ -1,6 +1,6 @@
-/* Fused attention for any head size and storage: a warp for each query, or key, that passes over
- * what it meets one at a time; its lanes have every 32nd dimension. What no tile takes, and fp32.
- */
+/* Fused attention for any head size and storage: one warp per query (or key), which passes over the
+ * keys (or queries) one at a time; each lane has every 32nd dimension. Used for fp32 and for shapes
+ * that tiles do not support. */
 #include "kernels/cuda/flash.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/head.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ int lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* The warp's own row of sums, of which there are `count`, in shared memory. */
+/* One of the warp's `count` rows of sums in shared memory. */
 __device__ __forceinline__ float *own_sums(long head_dim, int count, int which)
 {
     float *sums = (float *)shared_memory();
@@ -61,7 +61,7 @@ static struct plain_args plain_args_of(const struct attention &a)
     return { a, dropper_of(a.dropout.draw, a.dropout.dropout), score_scale(a) };
 }
 
-/* What dropout multiplies a probability by. */
+/* The factor of dropout on a probability. */
 __device__ __forceinline__ float kept(const plain_args &p, long sequence, long head, long query,
                                       long key)
 {
@@ -102,8 +102,8 @@ template <typename T> __global__ void forward_query(struct flash_forward a, stru
         a.log_sums[at.row + query] = most + logf(sum);
 }
 
-/* One query and one key of a head: the probability as the context saw it, and the gradient of the
- * scaled score. */
+/* For one query and one key of a head: the dropped probability, and the gradient of the scaled
+ * score. */
 struct pair {
     float dropped, dscore;
 };
@@ -151,7 +151,7 @@ __global__ void key_gradient(struct flash_backward a, struct plain_args p, const
     float *dkey = own_sums(n, 2, 0), *dvalue = own_sums(n, 2, 1);
     head_place at = head_at(a.attention, sequence, group * queries);
     for (long head = group * queries; head < (group + 1) * queries; head++) {
-        at = head_at(a.attention, sequence, head); /* with the same key and value */
+        at = head_at(a.attention, sequence, head); /* the next head with the same key and value */
         for (long query = key; query < seq; query++) {
             pair pair = pair_at<T>(a, p, row_dots, at, sequence, head, query, key);
             accumulate(n, 1, pair.dscore, (const T *)a.qkv + at.query + query * at.qkv_stride,

@@ -107,7 +107,7 @@ cublasStatus_t gemm_multiply(const struct launch *on, const struct gemm_call *ca
 
 /* --- running ------------------------------------------------------------------------------ */
 
-/* A status is kept as text with the shape that it came for, and becomes an error of CUDA's. */
+/* Keeps a status as text with the product's shape, and returns a CUDA error. */
 static cudaError_t failed(struct gemm *gemm, const char *what, const struct gemm_product *p,
                           cublasStatus_t status)
 {

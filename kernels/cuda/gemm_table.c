@@ -12,7 +12,7 @@
 enum { NUM_FIELDS = 0 GEMM_SHAPE(X), NUM_WORDS = 8, LINE_BYTES = 1024 };
 #undef X
 
-/* The members of a shape are all of one type: in a line and in memory they follow each other. */
+/* The members of a shape have one type and the same order in a line as in memory. */
 static void fields_of(const struct gemm_shape *shape, int64_t fields[NUM_FIELDS])
 {
     memcpy(fields, shape, sizeof *shape);
@@ -27,7 +27,7 @@ static bool read_number(const char **text, int base, uint64_t *out)
     return is_one;
 }
 
-/* Leaves `text` behind the line's end. */
+/* Reads a line and leaves `text` after its end. */
 static bool read_choice(const char **text, struct gemm_choice *choice)
 {
     uint64_t fields[NUM_FIELDS];
@@ -128,7 +128,7 @@ static uint64_t hash_of(const struct gemm_shape *shape)
     return hash >> 32;
 }
 
-/* Where the shape is, or else could be: num_slots is a power of 2, and some are free. */
+/* The slot of the shape, or the free slot for it; num_slots is a power of 2, and some are free. */
 static int *slot_of(const struct gemm_table *table, const struct gemm_shape *shape)
 {
     uint64_t mask = (uint64_t)table->num_slots - 1, i = hash_of(shape) & mask;

@@ -55,9 +55,10 @@ static cublasStatus_t prefer(cublasLtMatmulPreferenceOpaque_t *preference,
     return cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, size);
 }
 
-/* Sums of parts of k stay in fp32. In parts cuBLASLt 12.8 and 13.1 lose the rest of some k that 64
- * does not divide (facebookexperimental/triton#2767), and what an epilogue does comes after a first
- * rounding (pytorch/pytorch#180875): such products are made in one part. */
+/* Allowed reductions: partial sums over k stay in fp32. With split k, cuBLASLt 12.8 and 13.1 drop
+ * the remainder of some k that 64 does not divide (facebookexperimental/triton#2767), and an
+ * epilogue is applied after a first rounding (pytorch/pytorch#180875), so such products are not
+ * split. */
 static uint32_t reductions_of(const struct gemm_product *p)
 {
     bool is_finished = p->bias || p->before_gelu || p->gelu_at;
@@ -93,7 +94,7 @@ static void leave_out_failed(struct proposals *proposals)
     proposals->count = count;
 }
 
-/* Best first, in the library's opinion; one at least. */
+/* The library's proposals, best first by its estimate; at least one. */
 static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *call,
                               const struct gemm_product *p, struct proposals *out)
 {
@@ -111,7 +112,7 @@ static cublasStatus_t propose(const struct gemm *gemm, const struct gemm_call *c
 static cudaError_t note_times(const struct launch *on, const struct gemm_work *work,
                               cudaEvent_t events[2])
 {
-    cudaError_t error = work->issue(on, work->args); /* the first is slower */
+    cudaError_t error = work->issue(on, work->args); /* the first run is slower and not timed */
     if (error == cudaSuccess)
         error = cudaEventRecord(events[0], on->stream);
     for (int i = 0; i < TIMED_RUNS && error == cudaSuccess; i++)
@@ -121,7 +122,7 @@ static cudaError_t note_times(const struct launch *on, const struct gemm_work *w
     return error == cudaSuccess ? cudaEventSynchronize(events[1]) : error;
 }
 
-/* The time of TIMED_RUNS; infinity where the work can't run. */
+/* The time of TIMED_RUNS; infinity when the work cannot run. */
 static float work_ms(const struct launch *on, const struct gemm_work *work)
 {
     float ms = INFINITY;
@@ -162,14 +163,14 @@ static size_t result_bytes(const struct gemm_product *p)
     return (size_t)values * (p->c_dtype == DTYPE_FP32 ? 4 : 2);
 }
 
-/* Where a result can be made and thrown away. Memory of the stream's: other memory might be had
- * only when no message is under way. */
+/* Finds memory for a result to discard. It uses stream-ordered allocation, as other allocation
+ * might wait for communication. */
 static bool find_room(const struct launch *on, const struct gemm_product *p, void **room)
 {
     *room = p->c;
     if (!p->is_added || cudaMallocAsync(room, result_bytes(p), on->stream) == cudaSuccess)
         return true;
-    (void)cudaGetLastError(); /* no memory for it is no failure */
+    (void)cudaGetLastError(); /* clear the error: lack of memory is no failure */
     return false;
 }
 
@@ -188,7 +189,7 @@ static bool is_captured(const struct launch *on)
 
 /* --- choosing ----------------------------------------------------------------------------- */
 
-/* Which of the proposals, -1: none of them runs; infinity where it wasn't timed. */
+/* The best proposal (-1: none works) and its time (infinity: not timed). */
 struct tuned {
     int best;
     float ms;
@@ -207,7 +208,7 @@ static struct tuned fastest(const struct launch *on, const struct gemm_call *cal
     return tuned;
 }
 
-/* The library's first where it can't be timed. */
+/* Times the proposals; uses the library's first when timing is not possible. */
 static struct tuned tune(const struct launch *on, const struct gemm_call *call,
                          const struct gemm_product *p, const struct proposals *proposals)
 {
@@ -237,7 +238,7 @@ static float apart_ms(const struct launch *on, const struct gemm_product *p,
     return ms + work_ms(on, pass);
 }
 
-/* A file that can't be written is no failure: the next run tunes anew. */
+/* A file that cannot be written is no failure: the next run tunes again. */
 static void keep_in_file(struct gemm *gemm, const struct gemm_choice *choice)
 {
     struct err err = { 0 };
@@ -277,7 +278,7 @@ static cublasStatus_t take(const struct gemm_choice *choice, cublasLtMatmulAlgo_
     return choice->is_taken ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* `pass` does the same as the product's sums; NULL: nothing does. */
+/* `pass` computes the product's sums separately; NULL: nothing does. */
 static cublasStatus_t choose(const struct launch *on, const struct gemm_call *call,
                              const struct gemm_product *p, const struct gemm_work *pass,
                              cublasLtMatmulAlgo_t *out)

@@ -7,7 +7,7 @@
 
 struct grid {
     long blocks; /* none: nothing runs */
-    int threads; /* of a block: whole warps */
+    int threads; /* per block, whole warps */
     size_t shared_bytes = 0;
     int blocks_y = 1;
 };
@@ -22,7 +22,7 @@ inline long least(long a, long b)
     return a < b ? a : b;
 }
 
-/* More than 48 KiB of a block must be asked for. */
+/* More than 48 KiB of shared memory per block must be requested. */
 enum { SHARED_BYTES_UNASKED = 48 << 10 };
 
 template <typename... Parameters, typename... Arguments>
@@ -49,7 +49,7 @@ inline struct grid grid_of_elements(long n, int lanes)
     return { .blocks = ceil_div(n, (long)THREADS * lanes), .threads = THREADS };
 }
 
-/* The first of its elements. */
+/* Index of the thread's first element. */
 template <int N> __device__ __forceinline__ long own_element()
 {
     return ((long)blockIdx.x * THREADS + threadIdx.x) * N;

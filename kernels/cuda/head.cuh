@@ -1,5 +1,5 @@
-/* kernels/cuda/head.cuh - where the heads of a sequence lie in the packed arrays of
- * kernels/host/attention.h, and which of their probabilities dropout keeps. */
+/* kernels/cuda/head.cuh - offsets of heads in the packed arrays of kernels/host/attention.h, and
+ * numbers of their probabilities for dropout. */
 #ifndef KERNELS_CUDA_HEAD_CUH
 #define KERNELS_CUDA_HEAD_CUH
 
@@ -9,7 +9,7 @@ extern "C" {
 #include "kernels/host/attention.h"
 }
 
-/* Offsets of the first token's, and how far the next token's are. */
+/* Offsets of the first token, and the distance to the next token. */
 struct head_place {
     long query, key, value, qkv_stride;
     long context, context_stride;
@@ -29,7 +29,7 @@ __host__ __device__ inline head_place head_at(const struct attention &a, long se
     };
 }
 
-/* The number of a query's first probability, of those of the whole model and global batch. */
+/* The number of a query's first probability, counted over the whole model and global batch. */
 __device__ __forceinline__ uint64_t first_probability(const struct attention &a, long sequence,
                                                       long head, long query)
 {

@@ -1,14 +1,14 @@
-/* RMSNorm of the query and key heads in packed qkv: a warp for each head. */
+/* RMSNorm of the query and key heads in packed qkv: one warp per head. */
 #include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 enum { WARPS = THREADS / LANES };
 
-/* The normed heads of a group are its queries and then its key; a value lies behind them. */
+/* A group has its normed heads (queries, then the key) followed by a value. */
 struct head_layout {
     long head_dim, queries;
-    long heads; /* normed ones of all tokens */
+    long heads; /* normed heads of all tokens */
 };
 
 static struct head_layout head_layout_of(const struct attention *a)
@@ -17,7 +17,7 @@ static struct head_layout head_layout_of(const struct attention *a)
     return { a->head_dim, queries, a->sequences * a->seq * a->kv_heads * (queries + 1) };
 }
 
-/* Where a normed head lies in qkv. */
+/* Offset of a normed head in qkv. */
 __device__ __forceinline__ long in_qkv(const struct head_layout &l, long head)
 {
     return (head + head / (l.queries + 1)) * l.head_dim;
@@ -74,8 +74,8 @@ __global__ void head_norm_backward(struct head_norm_backward a, struct head_layo
     }
 }
 
-/* What the gradient of a gamma is a sum of: of a group the `count` heads from `first` on. A value
- * lies behind each group before it. */
+/* Terms of the gradient of gamma (the queries' or the key's): in each group, the `count` heads from
+ * `first` on, group by group. Each group before adds one value head to the offset. */
 template <typename T> struct head_terms {
     struct head_norm_backward a;
     struct head_layout l;
@@ -102,7 +102,7 @@ cudaError_t launch_head_norm_forward(const struct launch *on, const struct head_
     });
 }
 
-/* The weights' gradients come first: dqkv is turned in place. */
+/* The weights' gradients come first, as dqkv is then overwritten. */
 template <typename T>
 static cudaError_t backward(const struct launch *on, const struct head_norm_backward &a)
 {

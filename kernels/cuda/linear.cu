@@ -1,4 +1,4 @@
-/* What of a linear layer is no product. */
+/* The part of a linear layer that is no product: the bias gradient. */
 #include "kernels/cuda/column_sums.cuh"
 
 template <typename T, int N> struct bias_terms {

@@ -1,21 +1,20 @@
-/* Modified Gram and Schmidt in double, as kernels/host/low_rank.c. A step changes one column by
- * what the step before has summed, and sums what the next one needs: over blocks, whose sums every
- * block of the next step adds up in one order. */
+/* Modified Gram and Schmidt in double, as kernels/host/low_rank.c. A step changes one column, using
+ * the sum of the step before, and computes per-block sums for the next step. Every block of the
+ * next step adds these in a fixed order. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 enum { MOST_BLOCKS = THREADS, SUM_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(double) };
 
-/* What a step does to its column, given the sum: nothing; division by its root; the same, or 0 when
- * no more than rounding is left of a column of length 1; the sum's share of the other is taken
- * away. */
+/* What a step does to its column, given the sum: nothing; divide by its root; divide, or set to 0
+ * if only rounding is left of a column of length 1; subtract the sum times the other column. */
 enum change { KEEP, SCALE, SCALE_OR_DROP, TAKE_AWAY };
 
 struct step {
     enum change change;
-    int column, other;  /* to change, and what is taken away */
-    int next;           /* then summed: the products of `column` with this one */
-    const double *sums; /* of the step before, one of each block */
+    int column, other;  /* column to change, and column to subtract */
+    int next;           /* then the product of `column` with this one is summed */
+    const double *sums; /* sums of the step before, one per block */
     double *next_sums;
 };
 
@@ -54,7 +53,7 @@ __global__ void orthogonalise_step(struct orthogonalise_args a, struct step step
         step.next_sums[blockIdx.x] = products;
 }
 
-/* The steps of a call, whose sums take turns in two halves of the workspace. */
+/* The steps of a call; their sums alternate between two halves of the workspace. */
 struct stepper {
     const struct launch *on;
     const struct orthogonalise_args *args;
@@ -79,7 +78,7 @@ static void run_step(struct stepper *s, enum change change, int column, int othe
         s->error = run_grid(s->on, grid, orthogonalise_step, *s->args, step);
 }
 
-/* Twice: what rounding left of the first time is taken away by the second. */
+/* Runs twice: the second pass removes the rounding errors of the first. */
 static void run_column(struct stepper *s, int column)
 {
     int takings = 2 * column;

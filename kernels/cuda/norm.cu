@@ -22,7 +22,7 @@ __device__ __forceinline__ row_statistics statistics_at(const struct norm_backwa
 }
 
 /* With g = dy gamma and xhat = (x - mean) rstd: dx = rstd (g - mean(g) - xhat mean(g xhat)),
- * without mean(g) where nothing was centered. */
+ * without mean(g) when x was not centered. */
 template <typename T, int N, bool is_centered>
 __global__ void norm_backward_row(struct norm_backward a)
 {
@@ -70,7 +70,7 @@ __global__ void norm_backward_row(struct norm_backward a)
     }
 }
 
-/* What the gradients of gamma and, where x was centered, beta are sums of. */
+/* Terms of the gradients of gamma and, when x was centered, of beta. */
 template <typename T, int N, bool is_centered> struct norm_terms {
     struct norm_backward a;
 
@@ -106,7 +106,7 @@ cudaError_t launch_norm_forward(const struct launch *on, const struct norm_forwa
     });
 }
 
-/* The weights' gradients come first: dx may be dy. */
+/* The weights' gradients come first, as dx may be dy. */
 template <typename T, int N, bool is_centered>
 static cudaError_t backward(const struct launch *on, const struct norm_backward &a)
 {

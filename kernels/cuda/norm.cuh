@@ -1,4 +1,4 @@
-/* kernels/cuda/norm.cuh - a row of LayerNorm or RMSNorm by a block, which reads it again from the
+/* kernels/cuda/norm.cuh - LayerNorm or RMSNorm of one row per block, which rereads the row from the
  * cache for each pass. */
 #ifndef KERNELS_CUDA_NORM_CUH
 #define KERNELS_CUDA_NORM_CUH
@@ -12,7 +12,7 @@ extern "C" {
 
 enum { PARTS_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
 
-/* A block for each row, of no more warps than there is work for: more rows are under way then. */
+/* One block per row, with only as many warps as have work, so that more rows run at once. */
 inline struct grid grid_of_norm_rows(const struct norm &norm, int lanes)
 {
     long warps = ceil_div(norm.width, (long)LANES * lanes);
@@ -21,8 +21,8 @@ inline struct grid grid_of_norm_rows(const struct norm &norm, int lanes)
              .shared_bytes = PARTS_BYTES };
 }
 
-/* A thread reads the N values at its number and those whole strides of the block behind, each time
- * the same. `parts`: shared memory of PARTS_BYTES. */
+/* A thread reads the N values at its index and at whole block strides after it, the same ones in
+ * each pass. `parts`: shared memory of PARTS_BYTES. */
 template <typename T, int N, bool is_centered>
 __device__ __forceinline__ void normalise_row(const struct norm_forward &a, long row, float *parts)
 {

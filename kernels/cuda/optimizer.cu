@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* A thread has one element; a 16-bit copy of the weights is written where there is one. */
+/* A thread has one element; a 16-bit copy of the weights is written if there is one. */
 template <typename T, typename Args> __device__ __forceinline__ void keep(const Args &a, long i)
 {
     if (a.values)
@@ -31,7 +31,7 @@ template <typename T> __global__ void update_momentum(struct momentum_args a)
     keep<T>(a, i);
 }
 
-/* What of AdamW is the same for all elements: the moments' corrections for their start at 0. */
+/* The numbers of AdamW that are the same for all elements, with the moments' bias corrections. */
 struct adamw_step {
     float kept, step_size, root_scale;
 };
@@ -84,7 +84,7 @@ __global__ void add_squares(long count, const double *sums, double *to)
         *to += sum;
 }
 
-/* As gradient_clip and its caller on the host. */
+/* Same as gradient_clip and its caller on the host. */
 __global__ void find_clip(struct clip a)
 {
     double norm = sqrt(*a.squares) / a.loss_scale;

@@ -32,14 +32,15 @@ __device__ __forceinline__ philox_block philox(const struct draw &draw, uint64_t
     return { { c0, c1, c2, c3 } };
 }
 
-/* words[at], without an index: an array that is indexed would lie in memory. */
+/* words[at] without indexing, as an indexed array would be in local memory. */
 __device__ __forceinline__ uint32_t word_of(const philox_block &block, uint32_t at)
 {
     return at < 2 ? (at == 0 ? block.words[0] : block.words[1])
                   : (at == 2 ? block.words[2] : block.words[3]);
 }
 
-/* What decides over an element: it is kept when its word is not below. */
+/* The draw and threshold of dropout: an element is kept when its word is not below the
+ * threshold. */
 struct dropper {
     struct draw draw;
     uint32_t dropped_below;
@@ -51,12 +52,14 @@ inline struct dropper dropper_of(const struct draw &draw, double dropout)
     return { draw, (uint32_t)(dropout * 0x1p32), (float)(1 / (1 - dropout)) };
 }
 
-/* Whether each of N elements from `first` on is kept. Where N is a multiple of 4, so is `first`. */
+/* Draws whether each of N elements from `first` on is kept. When N is a multiple of 4, `first` is
+ * too. */
 template <int N>
 __device__ __forceinline__ void draw_keeps_of(const struct dropper &dropper, uint64_t first,
                                               bool *keeps)
 {
-    uint32_t skipped = N % 4 == 0 ? 0 : (uint32_t)first % 4; /* words of the first block */
+    uint32_t skipped =
+        N % 4 == 0 ? 0 : (uint32_t)first % 4; /* number of words skipped in the first block */
     philox_block block = philox(dropper.draw, first / 4);
 #pragma unroll
     for (int i = 0; i < N; i++) {

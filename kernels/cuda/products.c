@@ -1,12 +1,11 @@
-/* The ops that are products of matrices: linear layers, and attention whose matrices lie in memory.
- */
+/* The ops that are matrix products: linear layers, and unfused attention. */
 #include "kernels/cuda/gemm.h"
 
 /* --- linear layers ------------------------------------------------------------------------ */
 
-/* Rows of the matrix beside the result are of a multiple of 8 values (cuBLAS 13.0,
- * CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). Nobody says how exact the epilogue is; fp32, which is
- * there to check with, goes without. */
+/* The auxiliary matrix needs rows of a multiple of 8 values (cuBLAS 13.0,
+ * CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD). The epilogue's accuracy is undocumented, so fp32, which
+ * serves as a reference, does not use it. */
 static bool offers_gelu(const struct launch *on, const struct gemm_product *product)
 {
     return on->storage != DTYPE_FP32 && product->c_stride % 8 == 0 && gemm_offers(on, product);
@@ -79,7 +78,7 @@ cudaError_t launch_linear_input_gradient(const struct launch *on,
     return error == cudaSuccess ? launch_activation_gradient(on, &gelu) : error;
 }
 
-/* Into the fp32 main gradient. */
+/* The product that adds to the fp32 main gradient. */
 static struct gemm_product weight_gradient(const struct linear_weight_gradient *a)
 {
     return (struct gemm_product){
@@ -99,7 +98,7 @@ static struct gemm_product weight_gradient(const struct linear_weight_gradient *
     };
 }
 
-/* An epilogue can't add its sums to what is there: they are made in the workspace. */
+/* An epilogue cannot add its sums to existing values, so they are made in the workspace. */
 static float *room_for_sums(const struct launch *on, long count)
 {
     bool is_enough = count * (long)sizeof(float) <= SUMS_BYTES;
@@ -120,7 +119,7 @@ static cudaError_t issue_bias_gradient(const struct launch *on, const void *args
     return launch_linear_bias_gradient(on, args);
 }
 
-/* The pass that is timed adds to what is in the workspace, too. */
+/* The timed pass also adds to values in the workspace. */
 static bool epilogue_pays(const struct launch *on, const struct linear_weight_gradient *a,
                           const struct gemm_product *product)
 {
@@ -145,14 +144,15 @@ cudaError_t launch_linear_weight_gradient(const struct launch *on,
 
 /* --- attention ---------------------------------------------------------------------------- */
 
-/* Packed as kernels/host/attention.h says. The n-th heads of all groups lie at even distances, so
- * they are one batch: there are as many batches as sequences, and queries of a group in each. */
+/* Heads are packed as in kernels/host/attention.h. The n-th heads of all groups are equally spaced,
+ * so they form one batch: one batch per sequence and query of a group. */
 struct batch {
     const struct attention *attention;
     long sequence, in_group;
 };
 
-/* Rows of a part of all heads, and how far the next group's are: values, not bytes. */
+/* The rows of one part of all heads: first value, stride between rows and step between groups, in
+ * values. */
 struct rows {
     long first, stride, step;
 };
@@ -202,7 +202,7 @@ static struct rows rows_of_matrix(const struct batch *b)
                           queries_of_a_group(a) * matrix };
 }
 
-/* The place of value `first`. */
+/* Address of value `first`. */
 static void *at(const struct launch *on, const void *values, long first)
 {
     return (char *)values + first * (on->storage == DTYPE_FP32 ? 4 : 2);
@@ -319,7 +319,7 @@ cudaError_t launch_context_probability_gradient(const struct launch *on,
     EACH_BATCH(issue_probability_gradient, on, a);
 }
 
-/* The heads of a group add up in their shared value: the first of them writes. */
+/* The heads of a group sum into their shared value's gradient; the first head overwrites it. */
 static cudaError_t issue_value_gradient(const struct launch *on, const struct batch *b,
                                         const struct context_backward *a)
 {

@@ -1,8 +1,8 @@
-/* kernels/cuda/ptx.cuh - instructions that CUDA C++ has no word for, one function each. PTX ISA,
+/* kernels/cuda/ptx.cuh - instructions without a CUDA C++ equivalent, one function each. PTX ISA,
  * sections "cvt", "ex2", "st", "mma", "ldmatrix" and "cp.async"; all of sm_80.
  *
- * Another compiler's cuda_runtime.h brings these functions along (tests/cuda_on_host), so that the
- * kernels above them can run without a GPU. */
+ * tests/cuda_on_host provides these functions for another compiler, so that the kernels can run
+ * without a GPU. */
 #ifndef KERNELS_CUDA_PTX_CUH
 #define KERNELS_CUDA_PTX_CUH
 
@@ -34,7 +34,7 @@ __device__ __forceinline__ float float_of_fp16_bits(uint16_t bits)
     return value;
 }
 
-/* Two of them in one register; the instruction names the upper one first. */
+/* Two bf16 values in one register; the instruction takes the upper one first. */
 __device__ __forceinline__ uint32_t bf16_pair_of(float low, float high)
 {
     uint32_t pair;
@@ -59,8 +59,8 @@ __device__ __forceinline__ float exp2_fast(float x)
 
 /* --- memory ------------------------------------------------------------------------------- */
 
-/* To global memory, at a multiple of 16 bytes. In one access: what is assigned may be cut into one
- * for each of its values. */
+/* Stores to global memory, aligned to 16 bytes, in one access; an assignment could be split into
+ * one access per value. */
 __device__ __forceinline__ void store_16_bytes(void *to, const void *from)
 {
     uint4 words;
@@ -94,7 +94,7 @@ __device__ __forceinline__ void mma_fp16(float d[4], const uint32_t a[4], const 
 
 /* --- shared memory ------------------------------------------------------------------------ */
 
-/* What the launch asked for, aligned to 16 bytes. */
+/* The launch's dynamic shared memory, aligned to 16 bytes. */
 __device__ __forceinline__ char *shared_memory()
 {
     extern __shared__ __align__(16) char shared_bytes[];
@@ -125,8 +125,8 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t to[4], const v
                  : "memory");
 }
 
-/* From global to shared memory, under way until this thread waits for it; zeros, and nothing is
- * read, where `is_read` is false (`from` must be a valid address all the same). */
+/* Copies asynchronously from global to shared memory; the thread must wait for it. When `is_read`
+ * is false it writes zeros and reads nothing, but `from` must still be a valid address. */
 __device__ __forceinline__ void copy_16_bytes(void *to, const void *from, bool is_read)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
@@ -139,7 +139,7 @@ __device__ __forceinline__ void copies_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until all groups but the latest `groups_left` have arrived; other threads see them after a
+/* Waits until all groups but the latest `groups_left` have arrived; other threads see them after a
  * barrier. */
 template <int groups_left> __device__ __forceinline__ void copies_wait()
 {

@@ -1,13 +1,13 @@
-/* As kernels/host/quantise.c, to the bit: a norm is summed in the host's order, and no product is
- * fused with a sum. */
+/* The same bits as kernels/host/quantise.c: a norm is summed in the host's order, and no
+ * multiply-add is fused. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 /* --- norms -------------------------------------------------------------------------------- */
 
-/* Of the host's gradient_squares: lane j sums every 8th element from j on, the first one what does
- * not fill all of them; a bucket has as many threads. */
+/* The order of the host's gradient_squares: lane j sums every 8th element from j on; the first lane
+ * also sums the remainder. A bucket has SUM_LANES threads. */
 enum { SUM_LANES = 8, BUCKETS_OF_A_BLOCK = THREADS / SUM_LANES };
 
 __device__ __forceinline__ double lane_squares(const float *x, long n, int lane)
@@ -44,7 +44,7 @@ __global__ void find_norms(struct quantise_args a)
 
 /* --- codes -------------------------------------------------------------------------------- */
 
-/* Element i, whose draw is `word`. */
+/* The code of element i, drawn with `word`. */
 __device__ __forceinline__ int code_of(const struct quantise_args &a, long i, uint32_t word)
 {
     float norm = a.norms[i / a.quantiser.bucket], x = a.x[i];
@@ -57,7 +57,7 @@ __device__ __forceinline__ int code_of(const struct quantise_args &a, long i, ui
     return x < 0 ? -kept : kept;
 }
 
-/* A thread makes a word: the codes that lie in it, the first and the last perhaps in part. */
+/* A thread makes one word from its codes; the first and the last may be partial. */
 __global__ void pack_codes(struct quantise_args a, long num_words)
 {
     long word = own_element<1>();

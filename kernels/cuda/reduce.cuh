@@ -1,5 +1,5 @@
-/* kernels/cuda/reduce.cuh - sums and maxima over the threads of a warp or a block, in one order,
- * and running sums of whole numbers. */
+/* kernels/cuda/reduce.cuh - sums and maxima over the threads of a warp or a block, in a fixed
+ * order, and prefix sums of integers. */
 #ifndef KERNELS_CUDA_REDUCE_CUH
 #define KERNELS_CUDA_REDUCE_CUH
 
@@ -14,7 +14,7 @@ struct add {
     }
 };
 
-/* A NaN is passed over, as fmaxf does. */
+/* Ignores NaN, as fmaxf does. */
 struct larger {
     __device__ __forceinline__ float operator()(float a, float b) const
     {
@@ -31,8 +31,8 @@ template <typename V, typename Op> __device__ __forceinline__ V reduce_warp(V va
     return value;
 }
 
-/* Likewise over a block of whole warps; `empty` changes nothing. `parts` is shared memory for
- * MOST_WARPS_OF_A_BLOCK values, which may be those of the reduction before. */
+/* The same over a block of whole warps; `empty` is the neutral value. `parts` is shared memory for
+ * MOST_WARPS_OF_A_BLOCK values; the previous reduction may have used it. */
 template <typename V, typename Op>
 __device__ __forceinline__ V reduce_block(V value, V empty, const Op &op, V *parts)
 {
@@ -71,7 +71,7 @@ __device__ __forceinline__ struct scan scan_block(uint32_t value, uint32_t *part
     return scan;
 }
 
-/* Sum over a row of what part(i) gives for each N neighbours from i on, by the block. */
+/* The block's sum over a row of part(i), for each group of N neighbours from i on. */
 template <int N, typename Part>
 __device__ __forceinline__ float sum_row(long width, float *parts, const Part &part)
 {

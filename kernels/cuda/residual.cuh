@@ -5,14 +5,14 @@
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/philox.cuh"
 
-/* The number of the first element, of those of the whole global batch. */
+/* The number of the first element, counted over the global batch. */
 __device__ __forceinline__ uint64_t first_element(const struct residual &r)
 {
     uint64_t sequences = r.draw.place ? r.draw.place->first_sequence : 0;
     return (sequences * (uint64_t)r.seq + r.first_row) * (uint64_t)r.width;
 }
 
-/* The N values of a row from `column` on. */
+/* Adds N values of a row from `column` on. */
 template <typename T, int N, bool drops>
 __device__ __forceinline__ void add_residual(const struct residual_args &a,
                                              const struct dropper &dropper, long row, long column)
@@ -23,7 +23,8 @@ __device__ __forceinline__ void add_residual(const struct residual_args &a,
     if (a.bias)
         load_values<N>((const T *)a.bias + column, bias);
     if (a.h)
-        load_values<N>((const T *)a.h + at, h); /* it can't pass dropout's store */
+        load_values<N>((const T *)a.h + at,
+                       h); /* load early: it cannot be moved before dropout's store */
     for (int j = 0; j < N; j++)
         v[j] += bias[j];
     if (drops) {

@@ -1,9 +1,9 @@
-/* The residual stream and the norm of it: a block for each row. */
+/* The sum with the residual stream, and the norm of the sum: one block per row. */
 #include "kernels/cuda/norm.cuh"
 #include "kernels/cuda/residual.cuh"
 
-/* A thread normalises the values that it wrote, as they are stored: the backward reads them so.
- * 4 blocks on an SM leave it 64 registers, which draws need; 6 leave it 40. */
+/* A thread normalises the stored, rounded values that it wrote, as the backward reads those. 4
+ * blocks on an SM leave it 64 registers, which draws need; 6 leave it 40. */
 template <typename T, int N, bool is_centered, bool drops>
 __global__ void __launch_bounds__(THREADS, drops ? 4 : 6)
     residual_norm_row(struct residual_norm a, struct dropper dropper)

@@ -1,7 +1,7 @@
 #include "kernels/cuda/grid.cuh"
 
-/* A thread turns N elements of a head's lower half with those of its upper half. Of each group the
- * queries and the key turn, and not the value behind them. */
+/* A thread rotates N elements of a head's lower half with those of its upper half. In each group
+ * the queries and the key are rotated, not the value. */
 template <typename T, int N>
 __global__ void turn(struct rotary a, long turned, float direction, long num_threads)
 {

@@ -1,5 +1,5 @@
-/* Softmax of attention whose matrices lie in memory: a block for each row, which reads it again
- * from the cache for each pass. */
+/* Softmax of unfused attention: one block per row, which rereads the row from the cache for each
+ * pass. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/head.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -8,14 +8,14 @@
 
 enum { ROW_BYTES = MOST_WARPS_OF_A_BLOCK * sizeof(float) };
 
-/* e^x of x <= 0, as the host has it: never quite 0. */
+/* e^x for x <= 0, as on the host: never exactly 0. */
 __device__ __forceinline__ float exp_of_seen(float x)
 {
     return expf(x < -60 ? -60 : x);
 }
 
-/* Scale, mask, softmax, and dropout where there are keeps. probabilities may be scores: every
- * thread writes what it alone reads, after the last sum. */
+/* Scale, mask, softmax, and dropout if there are keeps. probabilities may be scores: each thread
+ * writes only values that it alone reads, after the last sum. */
 template <typename T>
 __global__ void softmax_row(struct softmax a, float scale, struct dropper dropper)
 {
@@ -45,8 +45,8 @@ __global__ void softmax_row(struct softmax a, float scale, struct dropper droppe
     }
 }
 
-/* dscore = scale p (dp - sum of p dp), where dp is what dropout left of the gradient. dscores may
- * be ddropped. */
+/* dscore = scale p (dp - sum of p dp), where dp is the gradient after dropout. dscores may be
+ * ddropped. */
 template <typename T>
 __global__ void softmax_backward_row(struct softmax_backward a, float scale, float kept_scale)
 {

@@ -1,5 +1,5 @@
-/* kernels/cuda/storage.cuh - how values lie in device memory: fp32, bf16 or fp16, computed with as
- * fp32 and rounded to nearest even when they are stored. */
+/* kernels/cuda/storage.cuh - values in device memory: fp32, bf16 or fp16; computed in fp32 and
+ * rounded to nearest even when stored. */
 #ifndef KERNELS_CUDA_STORAGE_CUH
 #define KERNELS_CUDA_STORAGE_CUH
 
@@ -48,7 +48,7 @@ template <typename T, int N> struct alignas(sizeof(T) * N) neighbours {
     T at[N];
 };
 
-/* How many of N neighbours one access has. */
+/* Number of the N neighbours in one access. */
 template <typename T, int N> constexpr int of_access = N * sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
 
 template <int N, typename T> __device__ __forceinline__ void load_values(const T *from, float *to)
@@ -79,25 +79,25 @@ template <int N, typename T> __device__ __forceinline__ void store_values(T *to,
     }
 }
 
-/* How many neighbours a kernel takes at once, as a type. */
+/* The number of neighbours that a kernel handles at once, as a type. */
 template <int N> struct lanes {
     static constexpr int count = N;
 };
 
-/* run(lanes<N>()) with 16 bytes of T if every run of values that the kernel takes begins on a
- * multiple of 16 bytes, else with one value. */
+/* Calls run(lanes<N>()) with 16 bytes of T if all accesses are aligned to 16 bytes, else with one
+ * value. */
 template <typename T, typename Run> cudaError_t by_lanes(bool is_aligned, const Run &run)
 {
     return is_aligned ? run(lanes<16 / (int)sizeof(T)>()) : run(lanes<1>());
 }
 
-/* Rows of `width` T that begin at each of the pointers (NULL: none). */
+/* Whether rows of `width` T at each of the pointers (NULL: none) are aligned. */
 template <typename T, typename... Pointers> bool rows_are_aligned(long width, Pointers... first)
 {
     return width * (long)sizeof(T) % 16 == 0 && (... && ((uintptr_t)first % 16 == 0));
 }
 
-/* run(T()) with the type that values are stored in. */
+/* Calls run(T()) with the storage type. */
 template <typename Run> cudaError_t by_storage(enum dtype storage, const Run &run)
 {
     switch (storage) {

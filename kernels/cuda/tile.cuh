@@ -1,9 +1,9 @@
-/* kernels/cuda/tile.cuh - rows of matrices in shared memory, and products of them on tensor cores.
+/* kernels/cuda/tile.cuh - matrix rows in shared memory, and their products on tensor cores.
  *
  * A tile is rows of HEAD_DIM values in 16 bits. Rows are padded to an odd number of 16-byte chunks,
- * so that the 8 rows of a matrix that ldmatrix reads lie in different banks. A product is a warp's:
- * 16 rows of the result to an `accumulator`, 8 columns to each of its entries, as mma leaves them:
- * lane 4 g + t has rows g (values 0 and 1) and g + 8 (2 and 3), columns 2t and 2t + 1. */
+ * so that the 8 rows of a matrix that ldmatrix reads lie in different banks. A warp computes a
+ * product: an `accumulator` has 16 rows of the result, each of its entries 8 columns, in mma's
+ * layout: lane 4 g + t has rows g (values 0 and 1) and g + 8 (2 and 3), columns 2t and 2t + 1. */
 #ifndef KERNELS_CUDA_TILE_CUH
 #define KERNELS_CUDA_TILE_CUH
 
@@ -26,8 +26,8 @@ __device__ __forceinline__ int own_lane()
     return (int)threadIdx.x % LANES;
 }
 
-/* The block's copy of rows from global memory, `stride` values apart, under way; those from
- * `rows_left` on are zeros. */
+/* Starts the block's asynchronous copy of rows from global memory, `stride` values apart; rows from
+ * `rows_left` on become zeros. */
 template <int ROWS, int HEAD_DIM, int BLOCK_THREADS, typename T>
 __device__ __forceinline__ void copy_tile(T *tile, const T *from, long stride, long rows_left)
 {
@@ -74,7 +74,7 @@ __device__ __forceinline__ uint32_t pair_of(float low, float high, fp16)
 }
 
 /* d[16, COLUMNS] += a[16 rows, HEAD_DIM] b[COLUMNS rows, HEAD_DIM]^T, both tiles; for each of
- * MATRICES runs of 16 rows of a. */
+ * MATRICES groups of 16 rows of a. */
 template <int MATRICES, int COLUMNS, int HEAD_DIM, typename T>
 __device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_COLUMNS],
                                                  const T *a, const T *b)
@@ -91,7 +91,7 @@ __device__ __forceinline__ void multiply_by_rows(accumulator (*d)[COLUMNS / MMA_
             load_matrices(left[m], a_row + m * MMA_ROWS * STRIDE + k);
 #pragma unroll
         for (int n = 0; n < COLUMNS / 16; n++) {
-            fragment right; /* two runs of 8 columns */
+            fragment right; /* two groups of 8 columns */
             load_matrices(right, b_row + n * 16 * STRIDE + k);
 #pragma unroll
             for (int m = 0; m < MATRICES; m++) {
@@ -134,7 +134,8 @@ __device__ __forceinline__ void multiply_by_columns(accumulator (*d)[HEAD_DIM / 
     }
 }
 
-/* tile[16 rows, HEAD_DIM] = factor d, where factor(half) is that of rows g and g + 8. */
+/* tile[16 rows, HEAD_DIM] = factor d, where factor(half) is the factor of row g (half 0) or g +
+ * 8. */
 template <int HEAD_DIM, typename T, typename Factor>
 __device__ __forceinline__ void store_rows(T *tile, const accumulator *d, const Factor &factor)
 {
@@ -150,7 +151,7 @@ __device__ __forceinline__ void store_rows(T *tile, const accumulator *d, const 
         }
 }
 
-/* Over the four lanes that share a row. */
+/* Reduces over the four lanes that share a row. */
 template <typename Op> __device__ __forceinline__ float reduce_row(float value, const Op &op)
 {
     value = op(value, __shfl_xor_sync(~0u, value, 1));

@@ -1,7 +1,7 @@
-/* The elements that kernels/host/top_k.c takes, in its order: the k-th largest magnitude is found
- * digit by digit, from counts of each digit's values; then every part of the array is told how many
- * are taken before it, and takes its own. Numbers are counted with atomics, which no order changes.
- */
+/* Takes the same elements in the same order as kernels/host/top_k.c. The k-th largest magnitude is
+ * found digit by digit, from counts of each digit's values. Then each part of the array gets the
+ * number of elements taken before it, and takes its own. Counts use atomics, whose order does not
+ * matter. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -9,16 +9,16 @@
 enum { NUM_DIGITS = 3, NUM_VALUES = 1 << 11, VALUES_OF_A_THREAD = NUM_VALUES / THREADS };
 enum { MOST_PARTS = 1024, LEAST_PART = 16 * THREADS, COUNT_BLOCKS = 1024 };
 
-/* The k-th largest magnitude as far as it is known, and how many of those that agree with it are
- * among the k. */
+/* The known digits of the k-th largest magnitude, and how many elements with these digits are among
+ * the k. */
 struct threshold {
     uint32_t bits, num_equal;
 };
 
-/* What lies in the workspace. */
+/* The layout of the workspace. */
 struct selection {
     uint32_t counts[NUM_DIGITS][NUM_VALUES];
-    struct threshold thresholds[NUM_DIGITS + 1];    /* before each digit, and behind the last */
+    struct threshold thresholds[NUM_DIGITS + 1];    /* before each digit, and after the last */
     uint32_t larger[MOST_PARTS], equal[MOST_PARTS]; /* in each part; then before it */
 };
 static_assert(sizeof(struct selection) <= WORKSPACE_BYTES, "a workspace has room for it");
@@ -48,7 +48,7 @@ __global__ void begin_selection(struct selection *s, uint32_t k)
         s->thresholds[0] = { 0, k };
 }
 
-/* How many have each value of the digit, of those that agree with the threshold above it. */
+/* Counts each value of the digit, among elements that agree with the threshold's higher digits. */
 __global__ void count_digit(long n, const float *x, int turn, struct selection *s)
 {
     uint32_t *counts = (uint32_t *)shared_memory();
@@ -69,7 +69,7 @@ __global__ void count_digit(long n, const float *x, int turn, struct selection *
             atomicAdd(&s->counts[turn][i], counts[i]);
 }
 
-/* One block; a thread looks at neighbouring values, the first one at the largest. */
+/* Runs in one block; a thread examines neighbouring values, the first thread the largest. */
 __global__ void choose_digit(int turn, struct selection *s)
 {
     struct threshold threshold = s->thresholds[turn];
@@ -99,8 +99,8 @@ __device__ __forceinline__ struct part own_part(long n)
     return { first, first + length < n ? first + length : n };
 }
 
-/* One that is larger than the threshold counts 1, one that equals it 1 << 16: of a block's threads
- * together at most 256 each. */
+/* An element larger than the threshold counts 1, an equal one 1 << 16; a block's threads sum to at
+ * most 256 of each. */
 enum { EQUAL_SHIFT = 16, LARGER_MASK = (1 << EQUAL_SHIFT) - 1 };
 
 __device__ __forceinline__ uint32_t rank_of(uint32_t bits, const struct threshold &threshold)
@@ -127,7 +127,7 @@ __global__ void count_parts(long n, const float *x, struct selection *s)
     }
 }
 
-/* One block of MOST_PARTS. */
+/* Runs in one block of MOST_PARTS threads. */
 __global__ void place_parts(int num_parts, struct selection *s)
 {
     uint32_t *parts = (uint32_t *)shared_memory();
@@ -203,7 +203,7 @@ cudaError_t launch_top_k_take(const struct launch *on, const struct top_k_args *
                                 : error;
 }
 
-/* No index comes twice in what was taken. */
+/* No index occurs twice among the taken elements. */
 __global__ void add_taken(struct top_k_args a)
 {
     long i = own_element<1>();

@@ -9,7 +9,7 @@ struct slope {
     float value, derivative;
 };
 
-/* 1 / (1 + e^-x), and 1 less it without the cancellation. */
+/* value: 1 / (1 + e^-x); rest: 1 - value, without cancellation. */
 struct sigmoid {
     float value, rest;
 };
@@ -41,7 +41,7 @@ INLINED struct slope relu(float x)
     return (struct slope){ .value = x > 0 ? x : 0, .derivative = x > 0 ? 1 : 0 };
 }
 
-/* The loops over a row, for a function that is known when they are compiled. */
+/* The loops over a row, for a function known at compile time. */
 #define PLAIN_ROWS(name, function)                                                              \
     EACH_MACHINE                                                                                \
     static void name##_forward(long width, const float *x, const float *bias, float *y)         \
@@ -87,9 +87,9 @@ PLAIN_ROWS(relu_row, relu)
 GATED_ROWS(swiglu_row, silu)
 GATED_ROWS(geglu_row, gelu)
 
-/* A row of one activation. */
+/* The row functions of one activation. */
 struct activation_rows {
-    long inputs; /* of an output */
+    long inputs; /* per output */
     void (*forward)(long width, const float *x, const float *bias, float *y);
     void (*backward)(long width, const float *dy, const float *x, const float *bias, float *dx);
 };
@@ -115,7 +115,7 @@ long activation_inputs(const struct activation_shape *shape)
     return rows_of(shape->kind).inputs * shape->width;
 }
 
-/* Rows go by in parts this long, for which a bias that is not there has zeros. */
+/* Rows are processed in parts of this length; a missing bias is replaced by that many zeros. */
 enum { PART = 256 };
 static const float no_bias[2 * PART];
 

@@ -13,7 +13,7 @@ long cross_attention_key_value_count(const struct cross_attention *a)
     return a->sequences * a->keys * a->kv_heads * 2 * a->head_dim;
 }
 
-/* A head of a query. */
+/* One head of one query. */
 struct row {
     long sequence, head;
     long index; /* of all */
@@ -24,7 +24,7 @@ static struct row row_at(const struct cross_attention *a, long index)
     return (struct row){ index / (a->queries * a->heads), index % a->heads, index };
 }
 
-/* First element of a key; the value is head_dim behind it. */
+/* Offset of a key; the value is head_dim after it. */
 static long key_at(const struct cross_attention *a, const struct row *row, long key)
 {
     long kv_head = row->head / (a->heads / a->kv_heads);
@@ -50,7 +50,7 @@ static float scale_of(const struct cross_attention *a)
     return 1 / sqrtf((float)a->head_dim);
 }
 
-/* With a running maximum. */
+/* Uses a running maximum. */
 static float log_sum_of(const struct cross_attention *a, const struct row *row, const float *query,
                         const float *key_values)
 {

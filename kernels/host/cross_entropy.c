@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Columns that are not padding. */
+/* Number of columns that are not padding. */
 static long used_columns(const struct cross_entropy *loss)
 {
     int64_t used = loss->vocab - loss->first;
@@ -20,7 +20,7 @@ static float row_maximum(long n, const float *logits)
     return row_max(n, logits, -FLT_MAX);
 }
 
-/* exp goes through a part of a row at a time: the logits are kept. */
+/* Computes exp in parts of a row, as the logits must be kept. */
 EACH_MACHINE
 static float exp_sum(long n, float maximum, const float *logits)
 {

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-/* Queries and keys of a tile: measured as fast as any from 64 to 1,024 tokens, and the fastest
- * below 512, where a diagonal tile wastes a larger part. */
+/* Queries and keys of a tile. Measured: as fast as any size from 64 to 1,024 tokens, and the
+ * fastest below 512, where a larger diagonal tile would waste more. */
 enum { TILE = 64 };
 
 static long least(long a, long b)
@@ -19,7 +19,7 @@ static long tile_rows(const struct attention *attention)
     return least(TILE, attention->seq);
 }
 
-/* Two tiles, then a number for each query of a sequence, and for each of a tile. */
+/* Two tiles, then one number per query of a sequence, and one per query of a tile. */
 long flash_attention_scratch(const struct attention *attention)
 {
     long rows = tile_rows(attention);
@@ -27,7 +27,7 @@ long flash_attention_scratch(const struct attention *attention)
 }
 
 /* The queries [query, query + rows) and the keys [key, key + columns) of one head; on the diagonal
- * query == key, below it every key is seen. */
+ * query == key; below it every key is visible. */
 struct tile {
     const struct attention *attention;
     struct head head;
@@ -44,7 +44,7 @@ static long seen_keys(const struct tile *tile, long row)
     return is_diagonal(tile) ? row + 1 : tile->columns;
 }
 
-/* Where the tile's first row of a packed array is. */
+/* Offset of the tile's first row in a packed array. */
 static long query_at(const struct tile *tile)
 {
     return tile->head.query + tile->query * attention_qkv_width(tile->attention);
@@ -139,7 +139,7 @@ static void scale_row(long n, float factor, float *row)
         row[i] *= factor;
 }
 
-/* row = exp(scale row - shift) over what is seen, 0 elsewhere; returns the sum. */
+/* row = exp(scale row - shift) for visible keys, 0 elsewhere; returns the sum. */
 EACH_MACHINE
 static float exp_row(long seen, long n, float scale, float shift, float *row)
 {
@@ -172,7 +172,7 @@ static void drop_row(const struct tile *tile, long row, float *values)
         values[i] = keeps[i] ? values[i] * kept : 0;
 }
 
-/* Scores become exp(score - maximum of the row so far); what was summed before is rescaled. */
+/* Scores become exp(score - maximum of the row so far); earlier sums are rescaled. */
 static void add_row(const struct tile *tile, long row, float *scores, float *context,
                     float *maximum, float *sum)
 {
@@ -187,7 +187,7 @@ static void add_row(const struct tile *tile, long row, float *scores, float *con
         drop_row(tile, row, scores);
 }
 
-/* Sums of a tile of queries while the keys go by. */
+/* Running sums of a tile of queries over the keys. */
 struct running {
     float *scores, *maxima, *sums;
 };
@@ -215,7 +215,7 @@ static void begin_queries(const struct tile *tile, const struct running *running
     }
 }
 
-/* The logarithm in double, as that in fp32 is not the same on every machine. */
+/* Takes the logarithm in double, as the fp32 one differs between machines. */
 static void finish_queries(const struct tile *tile, const struct running *running, float *context,
                            float *log_sums)
 {
@@ -258,16 +258,16 @@ void flash_attention_forward(const struct attention *attention, const float *qkv
         }
 }
 
-/* What the backward of a head reads and writes. */
+/* Arrays that the backward of a head reads and writes. */
 struct gradients {
     const float *qkv, *context, *dcontext, *log_sums;
     float *dqkv;
     float *probabilities, *dscores; /* tiles */
-    float *row_dots;                /* [seq]: of a query's context with its gradient */
+    float *row_dots;                /* [seq]: dot product of a query's context with its gradient */
 };
 
-/* The sum over keys of probability x its gradient, which is that of context x its gradient, dropout
- * or not. */
+/* The sum over keys of probability x its gradient; with or without dropout it equals the sum of
+ * context x its gradient. */
 static void find_row_dots(const struct attention *attention, const struct head *head,
                           const struct gradients *g)
 {
@@ -287,7 +287,7 @@ static void score_gradient_row(long n, float scale, float row_dot, const float *
         dscores[i] = scale * probabilities[i] * (dscores[i] - row_dot);
 }
 
-/* From the products to the probabilities as the context saw them, and dscores. */
+/* Turns the two products into the dropped probabilities and dscores. */
 static void backward_row(const struct tile *tile, const struct gradients *g, long row)
 {
     const struct attention *attention = tile->attention;

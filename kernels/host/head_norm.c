@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* The normed heads of a group are its queries and its key, in the order of the packing; all of
- * them and the value behind them make a row of groups. */
+/* The normed heads of a group are its queries and its key, in packing order; with the value after
+ * them they make a group. */
 struct heads {
-    long groups; /* of all tokens */
+    long groups; /* groups of all tokens */
     long queries, head_dim;
 };
 

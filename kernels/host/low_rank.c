@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* What is left of a column under this part of its length is rounding. */
+/* A remainder below this fraction of a column's length is rounding. */
 static const double rounding = 1e-6;
 
 static double product_of(long rows, long rank, const float *columns, long a, long b)
@@ -26,7 +26,7 @@ static void scale(long rows, long rank, float *columns, long column, double fact
         columns[i * rank + column] = (float)((double)columns[i * rank + column] * factor);
 }
 
-/* Twice: what rounding left of the first time is taken away by the second. */
+/* Runs twice: the second pass removes the rounding errors of the first. */
 static void orthogonalise_column(long rows, long rank, float *columns, long column)
 {
     double before = sqrt(product_of(rows, rank, columns, column, column));

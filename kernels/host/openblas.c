@@ -34,7 +34,7 @@ static void (*find_function(void *library, const char *name))(void)
     return function;
 }
 
-/* The kernels that a machine can run which OpenBLAS does not know; NULL: those of its choice. */
+/* The best core type for a machine that OpenBLAS does not know; NULL: leave the choice to it. */
 static const char *best_core_type(void)
 {
 #ifdef __x86_64__
@@ -47,8 +47,8 @@ static const char *best_core_type(void)
     return NULL;
 }
 
-/* A processor newer than the library is taken for the oldest, and products then are five times as
- * slow: 0.3.21 takes Sapphire Rapids under a hypervisor for Prescott. */
+/* The library treats a processor newer than itself as the oldest type, which makes products five
+ * times slower: 0.3.21 takes Sapphire Rapids under a hypervisor for Prescott. */
 static bool is_misjudged(void *library)
 {
     char *(*core_name)(void) = (char *(*)(void))find_function(library, "openblas_get_corename");
@@ -61,7 +61,7 @@ static void *load(void)
     return library ? library : dlopen("libopenblas.so", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* It judges the machine while it is loaded. */
+/* Loads it with the right core type, as it detects the machine while loading. */
 static void *load_for_this_machine(void)
 {
     void *library = load();
@@ -87,8 +87,8 @@ static bool find(struct blas *out, struct err *err)
     return true;
 }
 
-/* One at a time: ranks may be threads, and the environment and the library's judgement of the
- * machine are the process'. */
+/* One thread at a time: ranks may be threads, while the environment and the loaded library belong
+ * to the process. */
 bool openblas_find(struct blas *out, struct err *err)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

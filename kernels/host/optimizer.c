@@ -25,7 +25,7 @@ void momentum_update(const struct momentum *momentum, long n, const float *restr
     }
 }
 
-/* What is left of 1 after the moment has forgotten its start at 0. */
+/* The bias correction of a moment that started at 0. */
 static double correction(float beta, long step)
 {
     return 1 - pow((double)beta, (double)step);
@@ -87,7 +87,7 @@ float gradient_clip(double norm, double limit)
 EACH_MACHINE
 bool gradients_are_finite(long n, const float *gradients)
 {
-    uint32_t exponents = 0; /* bit 31 is set by an exponent of all ones */
+    uint32_t exponents = 0; /* an exponent of all ones sets bit 31 */
     for (long i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &gradients[i], sizeof bits);

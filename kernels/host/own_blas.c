@@ -2,9 +2,9 @@
 
 #include "kernels/host/vector.h"
 
-/* A tile of TILE_M x TILE_N sums stays in registers while a depth of at most DEPTH is gone through;
- * both operands are copied so that it reads them in order (Goto and van de Geijn, "Anatomy of
- * high-performance matrix multiplication", 2008). */
+/* A tile of TILE_M x TILE_N sums stays in registers over a depth of at most DEPTH; both operands
+ * are packed in reading order (Goto and van de Geijn, "Anatomy of high-performance matrix
+ * multiplication", 2008). */
 enum { TILE_M = 6, TILE_N = NUM_LANES_F32, DEPTH = 128, WIDTH = 128 };
 
 static long least(long a, long b)
@@ -12,7 +12,8 @@ static long least(long a, long b)
     return a < b ? a : b;
 }
 
-/* Rows [row, row + TILE_M) of a, from column `from` on, as [depth][TILE_M]; zeros past the end. */
+/* Packs rows [row, row + TILE_M) of a, from column `from` on, as [depth][TILE_M]; zeros past the
+ * end. */
 static void pack_a(const struct product *p, long row, long from, long depth, float *out)
 {
     long rows = least(TILE_M, p->m - row);
@@ -24,7 +25,7 @@ static void pack_a(const struct product *p, long row, long from, long depth, flo
         }
 }
 
-/* Columns [column, column + TILE_N) of b as [depth][TILE_N]. */
+/* Packs columns [column, column + TILE_N) of b as [depth][TILE_N]. */
 static void pack_b(const struct product *p, long column, long from, long depth, float *out)
 {
     long columns = least(TILE_N, p->n - column);
@@ -69,7 +70,7 @@ static void scale_output(const struct product *p)
         }
 }
 
-/* What the columns [column, column + WIDTH) gain from the depth [from, from + DEPTH). */
+/* Adds the depth [from, from + DEPTH) to the columns [column, column + WIDTH). */
 static void add_block(const struct product *p, long column, long from)
 {
     float a[DEPTH * TILE_M], b[DEPTH * WIDTH], sums[TILE_M * TILE_N];

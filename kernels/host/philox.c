@@ -8,8 +8,8 @@ static const double pi = 3.14159265358979323846;
 
 enum { WORDS = 4, ROUNDS = 10 };
 
-/* In place on the counter; written without arrays of rounds so that a loop over blocks becomes
- * vector code. */
+/* Runs the rounds in place on the counter, without arrays, so that a loop over blocks can be
+ * vectorised. */
 INLINED void philox_rounds(uint32_t *c0, uint32_t *c1, uint32_t *c2, uint32_t *c3, uint32_t k0,
                            uint32_t k1)
 {
@@ -32,10 +32,10 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
     philox_rounds(&out[0], &out[1], &out[2], &out[3], key[0], key[1]);
 }
 
-/* As many as are drawn at once. */
+/* Blocks, and words, drawn at once. */
 enum { BLOCKS = 16, BATCH = BLOCKS * WORDS };
 
-/* BLOCKS blocks from `block` on. */
+/* Draws BLOCKS blocks from `block` on. */
 EACH_MACHINE
 static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[BATCH])
 {
@@ -53,13 +53,13 @@ static void draw_batch(const struct draw *draw, uint64_t block, uint32_t words[B
     }
 }
 
-/* A part of a range of elements that one batch covers: its words begin at words[skipped]. */
+/* The part of a range of elements in one batch; its words begin at words[skipped]. */
 struct piece {
     uint32_t words[BATCH];
     long skipped, n;
 };
 
-/* The first of [first, first + n). */
+/* Draws the first piece of [first, first + n). */
 static void draw_piece(const struct draw *draw, uint64_t first, long n, struct piece *out)
 {
     out->skipped = (long)(first % WORDS);
@@ -87,8 +87,8 @@ void draw_keeps(const struct draw *draw, double dropout, uint64_t first, long n,
     }
 }
 
-/* Of the word and its partner. Words are moved by a half into (0, 1), where the logarithm is
- * finite. */
+/* A normal number from a word and its partner. Words are shifted by a half into (0, 1), where the
+ * logarithm is finite. */
 static double normal_of(uint32_t radius_word, uint32_t angle_word, uint64_t element)
 {
     double radius = sqrt(-2 * log((radius_word + 0.5) * 0x1p-32));

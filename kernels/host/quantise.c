@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* As many as are rounded at once. */
+/* Elements rounded at once. */
 enum { BATCH = 1024 };
 
 static long smaller(long a, long b)
@@ -13,8 +13,8 @@ static long smaller(long a, long b)
     return a < b ? a : b;
 }
 
-/* floor(s |x| / |v| + u), u even over [0, 1): up with the probability of the fraction. Rounding may
- * bring the largest above s. */
+/* floor(s |x| / |v| + u), u uniform over [0, 1): rounds up with the probability of the fraction.
+ * Rounding errors may bring the largest above s, so it is capped. */
 EACH_MACHINE
 static void round_batch(int levels, float steps_per_unit, long n, const float *restrict x,
                         const uint32_t *restrict words, uint32_t *restrict codes)
@@ -29,7 +29,7 @@ static void round_batch(int levels, float steps_per_unit, long n, const float *r
 
 /* --- codes in words ----------------------------------------------------------------------- */
 
-/* Bits on their way to or from words. */
+/* Bits between codes and words. */
 struct bits {
     uint64_t held;
     int count;
@@ -51,7 +51,7 @@ static uint32_t *put_codes(struct bits *bits, int width, long n, const uint32_t 
     return to;
 }
 
-/* Codes as whole numbers: the highest bit of a code is its sign. */
+/* Reads codes as integers: the highest bit of a code is its sign. */
 static const uint32_t *get_codes(struct bits *bits, int width, long n, const uint32_t *from,
                                  int *codes)
 {
@@ -80,7 +80,7 @@ void quantise(const struct quantiser *quantiser, const struct draw *draw, uint64
         long end = smaller(begin + quantiser->bucket, n);
         float norm = (float)sqrt(gradient_squares(end - begin, x + begin));
         float steps_per_unit = (float)levels / norm;
-        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* norms near 0 have none */
+        bool has_steps = isfinite(norm) && isfinite(steps_per_unit); /* false for norms near 0 */
         *norms++ = isfinite(norm) ? norm : NAN;
         for (long i = begin; i < end; i += BATCH) {
             long count = smaller(BATCH, end - i);

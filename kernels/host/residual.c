@@ -2,7 +2,7 @@
 
 #include "kernels/host/vector.h"
 
-/* Rows go by in parts that stay in the first-level cache between the passes over them. */
+/* Rows are processed in parts that stay in the L1 cache between passes. */
 enum { PART = 1024 };
 
 static float kept_scale(const struct residual *residual)
@@ -25,7 +25,7 @@ static void apply_keeps(long n, float scale, const uint8_t *keeps, const float *
         y[i] = keeps[i] ? x[i] * scale : 0;
 }
 
-/* What is added to h: the n values of a row from column `from` on. */
+/* Computes the branch that is added to h: n values of a row from column `from` on. */
 static void branch_part(const struct residual *residual, const float *x, const float *bias,
                         uint64_t first, uint8_t *keeps, long n, float *out)
 {
@@ -38,7 +38,7 @@ static void branch_part(const struct residual *residual, const float *x, const f
     apply_keeps(n, kept_scale(residual), keeps, out, out);
 }
 
-/* Rows of the global batch before that one. */
+/* Number of rows of the global batch before this row. */
 static uint64_t rows_before(const struct residual *residual, long row)
 {
     uint64_t of_sequences = draw_first_sequence(&residual->draw) * (uint64_t)residual->seq;

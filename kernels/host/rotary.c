@@ -40,7 +40,7 @@ static void turn_head_back(long half, const float *restrict turns, float *restri
     }
 }
 
-/* Of each group the queries and the key, and not the value behind them. */
+/* Rotates the queries and the key of each group, not the value. */
 static void turn_all(const struct attention *attention, const float *turns, float *qkv,
                      void (*turn)(long half, const float *turns, float *low, float *high))
 {

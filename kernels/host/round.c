@@ -20,7 +20,7 @@ INLINED float float_of(uint32_t bits)
 
 static const uint32_t infinity_bits = 0x7f800000u;
 
-/* Without a branch, which would keep a loop from becoming vector code. */
+/* Branch-free, so that loops can be vectorised. */
 INLINED uint32_t choose(bool first, uint32_t a, uint32_t b)
 {
     uint32_t mask = -(uint32_t)first;
@@ -37,7 +37,7 @@ INLINED uint16_t bf16_of(float value)
 }
 
 /* Below 2^-14 the halves are 2^-24 apart, as floats are in [0.5, 1): adding 0.5 rounds. Above, the
- * exponent is rebased and 13 bits are rounded off; what then exceeds infinity is infinite. */
+ * exponent is rebased and 13 bits are rounded off; overflow gives infinity. */
 INLINED uint16_t fp16_of(float value)
 {
     uint32_t bits = bits_of(value);

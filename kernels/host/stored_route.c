@@ -1,4 +1,4 @@
-/* Tokens on their way to experts and back. */
+/* Kernels that move tokens to experts and back. */
 #include "kernels/host/stored.h"
 #include "kernels/host/widen.h"
 

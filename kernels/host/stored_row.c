@@ -1,4 +1,4 @@
-/* What is computed row by row or element by element, and updates. */
+/* Row-wise and element-wise kernels, and updates. */
 #include "base/arena.h"
 #include "kernels/host/round.h"
 #include "kernels/host/stored.h"
@@ -26,7 +26,7 @@ void stored_norm_forward(const struct host_kernels *k, const struct norm_forward
     widening_end(&w);
 }
 
-/* dx may be the stream's gradient, so that the norm's own is made apart. */
+/* dx may be the stream's gradient, so the norm's own gradient is made separately first. */
 static void add_stream(long n, const float *stream, const float *own, float *dx)
 {
     if (dx != stream)

@@ -2,7 +2,7 @@
 
 #include "kernels/host/vector.h"
 
-/* Magnitudes are ordered as the integers of their bits are, sign left out. */
+/* The bits without the sign, as an integer, order magnitudes. */
 static uint32_t magnitude(float x)
 {
     uint32_t bits;
@@ -10,12 +10,12 @@ static uint32_t magnitude(float x)
     return bits & 0x7fffffffu;
 }
 
-/* The 31 bits are looked at in three digits, the highest first. */
+/* The 31 bits are examined in three digits, the highest first. */
 enum { DIGIT_BITS = 11, NUM_DIGITS = 1 << DIGIT_BITS };
 static const int shifts[] = { 20, 10, 0 };
 static const int widths[] = { 11, 10, 10 };
 
-/* How many have each digit, of those that agree with `prefix` above it. */
+/* Counts each digit value among elements that agree with `prefix` in the higher digits. */
 static void count_digits(long n, const float *x, int turn, uint32_t prefix, long *counts)
 {
     int shift = shifts[turn], above = shift + widths[turn];
@@ -28,7 +28,7 @@ static void count_digits(long n, const float *x, int turn, uint32_t prefix, long
     }
 }
 
-/* The k-th largest magnitude, and how many of those that have it are among the k. */
+/* The k-th largest magnitude, and how many elements equal to it are among the k. */
 struct threshold {
     uint32_t bits;
     long num_equal;

@@ -4,7 +4,7 @@
 
 #include <float.h>
 
-/* Every head of every sequence in one fixed order. */
+/* Visits every head of every sequence in a fixed order. */
 struct all_heads {
     const struct attention *attention;
     long next;
@@ -140,7 +140,7 @@ void attention_context_probability_gradient(const struct attention *attention,
                       qkv + at.value, attention_qkv_width(attention), ddropped + at.matrix);
 }
 
-/* The heads of a group add up in their shared value: the first of them writes. */
+/* The heads of a group sum into their shared value's gradient; the first head overwrites it. */
 void attention_context_value_gradient(const struct attention *attention, const float *dcontext,
                                       const float *dropped, float *dqkv)
 {
